@@ -1,0 +1,103 @@
+//! Policy components: finding them, and building them from source with whatever tool chain is there.
+
+pub mod build;
+pub mod manifest;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::nearest;
+
+/// A component's file.
+#[derive(Debug)]
+pub struct PolicyFile {
+    /// Where it was found; shipped policies of an installed binary have none.
+    pub path: Option<PathBuf>,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+    /// blake3 of that.
+    pub digest: String,
+}
+
+/// Components that the binary carries: it works without a checkout.
+const SHIPPED: [(&str, &[u8]); 5] = [
+    ("fifo", include_bytes!("../../policies/dist/fifo.wasm")),
+    ("las", include_bytes!("../../policies/dist/las.wasm")),
+    ("sjf", include_bytes!("../../policies/dist/sjf.wasm")),
+    ("srsf", include_bytes!("../../policies/dist/srsf.wasm")),
+    ("srtf", include_bytes!("../../policies/dist/srtf.wasm")),
+];
+
+/// Names of the shipped policies.
+pub fn shipped() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// Finds components for one spec. A name is looked for in `--policies`, then in `policies/dist` of the nearest
+/// folder above the spec, then in the binary; a path is relative to the spec.
+pub struct Finder {
+    folder: PathBuf,
+    first: Option<PathBuf>,
+    known: BTreeMap<String, Arc<PolicyFile>>,
+}
+
+impl Finder {
+    /// For specs of a folder.
+    pub fn new(folder: &Path, first: Option<&Path>) -> Finder {
+        Finder { folder: folder.into(), first: first.map(Path::to_path_buf), known: BTreeMap::new() }
+    }
+
+    /// The component of this name.
+    ///
+    /// # Errors
+    /// What was looked for and where.
+    pub fn find(&mut self, name: &str) -> Result<Arc<PolicyFile>, String> {
+        if let Some(known) = self.known.get(name) {
+            return Ok(known.clone());
+        }
+        let file = Arc::new(self.read(name)?);
+        self.known.insert(name.to_string(), file.clone());
+        Ok(file)
+    }
+
+    fn read(&self, name: &str) -> Result<PolicyFile, String> {
+        if name.contains('/') || name.ends_with(".wasm") {
+            let path = self.folder.join(name);
+            return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+        }
+        let file = format!("{name}.wasm");
+        let mut places: Vec<PathBuf> = self.first.iter().cloned().collect();
+        places.extend(dist_above(&self.folder));
+        for place in &places {
+            let path = place.join(&file);
+            if path.exists() {
+                return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+            }
+        }
+        if let Some((_, bytes)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+            return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: crate::plan::digest(bytes) });
+        }
+        let near = nearest(name, shipped()).map(|near| format!("; is `{near}` meant?"));
+        let near = near.unwrap_or_else(|| format!("; shipped are {}", shipped().collect::<Vec<_>>().join(", ")));
+        Err(format!("no policy `{name}`{near}"))
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<PolicyFile> {
+    let bytes = std::fs::read(path)?;
+    let digest = crate::plan::digest(&bytes);
+    Ok(PolicyFile { path: Some(path.to_path_buf()), bytes, digest })
+}
+
+/// `policies/dist` of the nearest folder above this one.
+pub fn dist_above(folder: &Path) -> Option<PathBuf> {
+    workspace_above(folder).map(|root| root.join("policies/dist"))
+}
+
+/// The nearest folder above this one that is a Sandtable workspace.
+pub fn workspace_above(folder: &Path) -> Option<PathBuf> {
+    let folder = std::fs::canonicalize(folder).ok()?;
+    let root = folder.ancestors().find(|folder| folder.join("policies/dist").is_dir() && folder.join("Cargo.toml").is_file());
+    root.map(Path::to_path_buf)
+}

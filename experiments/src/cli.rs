@@ -1,0 +1,85 @@
+//! The `sandtable` command: its grammar and its exit codes.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+use crate::error::{Error, ExitCode};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    a check failed: a result differs
+  2    usage, or an input that can't be used
+  3    a policy failed; the other cells are complete
+  4    cells are missing
+  5    hardware is not as asked
+  70   a defect of sandtable
+  130  interrupted; what is complete is kept
+
+Examples:
+  sandtable run experiments/specs/quickstart.ron
+  sandtable run SPEC --set workload.arrivals.load=1.2 --sweep policies.las.with.starvation=0,2,8
+  sandtable plan SPEC
+  sandtable trace stats philly.csv.gz --format philly";
+
+/// Try GPU-cluster scheduling policies before you trust them.
+#[derive(Debug, Parser)]
+#[command(name = "sandtable", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the cells of specs that have no result yet, and print the results.
+    Run(commands::run::RunArgs),
+    /// Show the cells of a spec and why each would run; runs nothing.
+    Plan(commands::plan::PlanArgs),
+    /// Run cells again, every NaN made canonical, and compare byte for byte with the store.
+    Verify(commands::verify::VerifyArgs),
+    /// What the store keeps.
+    #[command(subcommand)]
+    Store(commands::store::StoreCommand),
+    /// Traces: import, generate, describe.
+    #[command(subcommand)]
+    Trace(commands::trace::TraceCommand),
+    /// Policies: list, inspect, build, replay, measure.
+    #[command(subcommand)]
+    Policy(commands::policy::PolicyCommand),
+    /// Print the completions of a shell.
+    Completions(commands::generate::CompletionsArgs),
+    /// Print the manual page, or write those of all commands to a folder.
+    Man(commands::generate::ManArgs),
+}
+
+/// Runs the command line; what the process ends with.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+        }
+    };
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            crate::ui::note(&error.to_string());
+            error.exit
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<ExitCode, Error> {
+    match command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
+        Command::Store(command) => commands::store::run(&command),
+        Command::Trace(command) => commands::trace::run(&command),
+        Command::Policy(command) => commands::policy::run(&command),
+        Command::Completions(args) => commands::generate::completions(&args),
+        Command::Man(args) => commands::generate::man(&args),
+    }
+}

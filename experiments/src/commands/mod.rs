@@ -1,0 +1,99 @@
+//! One verb a file: its arguments and what it does.
+
+pub(crate) mod generate;
+pub(crate) mod plan;
+pub(crate) mod policy;
+pub(crate) mod run;
+pub(crate) mod store;
+pub(crate) mod trace;
+pub(crate) mod verify;
+
+use std::path::{Path, PathBuf};
+
+use crate::artifact::workspace_above;
+use crate::error::Error;
+use crate::plan::{Options, Plan, plan as expand};
+use crate::store::Store;
+
+/// How specs are read: the same for every command that reads them.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct SpecArgs {
+    /// Set a value of the spec, by path: `fleet.nodes=8`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Try several values: `workload.arrivals.load=0.8,1.2`.
+    #[arg(long, value_name = "PATH=A,B")]
+    sweep: Vec<String>,
+    /// Only these policies, by label.
+    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Apply the spec's own cut for its test.
+    #[arg(long)]
+    test: bool,
+    /// Look for shipped policies here first.
+    #[arg(long, value_name = "DIR")]
+    policies: Option<PathBuf>,
+}
+
+/// Where results are kept.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// The folder of results; by default `store` beside the workspace's Cargo.toml, else here.
+    #[arg(long = "store", value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+impl SpecArgs {
+    pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
+        let pair = |text: &String| {
+            let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
+            found.ok_or_else(|| Error::usage(format!("expected PATH=VALUE, found {text:?}")))
+        };
+        let mut sweep = Vec::new();
+        for text in &self.sweep {
+            let (path, values) = pair(text)?;
+            sweep.push((path, split_values(&values)));
+        }
+        let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
+        let policies = self.policies.clone();
+        expand(spec, &Options { set, sweep, test: self.test, only: self.only.clone(), policies })
+    }
+}
+
+/// Splits at commas outside of brackets and quotes.
+fn split_values(text: &str) -> Vec<String> {
+    let (mut parts, mut depth, mut quoted) = (vec![String::new()], 0, false);
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '[' | '(' | '{' if !quoted => depth += 1,
+            ']' | ')' | '}' if !quoted => depth -= 1,
+            ',' if depth == 0 && !quoted => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    parts
+}
+
+impl StoreArgs {
+    /// The store for a spec, or for whatever is here.
+    pub(crate) fn open(&self, spec: Option<&Path>) -> Result<Store, Error> {
+        let folder = spec.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
+        let root = self.root.clone().unwrap_or_else(|| {
+            let above = workspace_above(folder.unwrap_or(Path::new(".")));
+            above.map_or_else(|| PathBuf::from("store"), |root| root.join("store"))
+        });
+        Store::open(&root)
+    }
+}
+
+/// Threads to use: as asked, else as many as there are cores.
+pub(crate) fn threads(asked: Option<usize>) -> usize {
+    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)).max(1)
+}

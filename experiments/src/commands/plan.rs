@@ -1,0 +1,115 @@
+//! `sandtable plan`.
+
+use std::path::PathBuf;
+
+use comfy_table::{Table, presets};
+use serde_json::json;
+
+use super::{SpecArgs, StoreArgs};
+use crate::error::{Error, ExitCode};
+use crate::plan::{Cell, Plan};
+use crate::store::Store;
+use crate::table::Format;
+use crate::ui;
+
+/// Show the cells of a spec and why each would run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlanArgs {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// How rows are printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
+    let plan = args.spec.expand(&args.path)?;
+    let store = args.store.open(Some(&args.path))?;
+    let rows: Vec<Row<'_>> = plan.cells.iter().map(|cell| Row { cell, status: status(cell, &store) }).collect();
+    ui::result(&match args.format {
+        Format::Table => for_people(&plan, &rows),
+        Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
+        Format::Csv => {
+            let head = "id,policy,variant,seed,status,component,config\n".to_string();
+            let cell = crate::trace::csv_cell;
+            rows.iter().fold(head, |out, Row { cell: c, status }| {
+                let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
+                out + &format!("{},{label},{variant},{},{status},{},{config}\n", c.id, c.seed, c.policy.digest)
+            })
+        }
+    });
+    Ok(ExitCode::Done)
+}
+
+struct Row<'a> {
+    cell: &'a Cell,
+    status: &'static str,
+}
+
+impl Row<'_> {
+    fn object(&self) -> serde_json::Value {
+        let cell = self.cell;
+        let inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+        json!({
+            "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed,
+            "status": self.status, "inputs": inputs,
+        })
+    }
+}
+
+fn status(cell: &Cell, store: &Store) -> &'static str {
+    if store.has_failed(&cell.id) {
+        "failed before"
+    } else if store.has(&cell.id) {
+        "cached"
+    } else {
+        "missing"
+    }
+}
+
+fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
+    let mut out = format!("{}\n", plan.title);
+    if let Some(cell) = plan.cells.first() {
+        for line in &cell.setting.semantics {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
+    let mut policies: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        let place = cell.policy.path.as_ref().map_or("in this binary".into(), |path| path.display().to_string());
+        let costs = cell.fleet.costs;
+        let extra = match (costs.restart_adds_work, costs.linger) {
+            (None, 0) => String::new(),
+            (rule, linger) => {
+                let rule = rule.map_or(String::new(), |rule| {
+                    let second = sandtable_hardware::SECOND;
+                    format!(", preemption adds {} s ({} s above {} GPUs)", rule.small / second, rule.large / second, rule.small_gpus)
+                });
+                format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
+            }
+        };
+        let line = format!("  {}: {} {} {}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config);
+        if !policies.contains(&line) {
+            policies.push(line);
+        }
+    }
+    out.push_str(&policies.join("\n"));
+    out.push('\n');
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["cell", "policy", "variant", "seed", "status"]);
+    for Row { cell, status } in rows {
+        table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), status]);
+    }
+    for line in table.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    let missing = rows.iter().filter(|row| row.status == "missing").count();
+    out.push_str(&format!("{} cells, {missing} to run\n", rows.len()));
+    out
+}

@@ -1,0 +1,151 @@
+//! `sandtable run`.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{SpecArgs, StoreArgs, threads};
+use crate::error::{Error, ExitCode};
+use crate::execute::{Compiled, Workers, execute, in_parallel};
+use crate::plan::{Cell, Plan};
+use crate::store::Store;
+use crate::table::{Format, Known, known, render};
+use crate::ui;
+use sandtable_runtime::sandbox::Settings;
+
+/// Run the cells of specs that have no result yet.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// Specs.
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<PathBuf>,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Cells at a time; by default as many as there are cores.
+    #[arg(long, short, value_name = "N")]
+    jobs: Option<usize>,
+    /// Run cells again whose policy failed.
+    #[arg(long)]
+    retry_failed: bool,
+    /// How results are printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// No bar.
+    #[arg(long)]
+    no_progress: bool,
+    /// Print what policies wrote to their log.
+    #[arg(long)]
+    log: bool,
+}
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
+    // Cells are put into the store whole: to stop is to begin no further one.
+    let interrupt = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(ExitCode::Interrupted as i32);
+        }
+        ui::note("interrupted: cells that run are finished, the next `run` goes on (again to stop at once)");
+    };
+    ctrlc::set_handler(interrupt).map_err(|error| Error::internal(error.to_string()))?;
+    let mut worst = ExitCode::Done;
+    for spec in &args.specs {
+        let plan = args.spec.expand(spec)?;
+        let store = args.store.open(Some(spec))?;
+        let code = one(args, &plan, &store)?;
+        if worst == ExitCode::Done {
+            worst = code;
+        }
+        if code == ExitCode::Interrupted {
+            return Ok(code);
+        }
+    }
+    Ok(worst)
+}
+
+fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
+    let mut missing: Vec<&Cell> = Vec::new();
+    for cell in &plan.cells {
+        if args.retry_failed && store.has_failed(&cell.id) {
+            store.remove(&cell.id)?;
+        }
+        if !store.has(&cell.id) && !missing.iter().any(|other| other.id == cell.id) {
+            missing.push(cell);
+        }
+    }
+    let threads = threads(args.jobs);
+    let (all, cached) = (plan.cells.len(), plan.cells.len() - missing.len());
+    ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", plan.title));
+    let bar = ui::progress(missing.len() as u64, args.no_progress);
+    let settings = Settings { cache: Some(store.code()), canonical_nan: false };
+    let compiled = Compiled::new(&settings, missing.iter().copied())?;
+    let done = |cell: &Cell| {
+        bar.set_message(cell.label.clone());
+        bar.inc(1);
+    };
+    let workers = Workers { threads, stop: &STOP, done: &done };
+    let results = in_parallel(&missing, &workers, |cell| {
+        let executed = execute(cell, &compiled)?;
+        store.put(&cell.id, &executed.files)?;
+        Ok(executed.log)
+    })?;
+    bar.finish_and_clear();
+    let executed = results.iter().flatten().count();
+    ui::note(&format!("{executed} cells executed; results in {}", store.root().display()));
+    if args.log {
+        for (cell, lines) in missing.iter().zip(&results) {
+            for line in lines.iter().flatten() {
+                ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed));
+            }
+        }
+    }
+    let known = known(plan, store)?;
+    ui::result(&render(plan, &known, args.format));
+    Ok(report(plan, store, &known))
+}
+
+/// Says which cells have no result and why; the exit code.
+fn report(plan: &Plan, store: &Store, known: &[Known]) -> ExitCode {
+    let mut code = ExitCode::Done;
+    let (mut shown, mut left, mut rejected, mut unfinished) = (Vec::new(), 0, 0, 0);
+    for (cell, known) in plan.cells.iter().zip(known) {
+        match known {
+            Known::Failed(failure) => {
+                code = ExitCode::PolicyFailed;
+                // Every seed of a policy often fails alike: once is enough.
+                let line = format!("error: {} {}: {}", cell.label, failure.kind, failure.message);
+                if shown.contains(&line) {
+                    left += 1;
+                    continue;
+                }
+                ui::note(&line);
+                let most = 8;
+                for frame in failure.backtrace.iter().take(most) {
+                    ui::note(&format!("    at {frame}"));
+                }
+                let capsule = store.folder(&cell.id).join("capsule.json.zst");
+                if capsule.exists() {
+                    ui::note(&format!("hint: replay it with `sandtable policy replay {}`", capsule.display()));
+                }
+                shown.push(line);
+            }
+            Known::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
+            Known::Done(summary) => {
+                rejected += summary.rejected;
+                unfinished += summary.unfinished;
+            }
+        }
+    }
+    if left > 0 {
+        ui::note(&format!("({left} more cells failed in the same ways)"));
+    }
+    if rejected > 0 {
+        ui::note(&format!("warning: {rejected} jobs could never run on this fleet: see `outcome` in jobs.csv"));
+    }
+    if unfinished > 0 {
+        ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv"));
+    }
+    code
+}

@@ -1,0 +1,278 @@
+//! One cell, from its inputs to its files; and many of them in parallel.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+use sandtable_hardware::{Fleet, GpuId, Job, Model};
+use sandtable_runtime::sandbox::{Component, Fault, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::schedule::{Finished, Inputs, run};
+use sandtable_runtime::{JobOutcome, Ledger, Policy, Summary};
+use serde_json::json;
+
+use crate::error::Error;
+use crate::plan::{Cell, Plan};
+use crate::spec::Judge;
+use crate::store::{Files, Store};
+use crate::trace::{csv_cell, seconds};
+
+/// Why a cell has no result.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The fault's stable name.
+    pub kind: String,
+    /// What went wrong.
+    pub message: String,
+    /// The guest's functions, innermost first.
+    pub backtrace: Vec<String>,
+}
+
+/// What came of a cell.
+pub struct Executed {
+    /// Its metrics, or the policy's fault.
+    pub outcome: Result<Summary, Failure>,
+    /// What goes into the store.
+    pub files: Files,
+    /// What the policy wrote to its log.
+    pub log: Vec<String>,
+}
+
+/// Components compiled once for all cells.
+pub struct Compiled(BTreeMap<String, Result<Component, Fault>>);
+
+impl Compiled {
+    /// Compiles the components of these cells.
+    ///
+    /// # Errors
+    /// Where this machine can't run compiled code. A component that can't be loaded is a fault of its cells.
+    pub fn new<'a>(settings: &Settings, cells: impl Iterator<Item = &'a Cell>) -> Result<Compiled, Error> {
+        let sandbox = Sandbox::new(settings).map_err(|fault| Error::internal(fault.to_string()))?;
+        let files: BTreeMap<&str, &[u8]> = cells.map(|cell| (cell.policy.digest.as_str(), cell.policy.bytes.as_slice())).collect();
+        Ok(Compiled(files.into_iter().map(|(digest, bytes)| (digest.to_string(), sandbox.load(bytes))).collect()))
+    }
+
+    fn get(&self, digest: &str) -> Result<&Component, Fault> {
+        match self.0.get(digest) {
+            Some(Ok(component)) => Ok(component),
+            Some(Err(fault)) => Err(fault.clone()),
+            None => Err(Fault::Host("a component was not compiled".into())),
+        }
+    }
+}
+
+/// Runs one cell.
+///
+/// # Errors
+/// Inputs that can't be used, and defects of ours. A policy's fault is an outcome.
+pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
+    let jobs = cell.jobs()?;
+    let component = match compiled.get(&cell.policy.digest) {
+        Ok(component) => component,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let mut policy = match Sandboxed::new(component, cell.setting.limits) {
+        Ok(policy) => policy,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let finished = simulate(cell, jobs.clone(), &mut policy, None)?;
+    let log = policy.log();
+    if let Some(fault) = &finished.fault {
+        if let Fault::Host(why) = fault {
+            return Err(Error::internal(format!("{}: {why}", cell.label)));
+        }
+        // A run is a function of its inputs: the capsule is recorded by running it once more.
+        let mut again = Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
+        let recorded = simulate(cell, jobs, &mut again, Some(component.digest().to_string()))?;
+        if recorded.fault.as_ref() != Some(fault) {
+            return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
+        }
+        let mut executed = failed(cell, fault, Some(&recorded))?;
+        executed.log = log;
+        return Ok(executed);
+    }
+    let summary = Summary::of(&finished.ledger);
+    let files = vec![
+        ("cell.json".into(), cell.inputs.clone().into_bytes()),
+        ("jobs.csv".into(), jobs_csv(&finished.ledger, &jobs, &cell.fleet).into_bytes()),
+        ("summary.json".into(), pretty(&summary)?),
+        ("timeline.csv".into(), timeline_csv(&finished.ledger, &jobs).into_bytes()),
+    ];
+    Ok(Executed { outcome: Ok(summary), files, log })
+}
+
+/// Runs a policy, sandboxed or not, on the model of a cell.
+///
+/// # Errors
+/// A ledger that does not balance: a defect of ours.
+pub fn simulate(cell: &Cell, jobs: Arc<[Job]>, policy: &mut dyn Policy, record: Option<String>) -> Result<Finished, Error> {
+    let backend = Box::new(Model::new((*cell.fleet).clone(), jobs.clone(), cell.seed));
+    let inputs = Inputs {
+        jobs,
+        config: cell.config.clone(),
+        seed: cell.seed,
+        remaining: cell.remaining.with(cell.seed),
+        reveal_declared: cell.setting.reveal_declared,
+        strict: cell.setting.judge == Judge::Strict,
+        limits: cell.setting.limits,
+        keep_segments: true,
+        record,
+    };
+    run(policy, backend, inputs).map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+}
+
+fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {
+    let failure = Failure {
+        kind: fault.kind().to_string(),
+        message: fault.to_string(),
+        backtrace: fault.backtrace().to_vec(),
+    };
+    let capsule = recorded.and_then(|finished| finished.capsule.as_ref());
+    let last = capsule.and_then(|capsule| capsule.steps.last());
+    let story = json!({
+        "kind": failure.kind,
+        "message": failure.message,
+        "backtrace": failure.backtrace,
+        "at_s": last.map(|step| seconds(step.batch.now)),
+        "batch": last.map(|step| step.batch.seq),
+        "fault": fault,
+    });
+    let mut files: Files = vec![("cell.json".into(), cell.inputs.clone().into_bytes())];
+    if let Some(capsule) = capsule {
+        let text = serde_json::to_vec(capsule).map_err(|error| Error::internal(error.to_string()))?;
+        let packed = zstd::encode_all(text.as_slice(), 3).map_err(|error| Error::internal(error.to_string()))?;
+        files.push(("capsule.json.zst".into(), packed));
+    }
+    files.push(("failure.json".into(), pretty(&story)?));
+    files.sort();
+    Ok(Executed { outcome: Err(failure), files, log: Vec::new() })
+}
+
+fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
+    let mut out = String::from(
+        "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,outcome,last_placement\n",
+    );
+    for (row, job) in ledger.rows.iter().zip(jobs) {
+        let at = |time: Option<u64>| time.map(seconds).unwrap_or_default();
+        let outcome = match &row.outcome {
+            JobOutcome::Completed => "completed".to_string(),
+            JobOutcome::Rejected(why) => csv_cell(&format!("rejected: {why}")),
+            JobOutcome::Unfinished(why) => csv_cell(&format!("unfinished: {why}")),
+        };
+        let name = csv_cell(&job.name);
+        let _ = writeln!(
+            out,
+            "{name},{},{},{},{},{},{},{},{},{},{outcome},{}",
+            seconds(row.submit),
+            row.gpus,
+            at(row.first_start),
+            at(row.end),
+            seconds(row.held),
+            seconds(row.productive),
+            seconds(row.lost),
+            row.preemptions,
+            row.failures,
+            placement(&row.last_gpus, fleet),
+        );
+    }
+    out
+}
+
+/// `node:gpus;node:gpus`.
+fn placement(gpus: &[GpuId], fleet: &Fleet) -> String {
+    let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
+    for gpu in gpus {
+        *nodes.entry(fleet.node_of(*gpu)).or_default() += 1;
+    }
+    let parts: Vec<String> = nodes.iter().map(|(node, count)| format!("{node}:{count}")).collect();
+    parts.join(";")
+}
+
+fn timeline_csv(ledger: &Ledger, jobs: &[Job]) -> String {
+    let mut out = String::from("job_id,from_s,to_s,gpus\n");
+    for stay in &ledger.segments {
+        let name = csv_cell(&jobs[stay.job as usize].name);
+        let _ = writeln!(out, "{name},{},{},{}", seconds(stay.from), seconds(stay.to), ranges(&stay.gpus));
+    }
+    out
+}
+
+/// `0-3 8`.
+fn ranges(gpus: &[GpuId]) -> String {
+    let mut sorted = gpus.to_vec();
+    sorted.sort_unstable();
+    let mut out = String::new();
+    let mut at = 0;
+    while at < sorted.len() {
+        let mut end = at;
+        while end + 1 < sorted.len() && sorted[end + 1] == sorted[end] + 1 {
+            end += 1;
+        }
+        let space = if out.is_empty() { "" } else { " " };
+        let _ = match end == at {
+            true => write!(out, "{space}{}", sorted[at]),
+            false => write!(out, "{space}{}-{}", sorted[at], sorted[end]),
+        };
+        at = end + 1;
+    }
+    out
+}
+
+/// How many cells run at a time, and who is told.
+pub struct Workers<'a> {
+    /// Threads.
+    pub threads: usize,
+    /// Set when no further cell is to begin.
+    pub stop: &'a AtomicBool,
+    /// Called after each cell, in no particular order.
+    pub done: &'a (dyn Fn(&Cell) + Sync),
+}
+
+/// Runs cells in parallel. Each is handed to `each` on its thread; results come back in the order of the cells, `None`
+/// for those that were not begun.
+///
+/// # Errors
+/// The first error, in the order of the cells.
+pub fn in_parallel<T: Send>(
+    cells: &[&Cell],
+    workers: &Workers<'_>,
+    each: impl Fn(&Cell) -> Result<T, Error> + Sync,
+) -> Result<Vec<Option<T>>, Error> {
+    // A guest's stack is the thread's: too small a one aborts the process.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(workers.threads).stack_size(8 << 20).build();
+    let pool = pool.map_err(|error| Error::internal(error.to_string()))?;
+    let results: Vec<Result<Option<T>, Error>> = pool.install(|| {
+        cells
+            .par_iter()
+            .with_max_len(1)
+            .map(|cell| {
+                if workers.stop.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                let result = each(cell)?;
+                (workers.done)(cell);
+                Ok(Some(result))
+            })
+            .collect()
+    });
+    results.into_iter().collect()
+}
+
+/// Runs the cells of a plan that the store lacks and puts them in.
+///
+/// # Errors
+/// See [`execute`] and [`Store::put`].
+pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {
+    let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
+    let settings = Settings { cache: Some(store.code()), canonical_nan: false };
+    let compiled = Compiled::new(&settings, missing.iter().copied())?;
+    let done = in_parallel(&missing, workers, |cell| store.put(&cell.id, &execute(cell, &compiled)?.files))?;
+    Ok(done.into_iter().flatten().count())
+}

@@ -1,0 +1,24 @@
+//! Experiments: specs, their cells and identities, the store of results, traces, and the `sandtable` command.
+//!
+//! # Architecture
+//! - [`spec`]: what a file says, spans kept; [`plan`]: what it means, expanded to cells.
+//! - [`trace`]: jobs from files, from importers and from generators.
+//! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
+//! - [`table`]: results for people, for spreadsheets and for snapshots.
+//! - [`artifact`]: finding, checking and building policy components.
+//! - [`cli`]: the command. Only it and [`ui`] touch the terminal.
+
+pub mod artifact;
+pub mod cli;
+mod commands;
+pub mod diagnostic;
+pub mod error;
+pub mod execute;
+pub mod plan;
+pub mod spec;
+pub mod store;
+pub mod table;
+pub mod trace;
+pub mod ui;
+
+pub use error::{Error, ExitCode};

@@ -1,0 +1,235 @@
+//! What a spec means: every cell with its inputs, and the identity that is the hash of them.
+//!
+//! # Format
+//! A cell's id is the blake3 of its `cell.json`: canonical JSON (sorted keys, no white space, shortest decimals) of all
+//! that can move its result. Titles, labels and file names are not in it; bytes of files are, by their blake3.
+
+mod canonical;
+mod preset;
+mod resolve;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sandtable_hardware::{Fleet, Job};
+use sandtable_runtime::Remaining;
+use sandtable_runtime::sandbox::Limits;
+use serde_json::Value;
+
+use crate::artifact::{Finder, PolicyFile};
+use crate::error::Error;
+use crate::spec::{Judge, Source, Ties, tree};
+
+pub use canonical::canonical;
+pub use workload::Workload;
+
+/// One result to be had: a policy on a workload on a fleet under a seed.
+#[derive(Clone)]
+pub struct Cell {
+    /// blake3 of `inputs`, in hex.
+    pub id: String,
+    /// `cell.json`.
+    pub inputs: String,
+    /// What results call the policy.
+    pub label: String,
+    /// The values of the sweep, by path.
+    pub variant: Vec<(String, String)>,
+    /// The seed.
+    pub seed: u64,
+    /// What the cells of a variant share.
+    pub setting: Arc<Setting>,
+    /// The component.
+    pub policy: Arc<PolicyFile>,
+    /// The fleet, with what the preset does to it under this policy.
+    pub fleet: Arc<Fleet>,
+    /// The policy's configuration: canonical JSON.
+    pub config: String,
+    /// Who answers for the time left.
+    pub remaining: Bound,
+}
+
+/// What the cells of a variant share.
+pub struct Setting {
+    /// The jobs.
+    pub workload: Workload,
+    /// Who comes first among jobs of one instant.
+    pub ties: Ties,
+    /// What happens to a forbidden action.
+    pub judge: Judge,
+    /// Whether policies see declared run times.
+    pub reveal_declared: bool,
+    /// What a policy may use.
+    pub limits: Limits,
+    /// The semantics in words, for `plan` and results.
+    pub semantics: Vec<String>,
+}
+
+/// Who answers for a quantity; a seed makes it a [`Remaining`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    Nobody,
+    Oracle,
+    Noisy { sigma: f64 },
+    Declared,
+}
+
+impl Bound {
+    /// Under a seed.
+    pub fn with(self, seed: u64) -> Remaining {
+        match self {
+            Bound::Nobody => Remaining::Unbound,
+            Bound::Oracle => Remaining::Oracle,
+            Bound::Noisy { sigma } => Remaining::Noisy { sigma, seed },
+            Bound::Declared => Remaining::Declared,
+        }
+    }
+}
+
+impl Cell {
+    /// The jobs of this cell, by submission; their index is their id.
+    ///
+    /// # Errors
+    /// A job that names a kind of GPU that the fleet lacks.
+    pub fn jobs(&self) -> Result<Arc<[Job]>, Error> {
+        self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)
+    }
+
+    /// The id as people see it.
+    pub fn short(&self) -> &str {
+        &self.id[..10]
+    }
+
+    /// The values of the sweep in a line.
+    pub fn variant_text(&self) -> String {
+        let parts: Vec<String> = self.variant.iter().map(|(path, value)| format!("{path}={value}")).collect();
+        parts.join(" ")
+    }
+}
+
+/// A spec, expanded.
+pub struct Plan {
+    /// What it asks.
+    pub title: String,
+    /// The file.
+    pub origin: String,
+    /// In the order of the spec: by variant, then policy, then seed.
+    pub cells: Vec<Cell>,
+}
+
+/// How a spec is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Values to set, by path.
+    pub set: Vec<(String, String)>,
+    /// Values to try, by path, beside those of the spec.
+    pub sweep: Vec<(String, Vec<String>)>,
+    /// Whether the spec's cut for its test applies.
+    pub test: bool,
+    /// Only these policies, by label; empty: all.
+    pub only: Vec<String>,
+    /// Where shipped policies are looked for first.
+    pub policies: Option<PathBuf>,
+}
+
+/// Most cells of a spec.
+pub const MAX_CELLS: usize = 1_000_000;
+
+/// Reads and expands a spec.
+///
+/// # Errors
+/// Every mistake of a spec, with its place.
+pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+    let mut source = Source { origin: path.display().to_string(), text };
+    // Mistakes of the file itself come first, without any edit.
+    let spec = source.parse()?;
+    if options.test {
+        for (place, value) in texts(&source, "test", spec.test.keys()) {
+            source = source.with(&place, &value[0])?;
+        }
+    }
+    for (place, value) in &options.set {
+        source = source.with(place, value)?;
+    }
+    let spec = source.parse()?;
+    let mut axes = texts(&source, "sweep", spec.sweep.keys());
+    for (place, values) in &options.sweep {
+        axes.retain(|(known, _)| known != place);
+        axes.push((place.clone(), values.clone()));
+    }
+    let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
+    if count.is_none_or(|count| count > MAX_CELLS) {
+        return Err(Error::usage(format!("{}: the sweep has more than {MAX_CELLS} combinations", source.origin)));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut finder = Finder::new(folder, options.policies.as_deref());
+    let mut cells = Vec::new();
+    for index in 0..count.unwrap_or(0) {
+        let variant = pick(&axes, index);
+        let mut edited = Source { origin: source.origin.clone(), text: source.text.clone() };
+        for (place, value) in &variant {
+            edited = edited.with(place, value)?;
+        }
+        let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
+        resolve::cells(&edited, &spec, folder, &mut finder, &variant, &mut cells)?;
+        if cells.len() > MAX_CELLS {
+            return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
+        }
+    }
+    if !options.only.is_empty() {
+        only(&mut cells, &source, &options.only)?;
+    }
+    Ok(Plan { title: spec.title, origin: source.origin, cells })
+}
+
+/// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.
+fn texts<'a>(source: &Source, map: &str, keys: impl Iterator<Item = &'a String>) -> Vec<(String, Vec<String>)> {
+    let Some(root) = tree::Node::parse(&source.text) else { return Vec::new() };
+    let Ok(node) = root.find(&source.text, map) else { return Vec::new() };
+    let text = |node: &tree::Node| source.text[node.span.clone()].to_string();
+    // The order of the source, which is the order that its author meant.
+    let known: Vec<&String> = keys.collect();
+    let entries = node.entries().iter().filter(|(key, _)| known.contains(&key));
+    entries
+        .map(|(key, value)| match map {
+            "sweep" => (key.clone(), value.items().iter().map(text).collect()),
+            _ => (key.clone(), vec![text(value)]),
+        })
+        .collect()
+}
+
+/// The combination of this index; the last axis turns fastest.
+fn pick(axes: &[(String, Vec<String>)], mut index: usize) -> Vec<(String, String)> {
+    let mut variant = Vec::new();
+    for (place, values) in axes.iter().rev() {
+        variant.push((place.clone(), values[index % values.len()].clone()));
+        index /= values.len();
+    }
+    variant.reverse();
+    variant
+}
+
+fn only(cells: &mut Vec<Cell>, source: &Source, wanted: &[String]) -> Result<(), Error> {
+    let known: BTreeMap<&str, ()> = cells.iter().map(|cell| (cell.label.as_str(), ())).collect();
+    for label in wanted {
+        if !known.contains_key(label.as_str()) {
+            let all: Vec<&str> = known.keys().copied().collect();
+            let error = Error::usage(format!("{}: no policy is called `{label}`", source.origin));
+            return Err(error.hint(format!("there is {}", all.join(", "))));
+        }
+    }
+    cells.retain(|cell| wanted.contains(&cell.label));
+    Ok(())
+}
+
+/// blake3 of a text, in hex.
+pub fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+/// A number for a key: whole ones without a fraction, minus zero as zero.
+pub(crate) fn number(x: f64) -> Value {
+    if x == 0.0 { Value::from(0) } else { Value::from(x) }
+}

@@ -1,0 +1,67 @@
+//! The semantics of published simulators, as they expand to costs of the host and parameters of policies. Each is
+//! held by the per-job schedules that its simulator produced (see `tests/goldens.rs`).
+
+use sandtable_hardware::{Costs, RestartRule, SECOND};
+use serde_json::{Value, json};
+
+/// A published simulator.
+pub(super) struct Preset {
+    pub(super) name: &'static str,
+    /// One line for `plan`.
+    pub(super) about: &'static str,
+    /// Schedulable parts of a GPU; a job may hold parts of several.
+    pub(super) slots_per_gpu: u32,
+    /// What a preempted job pays.
+    restart: Option<RestartRule>,
+}
+
+pub(super) const PRESETS: &[Preset] = &[
+    Preset {
+        name: "tiresias-count",
+        about: "Tiresias' simulator, placement `count`: GPUs are counted, preemption is free",
+        slots_per_gpu: 1,
+        restart: None,
+    },
+    Preset {
+        name: "lucid-consolidate",
+        about: "Lucid's simulator, placement `consolidate`: 40 s (60 s above 8 GPUs) of work added by a preemption",
+        slots_per_gpu: 1,
+        restart: Some(RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 8 }),
+    },
+    Preset {
+        name: "pai-1node",
+        about: "PAI's simulator on one node: hundredths of GPUs are counted, a job may hold parts of several",
+        slots_per_gpu: 100,
+        restart: None,
+    },
+];
+
+impl Preset {
+    /// Defaults of a policy's parameters.
+    pub(super) fn parameters(&self, policy: &str) -> Value {
+        match (self.name, policy) {
+            ("tiresias-count", "fifo") => json!({"backfill": "none", "placement": "count"}),
+            ("tiresias-count", "sjf") => json!({"backfill": "skip", "placement": "count"}),
+            ("tiresias-count", "srtf" | "srsf") => json!({"placement": "count", "ties": "kept"}),
+            ("tiresias-count", "las") => {
+                json!({"placement": "count", "limits": [3250, 7200], "within": "running-first", "crossing": "published"})
+            }
+            ("lucid-consolidate", "fifo" | "sjf") => json!({"backfill": "none", "placement": "consolidate"}),
+            ("lucid-consolidate", "srtf" | "srsf") => {
+                json!({"placement": "consolidate", "ties": "waiting-first", "tick": 1})
+            }
+            // Service of exactly 18,000 GPU-s is still in the first queue there.
+            ("lucid-consolidate", "las") => {
+                json!({"placement": "consolidate", "limits": [18000.000001], "within": "submitted", "round": 60})
+            }
+            ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
+            _ => json!({}),
+        }
+    }
+
+    /// Costs under a policy: Lucid's preemptive policies let a job end one tick late.
+    pub(super) fn costs(&self, policy: &str, costs: Costs) -> Costs {
+        let late = self.name == "lucid-consolidate" && matches!(policy, "srtf" | "srsf" | "las");
+        Costs { restart_adds_work: self.restart, linger: if late { SECOND } else { 0 }, ..costs }
+    }
+}

@@ -1,0 +1,221 @@
+//! The jobs of a cell, and what of them is in its identity.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Fleet, Job};
+use serde_json::{Value, json};
+
+use super::{digest, number};
+use crate::error::Error;
+use crate::spec::{Arrivals, Durations, Source, Ties, WorkloadSpec};
+use crate::trace::{self, Recipe, Row, Trace};
+
+/// Raised whenever the generator draws otherwise.
+const GENERATOR: u32 = 1;
+
+/// Where jobs come from.
+pub enum Workload {
+    /// Drawn anew for every seed.
+    Generated {
+        jobs: u32,
+        arrivals: Arrivals,
+        durations: Durations,
+        gpus: std::collections::BTreeMap<u32, f64>,
+        declared: Option<f64>,
+    },
+    /// The same for every seed.
+    Fixed(Arc<Trace>),
+}
+
+impl Workload {
+    /// The rows under a seed.
+    pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
+        match self {
+            Workload::Fixed(trace) => trace.clone(),
+            Workload::Generated { jobs, arrivals, durations, gpus, declared } => {
+                let of = |kind: usize| fleet.gpus_of(kind as u32);
+                let capacity = fleet.types.iter().enumerate().map(|(kind, t)| f64::from(of(kind)) * t.speed).sum();
+                let largest = (0..fleet.types.len()).map(of).max().unwrap_or(0);
+                let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
+                let recipe = Recipe { jobs, arrivals, durations, gpus, declared, capacity, largest };
+                Arc::new(trace::generate(&recipe, seed))
+            }
+        }
+    }
+
+    /// The jobs under a seed, numbered by submission and then by the rule for ties.
+    pub(super) fn jobs(&self, seed: u64, ties: Ties, fleet: &Fleet) -> Result<Arc<[Job]>, Error> {
+        let trace = self.trace(seed, fleet);
+        let mut order: Vec<usize> = (0..trace.rows.len()).collect();
+        let rows = &trace.rows;
+        match ties {
+            Ties::RowOrder => order.sort_by_key(|i| rows[*i].submit),
+            Ties::JobName => order.sort_by(|a, b| {
+                let key = |i: usize| (rows[i].submit, rows[i].name.len(), rows[i].name.as_str());
+                key(*a).cmp(&key(*b))
+            }),
+            Ties::ShortestFirst => order.sort_by_key(|i| (rows[*i].submit, rows[*i].duration)),
+            Ties::LongestFirst => order.sort_by_key(|i| (rows[*i].submit, std::cmp::Reverse(rows[*i].duration))),
+            Ties::Shuffled => {
+                let mut stream = Stream::new(seed, "ties");
+                let draws: Vec<u64> = rows.iter().map(|_| stream.integer()).collect();
+                order.sort_by_key(|i| (rows[*i].submit, draws[*i]));
+            }
+        }
+        order.into_iter().map(|i| job(&rows[i], fleet)).collect::<Result<Vec<Job>, Error>>().map(Arc::from)
+    }
+}
+
+fn job(row: &Row, fleet: &Fleet) -> Result<Job, Error> {
+    let of_kind = |kind: &String| {
+        let found = fleet.types.iter().position(|known| known.name == *kind);
+        found.map(|index| index as u32).ok_or_else(|| {
+            let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
+            let error = Error::usage(format!("job {:?} wants a GPU of kind {kind:?}", row.name));
+            error.hint(format!("the fleet has {}", known.join(", ")))
+        })
+    };
+    Ok(Job {
+        name: row.name.clone(),
+        submit: row.submit,
+        gpus: row.gpus,
+        work: row.duration,
+        declared: row.declared,
+        gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
+        preemptible: row.preemptible,
+    })
+}
+
+/// Reads what a spec says of its workload; the second is its part of the identity.
+pub(super) fn resolve(source: &Source, spec: &WorkloadSpec, folder: &Path) -> Result<(Workload, Value), Error> {
+    match spec {
+        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, declared } => {
+            check(source, *jobs, *arrivals, durations, gpus, *declared)?;
+            let key = json!({"generate": {
+                "version": GENERATOR, "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
+                "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
+                "declared": declared.map(number),
+            }});
+            let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
+            Ok((Workload::Generated { jobs, arrivals, durations: durations.clone(), gpus: gpus.clone(), declared }, key))
+        }
+        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
+            let path = folder.join(file);
+            let bytes = std::fs::read(&path).map_err(|error| {
+                source.error("workload.file", &format!("cannot read {}: {error}", path.display()), "this file")
+            })?;
+            let throughputs = throughputs.as_ref().map(|file| folder.join(file));
+            let table = throughputs.as_deref().map(table_digest).transpose()?;
+            let options =
+                trace::Options { jobs: *jobs, filter: filter.clone(), columns: columns.clone(), throughputs };
+            let trace = trace::read(&path, *format, &options)?;
+            let key = json!({"trace": {
+                "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": filter,
+                "columns": columns, "throughputs": table,
+            }});
+            Ok((Workload::Fixed(Arc::new(trace)), key))
+        }
+        WorkloadSpec::Jobs(list) => {
+            if list.is_empty() {
+                return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
+            }
+            let rows = list.iter().enumerate().map(|(index, job)| Row {
+                name: job.name.clone().unwrap_or_else(|| index.to_string()),
+                submit: job.submit.0,
+                gpus: job.gpus,
+                duration: job.duration.0,
+                declared: job.declared.map(|span| span.0),
+                kinds: job.kinds.clone(),
+                preemptible: job.preemptible.unwrap_or(true),
+            });
+            let mut trace = Trace { rows: rows.collect(), notes: vec![] };
+            let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
+            trace.rows.sort_by_key(|row| row.submit);
+            Ok((Workload::Fixed(Arc::new(trace)), key))
+        }
+    }
+}
+
+/// blake3 of a file, or of the names and digests of a folder's files.
+fn table_digest(path: &Path) -> Result<String, Error> {
+    let read = |path: &Path| std::fs::read(path).map_err(|error| Error::file("read", path, &error));
+    if !path.is_dir() {
+        return Ok(digest(&read(path)?));
+    }
+    let mut all = String::new();
+    for file in crate::store::sorted(path)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().to_string();
+        all.push_str(&format!("{name} {}\n", table_digest(&file)?));
+    }
+    Ok(digest(all.as_bytes()))
+}
+
+fn check(
+    source: &Source,
+    jobs: u32,
+    arrivals: Arrivals,
+    durations: &Durations,
+    gpus: &std::collections::BTreeMap<u32, f64>,
+    declared: Option<f64>,
+) -> Result<(), Error> {
+    let wrong = |place: &str, message: &str| Err(source.error(&format!("workload.{place}"), message, "here"));
+    if jobs == 0 || jobs as usize > trace::MAX_JOBS {
+        return wrong("jobs", &format!("expected 1 to {} jobs, found {jobs}", trace::MAX_JOBS));
+    }
+    let load = match arrivals {
+        Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } | Arrivals::Diurnal { load, .. } => load,
+        Arrivals::AtOnce => 1.0,
+    };
+    if !(0.001..=1000.0).contains(&load) {
+        return wrong("arrivals.load", &format!("expected a load from 0.001 to 1000, found {load}"));
+    }
+    match arrivals {
+        Arrivals::Bursts { size, .. } if !(1.0..=1e6).contains(&size) => {
+            return wrong("arrivals.size", &format!("expected a mean burst of at least 1 job, found {size}"));
+        }
+        Arrivals::Diurnal { peak, .. } if !(1.0..=2.0).contains(&peak) => {
+            return wrong("arrivals.peak", &format!("expected a peak from 1 to 2 times the mean, found {peak}"));
+        }
+        _ => {}
+    }
+    match durations {
+        Durations::LogNormal { sigma, .. } if !(0.0..=10.0).contains(sigma) => {
+            return wrong("durations.sigma", &format!("expected a sigma from 0 to 10, found {sigma}"));
+        }
+        Durations::Pareto { shape, .. } if !(0.1..=100.0).contains(shape) => {
+            return wrong("durations.shape", &format!("expected a shape from 0.1 to 100, found {shape}"));
+        }
+        Durations::Empirical(list) if list.is_empty() => return wrong("durations", "expected at least one duration"),
+        _ => {}
+    }
+    if gpus.contains_key(&0) {
+        return wrong("gpus", "expected gangs of at least one GPU, found 0");
+    }
+    if gpus.values().any(|weight| !(0.0..=1e12).contains(weight)) || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0) {
+        return wrong("gpus", "expected weights of at least 0, not all of them 0");
+    }
+    if declared.is_some_and(|sigma| !(0.0..=10.0).contains(&sigma)) {
+        return wrong("declared", "expected a sigma from 0 to 10");
+    }
+    Ok(())
+}
+
+fn arrivals_key(arrivals: Arrivals) -> Value {
+    match arrivals {
+        Arrivals::Poisson { load } => json!({"poisson": {"load": number(load)}}),
+        Arrivals::Bursts { load, size } => json!({"bursts": {"load": number(load), "size": number(size)}}),
+        Arrivals::Diurnal { load, peak } => json!({"diurnal": {"load": number(load), "peak": number(peak)}}),
+        Arrivals::AtOnce => json!("at-once"),
+    }
+}
+
+fn durations_key(durations: &Durations) -> Value {
+    match durations {
+        Durations::LogNormal { median, sigma } => json!({"log-normal": {"median": median.0, "sigma": number(*sigma)}}),
+        Durations::Pareto { least, shape } => json!({"pareto": {"least": least.0, "shape": number(*shape)}}),
+        Durations::Empirical(list) => json!({"empirical": list.iter().map(|span| span.0).collect::<Vec<_>>()}),
+        Durations::Fixed(span) => json!({"fixed": span.0}),
+    }
+}

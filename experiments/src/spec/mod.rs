@@ -1,0 +1,434 @@
+//! What a spec's file says: exactly the grammar, nothing clever. What it means is `plan`'s business.
+
+pub mod tree;
+pub mod units;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::diagnostic;
+use crate::error::{Error, nearest};
+use units::{Bytes, Span};
+
+/// An experiment.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "Experiment", deny_unknown_fields)]
+pub struct Spec {
+    /// What it asks, in a line.
+    pub title: String,
+    /// More about it.
+    #[serde(default)]
+    pub about: Option<String>,
+    /// The machines.
+    pub fleet: FleetSpec,
+    /// What starting and stopping costs; nothing by default.
+    #[serde(default)]
+    pub costs: CostsSpec,
+    /// The jobs.
+    pub workload: WorkloadSpec,
+    /// How ties are broken, plans judged, and published simulators matched.
+    #[serde(default)]
+    pub semantics: SemanticsSpec,
+    /// Who schedules: one result each.
+    pub policies: Vec<PolicySpec>,
+    /// Who answers for each predicted quantity.
+    #[serde(default)]
+    pub predictors: BTreeMap<String, PredictorSpec>,
+    /// What policies are told beside what every scheduler sees.
+    #[serde(default)]
+    pub reveal: Vec<RevealSpec>,
+    /// The seeds: one result each; 0 by default.
+    #[serde(default)]
+    pub seeds: Option<SeedsSpec>,
+    /// Values to try, by path: every combination. Read from the source, since a value may be anything.
+    #[serde(default)]
+    pub sweep: BTreeMap<String, Vec<IgnoredAny>>,
+    /// What a policy may use.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// Values, by path, that cut the experiment down to a test.
+    #[serde(default)]
+    pub test: BTreeMap<String, IgnoredAny>,
+}
+
+/// Machines.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum FleetSpec {
+    /// Simulated nodes: equal ones, or groups of equal ones.
+    Model {
+        #[serde(default)]
+        nodes: Option<u32>,
+        #[serde(default)]
+        gpus: Option<u32>,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default)]
+        speed: Option<f64>,
+        #[serde(default)]
+        groups: Vec<Group>,
+        #[serde(default)]
+        failures: Option<FailuresSpec>,
+    },
+}
+
+/// Equal nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// A model of the catalogue, or with `speed` any name.
+    pub kind: String,
+    /// Work done in a second; 1 is the GPU on which the workload's durations hold.
+    #[serde(default)]
+    pub speed: Option<f64>,
+}
+
+/// How nodes fail.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename = "Failures", deny_unknown_fields)]
+pub struct FailuresSpec {
+    /// Mean time between failures of a node.
+    pub mtbf: Span,
+    /// Mean time to repair.
+    pub repair: Span,
+}
+
+/// Overheads.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename = "Costs", deny_unknown_fields)]
+pub struct CostsSpec {
+    /// GPUs held without progress at the first start.
+    #[serde(default)]
+    pub start: Option<Span>,
+    /// GPUs held while a preempted job saves its state.
+    #[serde(default)]
+    pub checkpoint: Option<Span>,
+    /// GPUs held without progress at a later start.
+    #[serde(default)]
+    pub restore: Option<Span>,
+    /// Progress after which a job saves its state by itself.
+    #[serde(default)]
+    pub checkpoint_every: Option<Span>,
+}
+
+/// Jobs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// Drawn from the seed.
+    Generate {
+        jobs: u32,
+        #[serde(default)]
+        arrivals: Arrivals,
+        #[serde(default)]
+        durations: Durations,
+        /// Weight of each gang size; Philly's mix by default.
+        #[serde(default)]
+        gpus: BTreeMap<u32, f64>,
+        /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
+        #[serde(default)]
+        declared: Option<f64>,
+    },
+    /// Read from a file.
+    Trace {
+        /// Relative to the spec.
+        file: String,
+        /// Native by default.
+        #[serde(default)]
+        format: TraceFormat,
+        /// The first so many.
+        #[serde(default)]
+        jobs: Option<u32>,
+        /// Only rows whose column has this value.
+        #[serde(default, rename = "where")]
+        filter: BTreeMap<String, String>,
+        /// For `Csv`: columns by what they hold.
+        #[serde(default)]
+        columns: BTreeMap<String, String>,
+        /// For `Gavel`: the user's copy of the throughput table, relative to the spec.
+        #[serde(default)]
+        throughputs: Option<String>,
+    },
+    /// Written down.
+    Jobs(Vec<JobSpec>),
+}
+
+/// One job, written down.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "Job", deny_unknown_fields)]
+pub struct JobSpec {
+    pub submit: Span,
+    pub gpus: u32,
+    pub duration: Span,
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Names of GPU kinds of the fleet.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    #[serde(default)]
+    pub preemptible: Option<bool>,
+    #[serde(default)]
+    pub declared: Option<Span>,
+}
+
+/// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Arrivals {
+    /// Independently.
+    Poisson { load: f64 },
+    /// In bursts of this mean size (geometric), which arrive independently.
+    Bursts { load: f64, size: f64 },
+    /// As Poisson, with a rate that follows a sine over a day: `peak` times the mean at its height (at most 2).
+    Diurnal { load: f64, peak: f64 },
+    /// All at once.
+    AtOnce,
+}
+
+impl Default for Arrivals {
+    fn default() -> Arrivals {
+        Arrivals::Poisson { load: 0.8 }
+    }
+}
+
+/// How long jobs run on a GPU of speed 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Durations {
+    LogNormal { median: Span, sigma: f64 },
+    Pareto { least: Span, shape: f64 },
+    /// One of these, each as likely.
+    Empirical(Vec<Span>),
+    /// All the same.
+    Fixed(Span),
+}
+
+/// A trace's format. The names are those of `trace import`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+pub enum TraceFormat {
+    /// Our own: columns `submit_s`, `gpus`, `duration_s`, and optional ones.
+    #[default]
+    Native,
+    /// Microsoft Philly, job level: timestamp, duration, num_gpus, cluster.
+    Philly,
+    /// Tiresias' simulator: job_id, num_gpu, submit_time, duration (s).
+    Tiresias,
+    /// Gavel: tab-separated, 7 or 10 fields; needs its table of throughputs.
+    Gavel,
+    /// Muri: as Tiresias, times in ms.
+    Muri,
+    /// Helios and Lucid: gpu_num, submit_time, duration.
+    Lucid,
+    /// Pollux workloads: time, application, num_replicas, batch_size; needs its folder of traces.
+    Pollux,
+    /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
+    Openb,
+    /// Alibaba PAI's simulator: submit_time, duration, num_inst, plan_gpu (hundredths).
+    Pai,
+    /// Standard Workload Format; processors are GPUs.
+    Swf,
+    /// Slurm: `sacct --parsable2` with Submit, Start, End and AllocTRES.
+    Sacct,
+    /// Any CSV, by a mapping of its columns.
+    Csv,
+}
+
+/// Semantics of the host.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename = "Semantics", deny_unknown_fields)]
+pub struct SemanticsSpec {
+    /// The published simulator whose rules hold.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// Who comes first among jobs submitted at one instant.
+    #[serde(default)]
+    pub ties: Option<Ties>,
+    /// What happens to an action that the rules forbid.
+    #[serde(default)]
+    pub judge: Option<Judge>,
+}
+
+/// Who comes first among jobs submitted at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub enum Ties {
+    /// The order of the trace.
+    #[default]
+    RowOrder,
+    /// By the job's name.
+    JobName,
+    /// The shorter.
+    ShortestFirst,
+    /// The longer.
+    LongestFirst,
+    /// As the seed has it.
+    Shuffled,
+}
+
+/// What happens to an action that the rules forbid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+pub enum Judge {
+    /// The run fails.
+    #[default]
+    Strict,
+    /// It is skipped, and the policy told.
+    Lenient,
+}
+
+/// One policy.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "Policy", deny_unknown_fields)]
+pub struct PolicySpec {
+    /// A shipped policy, or with a slash or `.wasm` a path relative to the spec.
+    pub name: String,
+    /// What results call it; its name by default.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Its parameters.
+    #[serde(default)]
+    pub with: BTreeMap<String, serde_json::Value>,
+    /// Instead of the experiment's.
+    #[serde(default)]
+    pub predictors: BTreeMap<String, PredictorSpec>,
+}
+
+/// Who answers for a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum PredictorSpec {
+    /// The truth.
+    Oracle,
+    /// The truth times a log-normal error, one for each job.
+    Noisy { sigma: f64 },
+    /// What the user declared, less the progress made.
+    Declared,
+}
+
+/// Something that policies may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum RevealSpec {
+    /// What the user said that the job would take.
+    DeclaredRunTime,
+}
+
+/// Seeds.
+#[derive(Clone, Debug, Deserialize)]
+pub enum SeedsSpec {
+    /// From the first up to, not including, the second.
+    Range(u64, u64),
+    /// These.
+    List(Vec<u64>),
+}
+
+/// What a policy may use.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename = "Limits", deny_unknown_fields)]
+pub struct LimitsSpec {
+    /// Fuel of each `decide`.
+    #[serde(default)]
+    pub fuel: Option<u64>,
+    /// Linear memory.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Actions of one plan.
+    #[serde(default)]
+    pub actions: Option<u32>,
+}
+
+impl Default for Durations {
+    /// Philly's: fitted to the 71,149 public jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
+    fn default() -> Durations {
+        Durations::LogNormal { median: Span(1_058_000_000), sigma: 2.13 }
+    }
+}
+
+/// A policy's name from what a spec calls it: the file's stem where it is a path.
+pub fn short_name(name: &str) -> &str {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.strip_suffix(".wasm").unwrap_or(file)
+}
+
+/// A spec and the source that it was read from.
+#[derive(Debug)]
+pub struct Source {
+    /// How diagnostics call it.
+    pub origin: String,
+    /// The text, edits included.
+    pub text: String,
+}
+
+impl Source {
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// A diagnostic with the place in the source.
+    pub fn parse(&self) -> Result<Spec, Error> {
+        use ron::extensions::Extensions;
+        let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+        options.from_str(&self.text).map_err(|error| {
+            let place = |at: ron::error::Position| diagnostic::offset(&self.text, at.line, at.col);
+            let span = place(error.span.start)..place(error.span.end);
+            let (message, label) = describe(&error.code);
+            let hint = match &error.code {
+                ron::Error::NoSuchStructField { expected, found, .. } => suggestion(found, expected),
+                ron::Error::NoSuchEnumVariant { expected, found, .. } => suggestion(found, expected),
+                _ => None,
+            };
+            diagnostic::at(&self.origin, &self.text, span, &message, &label, hint)
+        })
+    }
+
+    /// The error of what a valid source means at `path`.
+    pub fn error(&self, path: &str, message: &str, label: &str) -> Error {
+        let node = tree::Node::parse(&self.text);
+        let node = node.as_ref().and_then(|node| node.find(&self.text, path).ok());
+        match node {
+            Some(node) => diagnostic::at(&self.origin, &self.text, node.span.clone(), message, label, None),
+            None => Error::usage(format!("{}: {path}: {message}", self.origin)),
+        }
+    }
+
+    /// The source with one value set.
+    ///
+    /// # Errors
+    /// Where the path leads nowhere.
+    pub fn with(&self, path: &str, value: &str) -> Result<Source, Error> {
+        match tree::set(&self.text, path, value) {
+            Ok(text) => Ok(Source { origin: self.origin.clone(), text }),
+            Err(no_such) => {
+                let near = nearest(&no_such.segment, no_such.known.iter().map(String::as_str));
+                let error = Error::usage(format!("{}: nothing at `{path}`: no `{}` there", self.origin, no_such.segment));
+                Err(match near {
+                    Some(near) => error.hint(format!("there is `{near}`")),
+                    None if no_such.known.is_empty() => error,
+                    None => error.hint(format!("there is {}", no_such.known.join(", "))),
+                })
+            }
+        }
+    }
+}
+
+fn suggestion(found: &str, expected: &[&'static str]) -> Option<String> {
+    nearest(found, expected.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// RON's message, its first letter made small, and what to write beside the place.
+fn describe(error: &ron::Error) -> (String, String) {
+    let text = error.to_string();
+    let mut chars = text.chars();
+    let message: String = chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect();
+    let label = match error {
+        ron::Error::NoSuchStructField { .. } => "no such field",
+        ron::Error::NoSuchEnumVariant { .. } => "no such choice",
+        ron::Error::MissingStructField { .. } => "missing before this",
+        ron::Error::DuplicateStructField { .. } => "said twice",
+        _ => "here",
+    };
+    (message, label.into())
+}

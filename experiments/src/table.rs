@@ -1,0 +1,261 @@
+//! Results as tables: for people, for spreadsheets, for snapshots.
+
+use std::collections::BTreeMap;
+
+use comfy_table::{CellAlignment, Table, presets};
+use sandtable_runtime::Summary;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::execute::Failure;
+use crate::plan::{Cell, Plan};
+use crate::store::Store;
+
+/// How rows are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned columns.
+    #[default]
+    Table,
+    /// One JSON object a line.
+    Json,
+    /// CSV with a header.
+    Csv,
+}
+
+/// What is known of a cell.
+#[derive(Clone, Debug)]
+pub enum Known {
+    /// It is done.
+    Done(Box<Summary>),
+    /// Its policy failed.
+    Failed(Failure),
+    /// It has not been run.
+    Missing,
+}
+
+/// One metric of a summary: its name, its unit's scale for people, and where it stands.
+struct Metric {
+    name: &'static str,
+    /// Beyond this many cells of a table a person reads no more: only these are shown.
+    shown: Option<&'static str>,
+    get: fn(&Summary) -> f64,
+}
+
+const METRICS: &[Metric] = &[
+    Metric { name: "jct_mean_s", shown: Some("JCT mean"), get: |s| s.jct.mean },
+    Metric { name: "jct_median_s", shown: Some("median"), get: |s| s.jct.median },
+    Metric { name: "jct_p95_s", shown: Some("p95"), get: |s| s.jct.p95 },
+    Metric { name: "jct_p99_s", shown: Some("p99"), get: |s| s.jct.p99 },
+    Metric { name: "jct_max_s", shown: None, get: |s| s.jct.max },
+    Metric { name: "queueing_mean_s", shown: Some("queueing mean"), get: |s| s.queueing.mean },
+    Metric { name: "queueing_median_s", shown: None, get: |s| s.queueing.median },
+    Metric { name: "queueing_p95_s", shown: None, get: |s| s.queueing.p95 },
+    Metric { name: "queueing_p99_s", shown: None, get: |s| s.queueing.p99 },
+    Metric { name: "queueing_max_s", shown: None, get: |s| s.queueing.max },
+    Metric { name: "makespan_s", shown: Some("makespan"), get: |s| s.makespan },
+    Metric { name: "utilisation", shown: Some("utilisation"), get: |s| s.utilisation },
+    Metric { name: "utilisation_window", shown: None, get: |s| s.utilisation_window },
+    Metric { name: "productive", shown: None, get: |s| s.productive },
+    Metric { name: "productive_window", shown: None, get: |s| s.productive_window },
+    Metric { name: "fragmentation", shown: None, get: |s| s.fragmentation },
+    Metric { name: "preemptions", shown: Some("preemptions"), get: |s| s.preemptions as f64 },
+    Metric { name: "failures", shown: None, get: |s| s.failures as f64 },
+    Metric { name: "fairness_jain", shown: None, get: |s| s.fairness_jain },
+    Metric { name: "fairness_worst", shown: Some("worst ρ"), get: |s| s.fairness_worst },
+    Metric { name: "jobs", shown: None, get: |s| s.jobs as f64 },
+    Metric { name: "completed", shown: None, get: |s| s.completed as f64 },
+    Metric { name: "rejected", shown: None, get: |s| s.rejected as f64 },
+    Metric { name: "unfinished", shown: None, get: |s| s.unfinished as f64 },
+];
+
+/// What a store knows of the cells of a plan.
+///
+/// # Errors
+/// A file of the store that can't be read.
+pub fn known(plan: &Plan, store: &Store) -> Result<Vec<Known>, Error> {
+    plan.cells.iter().map(|cell| lookup(cell, store)).collect()
+}
+
+fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
+    if !store.has(&cell.id) {
+        return Ok(Known::Missing);
+    }
+    let broken = |error: serde_json::Error| Error::usage(format!("{}: {error}", store.folder(&cell.id).display()));
+    if store.has_failed(&cell.id) {
+        let story: Value = serde_json::from_slice(&store.read(&cell.id, "failure.json")?).map_err(broken)?;
+        let text = |key: &str| story[key].as_str().unwrap_or_default().to_string();
+        let frames = story["backtrace"].as_array().into_iter().flatten();
+        let backtrace = frames.filter_map(|frame| frame.as_str().map(str::to_string)).collect();
+        return Ok(Known::Failed(Failure { kind: text("kind"), message: text("message"), backtrace }));
+    }
+    let summary = serde_json::from_slice(&store.read(&cell.id, "summary.json")?).map_err(broken)?;
+    Ok(Known::Done(Box::new(summary)))
+}
+
+/// The cells of one policy in one variant.
+struct Row<'a> {
+    cell: &'a Cell,
+    done: Vec<&'a Summary>,
+    failed: usize,
+    missing: usize,
+}
+
+fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    for (cell, known) in plan.cells.iter().zip(known) {
+        let place = *places.entry((cell.variant_text(), cell.label.as_str())).or_insert_with(|| {
+            rows.push(Row { cell, done: Vec::new(), failed: 0, missing: 0 });
+            rows.len() - 1
+        });
+        match known {
+            Known::Done(summary) => rows[place].done.push(summary),
+            Known::Failed(_) => rows[place].failed += 1,
+            Known::Missing => rows[place].missing += 1,
+        }
+    }
+    rows
+}
+
+/// Mean and sample standard deviation (0 for one value), in the order given.
+fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    if values.len() < 2 {
+        return (mean, 0.0);
+    }
+    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    (mean, (squares / (count - 1.0)).sqrt())
+}
+
+fn person(name: &str, x: f64) -> String {
+    match name {
+        _ if name.ends_with("_s") => span(x),
+        "utilisation" => format!("{:.1} %", x * 100.0),
+        "fairness_worst" => format!("{x:.2}"),
+        _ => format!("{x:.0}"),
+    }
+}
+
+/// A time for people: three digits and a unit.
+pub fn span(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s < 120.0 => (s, "s"),
+        s if s < 7_200.0 => (s / 60.0, "min"),
+        s if s < 172_800.0 => (s / 3600.0, "h"),
+        s => (s / 86_400.0, "d"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// The results of a plan, one row a policy and variant, means over the seeds.
+pub fn render(plan: &Plan, known: &[Known], format: Format) -> String {
+    let rows = rows(plan, known);
+    match format {
+        Format::Table => for_people(&rows),
+        Format::Json => {
+            let lines = rows.iter().map(|row| object(row).to_string() + "\n");
+            lines.collect()
+        }
+        Format::Csv => csv(&rows),
+    }
+}
+
+fn for_people(rows: &[Row<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let varied = rows.iter().any(|row| !row.cell.variant.is_empty());
+    let seeded = rows.iter().any(|row| row.done.len() > 1);
+    let mut head = vec!["policy".to_string()];
+    head.extend(varied.then(|| "variant".to_string()));
+    head.extend(seeded.then(|| "seeds".to_string()));
+    let first = head.len();
+    head.extend(METRICS.iter().filter_map(|metric| metric.shown).map(str::to_string));
+    table.set_header(&head);
+    for row in rows {
+        let mut cells = vec![row.cell.label.clone()];
+        cells.extend(varied.then(|| row.cell.variant_text()));
+        cells.extend(seeded.then(|| row.done.len().to_string()));
+        for metric in METRICS.iter().filter(|metric| metric.shown.is_some()) {
+            if row.done.is_empty() {
+                cells.push(if row.failed > 0 { "failed".into() } else { "-".into() });
+                continue;
+            }
+            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            let (mean, spread) = mean_and_spread(&values);
+            let mut text = person(metric.name, mean);
+            if metric.name == "jct_mean_s" && values.len() > 1 && mean > 0.0 {
+                text.push_str(&format!(" ± {:.0} %", spread / mean * 100.0));
+            }
+            cells.push(text);
+        }
+        table.add_row(cells);
+    }
+    for column in table.column_iter_mut().skip(first) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.lines().map(|line| line.trim_end().to_string() + "\n").collect()
+}
+
+fn object(row: &Row<'_>) -> Value {
+    let variant: BTreeMap<&str, &str> = row.cell.variant.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut out = json!({
+        "policy": row.cell.label, "variant": variant,
+        "seeds": row.done.len(), "failed": row.failed, "missing": row.missing,
+    });
+    if !row.done.is_empty() {
+        for metric in METRICS {
+            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            let (mean, spread) = mean_and_spread(&values);
+            out[metric.name] = json!({"mean": mean, "sd": spread});
+        }
+    }
+    out
+}
+
+fn csv(rows: &[Row<'_>]) -> String {
+    let mut out = String::from("policy,variant,seeds,failed,missing");
+    for metric in METRICS {
+        out.push_str(&format!(",{0},{0}_sd", metric.name));
+    }
+    out.push('\n');
+    for row in rows {
+        let label = crate::trace::csv_cell(&row.cell.label);
+        let variant = crate::trace::csv_cell(&row.cell.variant_text());
+        out.push_str(&format!("{label},{variant},{},{},{}", row.done.len(), row.failed, row.missing));
+        for metric in METRICS {
+            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            if values.is_empty() {
+                out.push_str(",,");
+            } else {
+                let (mean, spread) = mean_and_spread(&values);
+                out.push_str(&format!(",{mean},{spread}"));
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The results of a plan as a snapshot holds them: every metric, nothing that depends on a machine or a build.
+pub fn snapshot(plan: &Plan, known: &[Known]) -> String {
+    let mut out = format!("{}\n", plan.title);
+    if let Some(cell) = plan.cells.first() {
+        out.push_str(&format!("semantics: {}\n", cell.setting.semantics.join("; ")));
+    }
+    for row in rows(plan, known) {
+        let variant = row.cell.variant_text();
+        let variant = if variant.is_empty() { variant } else { format!("  {variant}") };
+        out.push_str(&format!("\n{}{variant}  seeds {}", row.cell.label, row.done.len()));
+        out.push_str(if row.failed > 0 { "  FAILED\n" } else { "\n" });
+        for metric in METRICS {
+            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            if !values.is_empty() {
+                out.push_str(&format!("  {:<20} {:>18.6}\n", metric.name, mean_and_spread(&values).0));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,152 @@
+//! Jobs from files, from importers and from generators.
+//!
+//! # Architecture
+//! - [`Trace`]: rows by submission, and what was left out and why. Nothing is dropped silently.
+//! - [`read`]: a file of any [`TraceFormat`], `.gz` and `.zst` included.
+//! - [`generate`]: a workload from a seed.
+//! - [`Stats`]: a trace as a paper's table describes it.
+//!
+//! # Format
+//! The native format is CSV with a header. `submit_s`, `gpus` and `duration_s` must be there: decimal seconds from the
+//! start of the experiment, whole GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
+//! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
+//! vertical bar; empty: any) and `preemptible` (`true` or `false`). Rows need not be sorted: their order breaks ties.
+
+mod formats;
+mod generate;
+mod stats;
+mod table;
+
+use std::io::Read;
+use std::path::Path;
+
+use sandtable_hardware::{Micros, SECOND};
+
+use crate::error::Error;
+pub use crate::spec::TraceFormat;
+pub use formats::Options;
+pub use generate::{PHILLY_GPUS, Recipe, generate};
+pub use stats::Stats;
+pub use table::TraceError;
+
+/// One job of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// When it is submitted.
+    pub submit: Micros,
+    /// Size of its gang.
+    pub gpus: u32,
+    /// Run time on a GPU of speed 1.
+    pub duration: Micros,
+    /// What its user said that it would take.
+    pub declared: Option<Micros>,
+    /// Kinds of GPU that it may run on; empty: any.
+    pub kinds: Vec<String>,
+    /// Whether it may be preempted.
+    pub preemptible: bool,
+}
+
+/// A workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// By submission; rows of one instant in the order of the file.
+    pub rows: Vec<Row>,
+    /// What was left out or changed, and how often.
+    pub notes: Vec<(String, usize)>,
+}
+
+/// Most jobs of a trace.
+pub const MAX_JOBS: usize = 10_000_000;
+
+impl Trace {
+    fn note(&mut self, what: &str) {
+        match self.notes.iter_mut().find(|(known, _)| known == what) {
+            Some((_, count)) => *count += 1,
+            None => self.notes.push((what.into(), 1)),
+        }
+    }
+
+    /// As the native format.
+    pub fn to_csv(&self) -> String {
+        let declared = self.rows.iter().any(|row| row.declared.is_some());
+        let kinds = self.rows.iter().any(|row| !row.kinds.is_empty());
+        let pinned = self.rows.iter().any(|row| !row.preemptible);
+        let mut out = String::from("job_id,submit_s,gpus,duration_s");
+        for (there, name) in [(declared, ",declared_s"), (kinds, ",gpu_types"), (pinned, ",preemptible")] {
+            out.push_str(if there { name } else { "" });
+        }
+        out.push('\n');
+        for row in &self.rows {
+            let name = csv_cell(&row.name);
+            out.push_str(&format!("{name},{},{},{}", seconds(row.submit), row.gpus, seconds(row.duration)));
+            if declared {
+                out.push_str(&format!(",{}", row.declared.map(seconds).unwrap_or_default()));
+            }
+            if kinds {
+                out.push_str(&format!(",{}", row.kinds.join("|")));
+            }
+            if pinned {
+                out.push_str(&format!(",{}", row.preemptible));
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A text as a cell of a CSV.
+pub fn csv_cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+}
+
+/// Decimal seconds, exactly.
+pub fn seconds(micros: Micros) -> String {
+    let (whole, part) = (micros / SECOND, micros % SECOND);
+    if part == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{part:06}").trim_end_matches('0').to_string()
+}
+
+/// The bytes of a file, decompressed where its first bytes say so.
+///
+/// # Errors
+/// A file that can't be read or decompressed.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+    let raw = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let mut bytes = Vec::new();
+    let unpacked = match raw.get(..4) {
+        Some([0x1f, 0x8b, ..]) => flate2::read::MultiGzDecoder::new(raw.as_slice()).read_to_end(&mut bytes),
+        Some([0x28, 0xb5, 0x2f, 0xfd]) => {
+            zstd::Decoder::new(raw.as_slice()).and_then(|mut decoder| decoder.read_to_end(&mut bytes))
+        }
+        _ => return Ok(raw),
+    };
+    unpacked.map_err(|error| Error::file("decompress", path, &error))?;
+    Ok(bytes)
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// A file that can't be read, or a row that can't be understood: file, line, column, what was found and expected.
+pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace, Error> {
+    let bytes = read_bytes(path)?;
+    let mut trace = formats::parse(path, &bytes, format, options)?;
+    trace.rows.sort_by_key(|row| row.submit);
+    if trace.rows.len() > MAX_JOBS {
+        return Err(Error::usage(format!("{}: {} jobs, at most {MAX_JOBS}", path.display(), trace.rows.len())));
+    }
+    if let Some(most) = options.jobs {
+        trace.rows.truncate(most as usize);
+    }
+    if trace.rows.is_empty() {
+        return Err(Error::usage(format!("{}: no job in it", path.display())));
+    }
+    Ok(trace)
+}
+
+#[cfg(test)]
+mod tests;

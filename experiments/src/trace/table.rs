@@ -1,0 +1,233 @@
+//! Rows and columns of a text, with the place of everything that can't be understood.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sandtable_hardware::Micros;
+
+use crate::error::{Error, nearest};
+use crate::spec::units::decimal;
+
+/// A cell that can't be understood.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{}:{line}: column {column}: {message}", file.display())]
+pub struct TraceError {
+    /// Where it stands.
+    pub file: PathBuf,
+    /// Counted from 1.
+    pub line: u64,
+    /// The column's name, or its number from 1 where it has none.
+    pub column: String,
+    /// What was found and what was expected.
+    pub message: String,
+}
+
+impl From<TraceError> for Error {
+    fn from(error: TraceError) -> Error {
+        Error::usage(error.to_string())
+    }
+}
+
+/// A text of records.
+pub(super) struct Table<'a> {
+    file: &'a Path,
+    names: Vec<String>,
+    reader: csv::Reader<&'a [u8]>,
+}
+
+/// One record.
+pub(super) struct Record<'a> {
+    file: &'a Path,
+    names: &'a [String],
+    cells: &'a csv::StringRecord,
+    /// Where it stands in the file.
+    pub(super) line: u64,
+}
+
+/// Nanoseconds would be too many, seconds too few: what a number in a time column counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unit {
+    Seconds,
+    Millis,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn new(file: &'a Path, bytes: &'a [u8], separator: u8, header: bool) -> Result<Table<'a>, Error> {
+        let mut builder = csv::ReaderBuilder::new();
+        builder.delimiter(separator).has_headers(header).flexible(!header);
+        // Gavel's commands hold quotes that mean nothing.
+        builder.quoting(separator == b',').trim(csv::Trim::All);
+        let mut reader = builder.from_reader(bytes);
+        let names = if header {
+            let header = reader.headers().map_err(|error| broken(file, &error))?;
+            header.iter().map(|name| name.trim_start_matches('\u{feff}').to_string()).collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Table { file, names, reader })
+    }
+
+    /// The header.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Checks that columns are there.
+    pub(super) fn need(&self, columns: &[&str]) -> Result<(), Error> {
+        for column in columns {
+            if !self.names.iter().any(|name| name == column) {
+                let message = format!("{}:1: no column `{column}`: found {}", self.file.display(), self.names.join(", "));
+                let near = nearest(column, self.names.iter().map(String::as_str));
+                let error = Error::usage(message);
+                return Err(match near {
+                    Some(near) => error.hint(format!("is `{near}` meant?")),
+                    None => error,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for every record.
+    pub(super) fn each(mut self, mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>) -> Result<(), Error> {
+        let mut cells = csv::StringRecord::new();
+        while self.reader.read_record(&mut cells).map_err(|error| broken(self.file, &error))? {
+            let line = cells.position().map_or(0, csv::Position::line);
+            each(&Record { file: self.file, names: &self.names, cells: &cells, line })?;
+        }
+        Ok(())
+    }
+}
+
+fn broken(file: &Path, error: &csv::Error) -> Error {
+    let place = |line: u64| format!("{}:{line}", file.display());
+    Error::usage(match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            format!("{}: {len} columns, expected {expected_len}", place(line))
+        }
+        csv::ErrorKind::Utf8 { pos, err } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            format!("{}: column {}: not UTF-8", place(line), err.field() + 1)
+        }
+        _ => format!("{}: {error}", file.display()),
+    })
+}
+
+impl Record<'_> {
+    /// The number of cells.
+    pub(super) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// A cell by its column's name, or by its number where columns have none.
+    pub(super) fn find(&self, column: &str) -> Option<&str> {
+        let index = match self.names.iter().position(|name| name == column) {
+            Some(index) => index,
+            None if self.names.is_empty() => column.parse::<usize>().ok()?.checked_sub(1)?,
+            None => return None,
+        };
+        self.cells.get(index)
+    }
+
+    /// A cell that must be there.
+    pub(super) fn text(&self, column: &str) -> Result<&str, TraceError> {
+        self.find(column).ok_or_else(|| self.wrong(column, "the row ends before it"))
+    }
+
+    pub(super) fn wrong(&self, column: &str, message: impl Into<String>) -> TraceError {
+        let column = if self.names.is_empty() { column.to_string() } else { format!("`{column}`") };
+        TraceError { file: self.file.into(), line: self.line, column, message: message.into() }
+    }
+
+    /// A whole number.
+    pub(super) fn whole(&self, column: &str) -> Result<u32, TraceError> {
+        let text = self.text(column)?;
+        let whole = text.strip_suffix(".0").unwrap_or(text);
+        whole.parse().map_err(|_| self.wrong(column, format!("expected a whole number, found {text:?}")))
+    }
+
+    /// A number.
+    pub(super) fn number(&self, column: &str) -> Result<f64, TraceError> {
+        let text = self.text(column)?;
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number),
+            _ => Err(self.wrong(column, format!("expected a number, found {text:?}"))),
+        }
+    }
+
+    /// A span of time.
+    pub(super) fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
+        let text = self.text(column)?;
+        let scale = if unit == Unit::Seconds { 1_000_000 } else { 1_000 };
+        let found = decimal(text, scale).or_else(|| clock(text));
+        found.ok_or_else(|| self.wrong(column, format!("expected a time of at least 0, found {text:?}")))
+    }
+
+    /// An instant: a number, or a date with a time. `true`: a date.
+    pub(super) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, bool), TraceError> {
+        if let Some(date) = date(self.text(column)?) {
+            return Ok((date, true));
+        }
+        let expected = "a time of at least 0 or a date such as 2017-10-09 07:01:55";
+        let plain = self.span(column, unit);
+        plain.map(|at| (at, false)).map_err(|error| TraceError {
+            message: error.message.replace("a time of at least 0", expected),
+            ..error
+        })
+    }
+
+    /// Whether the row has these values.
+    pub(super) fn matches(&self, filter: &BTreeMap<String, String>) -> Result<bool, TraceError> {
+        for (column, value) in filter {
+            if self.text(column)? != value {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// `[days-]hours:minutes:seconds`, as Slurm writes it.
+fn clock(text: &str) -> Option<Micros> {
+    let (days, rest) = match text.split_once('-') {
+        Some((days, rest)) => (days.parse::<u64>().ok()?, rest),
+        None => (0, text),
+    };
+    let parts: Vec<&str> = rest.split(':').collect();
+    let [hours, minutes, seconds] = parts.as_slice() else { return None };
+    let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    let seconds = decimal(seconds, 1_000_000)?;
+    let whole = (days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?).checked_mul(60_000_000)?;
+    whole.checked_add(seconds).filter(|at| *at < 1 << 53)
+}
+
+/// Microseconds since 1970 of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between; no time zone.
+fn date(text: &str) -> Option<Micros> {
+    let (day, time) = text.split_once([' ', 'T'])?;
+    let parts: Vec<i64> = day.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let [year, month, day] = parts.as_slice() else { return None };
+    if !(1970..=2200).contains(year) || !(1..=12).contains(month) || !(1..=31).contains(day) {
+        return None;
+    }
+    // Days of the proleptic Gregorian calendar, years beginning in March.
+    let (y, m) = if *month > 2 { (*year, *month - 3) } else { (*year - 1, *month + 9) };
+    let (era, of_era) = (y / 400, y % 400);
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    let clock = clock(time.trim_end_matches('Z'))?;
+    Some(days as u64 * 86_400_000_000 + clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_clocks() {
+        assert_eq!(date("1970-01-02 00:00:01"), Some(86_401_000_000));
+        assert_eq!(date("2017-10-09T07:01:55"), Some(1_507_532_515_000_000));
+        assert_eq!(date("2017-13-09 07:01:55"), None);
+        assert_eq!(clock("1-02:03:04"), Some(93_784_000_000));
+        assert_eq!(clock("02:03"), None);
+    }
+}

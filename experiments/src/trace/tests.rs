@@ -1,0 +1,1 @@
+//! Every format on a small text, and every mistake with its place.

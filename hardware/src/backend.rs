@@ -1,0 +1,70 @@
+//! What the scheduling loop drives: the model, and later the GPUs of a machine.
+
+use crate::{Fleet, GpuId, JobId, Micros, NodeId, TypeId};
+
+/// Why a job lost its GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The policy asked for it.
+    Asked,
+    /// A node that it ran on failed.
+    NodeLost,
+}
+
+/// How a job is stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopMode {
+    /// Its state is saved first.
+    Checkpoint,
+    /// At once: what it did since its last checkpoint is lost.
+    Kill,
+}
+
+/// Something that happened on the machines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// The job did all its work and let its GPUs go.
+    Ended(JobId),
+    /// The node failed. The jobs on it are [`What::Released`] at the same instant.
+    NodeDown(NodeId),
+    /// The node is back.
+    NodeUp(NodeId),
+    /// The job let its GPUs go with work left; `lost`: microseconds of progress that it must repeat.
+    Released { job: JobId, cause: Cause, lost: Micros },
+    /// The job makes progress from now on.
+    Running(JobId),
+}
+
+/// Something that happened, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Occurrence {
+    /// When.
+    pub at: Micros,
+    /// What.
+    pub what: What,
+}
+
+/// Machines that run jobs. Whoever calls has judged the commands: a job that is started waits, its GPUs are of one
+/// type, on nodes that are up, and nobody else's.
+pub trait Backend {
+    /// The machines.
+    fn fleet(&self) -> &Fleet;
+
+    /// The present instant.
+    fn now(&self) -> Micros;
+
+    /// Moves on to the next instant at which something happens by itself, at the latest to `until`, and appends all
+    /// that happened then, in the order ends, node changes, releases, starts of progress; each by id. Without
+    /// `until` and with nothing to come, does nothing.
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>);
+
+    /// Gives a job its GPUs. What follows at once is appended.
+    fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>);
+
+    /// Takes a job's GPUs. What follows at once is appended.
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>);
+
+    /// The truth about what is left of a job, in seconds: on the GPUs that it holds, else on this type, restart
+    /// costs included. NaN where the backend can't know. For oracles and for scoring predictors.
+    fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64;
+}

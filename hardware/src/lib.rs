@@ -1,0 +1,33 @@
+//! What GPUs are and what jobs do on them. Knows no policy, no file and no clock of the machine that it runs on.
+//!
+//! # Architecture
+//! - [`catalogue`]: GPU models, each with its source.
+//! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
+//! - [`Job`]: what a job really takes. Policies never see this.
+//! - [`Backend`]: what the loop drives; [`Model`] is the simulated one.
+//! - [`random`]: seeded streams by name, and the distributions drawn from them.
+
+mod backend;
+pub mod catalogue;
+mod fleet;
+mod job;
+mod model;
+pub mod random;
+
+pub use backend::{Backend, Cause, Occurrence, StopMode, What};
+pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Node, RestartRule};
+pub use job::Job;
+pub use model::Model;
+
+/// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
+pub type Micros = u64;
+/// Microseconds in a second.
+pub const SECOND: Micros = 1_000_000;
+/// Dense, in the order in which jobs are submitted, ties as the experiment breaks them.
+pub type JobId = u32;
+/// Dense, node by node.
+pub type GpuId = u32;
+/// Dense.
+pub type NodeId = u32;
+/// Index into [`Fleet::types`].
+pub type TypeId = u32;

@@ -1,0 +1,58 @@
+//! Nodes that fail and are repaired, each with a stream of its own: what happens to one never moves another.
+
+use super::{Due, Model, Phase};
+use crate::random::Stream;
+use crate::{Cause, JobId, NodeId, Occurrence, SECOND, What};
+
+pub(super) struct NodeClock {
+    stream: Stream,
+}
+
+impl Model {
+    pub(super) fn begin_failures(&mut self, seed: u64) {
+        let Some(failures) = self.fleet.failures else { return };
+        for node in 0..self.fleet.nodes.len() {
+            let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
+            let at = clock.draw(failures.mtbf);
+            self.nodes.push(clock);
+            self.schedule(at, Due::NodeDown, node as NodeId, 0);
+        }
+    }
+
+    pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<Occurrence>) {
+        happened.push(Occurrence { at: self.now, what: What::NodeDown(node) });
+        for job in self.jobs_on(node) {
+            let lost = self.roll_back(job);
+            self.let_go(job, Cause::NodeLost, lost, happened);
+        }
+        if let Some(failures) = self.fleet.failures {
+            let back = self.now + self.nodes[node as usize].draw(failures.repair);
+            self.schedule(back, Due::NodeUp, node, 0);
+        }
+    }
+
+    pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<Occurrence>) {
+        happened.push(Occurrence { at: self.now, what: What::NodeUp(node) });
+        if let Some(failures) = self.fleet.failures {
+            let at = self.now + self.nodes[node as usize].draw(failures.mtbf);
+            self.schedule(at, Due::NodeDown, node, 0);
+        }
+    }
+
+    /// Jobs that hold a GPU of the node, by id. Failures are rare: a scan will do.
+    fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
+        let place = &self.fleet.nodes[node as usize];
+        let gpus = place.first_gpu..place.first_gpu + place.gpus;
+        let holds = |phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping);
+        let states = self.states.iter().enumerate();
+        let there = states.filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(gpu)));
+        there.map(|(id, _)| id as JobId).collect()
+    }
+}
+
+impl NodeClock {
+    /// At least a second, so that time always goes on.
+    fn draw(&mut self, mean: u64) -> u64 {
+        (self.stream.exponential(mean as f64) as u64).max(SECOND)
+    }
+}

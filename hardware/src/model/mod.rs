@@ -1,0 +1,258 @@
+//! The simulated fleet. Completion times are computed, never ticked: an event costs O(log n) and touches only the
+//! jobs concerned.
+//!
+//! Between events a job does `speed` microseconds of work a microsecond. Sums of integers below 2^53 are exact in
+//! f64, so on GPUs of speed 1 nothing is ever rounded; elsewhere a job ends at the first microsecond at which its
+//! work is done.
+
+mod failures;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use crate::{Backend, Cause, Fleet, GpuId, Job, JobId, Micros, Occurrence, SECOND, StopMode, TypeId, What};
+use failures::NodeClock;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Waiting,
+    Starting,
+    Running,
+    Stopping,
+    Ended,
+}
+
+struct JobState {
+    phase: Phase,
+    /// Work left when progress last began; µs at speed 1.
+    left: f64,
+    /// Work left at the last checkpoint.
+    saved: f64,
+    started_before: bool,
+    progress_from: Micros,
+    gpus: Vec<GpuId>,
+    speed: f64,
+    /// Events of an earlier generation are void.
+    generation: u32,
+}
+
+/// What is to happen; the order of the cases is the order within an instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    End,
+    NodeDown,
+    NodeUp,
+    Release,
+    Run,
+}
+
+/// The simulated fleet.
+pub struct Model {
+    fleet: Fleet,
+    jobs: Arc<[Job]>,
+    states: Vec<JobState>,
+    /// When a GPU has finished saving the state of whom it ran last.
+    drained: Vec<Micros>,
+    nodes: Vec<NodeClock>,
+    due: BinaryHeap<Reverse<(Micros, Due, u32, u32)>>,
+    now: Micros,
+}
+
+impl Model {
+    /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures.
+    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, seed: u64) -> Model {
+        let states = jobs.iter().map(|job| JobState {
+            phase: Phase::Waiting,
+            left: job.work as f64,
+            saved: job.work as f64,
+            started_before: false,
+            progress_from: 0,
+            gpus: Vec::new(),
+            speed: 1.0,
+            generation: 0,
+        });
+        let mut model = Model {
+            states: states.collect(),
+            drained: vec![0; fleet.gpus() as usize],
+            nodes: Vec::new(),
+            due: BinaryHeap::new(),
+            now: 0,
+            fleet,
+            jobs,
+        };
+        model.begin_failures(seed);
+        model
+    }
+
+    fn schedule(&mut self, at: Micros, due: Due, id: u32, generation: u32) {
+        self.due.push(Reverse((at, due, id, generation)));
+    }
+
+    fn is_void(&self, due: Due, id: u32, generation: u32) -> bool {
+        !matches!(due, Due::NodeDown | Due::NodeUp) && self.states[id as usize].generation != generation
+    }
+
+    /// Drops void events and tells when the next one is due.
+    fn next_due(&mut self) -> Option<Micros> {
+        while let Some(Reverse((at, due, id, generation))) = self.due.peek().copied() {
+            if !self.is_void(due, id, generation) {
+                return Some(at);
+            }
+            self.due.pop();
+        }
+        None
+    }
+
+    fn happen(&mut self, due: Due, id: u32, happened: &mut Vec<Occurrence>) {
+        let at = self.now;
+        match due {
+            Due::End => {
+                let state = &mut self.states[id as usize];
+                state.phase = Phase::Ended;
+                state.generation += 1;
+                state.gpus = Vec::new();
+                happened.push(Occurrence { at, what: What::Ended(id) });
+            }
+            Due::NodeDown => self.fail(id, happened),
+            Due::NodeUp => self.repair(id, happened),
+            Due::Release => {
+                let state = &mut self.states[id as usize];
+                state.saved = state.left;
+                self.let_go(id, Cause::Asked, 0, happened);
+            }
+            Due::Run => {
+                self.states[id as usize].phase = Phase::Running;
+                happened.push(Occurrence { at, what: What::Running(id) });
+            }
+        }
+    }
+
+    /// The job waits again.
+    fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<Occurrence>) {
+        let state = &mut self.states[id as usize];
+        state.phase = Phase::Waiting;
+        state.generation += 1;
+        state.gpus = Vec::new();
+        happened.push(Occurrence { at: self.now, what: What::Released { job: id, cause, lost } });
+    }
+
+    /// Work done since progress last began.
+    fn done(&self, state: &JobState) -> f64 {
+        match state.phase {
+            Phase::Running => (self.now.saturating_sub(state.progress_from) as f64 * state.speed).min(state.left),
+            _ => 0.0,
+        }
+    }
+
+    /// Takes back what was done since the last checkpoint; microseconds of progress that are lost.
+    fn roll_back(&mut self, id: JobId) -> Micros {
+        let state = &self.states[id as usize];
+        let left = state.left - self.done(state);
+        let kept = match self.fleet.costs.checkpoint_every {
+            Some(every) => {
+                let since = state.saved - left;
+                state.saved - (since / every as f64).floor() * every as f64
+            }
+            None => state.saved,
+        };
+        let lost = ((kept - left) / state.speed) as Micros;
+        let state = &mut self.states[id as usize];
+        state.left = kept;
+        state.saved = kept;
+        lost
+    }
+}
+
+impl Backend for Model {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn now(&self) -> Micros {
+        self.now
+    }
+
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+        let next = self.next_due();
+        let Some(to) = next.into_iter().chain(until).min() else { return };
+        assert!(to >= self.now, "time would go back from {} to {to}", self.now);
+        self.now = to;
+        while self.next_due() == Some(to) {
+            if let Some(Reverse((_, due, id, _))) = self.due.pop() {
+                self.happen(due, id, happened);
+            }
+        }
+    }
+
+    fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
+        let costs = self.fleet.costs;
+        let speed = self.fleet.types[self.fleet.nodes[self.fleet.node_of(gpus[0]) as usize].gpu_type as usize].speed;
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
+        let state = &mut self.states[job as usize];
+        assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
+        let overhead = if state.started_before { costs.restore } else { costs.start };
+        state.started_before = true;
+        state.gpus = gpus.to_vec();
+        state.speed = speed;
+        state.progress_from = drained + overhead;
+        let (from, generation) = (state.progress_from, state.generation);
+        let end = from + (state.left / speed).ceil() as Micros + costs.linger;
+        if from > self.now {
+            state.phase = Phase::Starting;
+            self.schedule(from, Due::Run, job, generation);
+        } else {
+            state.phase = Phase::Running;
+            happened.push(Occurrence { at: self.now, what: What::Running(job) });
+        }
+        self.schedule(end, Due::End, job, generation);
+    }
+
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+        let costs = self.fleet.costs;
+        let state = &self.states[job as usize];
+        let running = state.phase == Phase::Running;
+        match mode {
+            StopMode::Kill => {
+                let lost = self.roll_back(job);
+                self.let_go(job, Cause::Asked, lost, happened);
+            }
+            StopMode::Checkpoint => {
+                let left = state.left - self.done(state);
+                let small = |rule: &crate::RestartRule| self.jobs[job as usize].gpus <= rule.small_gpus;
+                let added = costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
+                let state = &mut self.states[job as usize];
+                state.left = left + added as f64;
+                if running && costs.checkpoint > 0 {
+                    state.phase = Phase::Stopping;
+                    state.generation += 1;
+                    let generation = state.generation;
+                    let until = self.now + costs.checkpoint;
+                    for gpu in &state.gpus {
+                        self.drained[*gpu as usize] = until;
+                    }
+                    self.schedule(until, Due::Release, job, generation);
+                } else {
+                    state.saved = state.left;
+                    self.let_go(job, Cause::Asked, 0, happened);
+                }
+            }
+        }
+    }
+
+    fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        let state = &self.states[job as usize];
+        let micros = match state.phase {
+            Phase::Ended => 0.0,
+            Phase::Running => (state.left - self.done(state)) / state.speed,
+            Phase::Starting => state.left / state.speed + state.progress_from.saturating_sub(self.now) as f64,
+            Phase::Waiting | Phase::Stopping => {
+                let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
+                state.left / self.fleet.types[gpu_type as usize].speed + restore as f64
+            }
+        };
+        micros / SECOND as f64
+    }
+}

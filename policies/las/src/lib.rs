@@ -1,0 +1,264 @@
+//! Least attained service, two-dimensional: service is GPU-time (Tiresias, NSDI 2019).
+//!
+//! `mode: "queues"`: a job enters the first queue and moves down when its attained service reaches a limit. Queues are
+//! served in order; within a queue those that run come before those that wait (`within: "running-first"`), or all by
+//! submission (Lucid). `mode: "gittins"`: the greatest Gittins index first, from a sample of past service.
+//!
+//! One timer stands for the earliest crossing of a limit. The thresholds change the order of published results: they
+//! are parameters and part of an experiment's identity.
+
+mod gittins;
+
+use gittins::Gittins;
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Setup, walk,
+};
+
+const TIMER: u64 = 1;
+
+/// The policy.
+pub struct Las {
+    queues: Vec<Vec<JobId>>,
+    /// By job: its queue, and the run time (µs) that starvation has forgiven it.
+    levels: Vec<(u8, u64)>,
+    /// GPU-microseconds at which a job leaves each queue but the last.
+    limits: Vec<u64>,
+    gittins: Option<Gittins>,
+    starvation: f64,
+    by_submission: bool,
+    published_crossing: bool,
+    round: u64,
+    place: Placement,
+    timer: Option<u64>,
+}
+
+impl Policy for Las {
+    fn about() -> About {
+        About {
+            name: "las",
+            about: "least attained service (GPU-time) in queues, or by Gittins index, preempts (Tiresias, NSDI 2019)",
+            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            needs: Knowledge::empty(),
+            params: &[
+                Param {
+                    name: "mode",
+                    kind: Kind::Choice(&["queues", "gittins"]),
+                    default: "\"queues\"",
+                    about: "Discretised queues, or the Gittins index.",
+                },
+                Param {
+                    name: "limits",
+                    kind: Kind::Ascending { min: 1e-6, max: 1e9 },
+                    default: "[3250, 7200]",
+                    about: "Attained service at which a job moves to the next queue, GPU-s.",
+                },
+                Param {
+                    name: "starvation",
+                    kind: Kind::Number { min: 0.0, max: 1e6 },
+                    default: "0",
+                    about: "A job that has waited this many times its run time returns to the first queue; 0: never.",
+                },
+                Param {
+                    name: "within",
+                    kind: Kind::Choice(&["running-first", "submitted"]),
+                    default: "\"running-first\"",
+                    about: "The order within a queue.",
+                },
+                Param {
+                    name: "crossing",
+                    kind: Kind::Choice(&["exact", "published"]),
+                    default: "\"exact\"",
+                    about: "When the next crossing is looked for: when it is due, or where Tiresias' simulator does, which mistakes seconds for GPU-seconds.",
+                },
+                Param {
+                    name: "round",
+                    kind: Kind::Number { min: 0.0, max: 1e6 },
+                    default: "0",
+                    about: "Decide at multiples of this alone, s; 0: whenever something happens.",
+                },
+                Param {
+                    name: "history",
+                    kind: Kind::Ascending { min: 1.0, max: 1e12 },
+                    default: "[]",
+                    about: "For the index: GPU-time of past jobs, GPU-s.",
+                },
+                Param {
+                    name: "delta",
+                    kind: Kind::Number { min: 1.0, max: 1e9 },
+                    default: "3250",
+                    about: "For the index: the quantum of service, GPU-s.",
+                },
+                Param {
+                    name: "placement",
+                    kind: Kind::Choice(Placement::WORDS),
+                    default: "\"packed\"",
+                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, or any.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        let by_index = config.choice("mode") == "gittins";
+        let history = config.numbers("history");
+        if by_index && history.is_empty() {
+            return Err(PolicyError::BadConfig("`history`: mode \"gittins\" needs a sample of past GPU-time, found []".into()));
+        }
+        let limits: Vec<u64> = match by_index {
+            true => Vec::new(),
+            false => config.numbers("limits").iter().map(|limit| (limit * 1e6 + 0.5) as u64).collect(),
+        };
+        if limits.len() > 250 {
+            return Err(PolicyError::BadConfig(format!("`limits`: expected at most 250, found {}", limits.len())));
+        }
+        Ok(Las {
+            queues: vec![Vec::new(); limits.len() + 1],
+            levels: Vec::new(),
+            limits,
+            gittins: by_index.then(|| Gittins::new(history, config.number("delta"))),
+            starvation: config.number("starvation"),
+            by_submission: config.choice("within") == "submitted",
+            published_crossing: config.choice("crossing") == "published",
+            round: config.micros("round"),
+            place: Placement::named(config.choice("placement")),
+            timer: None,
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        let round = (self.round > 0).then_some(self.round);
+        Cadence { round, on_events: round.is_none() }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.take_in(batch, cluster);
+        self.move_between_queues(cluster);
+        self.sort(cluster);
+        walk(cluster, self.queues.iter().flatten().copied(), self.place);
+        if !self.by_submission && self.gittins.is_none() {
+            for queue in &mut self.queues {
+                queue.sort_by_key(|id| !cluster.job(*id).holds());
+            }
+        }
+        if self.round == 0 {
+            self.wake(cluster);
+        }
+        Ok(())
+    }
+}
+
+impl Las {
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
+        let mut ended = false;
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => {
+                    self.queues[0].push(info.id);
+                    if self.levels.len() <= info.id as usize {
+                        self.levels.resize(info.id as usize + 1, (0, 0));
+                    }
+                }
+                Event::JobEnded(_) => ended = true,
+                Event::Timer(TIMER) => self.timer = None,
+                _ => {}
+            }
+        }
+        if ended {
+            for queue in &mut self.queues {
+                queue.retain(|id| cluster.get(*id).is_some());
+            }
+        }
+    }
+
+    /// Attained service since starvation last forgave it, GPU-microseconds.
+    fn service(&self, job: &Job, now: u64) -> u64 {
+        (job.run_time(now) - self.levels[job.id as usize].1) * u64::from(job.gpus)
+    }
+
+    fn move_between_queues(&mut self, cluster: &Cluster) {
+        let now = cluster.now();
+        let mut moved = Vec::new();
+        for (level, queue) in self.queues.iter().enumerate() {
+            for id in queue {
+                let job = cluster.job(*id);
+                let ran = job.run_time(now) - self.levels[*id as usize].1;
+                if self.starvation > 0.0 && ran > 0 && job.waits() && job.waited(now) as f64 >= self.starvation * ran as f64 {
+                    moved.push((*id, level, 0, job.run_time(now)));
+                    continue;
+                }
+                let due = self.limits.partition_point(|limit| *limit <= ran * u64::from(job.gpus));
+                if due > level {
+                    moved.push((*id, level, due, self.levels[*id as usize].1));
+                }
+            }
+        }
+        for (id, from, to, forgiven) in moved {
+            self.queues[from].retain(|other| *other != id);
+            self.queues[to].push(id);
+            self.levels[id as usize] = (to as u8, forgiven);
+        }
+    }
+
+    fn sort(&mut self, cluster: &Cluster) {
+        if self.by_submission {
+            for queue in &mut self.queues {
+                queue.sort_by_key(|id| cluster.job(*id).submitted);
+            }
+        }
+        if let Some(gittins) = &self.gittins {
+            let now = cluster.now();
+            let mut ranked: Vec<(f64, JobId)> = self.queues[0]
+                .iter()
+                .map(|id| (gittins.at(self.service(cluster.job(*id), now) as f64 / 1e6), *id))
+                .collect();
+            // Greatest index first; equals keep their order.
+            ranked.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal));
+            self.queues[0] = ranked.into_iter().map(|(_, id)| id).collect();
+        }
+    }
+
+    /// One timer, at the earliest instant at which a job changes its queue or its index.
+    fn wake(&mut self, cluster: &mut Cluster) {
+        let now = cluster.now();
+        let mut soonest: Option<u64> = None;
+        let mut wish = |at: u64| soonest = Some(soonest.map_or(at, |least| least.min(at)).max(now + 1));
+        for job in cluster.holders() {
+            let service = self.service(job, now);
+            let gpus = u64::from(job.gpus);
+            if let Some(gittins) = &self.gittins {
+                if let Some(next) = gittins.next(service as f64 / 1e6) {
+                    wish(now + ((next * 1e6 + 0.5) as u64).saturating_sub(service).div_ceil(gpus));
+                }
+            } else if let Some(limit) = self.limits.get(usize::from(self.levels[job.id as usize].0)) {
+                let left = limit - service;
+                wish(if self.published_crossing {
+                    let executed = (service / gpus) / 1_000_000;
+                    now + (limit / 1_000_000).saturating_sub(executed) / gpus * 1_000_000
+                } else {
+                    now + left.div_ceil(gpus)
+                });
+            }
+        }
+        if self.starvation > 0.0 {
+            for job in self.queues.iter().flatten().map(|id| cluster.job(*id)).filter(|job| job.waits()) {
+                let ran = job.run_time(now) - self.levels[job.id as usize].1;
+                if ran > 0 {
+                    let due = (self.starvation * ran as f64).ceil() as u64;
+                    wish(now + due.saturating_sub(job.waited(now)));
+                }
+            }
+        }
+        if self.timer != soonest {
+            if self.timer.is_some() {
+                cluster.cancel_timer(TIMER);
+            }
+            if let Some(at) = soonest {
+                cluster.set_timer(TIMER, at);
+            }
+            self.timer = soonest;
+        }
+    }
+}
+
+sandtable_policy::export!(Las);

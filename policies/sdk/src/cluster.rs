@@ -1,0 +1,426 @@
+//! The mirror of the cluster that a policy keeps from its batches: who waits, who holds which GPUs, what is free.
+//!
+//! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
+//! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Action, Batch, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId, Preempt,
+    PreemptMode, Start, Timer, Topology, host,
+};
+
+/// A live job as the policy sees it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Its id: the tie-break of last resort.
+    pub id: JobId,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// Size of its gang.
+    pub gpus: u32,
+    /// The types that it may run on; never empty.
+    pub gpu_types: Vec<GpuTypeId>,
+    /// Whether it may be preempted.
+    pub preemptible: bool,
+    /// What its user said that it would take, µs.
+    pub declared_run_time: Option<u64>,
+    /// Where it is in its life.
+    pub phase: JobPhase,
+    /// What it holds; empty while it waits.
+    pub held: Vec<GpuId>,
+    run_time: u64,
+    running_since: Option<Instant>,
+    waiting_since: Instant,
+}
+
+impl Job {
+    /// Microseconds that it has run so far, restarts included.
+    pub fn run_time(&self, now: Instant) -> u64 {
+        self.run_time + self.running_since.map_or(0, |since| now.saturating_sub(since))
+    }
+
+    /// Attained service: GPU-microseconds.
+    pub fn service(&self, now: Instant) -> u64 {
+        self.run_time(now) * u64::from(self.gpus)
+    }
+
+    /// Microseconds since it last held GPUs, or since it was submitted.
+    pub fn waited(&self, now: Instant) -> u64 {
+        if self.holds() { 0 } else { now.saturating_sub(self.waiting_since) }
+    }
+
+    /// Whether it holds GPUs.
+    pub fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether a start may name it.
+    pub fn waits(&self) -> bool {
+        self.phase == JobPhase::Queued
+    }
+
+    fn stop_clock(&mut self, at: Instant) {
+        self.run_time = self.run_time(at);
+        self.running_since = None;
+        self.waiting_since = at;
+    }
+}
+
+pub(crate) struct MirrorNode {
+    pub(crate) gpu_type: GpuTypeId,
+    pub(crate) first: GpuId,
+    pub(crate) gpus: u32,
+    pub(crate) up: bool,
+    pub(crate) free: u32,
+    /// Bit i of word i / 64: GPU `first + i` is free.
+    mask: Vec<u64>,
+}
+
+/// Nodes of one GPU type, and the index by which they are found.
+#[derive(Default)]
+pub(crate) struct TypePool {
+    /// GPUs of the type on nodes that are up.
+    pub(crate) up_gpus: u32,
+    /// Free ones among them.
+    pub(crate) free: u32,
+    /// GPUs of the largest node.
+    pub(crate) node_size: u32,
+    /// Nodes that are up, by free GPUs.
+    pub(crate) by_free: Vec<BTreeSet<NodeId>>,
+}
+
+/// The mirror. Actions are taken through it, so that it always shows what the plan so far leaves.
+pub struct Cluster {
+    now: Instant,
+    pub(crate) nodes: Vec<MirrorNode>,
+    pub(crate) pools: Vec<TypePool>,
+    jobs: Vec<Option<Box<Job>>>,
+    live: usize,
+    holders: BTreeSet<JobId>,
+    /// How many of the holders may not be preempted.
+    pinned: usize,
+    actions: Vec<Action>,
+}
+
+impl Cluster {
+    /// An empty cluster of this shape.
+    pub fn new(topology: &Topology) -> Cluster {
+        let mut cluster = Cluster {
+            now: 0,
+            nodes: Vec::new(),
+            pools: topology.gpu_types.iter().map(|_| TypePool::default()).collect(),
+            jobs: Vec::new(),
+            live: 0,
+            holders: BTreeSet::new(),
+            pinned: 0,
+            actions: Vec::new(),
+        };
+        for node in &topology.nodes {
+            let pool = &mut cluster.pools[node.gpu_type as usize];
+            pool.node_size = pool.node_size.max(node.gpus);
+            let words = node.gpus.div_ceil(64);
+            let mask = (0..words).map(|word| ones((node.gpus - word * 64).min(64))).collect();
+            cluster.nodes.push(MirrorNode {
+                gpu_type: node.gpu_type,
+                first: node.first_gpu,
+                gpus: node.gpus,
+                up: false,
+                free: node.gpus,
+                mask,
+            });
+        }
+        for pool in &mut cluster.pools {
+            pool.by_free = vec![BTreeSet::new(); pool.node_size as usize + 1];
+        }
+        for node in &topology.nodes {
+            cluster.set_up(node.id, node.health == NodeHealth::Up);
+        }
+        cluster
+    }
+
+    /// The instant of the batch.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A live job.
+    ///
+    /// # Panics
+    /// Where the job has ended or never was.
+    pub fn job(&self, id: JobId) -> &Job {
+        self.get(id).unwrap_or_else(|| panic!("job {id} is not live"))
+    }
+
+    /// A job, if it is live.
+    pub fn get(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(id as usize)?.as_deref()
+    }
+
+    /// How many jobs are live.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Jobs that hold GPUs, by id.
+    pub fn holders(&self) -> impl ExactSizeIterator<Item = &Job> {
+        self.holders.iter().map(|id| self.job(*id))
+    }
+
+    /// Jobs that hold GPUs and may not be preempted.
+    pub fn pinned(&self) -> impl Iterator<Item = &Job> {
+        let all = if self.pinned == 0 { None } else { Some(self.holders()) };
+        all.into_iter().flatten().filter(|job| !job.preemptible)
+    }
+
+    /// Live jobs by id.
+    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.iter().filter_map(Option::as_deref)
+    }
+
+    /// The number of GPU types.
+    pub fn types(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// GPUs of a type on nodes that are up.
+    pub fn up_gpus(&self, gpu_type: GpuTypeId) -> u32 {
+        self.pools[gpu_type as usize].up_gpus
+    }
+
+    /// Free GPUs of a type.
+    pub fn free_gpus(&self, gpu_type: GpuTypeId) -> u32 {
+        self.pools[gpu_type as usize].free
+    }
+
+    /// The type that a job holds, or else the first that it allows.
+    pub fn type_of(&self, job: &Job) -> GpuTypeId {
+        match job.held.first() {
+            Some(gpu) => self.nodes[self.node_of(*gpu)].gpu_type,
+            None => job.gpu_types[0],
+        }
+    }
+
+    /// Seconds left of each job on the type that it holds or would hold; NaN: no idea.
+    pub fn remaining(&self, jobs: &[JobId]) -> Vec<f64> {
+        let types = jobs.iter().map(|id| self.type_of(self.job(*id))).collect();
+        host::remaining(jobs.to_vec(), types)
+    }
+
+    // ------------------------------------------------------------ actions
+
+    /// Starts a waiting job on these GPUs, all of which must be free here.
+    pub fn start(&mut self, id: JobId, gpus: Vec<GpuId>) {
+        self.hold(id, &gpus);
+        self.actions.push(Action::Start(Start { job: id, gpus }));
+    }
+
+    /// Takes the GPUs from a job; its work is saved.
+    pub fn preempt(&mut self, id: JobId) {
+        let now = self.now;
+        self.release(id, now, JobPhase::Stopping);
+        self.actions.push(Action::Preempt(Preempt { job: id, mode: PreemptMode::Checkpoint }));
+    }
+
+    /// Asks to be woken.
+    pub fn set_timer(&mut self, token: u64, at: Instant) {
+        self.actions.push(Action::SetTimer(Timer { token, at }));
+    }
+
+    /// Takes that back.
+    pub fn cancel_timer(&mut self, token: u64) {
+        self.actions.push(Action::CancelTimer(token));
+    }
+
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    // ------------------------------------------------------------- events
+
+    /// Brings the mirror up to a batch.
+    pub fn take_in(&mut self, batch: &Batch) {
+        self.now = batch.now;
+        let mut rejected = false;
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => self.arrive(info),
+                Event::JobEnded(end) => {
+                    self.release(end.job, end.at, JobPhase::Ended);
+                    self.jobs[end.job as usize] = None;
+                    self.live -= 1;
+                }
+                Event::JobChanged(change) => match change.phase {
+                    JobPhase::Running => {
+                        if let Some(job) = self.job_mut(change.job)
+                            && job.holds()
+                        {
+                            job.phase = JobPhase::Running;
+                            job.running_since = Some(change.at);
+                        }
+                    }
+                    JobPhase::Queued => self.release(change.job, change.at, JobPhase::Queued),
+                    _ => {}
+                },
+                Event::NodeChanged(change) => self.set_up(change.node, change.health == NodeHealth::Up),
+                Event::Timer(_) => {}
+                Event::Rejected(_) => rejected = true,
+            }
+        }
+        if rejected {
+            self.resync();
+        }
+    }
+
+    fn arrive(&mut self, info: &JobInfo) {
+        let slot = info.id as usize;
+        if self.jobs.len() <= slot {
+            self.jobs.resize_with(slot + 1, || None);
+        }
+        let all = 0..self.pools.len() as GpuTypeId;
+        let allowed = &info.demand.gpu_types;
+        self.jobs[slot] = Some(Box::new(Job {
+            id: info.id,
+            submitted: info.submitted,
+            gpus: info.demand.gpus,
+            gpu_types: if allowed.is_empty() { all.collect() } else { allowed.clone() },
+            preemptible: info.demand.preemptible,
+            declared_run_time: info.declared_run_time,
+            phase: JobPhase::Queued,
+            held: Vec::new(),
+            run_time: 0,
+            running_since: None,
+            waiting_since: info.submitted,
+        }));
+        self.live += 1;
+    }
+
+    /// After a refused action the mirror is ahead of the truth: who holds what is read again.
+    fn resync(&mut self) {
+        let (gpus, jobs) = host::occupancy();
+        let mut truth: Vec<(JobId, GpuId)> = jobs.into_iter().zip(gpus).collect();
+        truth.sort_unstable();
+        let ids: Vec<JobId> = self.jobs().map(|job| job.id).collect();
+        let mut moved = Vec::new();
+        for id in ids {
+            let from = truth.partition_point(|(job, _)| *job < id);
+            let held: Vec<GpuId> = truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
+            if self.job(id).held != held {
+                self.release(id, self.now, JobPhase::Queued);
+                moved.push((id, held));
+            }
+        }
+        for (id, held) in moved {
+            if !held.is_empty() {
+                self.hold(id, &held);
+            }
+        }
+    }
+
+    // ---------------------------------------------------------- internals
+
+    fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
+        self.jobs.get_mut(id as usize)?.as_deref_mut()
+    }
+
+    fn hold(&mut self, id: JobId, gpus: &[GpuId]) {
+        let mut at = 0;
+        while at < gpus.len() {
+            let node = self.node_of(gpus[at]);
+            let end = self.nodes[node].first + self.nodes[node].gpus;
+            let upto = at + gpus[at..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
+            self.flip(node, &gpus[at..upto], false);
+            at = upto;
+        }
+        let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
+        assert!(job.held.is_empty(), "job {id} already holds GPUs");
+        job.held = gpus.to_vec();
+        job.phase = JobPhase::Starting;
+        let pinned = !job.preemptible;
+        self.pinned += usize::from(pinned);
+        self.holders.insert(id);
+    }
+
+    fn release(&mut self, id: JobId, at: Instant, phase: JobPhase) {
+        let Some(job) = self.job_mut(id) else { return };
+        let held = std::mem::take(&mut job.held);
+        job.phase = phase;
+        if held.is_empty() {
+            return;
+        }
+        job.stop_clock(at);
+        let pinned = !job.preemptible;
+        self.pinned -= usize::from(pinned);
+        self.holders.remove(&id);
+        let mut from = 0;
+        while from < held.len() {
+            let node = self.node_of(held[from]);
+            let end = self.nodes[node].first + self.nodes[node].gpus;
+            let upto = from + held[from..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
+            self.flip(node, &held[from..upto], true);
+            from = upto;
+        }
+    }
+
+    pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
+        self.nodes.partition_point(|node| node.first <= gpu) - 1
+    }
+
+    /// Marks GPUs of one node free or held and keeps the index.
+    fn flip(&mut self, node: usize, gpus: &[GpuId], free: bool) {
+        let entry = &mut self.nodes[node];
+        let before = entry.free;
+        for gpu in gpus {
+            let bit = gpu - entry.first;
+            let word = &mut entry.mask[bit as usize / 64];
+            let flag = 1u64 << (bit % 64);
+            assert!((*word & flag == 0) == free, "GPU {gpu} is already {}", if free { "free" } else { "held" });
+            *word ^= flag;
+        }
+        let count = gpus.len() as u32;
+        entry.free = if free { before + count } else { before - count };
+        let (after, up) = (entry.free, entry.up);
+        if up {
+            let pool = &mut self.pools[self.nodes[node].gpu_type as usize];
+            pool.by_free[before as usize].remove(&(node as NodeId));
+            pool.by_free[after as usize].insert(node as NodeId);
+            pool.free = pool.free + after - before;
+        }
+    }
+
+    fn set_up(&mut self, node: NodeId, up: bool) {
+        let entry = &mut self.nodes[node as usize];
+        if entry.up == up {
+            return;
+        }
+        entry.up = up;
+        let pool = &mut self.pools[entry.gpu_type as usize];
+        if up {
+            pool.up_gpus += entry.gpus;
+            pool.free += entry.free;
+            pool.by_free[entry.free as usize].insert(node);
+        } else {
+            pool.up_gpus -= entry.gpus;
+            pool.free -= entry.free;
+            pool.by_free[entry.free as usize].remove(&node);
+        }
+    }
+
+    /// The lowest `count` free GPUs of a node.
+    pub(crate) fn lowest_free(&self, node: NodeId, count: u32, into: &mut Vec<GpuId>) {
+        let entry = &self.nodes[node as usize];
+        let mut left = count;
+        for (index, word) in entry.mask.iter().enumerate() {
+            let mut word = *word;
+            while word != 0 && left > 0 {
+                into.push(entry.first + index as u32 * 64 + word.trailing_zeros());
+                word &= word - 1;
+                left -= 1;
+            }
+        }
+    }
+}
+
+fn ones(count: u32) -> u64 {
+    if count == 64 { u64::MAX } else { (1 << count) - 1 }
+}

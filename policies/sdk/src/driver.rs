@@ -1,0 +1,53 @@
+//! What stands between the contract's exports and a [`Policy`]: the same natively and in a component.
+
+use crate::bindings::sandtable::policy::types::{Descriptor, Readiness};
+use crate::{Batch, Cluster, Config, Knowledge, Plan, Policy, PolicyError, Setup, config};
+
+/// A policy with its mirror of the cluster.
+pub struct Driver<P> {
+    policy: P,
+    cluster: Cluster,
+}
+
+/// The descriptor of a policy.
+pub fn describe<P: Policy>(version: &str) -> Descriptor {
+    let about = P::about();
+    Descriptor {
+        name: about.name.into(),
+        version: version.into(),
+        about: about.about.into(),
+        uses: about.uses,
+        needs: about.needs,
+        config_schema: config::schema(about.params),
+    }
+}
+
+impl<P: Policy> Driver<P> {
+    /// Checks the configuration and makes the policy.
+    ///
+    /// # Errors
+    /// `BadConfig` names the parameter, what was found and what was expected; `Unsupported` names the fact
+    /// that the host cannot tell.
+    pub fn new(setup: Setup) -> Result<(Self, Readiness), PolicyError> {
+        let about = P::about();
+        for (fact, name) in [(Knowledge::REMAINING, "remaining"), (Knowledge::DECLARED_RUN_TIME, "declared-run-time")] {
+            if about.needs.contains(fact) && !setup.knowledge.contains(fact) {
+                return Err(PolicyError::Unsupported(format!("{} needs to be told `{name}`", about.name)));
+            }
+        }
+        let config = Config::parse(&setup.config, about.params).map_err(PolicyError::BadConfig)?;
+        let policy = P::new(&config, &setup)?;
+        let cadence = policy.cadence();
+        Ok((Driver { policy, cluster: Cluster::new(&setup.topology) }, Readiness { cadence }))
+    }
+
+    /// Answers one batch.
+    ///
+    /// # Errors
+    /// Those of the policy.
+    pub fn decide(&mut self, batch: Batch) -> Result<Plan, PolicyError> {
+        self.cluster.take_in(&batch);
+        self.policy.decide(&batch, &mut self.cluster)?;
+        Ok(Plan { base: batch.seq, actions: self.cluster.take_actions() })
+    }
+}

@@ -1,0 +1,117 @@
+//! What a Sandtable policy in Rust is written with.
+//!
+//! A policy is a type that implements [`Policy`] and one line, `sandtable_policy::export!(Type)`. It compiles
+//! natively, where its unit tests run, and to a WebAssembly component, which is what an experiment names.
+//!
+//! # Architecture
+//! - [`bindings`]: the contract of `wit/`, generated.
+//! - [`Cluster`]: the mirror of nodes and jobs, kept from events; the only way to start and to preempt.
+//! - [`Placement`]: which GPUs a gang gets.
+//! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
+//! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
+//! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
+//! - [`host`]: the imports, with a stand-in for native tests.
+
+#[allow(missing_docs, clippy::all)]
+pub mod bindings {
+    //! Generated from `wit/policy.wit`.
+    wit_bindgen::generate!({
+        world: "policy",
+        path: "../../wit",
+        generate_all,
+        pub_export_macro: true,
+        export_macro_name: "export_bindings",
+        default_bindings_module: "sandtable_policy::bindings",
+    });
+}
+
+mod backlog;
+mod cluster;
+mod config;
+pub mod driver;
+pub mod host;
+mod place;
+mod ranking;
+mod walk;
+
+pub use backlog::{Backfill, Backlog};
+pub use bindings::sandtable::policy::types::{
+    Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId,
+    JobInfo, JobPhase, Knowledge, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Preempt,
+    PreemptMode, Setup, Start, Timer, Topology, Trigger,
+};
+pub use cluster::{Cluster, Job};
+pub use config::{Config, Kind, Param};
+pub use place::Placement;
+pub use ranking::{Ranking, Ties};
+pub use walk::walk;
+
+/// What a policy says about itself.
+pub struct About {
+    /// The name of the component's file and of the policy in results.
+    pub name: &'static str,
+    /// One line for people; names the source of a published algorithm.
+    pub about: &'static str,
+    /// Kinds of action beside `start`.
+    pub uses: Abilities,
+    /// What the host must be able to tell.
+    pub needs: Knowledge,
+    /// Every parameter.
+    pub params: &'static [Param],
+}
+
+/// A scheduling policy.
+pub trait Policy: Sized + 'static {
+    /// What the policy says about itself; always the same.
+    fn about() -> About;
+    /// A policy ready for its first batch. The configuration has been checked against [`About::params`].
+    ///
+    /// # Errors
+    /// `BadConfig` where parameters contradict each other.
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError>;
+    /// When it wants to be called; on every event unless it says otherwise.
+    fn cadence(&self) -> Cadence {
+        Cadence { round: None, on_events: true }
+    }
+    /// What to do now. The events of `batch` are already in `cluster`; actions are taken through it.
+    ///
+    /// # Errors
+    /// `Internal` ends the run.
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError>;
+}
+
+/// Makes a [`Policy`] the component's `scheduler`. Expands to nothing natively: two policies linked into one
+/// program would define the same symbols.
+#[macro_export]
+macro_rules! export {
+    ($policy:ty) => {
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            use $crate::bindings::exports::sandtable::policy::scheduler;
+            use $crate::bindings::sandtable::policy::types;
+            struct Component;
+            std::thread_local! {
+                static DRIVER: std::cell::RefCell<Option<$crate::driver::Driver<$policy>>> =
+                    const { std::cell::RefCell::new(None) };
+            }
+            impl scheduler::Guest for Component {
+                fn describe() -> types::Descriptor {
+                    $crate::driver::describe::<$policy>(env!("CARGO_PKG_VERSION"))
+                }
+                fn init(setup: types::Setup) -> Result<types::Readiness, types::PolicyError> {
+                    $crate::host::report_panics();
+                    let (driver, readiness) = $crate::driver::Driver::new(setup)?;
+                    DRIVER.set(Some(driver));
+                    Ok(readiness)
+                }
+                fn decide(batch: types::Batch) -> Result<types::Plan, types::PolicyError> {
+                    DRIVER.with_borrow_mut(|driver| match driver {
+                        Some(driver) => driver.decide(batch),
+                        None => Err(types::PolicyError::Internal("decide before init".into())),
+                    })
+                }
+            }
+            $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);
+        };
+    };
+}

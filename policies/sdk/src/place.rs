@@ -1,0 +1,173 @@
+//! Which GPUs a gang gets. A gang never mixes GPU types.
+
+use crate::{Cluster, GpuId, GpuTypeId, NodeId};
+
+/// A rule of placement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// Best fit on one node; where no node has room, the fewest nodes that have. Fails only for want of GPUs.
+    Packed,
+    /// The fewest nodes that could hold the gang, or not at all: best fit up to a node's size; beyond it, entirely
+    /// free nodes, and the node with the most free GPUs after them for the remainder (Lucid's `consolidate`).
+    Consolidate,
+    /// Counts GPUs and ignores nodes: the lowest free ids (Tiresias' `count`).
+    Count,
+}
+
+impl Placement {
+    /// The words by which configurations name the rules.
+    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count"];
+
+    /// The rule of a word of [`Placement::WORDS`].
+    pub fn named(word: &str) -> Placement {
+        match word {
+            "consolidate" => Placement::Consolidate,
+            "count" => Placement::Count,
+            _ => Placement::Packed,
+        }
+    }
+
+    /// GPUs of one type for a gang, ascending within a node; `None` where the rule finds no place now.
+    pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32) -> Option<Vec<GpuId>> {
+        let pool = &cluster.pools[gpu_type as usize];
+        if gpus == 0 || pool.free < gpus {
+            return None;
+        }
+        let mut found = Vec::with_capacity(gpus as usize);
+        match self {
+            Placement::Packed => packed(cluster, gpu_type, gpus, &mut found),
+            Placement::Consolidate if gpus <= pool.node_size => {
+                let node = best_fit(cluster, gpu_type, gpus)?;
+                cluster.lowest_free(node, gpus, &mut found);
+            }
+            Placement::Consolidate => consolidate(cluster, gpu_type, gpus, &mut found)?,
+            Placement::Count => {
+                let mut left = gpus;
+                for (index, node) in cluster.nodes.iter().enumerate() {
+                    if node.up && node.gpu_type == gpu_type && node.free > 0 {
+                        let take = left.min(node.free);
+                        cluster.lowest_free(index as NodeId, take, &mut found);
+                        left -= take;
+                        if left == 0 {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// The first place among the types that a job allows.
+    pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], gpus: u32) -> Option<Vec<GpuId>> {
+        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, gpus))
+    }
+}
+
+/// The node with the fewest free GPUs that fits; among those the lowest.
+fn best_fit(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32) -> Option<NodeId> {
+    let by_free = &cluster.pools[gpu_type as usize].by_free;
+    by_free.get(gpus as usize..)?.iter().find_map(|nodes| nodes.first().copied())
+}
+
+fn packed(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Vec<GpuId>) {
+    if let Some(node) = best_fit(cluster, gpu_type, gpus) {
+        cluster.lowest_free(node, gpus, found);
+        return;
+    }
+    let by_free = &cluster.pools[gpu_type as usize].by_free;
+    let mut left = gpus;
+    let mut taken = Vec::new();
+    for free in (1..by_free.len()).rev() {
+        for node in &by_free[free] {
+            if left <= free as u32 {
+                // The last piece goes where it fits best among the nodes that are left.
+                let rest = by_free[left as usize..=free].iter().flatten().find(|node| !taken.contains(*node));
+                cluster.lowest_free(*rest.unwrap_or(node), left, found);
+                return;
+            }
+            cluster.lowest_free(*node, free as u32, found);
+            taken.push(*node);
+            left -= free as u32;
+        }
+    }
+}
+
+fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Vec<GpuId>) -> Option<()> {
+    let pool = &cluster.pools[gpu_type as usize];
+    let size = pool.node_size;
+    let (whole, rest) = ((gpus / size) as usize, gpus % size);
+    let empty = &pool.by_free[size as usize];
+    if empty.len() < whole {
+        return None;
+    }
+    for node in empty.iter().take(whole) {
+        cluster.lowest_free(*node, size, found);
+    }
+    if rest > 0 {
+        let next = empty.iter().nth(whole).copied();
+        let next = next.or_else(|| pool.by_free[..size as usize].iter().rev().find_map(|nodes| nodes.first().copied()))?;
+        if cluster.nodes[next as usize].free < rest {
+            return None;
+        }
+        cluster.lowest_free(next, rest, found);
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Batch, Demand, Event, GpuType, JobInfo, Node, NodeHealth, Topology, Trigger};
+
+    /// Nodes of four GPUs with so many of them free.
+    fn cluster(free: &[u32]) -> Cluster {
+        let nodes = free.iter().enumerate().map(|(index, _)| Node {
+            id: index as u32,
+            name: format!("n{index}"),
+            gpu_type: 0,
+            first_gpu: index as u32 * 4,
+            gpus: 4,
+            health: NodeHealth::Up,
+        });
+        let topology = Topology { gpu_types: vec![GpuType { id: 0, name: "g".into() }], nodes: nodes.collect() };
+        let mut cluster = Cluster::new(&topology);
+        let jobs = free.iter().enumerate().filter(|(_, free)| **free < 4);
+        for (index, free) in jobs {
+            let demand = Demand { gpus: 4 - free, gpu_types: vec![], preemptible: true };
+            let info = JobInfo { id: index as u32, submitted: 0, demand, declared_run_time: None };
+            let events = vec![Event::JobArrived(info)];
+            cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events });
+            let first = index as u32 * 4;
+            cluster.start(index as u32, (first..first + 4 - free).collect());
+        }
+        cluster
+    }
+
+    #[test]
+    fn packed_takes_the_tightest_node() {
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 2, 3]), 0, 2), Some(vec![6, 7]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 1, 3]), 0, 2), Some(vec![9, 10]));
+    }
+
+    #[test]
+    fn packed_spreads_over_few_nodes_when_it_must() {
+        assert_eq!(Placement::Packed.find(&cluster(&[2, 2, 3]), 0, 4), Some(vec![9, 10, 11, 2]));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 4), Some(vec![9, 10, 11, 3]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, 8), Some((0..8).collect()));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 7), None);
+    }
+
+    #[test]
+    fn consolidate_waits_for_whole_nodes() {
+        assert_eq!(Placement::Consolidate.find(&cluster(&[2, 2, 3]), 0, 4), None);
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 4]), 0, 6), Some(vec![0, 1, 2, 3, 8, 9]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 3]), 0, 6), Some(vec![0, 1, 2, 3, 9, 10]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[3, 2, 3]), 0, 6), None);
+    }
+
+    #[test]
+    fn count_ignores_nodes() {
+        assert_eq!(Placement::Count.find(&cluster(&[1, 2, 3]), 0, 4), Some(vec![3, 6, 7, 9]));
+    }
+}

@@ -1,0 +1,53 @@
+//! The quota walk of preemptive policies: those that come first in an order share the cluster, the others stop.
+
+use crate::{Cluster, JobId, Placement};
+
+/// Walks `order` with a quota of all GPUs that are up, by type. A job that fits what is left of the quota takes its
+/// part, whether it holds GPUs or waits; one that holds GPUs and does not fit is preempted; one that waits and does
+/// not fit is skipped. Then those that were chosen and wait are placed, in order. Jobs that may not be preempted
+/// keep what they hold before anybody else is asked.
+///
+/// Returns the chosen jobs that found no place: the quota counts GPUs, a placement may want more than a count.
+pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Placement) -> Vec<JobId> {
+    let mut quota: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32)).collect();
+    let mut holding = cluster.holders().len();
+    for job in cluster.pinned() {
+        let left = &mut quota[cluster.type_of(job) as usize];
+        *left = left.saturating_sub(job.gpus);
+    }
+    let (mut chosen, mut losers) = (Vec::new(), Vec::new());
+    for id in order {
+        if holding == 0 && quota.iter().all(|left| *left == 0) {
+            break;
+        }
+        let job = cluster.job(id);
+        if job.holds() {
+            holding -= 1;
+            if !job.preemptible {
+                continue;
+            }
+            let left = &mut quota[cluster.type_of(job) as usize];
+            if job.gpus <= *left {
+                *left -= job.gpus;
+            } else {
+                losers.push(id);
+            }
+        } else if job.waits()
+            && let Some(gpu_type) = job.gpu_types.iter().copied().find(|t| job.gpus <= quota[*t as usize])
+        {
+            quota[gpu_type as usize] -= job.gpus;
+            chosen.push((id, gpu_type));
+        }
+    }
+    for id in losers {
+        cluster.preempt(id);
+    }
+    let mut unplaced = Vec::new();
+    for (id, gpu_type) in chosen {
+        match place.find(cluster, gpu_type, cluster.job(id).gpus) {
+            Some(gpus) => cluster.start(id, gpus),
+            None => unplaced.push(id),
+        }
+    }
+    unplaced
+}

@@ -1,0 +1,67 @@
+//! SJF: the job that takes the shortest comes first; nothing is preempted.
+//!
+//! How long a job takes is asked once, when it arrives (and again when a failure sends it back); a job without an
+//! estimate comes last. With `backfill: "none"` the shortest job that finds no place blocks the others (Lucid's
+//! simulator); with `skip` it does not (PAI's).
+
+use sandtable_policy::{
+    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, JobId, JobPhase, Kind, Knowledge, Param,
+    Placement, Policy, PolicyError, Setup,
+};
+
+/// The policy.
+pub struct Sjf {
+    backlog: Backlog,
+    backfill: Backfill,
+    place: Placement,
+}
+
+impl Policy for Sjf {
+    fn about() -> About {
+        About {
+            name: "sjf",
+            about: "shortest job first by the bound estimate of run time, never preempts",
+            uses: Abilities::empty(),
+            needs: Knowledge::REMAINING,
+            params: &[
+                Param {
+                    name: "backfill",
+                    kind: Kind::Choice(Backfill::WORDS),
+                    default: "\"skip\"",
+                    about: "What happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
+                },
+                Param {
+                    name: "placement",
+                    kind: Kind::Choice(Placement::WORDS),
+                    default: "\"packed\"",
+                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, or any.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        let backfill = Backfill::named(config.choice("backfill"));
+        Ok(Sjf { backlog: Backlog::default(), backfill, place: Placement::named(config.choice("placement")) })
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let mut waiting: Vec<JobId> = Vec::new();
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => waiting.push(info.id),
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => waiting.push(change.job),
+                _ => {}
+            }
+        }
+        let lengths = cluster.remaining(&waiting);
+        for (id, seconds) in waiting.into_iter().zip(lengths) {
+            let micros = if seconds.is_nan() { u64::MAX } else { (seconds * 1e6 + 0.5) as u64 };
+            self.backlog.push(cluster.job(id), micros);
+        }
+        self.backlog.start(cluster, self.place, self.backfill);
+        Ok(())
+    }
+}
+
+sandtable_policy::export!(Sjf);

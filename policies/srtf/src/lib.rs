@@ -1,0 +1,66 @@
+//! SRTF: the job with the least time left comes first; the others are preempted.
+//!
+//! The order is walked with a quota of all GPUs: a job that does not fit what is left of it is skipped, or preempted
+//! where it runs. It acts when something happens; with `tick`, also at the tick at which a running job passes one
+//! that was chosen but found no place (Lucid's simulator decides every second).
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy, PolicyError, Ranking, Setup,
+    Ties,
+};
+
+/// The policy.
+pub struct Srtf {
+    ranking: Ranking,
+    place: Placement,
+    tick: u64,
+    timer: Option<u64>,
+}
+
+impl Policy for Srtf {
+    fn about() -> About {
+        About {
+            name: "srtf",
+            about: "shortest remaining time first by the bound estimate, preempts (Tiresias' shortest, Lucid's srtf)",
+            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            needs: Knowledge::REMAINING,
+            params: &[
+                Param {
+                    name: "placement",
+                    kind: Kind::Choice(Placement::WORDS),
+                    default: "\"packed\"",
+                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, or any.",
+                },
+                Param {
+                    name: "ties",
+                    kind: Kind::Choice(Ties::WORDS),
+                    default: "\"kept\"",
+                    about: "Who comes first among equals: the order of the pass before, or those that wait.",
+                },
+                Param {
+                    name: "tick",
+                    kind: Kind::Number { min: 0.0, max: 86400.0 },
+                    default: "0",
+                    about: "Decide at multiples of this too, s; 0: only when something happens.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        Ok(Srtf {
+            ranking: Ranking::new(Ties::named(config.choice("ties"))),
+            place: Placement::named(config.choice("placement")),
+            tick: config.micros("tick"),
+            timer: None,
+        })
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let change = self.ranking.pass(batch, cluster, self.place, |seconds, _| seconds);
+        self.ranking.wake(batch, cluster, &mut self.timer, self.tick, change);
+        Ok(())
+    }
+}
+
+sandtable_policy::export!(Srtf);

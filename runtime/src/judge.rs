@@ -1,0 +1,209 @@
+//! The validity rules of the contract. A plan is judged in order, each action against the state that the earlier ones
+//! leave, before anything happens.
+//!
+//! The rules carry the numbers of the design (V01 to V27); those of mechanisms that the contract does not have yet
+//! are absent.
+
+use sandtable_hardware::{Fleet, Job};
+
+use crate::cluster::{Cluster, NOBODY, Phase, Undo};
+use crate::contract::{Abilities, Action, RejectCode, Rejection};
+
+/// Most timers at a time.
+pub const TIMERS: usize = 1024;
+
+/// What the rules are judged against.
+pub struct Bench<'a> {
+    /// The machines.
+    pub fleet: &'a Fleet,
+    /// What the jobs ask for.
+    pub jobs: &'a [Job],
+    /// What the policy said that it uses.
+    pub uses: Abilities,
+    /// Most actions of a plan.
+    pub max_actions: u32,
+}
+
+/// A judged plan, carried out on the state; [`Verdict::undo`] takes it back.
+pub struct Verdict {
+    /// What was refused, in order of the actions.
+    pub rejections: Vec<Rejection>,
+    journal: Vec<Undo>,
+}
+
+impl Verdict {
+    /// Takes back all that was accepted.
+    pub fn undo(self, cluster: &mut Cluster, fleet: &Fleet) -> Vec<Rejection> {
+        for undo in self.journal.into_iter().rev() {
+            cluster.undo(fleet, undo);
+        }
+        self.rejections
+    }
+
+    /// Whether the action of this index was accepted.
+    pub fn accepted(&self, index: usize) -> bool {
+        self.rejections.binary_search_by_key(&index, |rejection| rejection.index as usize).is_err()
+    }
+}
+
+type Refusal = (RejectCode, String);
+
+/// Judges a plan that answers batch `base`, and carries its accepted actions out on `cluster`.
+pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Action]) -> Verdict {
+    let mut verdict = Verdict { rejections: Vec::new(), journal: Vec::new() };
+    let whole = if base != cluster.seq {
+        Some((RejectCode::StalePlan, format!("V01: the plan answers batch {base}, the batch is {}", cluster.seq)))
+    } else if actions.len() > bench.max_actions as usize {
+        let (found, most) = (actions.len(), bench.max_actions);
+        Some((RejectCode::PlanTooLarge, format!("V02: the plan has {found} actions, it may have {most}")))
+    } else {
+        None
+    };
+    if let Some((code, message)) = whole {
+        verdict.rejections.push(Rejection { base, index: 0, job: None, code, message });
+        return verdict;
+    }
+    let mut placed = std::collections::BTreeSet::new();
+    for (index, action) in actions.iter().enumerate() {
+        match act(bench, cluster, action, &mut placed) {
+            Ok(undo) => verdict.journal.push(undo),
+            Err((code, message)) => {
+                let job = match action {
+                    Action::Start(start) => Some(start.job),
+                    Action::Preempt(preempt) => Some(preempt.job),
+                    Action::SetTimer(_) | Action::CancelTimer(_) => None,
+                };
+                verdict.rejections.push(Rejection { base, index: index as u32, job, code, message });
+            }
+        }
+    }
+    verdict
+}
+
+fn act(
+    bench: &Bench<'_>,
+    cluster: &mut Cluster,
+    action: &Action,
+    placed: &mut std::collections::BTreeSet<u32>,
+) -> Result<Undo, Refusal> {
+    match action {
+        Action::Start(start) => {
+            let job = known(cluster, start.job)?;
+            if cluster.phase[job as usize] != Phase::Queued {
+                return wrong_phase(cluster, job, "start");
+            }
+            check_placement(bench, cluster, job, &start.gpus)?;
+            once(placed, job)?;
+            Ok(cluster.give(bench.fleet, job, &start.gpus))
+        }
+        Action::Preempt(preempt) => {
+            let job = known(cluster, preempt.job)?;
+            negotiated(bench, Abilities::PREEMPT, "preempt")?;
+            if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+                return wrong_phase(cluster, job, "preempt");
+            }
+            if !bench.jobs[job as usize].preemptible {
+                return Err((RejectCode::NotPreemptible, format!("V07: job {job} may not be preempted")));
+            }
+            once(placed, job)?;
+            Ok(cluster.take(bench.fleet, job))
+        }
+        Action::SetTimer(timer) => {
+            negotiated(bench, Abilities::TIMERS, "set-timer")?;
+            let refuse = |why: String| Err((RejectCode::BadTime, format!("V23: {why}")));
+            if timer.at <= cluster.now {
+                return refuse(format!("timer at {} µs, now is {} µs", timer.at, cluster.now));
+            }
+            if timer.at >= 1 << 53 {
+                return refuse(format!("timer at {} µs, instants end at 2^53", timer.at));
+            }
+            if cluster.timers.contains_key(&timer.token) {
+                return refuse(format!("timer {} is already set", timer.token));
+            }
+            if cluster.timers.len() >= TIMERS {
+                return refuse(format!("more than {TIMERS} timers"));
+            }
+            cluster.timers.insert(timer.token, timer.at);
+            Ok(Undo::Set(timer.token))
+        }
+        Action::CancelTimer(token) => {
+            negotiated(bench, Abilities::TIMERS, "cancel-timer")?;
+            match cluster.timers.remove(token) {
+                Some(at) => Ok(Undo::Cancel(*token, at)),
+                None => Err((RejectCode::BadTime, format!("V23: timer {token} is not set"))),
+            }
+        }
+    }
+}
+
+fn known(cluster: &Cluster, job: u32) -> Result<u32, Refusal> {
+    match cluster.phase.get(job as usize) {
+        None | Some(Phase::Future) => Err((RejectCode::UnknownJob, format!("V03: job {job} was never announced"))),
+        Some(_) => Ok(job),
+    }
+}
+
+fn wrong_phase(cluster: &Cluster, job: u32, action: &str) -> Result<Undo, Refusal> {
+    let phase = format!("{:?}", cluster.phase[job as usize]).to_lowercase();
+    Err((RejectCode::WrongPhase, format!("V05: {action} of job {job}, which is {phase}")))
+}
+
+fn once(placed: &mut std::collections::BTreeSet<u32>, job: u32) -> Result<(), Refusal> {
+    if placed.insert(job) {
+        return Ok(());
+    }
+    Err((RejectCode::DuplicateJob, format!("V11: job {job} is started or preempted twice in one plan")))
+}
+
+fn negotiated(bench: &Bench<'_>, ability: Abilities, action: &str) -> Result<(), Refusal> {
+    if bench.uses.contains(ability) {
+        return Ok(());
+    }
+    Err((RejectCode::NotNegotiated, format!("V26: {action} by a policy that does not say it uses it")))
+}
+
+fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32]) -> Result<(), Refusal> {
+    let fleet = bench.fleet;
+    let asked = &bench.jobs[job as usize];
+    if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.owner.len()) {
+        let last = cluster.owner.len() - 1;
+        return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
+    }
+    if gpus.is_empty() {
+        return Err((RejectCode::BadNumber, format!("V22: job {job} is placed on no GPU")));
+    }
+    if gpus.len() != asked.gpus as usize {
+        let (found, expected) = (gpus.len(), asked.gpus);
+        return Err((RejectCode::NotElastic, format!("V08: job {job} asked for {expected} GPUs, is placed on {found}")));
+    }
+    let mut sorted = gpus.to_vec();
+    sorted.sort_unstable();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err((RejectCode::DuplicateGpu, format!("V10: job {job} is placed on GPU {} twice", pair[0])));
+    }
+    let type_of = |gpu: u32| fleet.nodes[fleet.node_of(gpu) as usize].gpu_type;
+    let first = type_of(gpus[0]);
+    if gpus.iter().any(|gpu| type_of(*gpu) != first) {
+        return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} is placed on several types of GPU")));
+    }
+    if !asked.gpu_types.is_empty() && !asked.gpu_types.contains(&first) {
+        let name = &fleet.types[first as usize].name;
+        return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} does not allow {name}")));
+    }
+    for gpu in gpus {
+        let node = fleet.node_of(*gpu);
+        if !cluster.up[node as usize] {
+            return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
+        }
+        match cluster.owner[*gpu as usize] {
+            NOBODY => {}
+            other if cluster.phase[other as usize] == Phase::Starting => {
+                return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is promised to job {other}")));
+            }
+            other => {
+                return Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,382 @@
+//! What happened, per job and per GPU: the one source of every metric.
+//!
+//! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
+//! promised to. All sums are integers, so they balance exactly or not at all.
+
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros};
+
+use crate::cluster::NOBODY;
+
+/// How a job's story ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It did all its work.
+    Completed,
+    /// It could never have run, for this reason.
+    Rejected(String),
+    /// The run ended before the job did, for this reason.
+    Unfinished(String),
+}
+
+/// What happened to one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRow {
+    /// When it was submitted.
+    pub submit: Micros,
+    /// Size of its gang.
+    pub gpus: u32,
+    /// When it was first given GPUs.
+    pub first_start: Option<Micros>,
+    /// When it ended.
+    pub end: Option<Micros>,
+    /// How.
+    pub outcome: Outcome,
+    /// Times that the policy took its GPUs.
+    pub preemptions: u32,
+    /// Times that a node failed under it.
+    pub failures: u32,
+    /// Time with GPUs; their number times this is its GPU-time.
+    pub held: Micros,
+    /// Time in which it made progress that lasted.
+    pub productive: Micros,
+    /// Time in which it made progress that was lost.
+    pub lost: Micros,
+    /// GPUs of its last placement.
+    pub last_gpus: Vec<GpuId>,
+    /// Run time alone on the fastest type that it allows.
+    pub solo: Micros,
+    /// Demand of all live jobs, integrated over its life; GPU-µs.
+    pub contention: u128,
+    gpu_time: u64,
+    given_at: Micros,
+    running_since: Option<Micros>,
+}
+
+/// One stay of a job on GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Who.
+    pub job: JobId,
+    /// When it was given them.
+    pub from: Micros,
+    /// When it let them go.
+    pub to: Micros,
+    /// Which.
+    pub gpus: Vec<GpuId>,
+}
+
+/// Integrals over time, GPU-microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Areas {
+    pub(crate) time: Micros,
+    pub(crate) allocated: u128,
+    pub(crate) productive: u128,
+    /// Free GPUs on nodes that are partly used.
+    pub(crate) fragmented: u128,
+    pub(crate) free: u128,
+    demanded: u128,
+}
+
+/// A balance that does not close: a defect of ours, never a policy's.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Conservation {
+    #[error("GPU {gpu} was given to job {job} while job {other} had it")]
+    GivenTwice { gpu: GpuId, job: JobId, other: JobId },
+    #[error("jobs held {jobs} GPU-µs, GPUs were held {gpus} GPU-µs, the clock says {clock} GPU-µs")]
+    GpuTime { jobs: u128, gpus: u128, clock: u128 },
+    #[error("GPU {gpu} was held {held} µs in a run of {run} µs")]
+    TooLong { gpu: GpuId, held: Micros, run: Micros },
+    #[error("job {job} ended {times} times")]
+    Ends { job: JobId, times: u32 },
+    #[error("time went back from {from} to {to} µs")]
+    TimeBack { from: Micros, to: Micros },
+}
+
+/// The ledger of one run.
+pub struct Ledger {
+    /// One row a job.
+    pub rows: Vec<JobRow>,
+    /// Every stay, in the order of their ends; kept only if asked for.
+    pub segments: Vec<Segment>,
+    keep_segments: bool,
+    now: Micros,
+    total: u32,
+    /// Until the last submission.
+    window_end: Micros,
+    pub(crate) whole: Areas,
+    pub(crate) window: Areas,
+    allocated: u64,
+    progressing: u64,
+    demanded: u64,
+    fragmented: u64,
+    gpu_owner: Vec<JobId>,
+    gpu_since: Vec<Micros>,
+    gpu_held: Vec<Micros>,
+    /// Whom a draining GPU goes to.
+    promised: Vec<JobId>,
+    node_of: Vec<u32>,
+    node_used: Vec<u32>,
+    node_size: Vec<u32>,
+    pub(crate) segment_count: u64,
+}
+
+impl Ledger {
+    /// An empty ledger for these jobs.
+    pub fn new(fleet: &Fleet, jobs: &[Job], keep_segments: bool) -> Ledger {
+        let gpus = fleet.gpus() as usize;
+        let rows = jobs.iter().map(|job| {
+            let allows = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
+            let types = fleet.types.iter().enumerate().filter(|(index, _)| allows(*index));
+            let speed = types.map(|(_, kind)| kind.speed).fold(0.0, f64::max);
+            JobRow {
+                submit: job.submit,
+                gpus: job.gpus,
+                first_start: None,
+                end: None,
+                outcome: Outcome::Unfinished("never submitted".into()),
+                preemptions: 0,
+                failures: 0,
+                held: 0,
+                productive: 0,
+                lost: 0,
+                last_gpus: Vec::new(),
+                solo: if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work },
+                contention: 0,
+                gpu_time: 0,
+                given_at: 0,
+                running_since: None,
+            }
+        });
+        Ledger {
+            rows: rows.collect(),
+            segments: Vec::new(),
+            keep_segments,
+            now: 0,
+            total: fleet.gpus(),
+            window_end: jobs.last().map_or(0, |job| job.submit),
+            whole: Areas::default(),
+            window: Areas::default(),
+            allocated: 0,
+            progressing: 0,
+            demanded: 0,
+            fragmented: 0,
+            gpu_owner: vec![NOBODY; gpus],
+            gpu_since: vec![0; gpus],
+            gpu_held: vec![0; gpus],
+            promised: vec![NOBODY; gpus],
+            node_of: (0..gpus as u32).map(|gpu| fleet.node_of(gpu)).collect(),
+            node_used: vec![0; fleet.nodes.len()],
+            node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
+            segment_count: 0,
+        }
+    }
+
+    /// GPUs of the fleet.
+    pub fn total_gpus(&self) -> u32 {
+        self.total
+    }
+
+    /// Moves the clock.
+    ///
+    /// # Errors
+    /// Where time would go back.
+    pub fn advance(&mut self, now: Micros) -> Result<(), Conservation> {
+        if now < self.now {
+            return Err(Conservation::TimeBack { from: self.now, to: now });
+        }
+        if now == self.now {
+            return Ok(());
+        }
+        if self.now < self.window_end {
+            let span = now.min(self.window_end) - self.now;
+            let mut window = self.window;
+            self.integrate(&mut window, span);
+            self.window = window;
+        }
+        let mut whole = self.whole;
+        self.integrate(&mut whole, now - self.now);
+        self.whole = whole;
+        self.now = now;
+        Ok(())
+    }
+
+    fn integrate(&self, areas: &mut Areas, span: Micros) {
+        let area = |gpus: u64| u128::from(gpus) * u128::from(span);
+        areas.time += span;
+        areas.allocated += area(self.allocated);
+        areas.productive += area(self.progressing);
+        areas.fragmented += area(self.fragmented);
+        areas.free += area(u64::from(self.total) - self.allocated);
+        areas.demanded += area(self.demanded);
+    }
+
+    /// A job is in the system.
+    pub fn submitted(&mut self, job: JobId) {
+        let row = &mut self.rows[job as usize];
+        row.outcome = Outcome::Unfinished("it waited".into());
+        row.contention = self.whole.demanded;
+        self.demanded += u64::from(row.gpus);
+    }
+
+    /// A job can never run.
+    pub fn rejected(&mut self, job: JobId, reason: String) {
+        self.rows[job as usize].outcome = Outcome::Rejected(reason);
+    }
+
+    /// A job is given GPUs; those that drain come to it when they have.
+    ///
+    /// # Errors
+    /// Where one is promised to another.
+    pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
+        for gpu in gpus {
+            let slot = *gpu as usize;
+            if self.gpu_owner[slot] == NOBODY {
+                self.occupy(*gpu, job);
+            } else if self.promised[slot] == NOBODY {
+                self.promised[slot] = job;
+            } else {
+                return Err(Conservation::GivenTwice { gpu: *gpu, job, other: self.promised[slot] });
+            }
+        }
+        let row = &mut self.rows[job as usize];
+        row.first_start.get_or_insert(self.now);
+        row.given_at = self.now;
+        row.last_gpus = gpus.to_vec();
+        row.outcome = Outcome::Unfinished("it held GPUs".into());
+        Ok(())
+    }
+
+    /// A job makes progress.
+    pub fn running(&mut self, job: JobId) {
+        let row = &mut self.rows[job as usize];
+        row.running_since = Some(self.now);
+        self.progressing += u64::from(row.gpus);
+    }
+
+    /// A job stops making progress; `preempted` by the policy, or by a failure.
+    pub fn stopped(&mut self, job: JobId, preempted: bool) {
+        let row = &mut self.rows[job as usize];
+        if preempted {
+            row.preemptions += 1;
+        }
+        if let Some(since) = row.running_since.take() {
+            row.productive += self.now - since;
+            self.progressing -= u64::from(row.gpus);
+        }
+    }
+
+    /// A job has let its GPUs go; `lost`: progress that it must repeat.
+    pub fn released(&mut self, job: JobId, lost: Micros) {
+        let gpus = std::mem::take(&mut self.rows[job as usize].last_gpus);
+        for gpu in &gpus {
+            let slot = *gpu as usize;
+            if self.gpu_owner[slot] == job {
+                self.vacate(*gpu);
+                let next = std::mem::replace(&mut self.promised[slot], NOBODY);
+                if next != NOBODY {
+                    self.occupy(*gpu, next);
+                }
+            } else if self.promised[slot] == job {
+                self.promised[slot] = NOBODY;
+            }
+        }
+        let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].gpus);
+        self.whole.productive -= lost_gpu_time.min(self.whole.productive);
+        if self.now <= self.window_end {
+            self.window.productive -= lost_gpu_time.min(self.window.productive);
+        }
+        let row = &mut self.rows[job as usize];
+        row.held += self.now - row.given_at;
+        row.lost += lost;
+        row.productive -= lost.min(row.productive);
+        row.outcome = Outcome::Unfinished("it waited".into());
+        if self.keep_segments {
+            self.segments.push(Segment { job, from: row.given_at, to: self.now, gpus: gpus.clone() });
+        }
+        self.segment_count += 1;
+        row.last_gpus = gpus;
+    }
+
+    /// A node failed under a job.
+    pub fn failed(&mut self, job: JobId) {
+        self.rows[job as usize].failures += 1;
+    }
+
+    /// A job did all its work.
+    ///
+    /// # Errors
+    /// Where it had ended before.
+    pub fn ended(&mut self, job: JobId) -> Result<(), Conservation> {
+        self.stopped(job, false);
+        self.released(job, 0);
+        let demanded = self.whole.demanded;
+        let row = &mut self.rows[job as usize];
+        if row.end.replace(self.now).is_some() {
+            return Err(Conservation::Ends { job, times: 2 });
+        }
+        row.outcome = Outcome::Completed;
+        row.contention = demanded - row.contention;
+        self.demanded -= u64::from(row.gpus);
+        Ok(())
+    }
+
+    /// Closes the books at the end of a run and checks that they balance.
+    ///
+    /// # Errors
+    /// The balance that does not close.
+    pub fn close(&mut self) -> Result<(), Conservation> {
+        for gpu in 0..self.total {
+            if self.gpu_owner[gpu as usize] != NOBODY {
+                self.vacate(gpu);
+            }
+        }
+        for (job, row) in self.rows.iter_mut().enumerate() {
+            if let Some(since) = row.running_since.take() {
+                row.productive += self.now - since;
+            }
+            if matches!(&row.outcome, Outcome::Unfinished(why) if why == "it held GPUs") {
+                row.held += self.now - row.given_at;
+            }
+            let ends = u32::from(row.end.is_some());
+            if (row.outcome == Outcome::Completed) != (ends == 1) {
+                return Err(Conservation::Ends { job: job as JobId, times: ends });
+            }
+        }
+        for (gpu, held) in self.gpu_held.iter().enumerate() {
+            if *held > self.now {
+                return Err(Conservation::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
+            }
+        }
+        let jobs: u128 = self.rows.iter().map(|row| u128::from(row.gpu_time)).sum();
+        let gpus: u128 = self.gpu_held.iter().map(|held| u128::from(*held)).sum();
+        let clock = self.whole.allocated;
+        if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
+    }
+
+    fn occupy(&mut self, gpu: GpuId, job: JobId) {
+        self.gpu_owner[gpu as usize] = job;
+        self.gpu_since[gpu as usize] = self.now;
+        self.allocated += 1;
+        self.use_node(gpu, 1);
+    }
+
+    fn vacate(&mut self, gpu: GpuId) {
+        let slot = gpu as usize;
+        let job = std::mem::replace(&mut self.gpu_owner[slot], NOBODY);
+        let span = self.now - self.gpu_since[slot];
+        self.gpu_held[slot] += span;
+        self.rows[job as usize].gpu_time += span;
+        self.allocated -= 1;
+        self.use_node(gpu, -1);
+    }
+
+    fn use_node(&mut self, gpu: GpuId, change: i32) {
+        let node = self.node_of[gpu as usize] as usize;
+        let size = self.node_size[node];
+        let stranded = |used: u32| if used == 0 { 0 } else { u64::from(size - used) };
+        let before = self.node_used[node];
+        let after = before.wrapping_add_signed(change);
+        self.node_used[node] = after;
+        self.fragmented = self.fragmented + stranded(after) - stranded(before);
+    }
+}

@@ -1,0 +1,35 @@
+//! Runs one policy against one backend.
+//!
+//! # Architecture
+//! - [`contract`]: the types of `wit/`, as the host sees them.
+//! - [`sandbox`]: the only place that names wasmtime. Loads components, calls them under limits, names their faults.
+//! - [`Policy`]: what the loop asks for decisions; a [`sandbox::Sandboxed`] component, or a native stand-in.
+//! - [`World`]: what a policy may read while it decides.
+//! - [`judge`]: the validity rules. A plan is judged on a scratch copy before anything happens.
+//! - [`schedule`]: the loop. Advance, collect events, decide, judge, apply, record.
+//! - [`Ledger`]: what happened to each job and each GPU; [`Summary`]: every metric, computed from it alone.
+//!
+//! Knows no file and no RON; time is what the backend says.
+
+pub mod capsule;
+pub mod cluster;
+pub mod judge;
+mod ledger;
+mod metrics;
+mod policy;
+pub mod sandbox;
+pub mod schedule;
+mod world;
+
+pub use ledger::{Conservation, JobRow, Ledger, Outcome as JobOutcome, Segment};
+pub use metrics::{Distribution, Summary};
+pub use policy::Policy;
+pub use sandbox::contract;
+pub use world::{Remaining, World};
+
+/// Raised whenever the meaning of a run changes: the order of events, the judge's rules, what costs what. Part of
+/// every cell's identity.
+pub const SEMANTICS: u32 = 1;
+
+/// The contract's package, as components name it.
+pub const CONTRACT: &str = "sandtable:policy@0.1.0";

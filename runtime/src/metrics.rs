@@ -1,0 +1,141 @@
+//! Every metric, as a pure function of a ledger.
+
+use sandtable_hardware::{Micros, SECOND};
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Areas, JobRow, Ledger, Outcome};
+
+/// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    pub mean: f64,
+    pub median: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// The metrics of one run. Times in seconds, shares in 0..=1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Jobs of the workload.
+    pub jobs: usize,
+    /// Those that did all their work.
+    pub completed: usize,
+    /// Those that could never run on this fleet.
+    pub rejected: usize,
+    /// Those that the run left behind.
+    pub unfinished: usize,
+    /// Job completion time of completed jobs: end less submission.
+    pub jct: Distribution,
+    /// Completion time less the time with GPUs.
+    pub queueing: Distribution,
+    /// From the first submission to the last end.
+    pub makespan: f64,
+    /// GPU-time held, over all GPU-time of the whole run.
+    pub utilisation: f64,
+    /// The same until the last submission.
+    pub utilisation_window: f64,
+    /// GPU-time with progress that lasted, over all GPU-time of the whole run.
+    pub productive: f64,
+    /// The same until the last submission.
+    pub productive_window: f64,
+    /// Free GPU-time on partly used nodes, over all free GPU-time (reconstruction: papers differ).
+    pub fragmentation: f64,
+    /// Times that policies took GPUs from jobs.
+    pub preemptions: u64,
+    /// Times that nodes failed under jobs.
+    pub failures: u64,
+    /// Jain's index over fair shares received (1/ρ): 1 is perfectly fair.
+    pub fairness_jain: f64,
+    /// Greatest finish-time fairness ρ: completion time over what a fair share of the contended cluster would have
+    /// given (Themis, NSDI 2020; contention is the mean demand over the job's life, in clusters, at least 1).
+    pub fairness_worst: f64,
+}
+
+impl Distribution {
+    /// Of microseconds.
+    pub fn of(mut sample: Vec<Micros>) -> Distribution {
+        if sample.is_empty() {
+            return Distribution::default();
+        }
+        sample.sort_unstable();
+        let sum: u128 = sample.iter().map(|x| u128::from(*x)).sum();
+        let quantile = |q: f64| {
+            let at = q * (sample.len() - 1) as f64;
+            let (low, part) = (at.floor() as usize, at - at.floor());
+            let (a, b) = (sample[low] as f64, sample[(low + 1).min(sample.len() - 1)] as f64);
+            (a + (b - a) * part) / SECOND as f64
+        };
+        Distribution {
+            mean: sum as f64 / sample.len() as f64 / SECOND as f64,
+            median: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            max: quantile(1.0),
+        }
+    }
+}
+
+impl Summary {
+    /// Of a closed ledger.
+    pub fn of(ledger: &Ledger) -> Summary {
+        let rows = &ledger.rows;
+        let done: Vec<&JobRow> = rows.iter().filter(|row| row.outcome == Outcome::Completed).collect();
+        let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
+        let total = f64::from(ledger.total_gpus());
+        let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
+        let (whole, window) = (&ledger.whole, &ledger.window);
+        let rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
+        let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
+        let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let first = rows.iter().map(|row| row.submit).min().unwrap_or(0);
+        let last = done.iter().filter_map(|row| row.end).max().unwrap_or(first);
+        Summary {
+            jobs: rows.len(),
+            completed: done.len(),
+            rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
+            unfinished: rows.iter().filter(|row| matches!(row.outcome, Outcome::Unfinished(_))).count(),
+            jct: Distribution::of(done.iter().map(|row| jct(row)).collect()),
+            queueing: Distribution::of(done.iter().map(|row| jct(row) - row.held.min(jct(row))).collect()),
+            makespan: (last - first) as f64 / SECOND as f64,
+            utilisation: share(whole.allocated, whole),
+            utilisation_window: share(window.allocated, window),
+            productive: share(whole.productive, whole),
+            productive_window: share(window.productive, window),
+            fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
+            preemptions: rows.iter().map(|row| u64::from(row.preemptions)).sum(),
+            failures: rows.iter().map(|row| u64::from(row.failures)).sum(),
+            fairness_jain: ratio(sum * sum, given.len() as f64 * squares),
+            fairness_worst: rho.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Finish-time fairness ρ of a completed job.
+fn unfairness(row: &JobRow, jct: Micros, total: f64) -> f64 {
+    if jct == 0 || row.solo == 0 {
+        return 1.0;
+    }
+    let contention = (row.contention as f64 / jct as f64 / total).max(1.0);
+    jct as f64 / (row.solo as f64 * contention)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let seconds = |list: &[u64]| Distribution::of(list.iter().map(|s| s * SECOND).collect());
+        let four = seconds(&[4, 1, 3, 2]);
+        assert_eq!((four.mean, four.median, four.max), (2.5, 2.5, 4.0));
+        assert!((four.p95 - 3.85).abs() < 1e-9);
+        assert_eq!(seconds(&[7]).p99, 7.0);
+        assert_eq!(seconds(&[]), Distribution::default());
+    }
+}

@@ -1,0 +1,35 @@
+//! What the loop asks for decisions.
+
+use crate::World;
+use crate::capsule::Taped;
+use crate::contract::{Batch, Descriptor, Plan, Readiness, Setup};
+use crate::sandbox::Fault;
+
+/// A policy, sandboxed or compiled in.
+pub trait Policy {
+    /// What it says about itself.
+    ///
+    /// # Errors
+    /// Any fault ends the policy.
+    fn describe(&mut self) -> Result<Descriptor, Fault>;
+
+    /// Called once, first.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] where the policy does not accept its configuration; any fault ends the policy.
+    fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault>;
+
+    /// Answers one batch. The world is lent: it comes back whatever happens, and nothing in it moves meanwhile.
+    ///
+    /// # Errors
+    /// Any fault ends the policy.
+    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>);
+
+    /// Records the answers of the imports from now on.
+    fn record(&mut self) {}
+
+    /// The answers recorded since the last call.
+    fn recorded(&mut self) -> Taped {
+        Taped::new()
+    }
+}

@@ -1,0 +1,36 @@
+//! Generated from `wit/`. Imports are defined by hand in `imports`, since each one charges fuel.
+
+#![allow(missing_docs, unreachable_pub, clippy::all)]
+
+wasmtime::component::bindgen!({
+    world: "policy",
+    path: "../wit",
+    additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
+});
+
+/// Flags as a list of names; the macro derives nothing for them.
+macro_rules! flags_as_names {
+    ($flags:ident { $($name:literal => $flag:ident),* }) => {
+        impl serde::Serialize for sandtable::policy::types::$flags {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let names = [$(($name, Self::$flag)),*];
+                serializer.collect_seq(names.iter().filter(|(_, flag)| self.contains(*flag)).map(|(name, _)| name))
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for sandtable::policy::types::$flags {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let names = Vec::<String>::deserialize(deserializer)?;
+                let mut flags = Self::empty();
+                for name in names {
+                    match name.as_str() {
+                        $($name => flags |= Self::$flag,)*
+                        other => return Err(serde::de::Error::unknown_variant(other, &[$($name),*])),
+                    }
+                }
+                Ok(flags)
+            }
+        }
+    };
+}
+flags_as_names!(Abilities { "preempt" => PREEMPT, "timers" => TIMERS });
+flags_as_names!(Knowledge { "declared-run-time" => DECLARED_RUN_TIME, "remaining" => REMAINING });

@@ -1,0 +1,116 @@
+//! Compiling components under deterministic settings.
+
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use wasmtime::component::{Component as Compiled, Linker};
+use wasmtime::{Cache, CacheConfig, Config, Engine, OptLevel};
+
+use super::bindings::PolicyPre;
+use super::imports::{self, Guest};
+use super::{Fault, Limits, LoadFault};
+
+/// How code is generated. None of it may change a result; `verify` runs with other settings to prove it.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Keep compiled code in this folder, which must be absolute.
+    pub cache: Option<PathBuf>,
+    /// Make every NaN the canonical one.
+    pub canonical_nan: bool,
+}
+
+/// An engine and the imports that it offers; one for all threads.
+pub struct Sandbox {
+    engine: Engine,
+    linker: Linker<Guest>,
+}
+
+/// A compiled component, shared by all threads.
+#[derive(Clone)]
+pub struct Component {
+    pub(super) pre: PolicyPre<Guest>,
+    digest: String,
+}
+
+impl Component {
+    /// blake3 of the file, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+impl Sandbox {
+    /// An engine.
+    ///
+    /// # Errors
+    /// [`Fault::Host`] where this machine can't run compiled code, or the cache's folder can't be made.
+    pub fn new(settings: &Settings) -> Result<Sandbox, Fault> {
+        let mut config = Config::new();
+        config
+            .wasm_component_model(true)
+            .consume_fuel(true)
+            .cranelift_opt_level(OptLevel::Speed)
+            .cranelift_nan_canonicalization(settings.canonical_nan)
+            .relaxed_simd_deterministic(true)
+            .wasm_relaxed_simd(false)
+            .wasm_memory64(false)
+            .max_wasm_stack(Limits::STACK)
+            .wasm_backtrace_max_frames(NonZeroUsize::new(Limits::FRAMES));
+        if let Some(folder) = &settings.cache {
+            let mut cache = CacheConfig::new();
+            cache.with_directory(folder);
+            config.cache(Some(Cache::new(cache).map_err(host)?));
+        }
+        let engine = Engine::new(&config).map_err(host)?;
+        let mut linker = Linker::new(&engine);
+        imports::define(&mut linker).map_err(host)?;
+        Ok(Sandbox { engine, linker })
+    }
+
+    /// Compiles a component and checks that it is a policy.
+    ///
+    /// # Errors
+    /// [`Fault::Load`] with the reason.
+    pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
+        check_file(bytes).map_err(Fault::Load)?;
+        // Broken files have panicked compilers before.
+        let compiled = catch_unwind(AssertUnwindSafe(|| Compiled::new(&self.engine, bytes)));
+        let compiled = match compiled {
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(error)) => return Err(Fault::Load(LoadFault::Invalid(one_line(&error)))),
+            Err(_) => return Err(Fault::Load(LoadFault::Invalid("the compiler panicked".into()))),
+        };
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        let pre = self.linker.instantiate_pre(&compiled).map_err(wrong)?;
+        let pre = PolicyPre::new(pre).map_err(wrong)?;
+        Ok(Component { pre, digest: blake3::hash(bytes).to_hex().to_string() })
+    }
+}
+
+fn check_file(bytes: &[u8]) -> Result<(), LoadFault> {
+    if bytes.is_empty() {
+        return Err(LoadFault::Empty);
+    }
+    if bytes.len() > Limits::COMPONENT {
+        return Err(LoadFault::TooLarge { found: bytes.len(), limit: Limits::COMPONENT });
+    }
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadFault::NotWasm);
+    }
+    match bytes.get(4..8) {
+        None => Err(LoadFault::Invalid("the file ends within its header".into())),
+        Some([1, 0, 0, 0]) => Err(LoadFault::CoreModule),
+        Some(_) => Ok(()),
+    }
+}
+
+pub(super) fn host(error: wasmtime::Error) -> Fault {
+    Fault::Host(one_line(&error))
+}
+
+/// An error with its causes, without line breaks and without the offsets that change with every build.
+pub(super) fn one_line(error: &wasmtime::Error) -> String {
+    let text = format!("{error:#}");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

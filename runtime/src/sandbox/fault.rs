@@ -1,0 +1,194 @@
+//! Everything that a policy can do wrong, each with one stable name: results and exit codes use it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Limits;
+use crate::contract::{PolicyError, Rejection};
+
+/// Where in a policy's life a fault struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// While its memories and tables were made and its start function ran.
+    Instantiate,
+    /// In `describe`.
+    Describe,
+    /// In `init`.
+    Init,
+    /// In `decide`.
+    Decide,
+}
+
+/// Why a file is no policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadFault {
+    #[error("the file is empty")]
+    Empty,
+    #[error("not WebAssembly: expected a file that begins with \\0asm")]
+    NotWasm,
+    #[error("a core module, not a component (componentise it: `sandtable policy build`, `wasm-tools component new`)")]
+    CoreModule,
+    #[error("{found} bytes, more than the {limit} that a component may have")]
+    TooLarge { found: usize, limit: usize },
+    #[error("not a valid component: {0}")]
+    Invalid(String),
+    #[error("not a component of this world (sandtable:policy): {0}")]
+    WrongWorld(String),
+}
+
+/// What went wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// The file can't be used.
+    Load(LoadFault),
+    /// The policy's own error.
+    Refused { place: Place, error: PolicyError },
+    /// It used up a call's fuel.
+    OutOfFuel { place: Place, budget: u64, backtrace: Vec<String> },
+    /// It recursed too deep.
+    StackOverflow { place: Place, backtrace: Vec<String> },
+    /// It asked for more memory than it may have.
+    Memory { place: Place, wanted: usize, limit: usize, backtrace: Vec<String> },
+    /// It asked for larger tables, or more instances, than it may have.
+    Table { place: Place, wanted: usize, limit: usize },
+    /// It handed over more data in one call than it may.
+    TooMuchData { place: Place, limit: usize },
+    /// It panicked; the message is its last words.
+    Panicked { place: Place, message: String, backtrace: Vec<String> },
+    /// Any other trap of WebAssembly.
+    Trap { place: Place, trap: String, backtrace: Vec<String> },
+    /// A value that the contract does not know: a pointer, a text, a case.
+    BadValue { place: Place, message: String },
+    /// It read the cluster when nothing was to be read.
+    Closed { place: Place, function: String },
+    /// A plan with actions that the rules forbid, under strict judging.
+    BadPlan { rejections: Vec<Rejection> },
+    /// It keeps itself busy and the cluster idle.
+    Livelock { calls: u64 },
+    /// A fault of the host, or of the machine that it runs on: no result.
+    Host(String),
+}
+
+impl Fault {
+    /// The stable name.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Fault::Load(LoadFault::Empty) => "load-empty",
+            Fault::Load(LoadFault::NotWasm) => "load-not-wasm",
+            Fault::Load(LoadFault::CoreModule) => "load-core-module",
+            Fault::Load(LoadFault::TooLarge { .. }) => "load-too-large",
+            Fault::Load(LoadFault::Invalid(_)) => "load-invalid",
+            Fault::Load(LoadFault::WrongWorld(_)) => "load-wrong-world",
+            Fault::Refused { error: PolicyError::BadConfig(_), .. } => "refused-configuration",
+            Fault::Refused { error: PolicyError::Unsupported(_), .. } => "refused-unsupported",
+            Fault::Refused { error: PolicyError::Internal(_), .. } => "refused-internal",
+            Fault::OutOfFuel { .. } => "out-of-fuel",
+            Fault::StackOverflow { .. } => "stack-overflow",
+            Fault::Memory { .. } => "memory",
+            Fault::Table { .. } => "table",
+            Fault::TooMuchData { .. } => "too-much-data",
+            Fault::Panicked { .. } => "panicked",
+            Fault::Trap { .. } => "trap",
+            Fault::BadValue { .. } => "bad-value",
+            Fault::Closed { .. } => "closed",
+            Fault::BadPlan { .. } => "bad-plan",
+            Fault::Livelock { .. } => "livelock",
+            Fault::Host(_) => "host",
+        }
+    }
+
+    /// The guest's functions on the stack, innermost first.
+    pub fn backtrace(&self) -> &[String] {
+        match self {
+            Fault::OutOfFuel { backtrace, .. }
+            | Fault::StackOverflow { backtrace, .. }
+            | Fault::Memory { backtrace, .. }
+            | Fault::Panicked { backtrace, .. }
+            | Fault::Trap { backtrace, .. } => backtrace,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Place::Instantiate => "instantiation",
+            Place::Describe => "describe",
+            Place::Init => "init",
+            Place::Decide => "decide",
+        })
+    }
+}
+
+/// Control characters as escapes, and at most `most` characters: a guest must not write to the user's terminal.
+pub(crate) fn tame(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count >= most {
+            out.push('…');
+            break;
+        }
+        if c.is_control() && c != '\n' { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Load(fault) => write!(f, "{fault}"),
+            Fault::Refused { error: PolicyError::BadConfig(why), .. } => {
+                write!(f, "refused its configuration: {}", tame(why, 1000))
+            }
+            Fault::Refused { error: PolicyError::Unsupported(why), .. } => {
+                write!(f, "can't run in this experiment: {}", tame(why, 1000))
+            }
+            Fault::Refused { place, error: PolicyError::Internal(why) } => {
+                write!(f, "gave up in {place}: {}", tame(why, 1000))
+            }
+            Fault::OutOfFuel { place, budget, .. } => write!(f, "ran out of fuel in {place}: it may use {budget}"),
+            Fault::StackOverflow { place, .. } => {
+                write!(f, "recursed too deep in {place}: the stack has {} bytes", Limits::STACK)
+            }
+            Fault::Memory { place, wanted, limit, .. } => {
+                write!(f, "grew too large in {place}: it wanted {wanted} bytes of memory and may have {limit}")
+            }
+            Fault::Table { place, wanted, limit } => {
+                write!(f, "grew too large in {place}: it wanted {wanted} table elements and may have {limit}")
+            }
+            Fault::TooMuchData { place, limit } => {
+                write!(f, "handed over too much data in {place}: one call may hand over {limit} bytes")
+            }
+            Fault::Panicked { place, message, .. } => write!(f, "panicked in {place}: {}", tame(message, 1000)),
+            Fault::Trap { place, trap, .. } => write!(f, "trapped in {place}: {trap}"),
+            Fault::BadValue { place, message } => {
+                write!(f, "broke the contract in {place}: {}", tame(message, 300))
+            }
+            Fault::Closed { place, function } => {
+                write!(f, "broke the contract in {place}: `{function}` answers only while `decide` runs")
+            }
+            Fault::BadPlan { rejections } => {
+                write!(f, "broke the contract with its plan: ")?;
+                match rejections.first() {
+                    Some(first) => write!(f, "action {}: {}", first.index, first.message)?,
+                    None => write!(f, "no reason given")?,
+                }
+                if rejections.len() > 1 {
+                    write!(f, " (and {} more)", rejections.len() - 1)?;
+                }
+                Ok(())
+            }
+            Fault::Livelock { calls } => {
+                write!(f, "called itself {calls} times without doing anything: it would never end")
+            }
+            Fault::Host(why) => write!(f, "the host failed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,222 @@
+//! What a guest may call, and what it pays for it.
+
+use wasmtime::component::Linker;
+use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
+
+use super::bindings::sandtable::policy::log::Level;
+use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
+use super::fault::tame;
+use super::{Limits, contract};
+use crate::World;
+use crate::capsule::Tape;
+
+/// The host's side of one instance.
+pub(super) struct Guest {
+    /// There only while `decide` runs.
+    pub(super) world: Option<Box<World>>,
+    /// Answers of the imports, recorded or to be replayed.
+    pub(super) tape: Tape,
+    pub(super) last_words: Option<String>,
+    pub(super) log: Log,
+    pub(super) limiter: Limiter,
+}
+
+/// Lines that a policy wrote: diagnostics, never part of a result.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) lines: Vec<String>,
+    room: usize,
+    dropped: u64,
+}
+
+impl Log {
+    pub(super) fn new(room: usize) -> Log {
+        Log { lines: Vec::new(), room, dropped: 0 }
+    }
+
+    fn write(&mut self, level: Level, message: &str) {
+        let line = format!("{level:?}: {}", tame(message, 4096)).to_lowercase();
+        if line.len() > self.room {
+            self.dropped += 1;
+        } else {
+            self.room -= line.len();
+            self.lines.push(line);
+        }
+    }
+
+    /// The lines, and a note of those that were dropped.
+    pub(super) fn finish(&mut self) -> Vec<String> {
+        let mut lines = std::mem::take(&mut self.lines);
+        if self.dropped > 0 {
+            lines.push(format!("({} more lines were dropped)", self.dropped));
+        }
+        lines
+    }
+}
+
+/// A call at a time when there is nothing to read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is closed")]
+pub(super) struct Closed(pub(super) &'static str);
+
+/// A growth that the limits forbid.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {wanted} of {limit}")]
+pub(super) struct Denied {
+    pub(super) what: What,
+    pub(super) wanted: usize,
+    pub(super) limit: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Memory,
+    Table,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// Memory that the machine could not give: never the policy's fault.
+#[derive(Debug, thiserror::Error)]
+#[error("out of memory")]
+pub(super) struct HostOutOfMemory;
+
+/// Sums over all memories and tables; wasmtime's own limits count each alone.
+pub(super) struct Limiter {
+    limits: Limits,
+    memory: usize,
+    table: usize,
+}
+
+impl Limiter {
+    pub(super) fn new(limits: Limits) -> Limiter {
+        Limiter { limits, memory: 0, table: 0 }
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let (wanted, limit) = (self.memory + (desired - current), self.limits.memory);
+        if wanted > limit {
+            return Err(Denied { what: What::Memory, wanted, limit }.into());
+        }
+        self.memory = wanted;
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(HostOutOfMemory.into())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let (wanted, limit) = (self.table + (desired - current), self.limits.table_elements);
+        if wanted > limit {
+            return Err(Denied { what: What::Table, wanted, limit }.into());
+        }
+        self.table = wanted;
+        Ok(true)
+    }
+
+    fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        Err(HostOutOfMemory.into())
+    }
+
+    fn instances(&self) -> usize {
+        Limits::INSTANCES
+    }
+
+    fn tables(&self) -> usize {
+        Limits::TABLES
+    }
+
+    fn memories(&self) -> usize {
+        Limits::MEMORIES
+    }
+}
+
+/// A host call costs fuel like the instructions that it saves: 500, and 1 for each 8 bytes that it moves.
+fn charge(cx: &mut StoreContextMut<'_, Guest>, bytes: usize) -> wasmtime::Result<()> {
+    let cost = 500 + bytes as u64 / 8;
+    let fuel = cx.get_fuel()?;
+    match fuel.checked_sub(cost) {
+        Some(left) => cx.set_fuel(left),
+        None => {
+            cx.set_fuel(0)?;
+            Err(Trap::OutOfFuel.into())
+        }
+    }
+}
+
+/// Answers from the world, or from the tape of an earlier run.
+fn answer<T: serde::Serialize + serde::de::DeserializeOwned>(
+    cx: &mut StoreContextMut<'_, Guest>,
+    function: &'static str,
+    ask: impl FnOnce(&mut World) -> T,
+) -> wasmtime::Result<T> {
+    let guest = cx.data_mut();
+    if let Some(recorded) = guest.tape.next_answer().map_err(wasmtime::Error::msg)? {
+        return Ok(recorded);
+    }
+    let world = guest.world.as_mut().ok_or(Closed(function))?;
+    let answer = ask(world);
+    guest.tape.record_answer(&answer);
+    Ok(answer)
+}
+
+/// Defines every import of the world.
+pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    let mut types = linker.instance("sandtable:policy/types@0.1.0")?;
+    let _ = &mut types;
+    let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
+    cluster.func_wrap("now", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
+        charge(&mut cx, 8)?;
+        Ok((answer(&mut cx, "cluster.now", |world| world.cluster.now)?,))
+    })?;
+    cluster.func_wrap("free-gpus", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
+        let free = answer(&mut cx, "cluster.free-gpus", |world| world.free_gpus())?;
+        charge(&mut cx, free.len() * 4)?;
+        Ok((free,))
+    })?;
+    cluster.func_wrap("occupancy", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
+        let pairs = answer(&mut cx, "cluster.occupancy", |world| world.occupancy())?;
+        charge(&mut cx, pairs.0.len() * 8)?;
+        Ok((pairs,))
+    })?;
+    cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
+        charge(&mut cx, actions.len() * 64)?;
+        Ok((answer(&mut cx, "cluster.check", |world| world.check(&actions))?,))
+    })?;
+    let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
+    predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
+        let Quantity::Remaining = what;
+        charge(&mut cx, shapes.job.len() * 16)?;
+        if shapes.job.len() != shapes.gpu_type.len() {
+            let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
+            return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
+        }
+        let bits: Vec<u64> = answer(&mut cx, "predictor.estimate", |world| {
+            world.remaining(&shapes.job, &shapes.gpu_type).into_iter().map(f64::to_bits).collect()
+        })?;
+        Ok((bits.into_iter().map(f64::from_bits).collect::<Vec<f64>>(),))
+    })?;
+    let mut log = linker.instance("sandtable:policy/log@0.1.0")?;
+    log.func_wrap("write", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, String)| {
+        charge(&mut cx, message.len() * 8)?;
+        cx.data_mut().log.write(level, &message);
+        Ok(())
+    })?;
+    log.func_wrap("panic", |mut cx: StoreContextMut<'_, Guest>, (message,): (String,)| {
+        cx.data_mut().last_words = Some(tame(&message, 4096));
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Columns of different lengths.
+#[derive(Debug, thiserror::Error)]
+#[error("columns differ in length: {0}")]
+pub(super) struct BadColumns(pub(super) String);

@@ -1,0 +1,170 @@
+//! One policy, alive in one store.
+
+use wasmtime::{Store, Trap, WasmBacktrace};
+
+use super::bindings::Policy as Bound;
+use super::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
+use super::engine::{Component, host, one_line};
+use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Limiter, Log, What};
+use super::{Fault, Limits, Place};
+use crate::capsule::{Tape, Taped};
+use crate::{Policy, World};
+
+/// A component in a store of its own, with no world but the one that it is lent.
+pub struct Sandboxed {
+    store: Store<Guest>,
+    bound: Bound,
+    limits: Limits,
+    dead: bool,
+    fuel_used: u64,
+}
+
+impl Sandboxed {
+    /// Brings a component to life.
+    ///
+    /// # Errors
+    /// A fault of its start function or of the sizes that it begins with.
+    pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
+        let guest = Guest {
+            world: None,
+            tape: Tape::Off,
+            last_words: None,
+            log: Log::new(limits.log),
+            limiter: Limiter::new(limits),
+        };
+        let mut store = Store::new(component.pre.engine(), guest);
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_hostcall_fuel(limits.data);
+        store.set_fuel(limits.start_fuel).map_err(host)?;
+        let place = (Place::Instantiate, limits.start_fuel);
+        let bound = component.pre.instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
+        Ok(Sandboxed { store, bound, limits, dead: false, fuel_used: 0 })
+    }
+
+    /// Fuel that all calls of `decide` have used. Depends on the version of wasmtime: for people, never in a result.
+    pub fn fuel_used(&self) -> u64 {
+        self.fuel_used
+    }
+
+    /// What the policy wrote to its log.
+    pub fn log(&mut self) -> Vec<String> {
+        self.store.data_mut().log.finish()
+    }
+
+    /// Decides with recorded answers in place of a world.
+    ///
+    /// # Errors
+    /// The fault that the recording ends with, or one that says where the replay parts from it.
+    pub fn replay(&mut self, batch: &Batch, answers: Taped) -> Result<Plan, Fault> {
+        self.store.data_mut().tape = Tape::Replay(answers.into());
+        self.call_decide(batch)
+    }
+
+    fn call<T>(
+        &mut self,
+        place: Place,
+        fuel: u64,
+        call: impl FnOnce(&Bound, &mut Store<Guest>) -> wasmtime::Result<T>,
+    ) -> Result<T, Fault> {
+        if self.dead {
+            return Err(Fault::Host("a policy was called after it had failed".into()));
+        }
+        self.store.set_fuel(fuel).map_err(host)?;
+        call(&self.bound, &mut self.store).map_err(|error| {
+            self.dead = true;
+            name(error, (place, fuel), &self.limits, &self.store)
+        })
+    }
+
+    fn call_decide(&mut self, batch: &Batch) -> Result<Plan, Fault> {
+        let fuel = self.limits.decide_fuel;
+        let plan = self.call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
+        self.fuel_used += fuel - self.store.get_fuel().unwrap_or(fuel);
+        plan.map_err(|error| self.refused(Place::Decide, error))
+    }
+
+    fn refused(&mut self, place: Place, error: PolicyError) -> Fault {
+        self.dead = true;
+        Fault::Refused { place, error }
+    }
+}
+
+impl Policy for Sandboxed {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        let fuel = self.limits.start_fuel;
+        self.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_scheduler().call_describe(store))
+    }
+
+    fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
+        let fuel = self.limits.init_fuel;
+        self.call(Place::Init, fuel, |bound, store| bound.sandtable_policy_scheduler().call_init(store, setup))?
+            .map_err(|error| self.refused(Place::Init, error))
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        self.store.data_mut().world = Some(world);
+        let plan = self.call_decide(batch);
+        match self.store.data_mut().world.take() {
+            Some(world) => (world, plan),
+            None => unreachable!("imports only borrow the world"),
+        }
+    }
+
+    fn record(&mut self) {
+        self.store.data_mut().tape = Tape::Record(Vec::new());
+    }
+
+    fn recorded(&mut self) -> Taped {
+        self.store.data_mut().tape.take()
+    }
+}
+
+/// The name of what went wrong.
+fn name(error: wasmtime::Error, (place, budget): (Place, u64), limits: &Limits, store: &Store<Guest>) -> Fault {
+    let backtrace = frames(&error);
+    if let Some(Denied { what, wanted, limit }) = error.downcast_ref() {
+        let (wanted, limit) = (*wanted, *limit);
+        return match what {
+            What::Memory => Fault::Memory { place, wanted, limit, backtrace },
+            What::Table => Fault::Table { place, wanted, limit },
+        };
+    }
+    if error.downcast_ref::<HostOutOfMemory>().is_some() {
+        return Fault::Host("this machine has no memory left".into());
+    }
+    if let Some(Closed(function)) = error.downcast_ref() {
+        return Fault::Closed { place, function: (*function).into() };
+    }
+    if let Some(columns) = error.downcast_ref::<BadColumns>() {
+        return Fault::BadValue { place, message: columns.to_string() };
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return Fault::OutOfFuel { place, budget, backtrace },
+        Some(Trap::StackOverflow) => return Fault::StackOverflow { place, backtrace },
+        Some(Trap::UnreachableCodeReached) if store.data().last_words.is_some() => {
+            let message = store.data().last_words.clone().unwrap_or_default();
+            return Fault::Panicked { place, message, backtrace };
+        }
+        Some(trap) => return Fault::Trap { place, trap: trap.to_string(), backtrace },
+        None => {}
+    }
+    // What is left has no type of its own in wasmtime, only a text.
+    let message = error.root_cause().to_string();
+    if message.contains("too much data is being copied") || message.contains("fuel allocated for hostcalls") {
+        return Fault::TooMuchData { place, limit: limits.data };
+    }
+    if place == Place::Instantiate && message.contains("exceeds") {
+        return Fault::Memory { place, wanted: 0, limit: limits.memory, backtrace };
+    }
+    Fault::BadValue { place, message: if backtrace.is_empty() { message } else { one_line(&error) } }
+}
+
+fn frames(error: &wasmtime::Error) -> Vec<String> {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
+    let names = backtrace.frames().iter().map(|frame| match frame.func_name() {
+        // The alternate form leaves out the hash, which changes with every build.
+        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        None => format!("function {}", frame.func_index()),
+    });
+    names.collect()
+}

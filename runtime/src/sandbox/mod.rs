@@ -1,0 +1,73 @@
+//! Hosting components: deterministic settings, limits, host imports, and a name for everything that can go wrong.
+//!
+//! A guest gets no WASI, no clock and no entropy. Fuel is the only limit that may steer a result. Any error from a
+//! call ends the store. Nothing of wasmtime is visible outside this module.
+
+mod bindings;
+mod engine;
+mod fault;
+mod imports;
+mod instance;
+
+pub use engine::{Component, Sandbox, Settings};
+pub use fault::{Fault, LoadFault, Place};
+pub use instance::Sandboxed;
+
+/// The types of the contract.
+pub mod contract {
+    pub use super::bindings::sandtable::policy::types::*;
+}
+
+/// What a component may use. All of it is part of an experiment's identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Limits {
+    /// Fuel of instantiation and of `describe`.
+    pub start_fuel: u64,
+    /// Fuel of `init`.
+    pub init_fuel: u64,
+    /// Fuel of each `decide`; what is left over is lost.
+    pub decide_fuel: u64,
+    /// Linear memory, all memories together, bytes.
+    pub memory: usize,
+    /// Elements of all tables together.
+    pub table_elements: usize,
+    /// Bytes that one call may hand to the host.
+    pub data: usize,
+    /// Actions of one plan.
+    pub actions: u32,
+    /// Bytes of log lines kept of a run.
+    pub log: usize,
+    /// Calls of `decide` in a run.
+    pub calls: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            start_fuel: 1_000_000_000,
+            init_fuel: 10_000_000_000,
+            decide_fuel: 1_000_000_000,
+            memory: 128 << 20,
+            table_elements: 20_000,
+            data: 16 << 20,
+            actions: 100_000,
+            log: 1 << 20,
+            calls: 50_000_000,
+        }
+    }
+}
+
+impl Limits {
+    /// Most memories of one component instance tree.
+    pub const MEMORIES: usize = 8;
+    /// Most tables.
+    pub const TABLES: usize = 32;
+    /// Most core instances.
+    pub const INSTANCES: usize = 128;
+    /// Largest component file, bytes.
+    pub const COMPONENT: usize = 32 << 20;
+    /// The guest's stack, bytes.
+    pub const STACK: usize = 1 << 20;
+    /// Frames of a backtrace.
+    pub const FRAMES: usize = 32;
+}

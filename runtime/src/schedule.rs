@@ -1,0 +1,419 @@
+//! The loop: advance, collect events, decide, judge, apply, record. The same for every backend.
+//!
+//! Within an instant: ends, node changes, releases, starts of progress (the backend's order), then submissions, then
+//! timers, each by id; then one decision. Events that only tell a policy that its wish was carried out wait for the
+//! next batch.
+
+use std::sync::Arc;
+
+use sandtable_hardware::{Backend, Cause, Fleet, GpuType, Job, JobId, Micros, Occurrence, StopMode, What};
+
+use crate::capsule::{Capsule, Step};
+use crate::cluster::Phase;
+use crate::contract::{
+    Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, Knowledge, Node,
+    NodeChange, NodeHealth, PhaseChange, PreemptMode, Rejection, Setup, Topology, Trigger,
+};
+use crate::ledger::{Conservation, Ledger};
+use crate::policy::Policy;
+use crate::sandbox::{Fault, Limits};
+use crate::world::{Remaining, World};
+
+/// What a run is given beside the policy and the machines.
+pub struct Inputs {
+    /// By submission; their index is their id.
+    pub jobs: Arc<[Job]>,
+    /// The policy's configuration: a JSON object, canonical.
+    pub config: String,
+    /// All the policy's randomness.
+    pub seed: u64,
+    /// Who answers for the time left.
+    pub remaining: Remaining,
+    /// Whether policies see declared run times.
+    pub reveal_declared: bool,
+    /// The first refused action fails the run; else it is skipped and the policy told.
+    pub strict: bool,
+    /// What the policy may use.
+    pub limits: Limits,
+    /// Keep every stay of a job on GPUs.
+    pub keep_segments: bool,
+    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
+    pub record: Option<String>,
+}
+
+/// What came of a run.
+pub struct Finished {
+    /// What happened; closed, unless the policy failed.
+    pub ledger: Ledger,
+    /// Calls of `decide`.
+    pub calls: u64,
+    /// Actions refused under lenient judging.
+    pub rejections: u64,
+    /// What the policy did wrong, if it did.
+    pub fault: Option<Fault>,
+    /// The failed run for replay, if recorded.
+    pub capsule: Option<Capsule>,
+}
+
+/// Calls in a row, of its own making, that did nothing: then the policy is in a livelock.
+pub const IDLE_CALLS: u64 = 10_000;
+
+/// Runs a policy until every job has ended, or nothing can happen any more.
+///
+/// # Errors
+/// A balance that does not close: a defect of this crate or of the backend.
+pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, Conservation> {
+    let ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
+    let world = World::new(backend, inputs.jobs.clone(), inputs.remaining, inputs.limits.actions);
+    let setup = setup(world.fleet(), &inputs);
+    let mut run = Run {
+        world: Some(Box::new(world)),
+        ledger,
+        happened: Vec::new(),
+        events: Vec::new(),
+        wake: false,
+        next_job: 0,
+        live: 0,
+        calls: 0,
+        rejections: 0,
+        idle: 0,
+        steps: Vec::new(),
+        inputs,
+    };
+    if run.inputs.record.is_some() {
+        policy.record();
+    }
+    let fault = match begin(policy, &setup) {
+        Ok((uses, cadence)) => {
+            run.world().uses = uses;
+            run.until_the_end(policy, cadence)?.err()
+        }
+        Err(fault) => Some(fault),
+    };
+    if fault.is_none() {
+        run.ledger.close()?;
+    }
+    let capsule = fault.clone().zip(run.inputs.record.take()).map(|(fault, digest)| {
+        let steps = std::mem::take(&mut run.steps);
+        Capsule { component: digest, limits: run.inputs.limits, setup: setup.clone(), steps, fault }
+    });
+    Ok(Finished { ledger: run.ledger, calls: run.calls, rejections: run.rejections, fault, capsule })
+}
+
+fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {
+    let descriptor = policy.describe()?;
+    let readiness = policy.init(setup)?;
+    Ok((descriptor.uses, readiness.cadence))
+}
+
+fn setup(fleet: &Fleet, inputs: &Inputs) -> Setup {
+    let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType { id: id as u32, name: kind.name.clone() };
+    let nodes = fleet.nodes.iter().enumerate().map(|(id, node)| Node {
+        id: id as u32,
+        name: node.name.clone(),
+        gpu_type: node.gpu_type,
+        first_gpu: node.first_gpu,
+        gpus: node.gpus,
+        health: NodeHealth::Up,
+    });
+    let mut knowledge = Knowledge::empty();
+    if inputs.remaining != Remaining::Unbound {
+        knowledge |= Knowledge::REMAINING;
+    }
+    if inputs.reveal_declared {
+        knowledge |= Knowledge::DECLARED_RUN_TIME;
+    }
+    Setup {
+        config: inputs.config.clone(),
+        seed: inputs.seed,
+        topology: Topology {
+            gpu_types: fleet.types.iter().enumerate().map(kind).collect(),
+            nodes: nodes.collect(),
+        },
+        knowledge,
+        max_actions: inputs.limits.actions,
+    }
+}
+
+struct Run {
+    /// Away only while the policy decides.
+    world: Option<Box<World>>,
+    ledger: Ledger,
+    happened: Vec<Occurrence>,
+    /// What the policy has not been told yet.
+    events: Vec<Event>,
+    wake: bool,
+    next_job: usize,
+    live: usize,
+    calls: u64,
+    rejections: u64,
+    idle: u64,
+    steps: Vec<Step>,
+    inputs: Inputs,
+}
+
+impl Run {
+    fn world(&mut self) -> &mut World {
+        match &mut self.world {
+            Some(world) => world,
+            None => unreachable!("the world is lent only to a call"),
+        }
+    }
+
+    fn until_the_end(&mut self, policy: &mut dyn Policy, cadence: Cadence) -> Result<Result<(), Fault>, Conservation> {
+        let mut round: Option<Micros> = cadence.round.filter(|round| *round > 0);
+        let mut next_round = 0;
+        if cadence.round == Some(0) || (round.is_none() && !cadence.on_events) {
+            let why = "the cadence never calls it: no round and no events".into();
+            return Ok(Err(Fault::BadValue { place: crate::sandbox::Place::Init, message: why }));
+        }
+        while self.live > 0 || self.next_job < self.inputs.jobs.len() {
+            let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
+            let world = self.world();
+            let now = world.cluster.now;
+            if let Some(period) = round.as_mut() {
+                // With nobody there a round has nothing to decide.
+                next_round = if self.live > 0 { next_round.max(now.next_multiple_of(*period)) } else { Micros::MAX };
+            }
+            let timer = self.world().cluster.timers.values().min().copied();
+            let due = submission.into_iter().chain(timer).chain(round.map(|_| next_round).filter(|at| *at < Micros::MAX));
+            let until = due.min();
+            self.advance(until)?;
+            let now = self.world().cluster.now;
+            self.submit(now);
+            let timed = self.fire(now);
+            let rounds = round.filter(|_| self.live > 0 && next_round == now);
+            let nothing_comes = until.is_none() && !self.wake && self.events.is_empty();
+            if nothing_comes {
+                return Ok(Ok(()));
+            }
+            let trigger = if rounds.is_some() {
+                Trigger::Round
+            } else if cadence.on_events && self.wake {
+                Trigger::Event
+            } else if timed {
+                Trigger::Timer
+            } else {
+                continue;
+            };
+            if let Some(period) = rounds {
+                next_round = now + period;
+            }
+            if let Err(fault) = self.decide(policy, now, trigger)? {
+                return Ok(Err(fault));
+            }
+            if self.calls >= self.inputs.limits.calls {
+                return Ok(Err(Fault::Livelock { calls: self.calls }));
+            }
+            if self.idle >= IDLE_CALLS {
+                // Rounds and timers go on by themselves; a job that nobody will ever start does not.
+                if self.nothing_will_happen() {
+                    return Ok(Ok(()));
+                }
+                if trigger == Trigger::Timer {
+                    return Ok(Err(Fault::Livelock { calls: self.idle }));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn nothing_will_happen(&mut self) -> bool {
+        let jobs_to_come = self.next_job < self.inputs.jobs.len();
+        let phases = &self.world().cluster.phase;
+        let busy = phases.iter().any(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping));
+        !jobs_to_come && !busy
+    }
+
+    // --------------------------------------------------------- what happens
+
+    /// To the next instant at which something happens, at the latest `until`.
+    fn advance(&mut self, until: Option<Micros>) -> Result<(), Conservation> {
+        let mut happened = std::mem::take(&mut self.happened);
+        let world = self.world();
+        world.backend.advance(until, &mut happened);
+        world.cluster.now = world.backend.now();
+        let now = world.cluster.now;
+        self.ledger.advance(now)?;
+        let outcome = self.take_in(&mut happened, false);
+        self.happened = happened;
+        outcome
+    }
+
+    /// Enters what happened; `asked`: at once, as part of carrying out a plan.
+    fn take_in(&mut self, happened: &mut Vec<Occurrence>, asked: bool) -> Result<(), Conservation> {
+        for Occurrence { at, what } in happened.drain(..) {
+            match what {
+                What::Ended(job) => {
+                    self.ledger.ended(job)?;
+                    self.change(job, Phase::Ended);
+                    self.live -= 1;
+                    self.idle = 0;
+                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.wake = true;
+                }
+                What::Running(job) => {
+                    self.ledger.running(job);
+                    self.world().cluster.phase[job as usize] = Phase::Running;
+                    self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
+                }
+                What::Released { job, cause, lost } => {
+                    self.ledger.stopped(job, false);
+                    self.ledger.released(job, lost);
+                    self.change(job, Phase::Queued);
+                    let cause = match cause {
+                        Cause::Asked => ChangeCause::Asked,
+                        Cause::NodeLost => {
+                            self.ledger.failed(job);
+                            ChangeCause::NodeLost
+                        }
+                    };
+                    self.tell(job, JobPhase::Queued, at, cause);
+                    self.wake |= !asked;
+                }
+                What::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
+                What::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
+            }
+        }
+        Ok(())
+    }
+
+    fn node_changed(&mut self, node: u32, at: Micros, health: NodeHealth) {
+        self.world().cluster.up[node as usize] = health == NodeHealth::Up;
+        self.events.push(Event::NodeChanged(NodeChange { node, at, health }));
+        self.wake = true;
+    }
+
+    fn change(&mut self, job: JobId, phase: Phase) {
+        let world = self.world();
+        world.cluster.release(world.backend.fleet(), job, phase);
+    }
+
+    fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {
+        self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
+    }
+
+    fn submit(&mut self, now: Micros) {
+        while let Some(job) = self.inputs.jobs.get(self.next_job).filter(|job| job.submit <= now) {
+            let id = self.next_job as JobId;
+            self.next_job += 1;
+            let world = match &mut self.world {
+                Some(world) => world,
+                None => unreachable!("the world is lent only to a call"),
+            };
+            if let Some(reason) = never_fits(world.fleet(), job) {
+                world.cluster.phase[id as usize] = Phase::Ended;
+                self.ledger.rejected(id, reason);
+                continue;
+            }
+            world.cluster.phase[id as usize] = Phase::Queued;
+            self.ledger.submitted(id);
+            self.live += 1;
+            self.idle = 0;
+            self.events.push(Event::JobArrived(JobInfo {
+                id,
+                submitted: job.submit,
+                demand: Demand {
+                    gpus: job.gpus,
+                    gpu_types: job.gpu_types.clone(),
+                    preemptible: job.preemptible,
+                },
+                declared_run_time: job.declared.filter(|_| self.inputs.reveal_declared),
+            }));
+            self.wake = true;
+        }
+    }
+
+    fn fire(&mut self, now: Micros) -> bool {
+        let timers = &mut self.world().cluster.timers;
+        if timers.values().all(|at| *at > now) {
+            return false;
+        }
+        let due: Vec<u64> = timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token).collect();
+        for token in due {
+            self.world().cluster.timers.remove(&token);
+            self.events.push(Event::Timer(token));
+        }
+        true
+    }
+
+    // ------------------------------------------------------------ decisions
+
+    fn decide(&mut self, policy: &mut dyn Policy, now: Micros, trigger: Trigger) -> Result<Result<(), Fault>, Conservation> {
+        self.wake = false;
+        self.calls += 1;
+        self.idle += 1;
+        let seq = self.calls;
+        self.world().cluster.seq = seq;
+        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events) };
+        let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
+        let (world, plan) = policy.decide(&batch, world);
+        self.world = Some(world);
+        if self.inputs.record.is_some() {
+            self.steps.push(Step { batch: batch.clone(), answers: policy.recorded() });
+        }
+        // The buffer is kept: a batch is the only thing that a call would allocate.
+        self.events = batch.events;
+        self.events.clear();
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let verdict = self.world().judge(plan.base, &plan.actions);
+        if !verdict.rejections.is_empty() {
+            if self.inputs.strict {
+                return Ok(Err(Fault::BadPlan { rejections: verdict.rejections }));
+            }
+            self.rejections += verdict.rejections.len() as u64;
+            self.events.extend(verdict.rejections.iter().cloned().map(Event::Rejected));
+            if verdict.rejections.iter().any(concerns_the_plan) {
+                return Ok(Ok(()));
+            }
+        }
+        for (index, action) in plan.actions.iter().enumerate() {
+            if verdict.accepted(index) {
+                self.carry_out(action)?;
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Result<(), Conservation> {
+        let mut happened = std::mem::take(&mut self.happened);
+        match action {
+            Action::Start(start) => {
+                self.idle = 0;
+                self.ledger.given(start.job, &start.gpus)?;
+                self.world().backend.start(start.job, &start.gpus, &mut happened);
+            }
+            Action::Preempt(preempt) => {
+                self.idle = 0;
+                self.ledger.stopped(preempt.job, true);
+                let mode = match preempt.mode {
+                    PreemptMode::Checkpoint => StopMode::Checkpoint,
+                    PreemptMode::Kill => StopMode::Kill,
+                };
+                self.world().backend.stop(preempt.job, mode, &mut happened);
+            }
+            Action::SetTimer(_) | Action::CancelTimer(_) => {}
+        }
+        let outcome = self.take_in(&mut happened, true);
+        self.happened = happened;
+        outcome
+    }
+}
+
+fn concerns_the_plan(rejection: &Rejection) -> bool {
+    use crate::contract::RejectCode::{PlanTooLarge, StalePlan};
+    matches!(rejection.code, StalePlan | PlanTooLarge)
+}
+
+/// Why a job can never run here, if so: it would block a queue for ever.
+fn never_fits(fleet: &Fleet, job: &Job) -> Option<String> {
+    if job.gpus == 0 {
+        return Some("it asks for no GPU".into());
+    }
+    let allowed = |index: &u32| job.gpu_types.is_empty() || job.gpu_types.contains(index);
+    let most = (0..fleet.types.len() as u32).filter(allowed).map(|index| fleet.gpus_of(index)).max().unwrap_or(0);
+    (job.gpus > most).then(|| format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus))
+}
