@@ -161,8 +161,9 @@ impl Run {
     }
 
     fn until_the_end(&mut self, policy: &mut dyn Policy, cadence: Cadence) -> Result<Result<(), Fault>, Conservation> {
-        let mut round: Option<Micros> = cadence.round.filter(|round| *round > 0);
-        let mut next_round = 0;
+        let round: Option<Micros> = cadence.round.filter(|round| *round > 0);
+        // No round is called twice at one instant.
+        let mut no_round_before = 0;
         if cadence.round == Some(0) || (round.is_none() && !cadence.on_events) {
             let why = "the cadence never calls it: no round and no events".into();
             return Ok(Err(Fault::BadValue { place: crate::sandbox::Place::Init, message: why }));
@@ -171,33 +172,30 @@ impl Run {
             let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
             let world = self.world();
             let now = world.cluster.now;
-            if let Some(period) = round.as_mut() {
-                // With nobody there a round has nothing to decide.
-                next_round = if self.live > 0 { next_round.max(now.next_multiple_of(*period)) } else { Micros::MAX };
-            }
+            // With nobody there a round has nothing to decide.
+            let next_round =
+                round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
             let timer = self.world().cluster.timers.values().min().copied();
-            let due = submission.into_iter().chain(timer).chain(round.map(|_| next_round).filter(|at| *at < Micros::MAX));
-            let until = due.min();
+            let until = submission.into_iter().chain(timer).chain(next_round).min();
             self.advance(until)?;
             let now = self.world().cluster.now;
             self.submit(now);
             let timed = self.fire(now);
-            let rounds = round.filter(|_| self.live > 0 && next_round == now);
-            let nothing_comes = until.is_none() && !self.wake && self.events.is_empty();
-            if nothing_comes {
-                return Ok(Ok(()));
-            }
+            // A round merges with what happens at its instant, a submission just now included.
+            let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now % period == 0);
             let trigger = if rounds.is_some() {
                 Trigger::Round
             } else if cadence.on_events && self.wake {
                 Trigger::Event
             } else if timed {
                 Trigger::Timer
+            } else if until.is_none() && !self.happens_by_itself() {
+                return Ok(Ok(()));
             } else {
                 continue;
             };
             if let Some(period) = rounds {
-                next_round = now + period;
+                no_round_before = now + period;
             }
             if let Err(fault) = self.decide(policy, now, trigger)? {
                 return Ok(Err(fault));
@@ -207,7 +205,7 @@ impl Run {
             }
             if self.idle >= IDLE_CALLS {
                 // Rounds and timers go on by themselves; a job that nobody will ever start does not.
-                if self.nothing_will_happen() {
+                if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
                     return Ok(Ok(()));
                 }
                 if trigger == Trigger::Timer {
@@ -218,11 +216,10 @@ impl Run {
         Ok(Ok(()))
     }
 
-    fn nothing_will_happen(&mut self) -> bool {
-        let jobs_to_come = self.next_job < self.inputs.jobs.len();
+    /// Whether a job is on the machines: then something is still to happen there.
+    fn happens_by_itself(&mut self) -> bool {
         let phases = &self.world().cluster.phase;
-        let busy = phases.iter().any(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping));
-        !jobs_to_come && !busy
+        phases.iter().any(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping))
     }
 
     // --------------------------------------------------------- what happens
