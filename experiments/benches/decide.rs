@@ -1,0 +1,86 @@
+//! The cost of one `decide`, by what the batch brings; the part of it that is the border alone is `empty`.
+
+use std::hint::black_box;
+use std::path::Path;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sandtable::artifact::Finder;
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model};
+use sandtable_runtime::contract::{Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Topology, Trigger};
+use sandtable_runtime::sandbox::{Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::{Policy, Remaining, World};
+
+const NODES: u32 = 32;
+
+fn world(jobs: u32) -> Box<World> {
+    let kind = GpuType { name: "g".into(), speed: 1.0 };
+    let fleet = Fleet::new(&[(NODES, 8, kind)], Costs::default(), None).expect("a fleet");
+    let job = |_| Job {
+        name: String::new(),
+        submit: 0,
+        gpus: 1,
+        work: 1_000_000,
+        declared: None,
+        gpu_types: vec![],
+        preemptible: true,
+    };
+    let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
+    let backend = Box::new(Model::new(fleet, jobs.clone(), 0));
+    Box::new(World::new(backend, jobs, Remaining::Oracle, 100_000))
+}
+
+fn setup() -> Setup {
+    let node = |id| Node { id, name: format!("n{id}"), gpu_type: 0, first_gpu: id * 8, gpus: 8, health: NodeHealth::Up };
+    let kind = sandtable_runtime::contract::GpuType { id: 0, name: "g".into() };
+    let topology = Topology { gpu_types: vec![kind], nodes: (0..NODES).map(node).collect() };
+    Setup { config: "{}".into(), seed: 0, topology, knowledge: Knowledge::REMAINING, max_actions: 100_000 }
+}
+
+fn arrivals(count: u32) -> Batch {
+    let arrival = |id| {
+        let demand = Demand { gpus: 1, gpu_types: vec![], preemptible: true };
+        Event::JobArrived(JobInfo { id, submitted: 0, demand, declared_run_time: None })
+    };
+    Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect() }
+}
+
+fn decide(criterion: &mut Criterion) {
+    let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
+    let mut finder = Finder::new(Path::new(env!("CARGO_MANIFEST_DIR")), None);
+    let mut group = criterion.benchmark_group("decide");
+    for name in ["fifo", "las"] {
+        let component = sandbox.load(&finder.find(name).expect("shipped").bytes).expect("a policy");
+        let fresh = || {
+            let mut policy = Sandboxed::new(&component, Limits::default()).expect("an instance");
+            policy.init(&setup()).expect("init");
+            policy
+        };
+        for count in [0, 1, 10, 100, 1000] {
+            let batch = arrivals(count);
+            group.throughput(Throughput::Elements(u64::from(count.max(1))));
+            group.bench_function(BenchmarkId::new(name, count), |b| {
+                if count == 0 {
+                    let mut policy = fresh();
+                    let mut lent = Some(world(1));
+                    return b.iter(|| {
+                        let (back, plan) = policy.decide(&batch, lent.take().expect("lent"));
+                        lent = Some(back);
+                        black_box(plan)
+                    });
+                }
+                b.iter_batched(
+                    || (fresh(), world(count)),
+                    |(mut policy, world)| {
+                        let (world, plan) = policy.decide(&batch, world);
+                        black_box((plan, world, policy))
+                    },
+                    BatchSize::LargeInput,
+                );
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decide);
+criterion_main!(benches);

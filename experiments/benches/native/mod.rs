@@ -1,0 +1,162 @@
+//! A policy compiled in: the same crate that becomes a component, driven through the same `Policy` trait. What it
+//! costs to translate the types stands for what a lowering costs that crosses no border.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sandtable_policy as guest;
+use sandtable_policy::driver::{Driver, describe};
+use sandtable_policy::host::{Host, stand_in};
+use sandtable_runtime::contract;
+use sandtable_runtime::sandbox::{Fault, Place};
+use sandtable_runtime::{Policy, World};
+
+type Lent = Rc<RefCell<Option<Box<World>>>>;
+
+struct Asked(Lent);
+
+impl Host for Asked {
+    fn remaining(&self, jobs: &[u32], types: &[u32]) -> Vec<f64> {
+        match self.0.borrow_mut().as_mut() {
+            Some(world) => world.remaining(jobs, types),
+            None => vec![f64::NAN; jobs.len()],
+        }
+    }
+}
+
+/// A policy of this process.
+pub struct Native<P> {
+    driver: Option<Driver<P>>,
+    lent: Lent,
+}
+
+impl<P: guest::Policy> Native<P> {
+    pub fn new() -> Native<P> {
+        let lent = Lent::default();
+        stand_in(Box::new(Asked(lent.clone())));
+        Native { driver: None, lent }
+    }
+}
+
+impl<P: guest::Policy> Policy for Native<P> {
+    fn describe(&mut self) -> Result<contract::Descriptor, Fault> {
+        let d = describe::<P>("native");
+        let mut uses = contract::Abilities::empty();
+        if d.uses.contains(guest::Abilities::PREEMPT) {
+            uses |= contract::Abilities::PREEMPT;
+        }
+        if d.uses.contains(guest::Abilities::TIMERS) {
+            uses |= contract::Abilities::TIMERS;
+        }
+        let needs = contract::Knowledge::empty();
+        let (name, version, about, config_schema) = (d.name, d.version, d.about, d.config_schema);
+        Ok(contract::Descriptor { name, version, about, uses, needs, config_schema })
+    }
+
+    fn init(&mut self, setup: &contract::Setup) -> Result<contract::Readiness, Fault> {
+        let mut knowledge = guest::Knowledge::empty();
+        if setup.knowledge.contains(contract::Knowledge::REMAINING) {
+            knowledge |= guest::Knowledge::REMAINING;
+        }
+        let kinds = setup.topology.gpu_types.iter().map(|kind| guest::GpuType { id: kind.id, name: kind.name.clone() });
+        let nodes = setup.topology.nodes.iter().map(|node| guest::Node {
+            id: node.id,
+            name: node.name.clone(),
+            gpu_type: node.gpu_type,
+            first_gpu: node.first_gpu,
+            gpus: node.gpus,
+            health: health(node.health),
+        });
+        let topology = guest::Topology { gpu_types: kinds.collect(), nodes: nodes.collect() };
+        let (config, seed, max_actions) = (setup.config.clone(), setup.seed, setup.max_actions);
+        let made = Driver::new(guest::Setup { config, seed, topology, knowledge, max_actions });
+        let (driver, readiness) = made.map_err(|error| refused(Place::Init, &error))?;
+        self.driver = Some(driver);
+        let cadence = contract::Cadence { round: readiness.cadence.round, on_events: readiness.cadence.on_events };
+        Ok(contract::Readiness { cadence })
+    }
+
+    fn decide(&mut self, batch: &contract::Batch, world: Box<World>) -> (Box<World>, Result<contract::Plan, Fault>) {
+        self.lent.borrow_mut().replace(world);
+        let plan = match &mut self.driver {
+            Some(driver) => driver.decide(batch_of(batch)),
+            None => Err(guest::PolicyError::Internal("no init".into())),
+        };
+        let plan = plan.map(|plan| contract::Plan { base: plan.base, actions: plan.actions.into_iter().map(action).collect() });
+        let world = self.lent.borrow_mut().take().expect("the world is only lent");
+        (world, plan.map_err(|error| refused(Place::Decide, &error)))
+    }
+}
+
+fn refused(place: Place, error: &guest::PolicyError) -> Fault {
+    Fault::Refused { place, error: contract::PolicyError::Internal(format!("{error:?}")) }
+}
+
+fn health(health: contract::NodeHealth) -> guest::NodeHealth {
+    match health {
+        contract::NodeHealth::Up => guest::NodeHealth::Up,
+        contract::NodeHealth::Down => guest::NodeHealth::Down,
+    }
+}
+
+fn batch_of(batch: &contract::Batch) -> guest::Batch {
+    let trigger = match batch.trigger {
+        contract::Trigger::Event => guest::Trigger::Event,
+        contract::Trigger::Round => guest::Trigger::Round,
+        contract::Trigger::Timer => guest::Trigger::Timer,
+    };
+    guest::Batch { seq: batch.seq, now: batch.now, trigger, events: batch.events.iter().filter_map(event).collect() }
+}
+
+fn event(event: &contract::Event) -> Option<guest::Event> {
+    Some(match event {
+        contract::Event::JobArrived(info) => guest::Event::JobArrived(guest::JobInfo {
+            id: info.id,
+            submitted: info.submitted,
+            demand: guest::Demand {
+                gpus: info.demand.gpus,
+                gpu_types: info.demand.gpu_types.clone(),
+                preemptible: info.demand.preemptible,
+            },
+            declared_run_time: info.declared_run_time,
+        }),
+        contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
+        contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {
+            job: change.job,
+            phase: match change.phase {
+                contract::JobPhase::Queued => guest::JobPhase::Queued,
+                contract::JobPhase::Starting => guest::JobPhase::Starting,
+                contract::JobPhase::Running => guest::JobPhase::Running,
+                contract::JobPhase::Stopping => guest::JobPhase::Stopping,
+                contract::JobPhase::Ended => guest::JobPhase::Ended,
+            },
+            at: change.at,
+            cause: match change.cause {
+                contract::ChangeCause::Asked => guest::ChangeCause::Asked,
+                contract::ChangeCause::NodeLost => guest::ChangeCause::NodeLost,
+            },
+        }),
+        contract::Event::NodeChanged(change) => guest::Event::NodeChanged(guest::NodeChange {
+            node: change.node,
+            at: change.at,
+            health: health(change.health),
+        }),
+        contract::Event::Timer(token) => guest::Event::Timer(*token),
+        contract::Event::Rejected(_) => return None,
+    })
+}
+
+fn action(action: guest::Action) -> contract::Action {
+    match action {
+        guest::Action::Start(start) => contract::Action::Start(contract::Start { job: start.job, gpus: start.gpus }),
+        guest::Action::Preempt(preempt) => contract::Action::Preempt(contract::Preempt {
+            job: preempt.job,
+            mode: match preempt.mode {
+                guest::PreemptMode::Checkpoint => contract::PreemptMode::Checkpoint,
+                guest::PreemptMode::Kill => contract::PreemptMode::Kill,
+            },
+        }),
+        guest::Action::SetTimer(timer) => contract::Action::SetTimer(contract::Timer { token: timer.token, at: timer.at }),
+        guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
+    }
+}
