@@ -6,7 +6,9 @@ use std::path::Path;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model};
-use sandtable_runtime::contract::{Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Topology, Trigger};
+use sandtable_runtime::contract::{
+    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Topology, Trigger,
+};
 use sandtable_runtime::sandbox::{Limits, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, Remaining, World};
 
@@ -30,7 +32,8 @@ fn world(jobs: u32) -> Box<World> {
 }
 
 fn setup() -> Setup {
-    let node = |id| Node { id, name: format!("n{id}"), gpu_type: 0, first_gpu: id * 8, gpus: 8, health: NodeHealth::Up };
+    let node =
+        |id| Node { id, name: format!("n{id}"), gpu_type: 0, first_gpu: id * 8, gpus: 8, health: NodeHealth::Up };
     let kind = sandtable_runtime::contract::GpuType { id: 0, name: "g".into() };
     let topology = Topology { gpu_types: vec![kind], nodes: (0..NODES).map(node).collect() };
     Setup { config: "{}".into(), seed: 0, topology, knowledge: Knowledge::REMAINING, max_actions: 100_000 }

@@ -98,6 +98,7 @@ pub fn dist_above(folder: &Path) -> Option<PathBuf> {
 /// The nearest folder above this one that is a Sandtable workspace.
 pub fn workspace_above(folder: &Path) -> Option<PathBuf> {
     let folder = std::fs::canonicalize(folder).ok()?;
-    let root = folder.ancestors().find(|folder| folder.join("policies/dist").is_dir() && folder.join("Cargo.toml").is_file());
+    let root =
+        folder.ancestors().find(|folder| folder.join("policies/dist").is_dir() && folder.join("Cargo.toml").is_file());
     root.map(Path::to_path_buf)
 }

@@ -49,7 +49,8 @@ impl Compiled {
     /// Where this machine can't run compiled code. A component that can't be loaded is a fault of its cells.
     pub fn new<'a>(settings: &Settings, cells: impl Iterator<Item = &'a Cell>) -> Result<Compiled, Error> {
         let sandbox = Sandbox::new(settings).map_err(|fault| Error::internal(fault.to_string()))?;
-        let files: BTreeMap<&str, &[u8]> = cells.map(|cell| (cell.policy.digest.as_str(), cell.policy.bytes.as_slice())).collect();
+        let files: BTreeMap<&str, &[u8]> =
+            cells.map(|cell| (cell.policy.digest.as_str(), cell.policy.bytes.as_slice())).collect();
         Ok(Compiled(files.into_iter().map(|(digest, bytes)| (digest.to_string(), sandbox.load(bytes))).collect()))
     }
 
@@ -83,7 +84,8 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
             return Err(Error::internal(format!("{}: {why}", cell.label)));
         }
         // A run is a function of its inputs: the capsule is recorded by running it once more.
-        let mut again = Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
+        let mut again =
+            Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
         let recorded = simulate(cell, jobs, &mut again, Some(component.digest().to_string()))?;
         if recorded.fault.as_ref() != Some(fault) {
             return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
@@ -106,7 +108,12 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
 ///
 /// # Errors
 /// A ledger that does not balance: a defect of ours.
-pub fn simulate(cell: &Cell, jobs: Arc<[Job]>, policy: &mut dyn Policy, record: Option<String>) -> Result<Finished, Error> {
+pub fn simulate(
+    cell: &Cell,
+    jobs: Arc<[Job]>,
+    policy: &mut dyn Policy,
+    record: Option<String>,
+) -> Result<Finished, Error> {
     let backend = Box::new(Model::new((*cell.fleet).clone(), jobs.clone(), cell.seed));
     let inputs = Inputs {
         jobs,
@@ -123,11 +130,8 @@ pub fn simulate(cell: &Cell, jobs: Arc<[Job]>, policy: &mut dyn Policy, record: 
 }
 
 fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {
-    let failure = Failure {
-        kind: fault.kind().to_string(),
-        message: fault.to_string(),
-        backtrace: fault.backtrace().to_vec(),
-    };
+    let failure =
+        Failure { kind: fault.kind().to_string(), message: fault.to_string(), backtrace: fault.backtrace().to_vec() };
     let capsule = recorded.and_then(|finished| finished.capsule.as_ref());
     let last = capsule.and_then(|capsule| capsule.steps.last());
     let story = json!({

@@ -15,7 +15,12 @@ pub struct GpuModel {
 
 /// The models, by age.
 pub const MODELS: &[GpuModel] = &[
-    GpuModel { name: "K80", memory_mib: 11_441, fp32_gflops: 4_370, source: "NVIDIA Tesla K80 datasheet (one of the two dies)" },
+    GpuModel {
+        name: "K80",
+        memory_mib: 11_441,
+        fp32_gflops: 4_370,
+        source: "NVIDIA Tesla K80 datasheet (one of the two dies)",
+    },
     GpuModel { name: "P100-PCIE-16GB", memory_mib: 16_280, fp32_gflops: 9_300, source: "NVIDIA Tesla P100 datasheet" },
     GpuModel { name: "V100-SXM2-16GB", memory_mib: 16_160, fp32_gflops: 15_700, source: "NVIDIA V100 datasheet" },
     GpuModel { name: "T4", memory_mib: 15_360, fp32_gflops: 8_100, source: "NVIDIA T4 datasheet" },

@@ -104,11 +104,7 @@ impl Fleet {
     ///
     /// # Errors
     /// See [`FleetError`].
-    pub fn new(
-        groups: &[(u32, u32, GpuType)],
-        costs: Costs,
-        failures: Option<Failures>,
-    ) -> Result<Fleet, FleetError> {
+    pub fn new(groups: &[(u32, u32, GpuType)], costs: Costs, failures: Option<Failures>) -> Result<Fleet, FleetError> {
         let total: u64 = groups.iter().map(|(nodes, gpus, _)| u64::from(*nodes) * u64::from(*gpus)).sum();
         if total > Fleet::MAX_GPUS {
             return Err(FleetError::TooLarge { found: total });

@@ -83,11 +83,11 @@ mod tests {
         let mut stream = Stream::new(42, "golden");
         let draws: Vec<u64> = (0..4).map(|_| stream.integer()).collect();
         assert_eq!(draws, GOLDEN);
-        assert_eq!(Stream::new(42, "golden").uniform().to_bits(), UNIFORM);
+        assert_eq!(Stream::new(42, "golden").uniform(), 0.280_630_079_021_655_5);
     }
 
-    const GOLDEN: [u64; 4] = [0, 0, 0, 0];
-    const UNIFORM: u64 = 0;
+    const GOLDEN: [u64; 4] =
+        [5_176_711_247_097_367_691, 3_928_431_493_122_679_963, 7_007_766_666_374_410_223, 17_019_207_093_281_254_278];
 
     #[test]
     fn means_are_near() {

@@ -174,7 +174,10 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32])
     }
     if gpus.len() != asked.gpus as usize {
         let (found, expected) = (gpus.len(), asked.gpus);
-        return Err((RejectCode::NotElastic, format!("V08: job {job} asked for {expected} GPUs, is placed on {found}")));
+        return Err((
+            RejectCode::NotElastic,
+            format!("V08: job {job} asked for {expected} GPUs, is placed on {found}"),
+        ));
     }
     let mut sorted = gpus.to_vec();
     sorted.sort_unstable();

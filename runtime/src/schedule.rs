@@ -126,10 +126,7 @@ fn setup(fleet: &Fleet, inputs: &Inputs) -> Setup {
     Setup {
         config: inputs.config.clone(),
         seed: inputs.seed,
-        topology: Topology {
-            gpu_types: fleet.types.iter().enumerate().map(kind).collect(),
-            nodes: nodes.collect(),
-        },
+        topology: Topology { gpu_types: fleet.types.iter().enumerate().map(kind).collect(), nodes: nodes.collect() },
         knowledge,
         max_actions: inputs.limits.actions,
     }
@@ -310,11 +307,7 @@ impl Run {
             self.events.push(Event::JobArrived(JobInfo {
                 id,
                 submitted: job.submit,
-                demand: Demand {
-                    gpus: job.gpus,
-                    gpu_types: job.gpu_types.clone(),
-                    preemptible: job.preemptible,
-                },
+                demand: Demand { gpus: job.gpus, gpu_types: job.gpu_types.clone(), preemptible: job.preemptible },
                 declared_run_time: job.declared.filter(|_| self.inputs.reveal_declared),
             }));
             self.wake = true;
@@ -336,7 +329,12 @@ impl Run {
 
     // ------------------------------------------------------------ decisions
 
-    fn decide(&mut self, policy: &mut dyn Policy, now: Micros, trigger: Trigger) -> Result<Result<(), Fault>, Conservation> {
+    fn decide(
+        &mut self,
+        policy: &mut dyn Policy,
+        now: Micros,
+        trigger: Trigger,
+    ) -> Result<Result<(), Fault>, Conservation> {
         self.wake = false;
         self.calls += 1;
         self.idle += 1;

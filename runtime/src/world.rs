@@ -70,12 +70,8 @@ impl World {
 
     /// Judges, and carries the accepted actions out on the state.
     pub(crate) fn judge(&mut self, base: u64, actions: &[Action]) -> Verdict {
-        let bench = Bench {
-            fleet: self.backend.fleet(),
-            jobs: &self.jobs,
-            uses: self.uses,
-            max_actions: self.max_actions,
-        };
+        let bench =
+            Bench { fleet: self.backend.fleet(), jobs: &self.jobs, uses: self.uses, max_actions: self.max_actions };
         judge(&bench, &mut self.cluster, base, actions)
     }
 
@@ -94,9 +90,8 @@ impl World {
             Remaining::Unbound => f64::NAN,
             Remaining::Oracle => self.backend.remaining(job, gpu_type),
             Remaining::Noisy { sigma, seed } => {
-                let factor = *self.noise[job as usize].get_or_insert_with(|| {
-                    Stream::new(seed, &format!("noise/remaining/{job}")).log_normal(1.0, sigma)
-                });
+                let factor = *self.noise[job as usize]
+                    .get_or_insert_with(|| Stream::new(seed, &format!("noise/remaining/{job}")).log_normal(1.0, sigma));
                 self.backend.remaining(job, gpu_type) * factor
             }
             Remaining::Declared => match self.jobs[job as usize].declared {

@@ -82,7 +82,8 @@ impl<P: guest::Policy> Policy for Native<P> {
             Some(driver) => driver.decide(batch_of(batch)),
             None => Err(guest::PolicyError::Internal("no init".into())),
         };
-        let plan = plan.map(|plan| contract::Plan { base: plan.base, actions: plan.actions.into_iter().map(action).collect() });
+        let plan = plan
+            .map(|plan| contract::Plan { base: plan.base, actions: plan.actions.into_iter().map(action).collect() });
         let world = self.lent.borrow_mut().take().expect("the world is only lent");
         (world, plan.map_err(|error| refused(Place::Decide, &error)))
     }
@@ -156,7 +157,9 @@ fn action(action: guest::Action) -> contract::Action {
                 guest::PreemptMode::Kill => contract::PreemptMode::Kill,
             },
         }),
-        guest::Action::SetTimer(timer) => contract::Action::SetTimer(contract::Timer { token: timer.token, at: timer.at }),
+        guest::Action::SetTimer(timer) => {
+            contract::Action::SetTimer(contract::Timer { token: timer.token, at: timer.at })
+        }
         guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
     }
 }

@@ -88,7 +88,12 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
             (rule, linger) => {
                 let rule = rule.map_or(String::new(), |rule| {
                     let second = sandtable_hardware::SECOND;
-                    format!(", preemption adds {} s ({} s above {} GPUs)", rule.small / second, rule.large / second, rule.small_gpus)
+                    format!(
+                        ", preemption adds {} s ({} s above {} GPUs)",
+                        rule.small / second,
+                        rule.large / second,
+                        rule.small_gpus
+                    )
                 });
                 format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
             }

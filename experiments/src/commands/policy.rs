@@ -119,9 +119,9 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     if let Some(parameters) = schema["properties"].as_object().filter(|map| !map.is_empty()) {
         out.push_str("\nparameters\n");
         for (name, parameter) in parameters {
-            let words = parameter["enum"].as_array().map(|words| {
-                words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
-            });
+            let words = parameter["enum"]
+                .as_array()
+                .map(|words| words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | "));
             let kind = words.unwrap_or_else(|| parameter["type"].as_str().unwrap_or("any").to_string());
             let about = parameter["description"].as_str().unwrap_or_default();
             out.push_str(&format!("  {name}: {kind} = {}\n      {about}\n", parameter["default"]));
@@ -135,7 +135,8 @@ fn build_all(names: &[String], output: Option<&Path>, check: bool) -> Result<Exi
     let hint = "policies are built inside a Sandtable checkout";
     let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
     let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
-    let names: Vec<&str> = if names.is_empty() { shipped().collect() } else { names.iter().map(String::as_str).collect() };
+    let names: Vec<&str> =
+        if names.is_empty() { shipped().collect() } else { names.iter().map(String::as_str).collect() };
     for name in &names {
         if !root.join("policies").join(name).join("Cargo.toml").exists() {
             return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
@@ -173,7 +174,9 @@ fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Mani
             Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),
             Some(entry) if entry.sources != manifest::sources(root, name)? => Err("its sources have changed".into()),
             Some(entry) => match toolchain.as_ref().filter(|toolchain| toolchain.version == entry.rustc) {
-                Some(toolchain) if build::build(root, name, toolchain)? == bytes => Ok("bytes rebuilt and equal".to_string()),
+                Some(toolchain) if build::build(root, name, toolchain)? == bytes => {
+                    Ok("bytes rebuilt and equal".to_string())
+                }
                 Some(_) => Err("a rebuild gives other bytes".into()),
                 None => Ok(format!("sources as in the manifest; bytes not compared, no {} here", entry.rustc)),
             },
@@ -191,8 +194,8 @@ fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Mani
 
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     let bytes = read_bytes(path)?;
-    let capsule: Capsule =
-        serde_json::from_slice(&bytes).map_err(|error| Error::usage(format!("{}: no capsule: {error}", path.display())))?;
+    let capsule: Capsule = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::usage(format!("{}: no capsule: {error}", path.display())))?;
     let mut finder = Finder::new(Path::new("."), None);
     let file = match policy {
         Some(name) => finder.find(name).map_err(Error::usage)?,
@@ -200,7 +203,8 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
             let mut all = shipped().filter_map(|name| finder.find(name).ok());
             let fits = all.find(|file| file.digest == capsule.component);
             fits.ok_or_else(|| {
-                Error::usage(format!("no shipped policy has the digest {}", capsule.component)).hint("name the file: --policy FILE")
+                Error::usage(format!("no shipped policy has the digest {}", capsule.component))
+                    .hint("name the file: --policy FILE")
             })?
         }
     };
@@ -210,12 +214,18 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     let sandbox = sandbox()?;
     let component = sandbox.load(&file.bytes).map_err(|fault| Error::usage(fault.to_string()))?;
     let calls = capsule.steps.len();
-    let last = capsule.steps.last().map_or("init".to_string(), |step| format!("batch {} at {} s", step.batch.seq, seconds(step.batch.now)));
+    let last = capsule
+        .steps
+        .last()
+        .map_or("init".to_string(), |step| format!("batch {} at {} s", step.batch.seq, seconds(step.batch.now)));
     let ended = capsule.replay(&component);
     let same = match (&ended, &capsule.fault) {
         (Err(fault), recorded) => fault == recorded,
         // Plans are judged outside of the policy: that they break the rules is in the capsule, not in the replay.
-        (Ok(()), sandtable_runtime::sandbox::Fault::BadPlan { .. } | sandtable_runtime::sandbox::Fault::Livelock { .. }) => true,
+        (
+            Ok(()),
+            sandtable_runtime::sandbox::Fault::BadPlan { .. } | sandtable_runtime::sandbox::Fault::Livelock { .. },
+        ) => true,
         (Ok(()), _) => false,
     };
     let found = ended.err().unwrap_or(capsule.fault);

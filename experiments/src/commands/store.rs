@@ -46,7 +46,8 @@ fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
         out.push_str("id,state,bytes,policy,seed\n");
     }
     for entry in store.list()? {
-        let inputs: serde_json::Value = serde_json::from_slice(&store.read(&entry.id, "cell.json")?).unwrap_or_default();
+        let inputs: serde_json::Value =
+            serde_json::from_slice(&store.read(&entry.id, "cell.json")?).unwrap_or_default();
         let state = if entry.failed { "failed" } else { "done" };
         let policy = inputs["policy"]["blake3"].as_str().unwrap_or_default();
         let policy = policy.get(..10).unwrap_or(policy);
@@ -54,7 +55,9 @@ fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
         out.push_str(&match format {
             Format::Table => format!("{}  {state:<6}  {bytes:>10} B  policy {policy}  seed {seed}\n", &id[..10]),
             Format::Json => {
-                serde_json::json!({"id": id, "state": state, "bytes": bytes, "policy": policy, "seed": seed}).to_string() + "\n"
+                serde_json::json!({"id": id, "state": state, "bytes": bytes, "policy": policy, "seed": seed})
+                    .to_string()
+                    + "\n"
             }
             Format::Csv => format!("{id},{state},{bytes},{policy},{seed}\n"),
         });

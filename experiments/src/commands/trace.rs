@@ -140,7 +140,10 @@ fn describe(stats: &Stats) -> String {
         ("duration", quantiles(&stats.duration_s)),
         ("between arrivals", quantiles(&stats.interarrival_s)),
         ("submitted together", format!("{} ({:.1} %)", stats.tied, share(stats.tied))),
-        ("work", format!("{:.0} GPU-hours; the largest tenth of jobs is {:.1} %", stats.gpu_hours, stats.top_tenth * 100.0)),
+        (
+            "work",
+            format!("{:.0} GPU-hours; the largest tenth of jobs is {:.1} %", stats.gpu_hours, stats.top_tenth * 100.0),
+        ),
         ("offered", format!("{:.1} GPUs busy on average until the last submission", stats.offered_gpus)),
     ];
     lines.iter().map(|(name, value)| format!("{name:<20}{value}\n")).collect()

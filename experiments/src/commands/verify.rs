@@ -55,7 +55,13 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
             if !names.is_empty() {
                 different += 1;
                 let folder = store.folder(&cell.id);
-                ui::note(&format!("{} {}: differs in {} ({})", cell.short(), cell.label, names.join(", "), folder.display()));
+                ui::note(&format!(
+                    "{} {}: differs in {} ({})",
+                    cell.short(),
+                    cell.label,
+                    names.join(", "),
+                    folder.display()
+                ));
             }
         }
         let same = there.len() - different;

@@ -54,7 +54,8 @@ mod tests {
 
     #[test]
     fn one_value_one_text() {
-        let value: Value = serde_json::from_str(r#"{"b": [2.0, -0.0, 0.1, 1e300], "a": {"z": null, "y": "é\n"}}"#).unwrap();
+        let value: Value =
+            serde_json::from_str(r#"{"b": [2.0, -0.0, 0.1, 1e300], "a": {"z": null, "y": "é\n"}}"#).unwrap();
         assert_eq!(canonical(&value), r#"{"a":{"y":"é\n","z":null},"b":[2,0,0.1,1e+300]}"#);
     }
 }

@@ -44,7 +44,7 @@ impl Preset {
             ("tiresias-count", "sjf") => json!({"backfill": "skip", "placement": "count"}),
             ("tiresias-count", "srtf" | "srsf") => json!({"placement": "count", "ties": "kept"}),
             ("tiresias-count", "las") => {
-                json!({"placement": "count", "limits": [3250, 7200], "within": "running-first", "crossing": "published"})
+                json!({"placement": "count", "limits": [3250, 7200], "within": "kept", "crossing": "published"})
             }
             ("lucid-consolidate", "fifo" | "sjf") => json!({"backfill": "none", "placement": "consolidate"}),
             ("lucid-consolidate", "srtf" | "srsf") => {

@@ -45,7 +45,8 @@ pub(super) fn cells(
             return Err(source.error(&place, &message, "the second"));
         }
         labels.push(label);
-        let file = finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
+        let file =
+            finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
         let fleet = Arc::new(fleet(source, spec, preset, &groups, name)?);
         let config = config(preset, name, policy);

@@ -99,7 +99,10 @@ pub(super) fn resolve(source: &Source, spec: &WorkloadSpec, folder: &Path) -> Re
                 "declared": declared.map(number),
             }});
             let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
-            Ok((Workload::Generated { jobs, arrivals, durations: durations.clone(), gpus: gpus.clone(), declared }, key))
+            Ok((
+                Workload::Generated { jobs, arrivals, durations: durations.clone(), gpus: gpus.clone(), declared },
+                key,
+            ))
         }
         WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
             let path = folder.join(file);
@@ -108,8 +111,7 @@ pub(super) fn resolve(source: &Source, spec: &WorkloadSpec, folder: &Path) -> Re
             })?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
             let table = throughputs.as_deref().map(table_digest).transpose()?;
-            let options =
-                trace::Options { jobs: *jobs, filter: filter.clone(), columns: columns.clone(), throughputs };
+            let options = trace::Options { jobs: *jobs, filter: filter.clone(), columns: columns.clone(), throughputs };
             let trace = trace::read(&path, *format, &options)?;
             let key = json!({"trace": {
                 "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": filter,
@@ -193,7 +195,9 @@ fn check(
     if gpus.contains_key(&0) {
         return wrong("gpus", "expected gangs of at least one GPU, found 0");
     }
-    if gpus.values().any(|weight| !(0.0..=1e12).contains(weight)) || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0) {
+    if gpus.values().any(|weight| !(0.0..=1e12).contains(weight))
+        || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0)
+    {
         return wrong("gpus", "expected weights of at least 0, not all of them 0");
     }
     if declared.is_some_and(|sigma| !(0.0..=10.0).contains(&sigma)) {

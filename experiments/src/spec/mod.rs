@@ -201,8 +201,14 @@ impl Default for Arrivals {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Durations {
-    LogNormal { median: Span, sigma: f64 },
-    Pareto { least: Span, shape: f64 },
+    LogNormal {
+        median: Span,
+        sigma: f64,
+    },
+    Pareto {
+        least: Span,
+        shape: f64,
+    },
     /// One of these, each as likely.
     Empirical(Vec<Span>),
     /// All the same.
@@ -403,7 +409,8 @@ impl Source {
             Ok(text) => Ok(Source { origin: self.origin.clone(), text }),
             Err(no_such) => {
                 let near = nearest(&no_such.segment, no_such.known.iter().map(String::as_str));
-                let error = Error::usage(format!("{}: nothing at `{path}`: no `{}` there", self.origin, no_such.segment));
+                let error =
+                    Error::usage(format!("{}: nothing at `{path}`: no `{}` there", self.origin, no_such.segment));
                 Err(match near {
                     Some(near) => error.hint(format!("there is `{near}`")),
                     None if no_such.known.is_empty() => error,

@@ -99,7 +99,9 @@ impl Node {
     /// What a list's element is called: its label, else its name, else the last part of a path.
     fn name(&self, source: &str) -> Option<String> {
         let Kind::Fields(fields) = &self.kind else { return None };
-        let text = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, node)| unquote(&source[node.span.clone()]));
+        let text = |key: &str| {
+            fields.iter().find(|(name, _)| name == key).map(|(_, node)| unquote(&source[node.span.clone()]))
+        };
         text("label").or_else(|| text("name")).map(|name| super::short_name(&name).to_string())
     }
 }

@@ -51,9 +51,15 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
             let philly = Mapping { name: None, ..mapping("", "timestamp", "num_gpus", "duration", Seconds) };
             mapped(file, bytes, &philly, options)
         }
-        TraceFormat::Tiresias => mapped(file, bytes, &mapping("job_id", "submit_time", "num_gpu", "duration", Seconds), options),
-        TraceFormat::Muri => mapped(file, bytes, &mapping("job_id", "submit_time", "num_gpu", "duration", Millis), options),
-        TraceFormat::Lucid => mapped(file, bytes, &mapping("job_id", "submit_time", "gpu_num", "duration", Seconds), options),
+        TraceFormat::Tiresias => {
+            mapped(file, bytes, &mapping("job_id", "submit_time", "num_gpu", "duration", Seconds), options)
+        }
+        TraceFormat::Muri => {
+            mapped(file, bytes, &mapping("job_id", "submit_time", "num_gpu", "duration", Millis), options)
+        }
+        TraceFormat::Lucid => {
+            mapped(file, bytes, &mapping("job_id", "submit_time", "gpu_num", "duration", Seconds), options)
+        }
         TraceFormat::Csv => by_columns(file, bytes, options),
         TraceFormat::Pai => pai(file, bytes, options),
         TraceFormat::Openb => openb(file, bytes, options),
@@ -169,7 +175,14 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         Some("ms") => Unit::Millis,
         Some(other) => return Err(Error::usage(format!("the unit of times is s or ms, found {other:?}"))),
     };
-    let map = Mapping { name: get("name"), submit: need("submit")?, gpus: need("gpus")?, length, declared: get("declared"), unit };
+    let map = Mapping {
+        name: get("name"),
+        submit: need("submit")?,
+        gpus: need("gpus")?,
+        length,
+        declared: get("declared"),
+        unit,
+    };
     mapped(file, bytes, &map, options)
 }
 
@@ -177,7 +190,9 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
     const KNOWN: [&str; 7] = ["job_id", "submit_s", "gpus", "duration_s", "declared_s", "gpu_types", "preemptible"];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
-    if let Some(unknown) = table.names().iter().find(|name| !KNOWN.contains(&name.as_str()) && !options.filter.contains_key(*name)) {
+    if let Some(unknown) =
+        table.names().iter().find(|name| !KNOWN.contains(&name.as_str()) && !options.filter.contains_key(*name))
+    {
         let error = Error::usage(format!("{}:1: the native format has no column `{unknown}`", file.display()));
         return Err(error.hint(format!("it has {}; other files: `sandtable trace import --help`", KNOWN.join(", "))));
     }
@@ -307,7 +322,8 @@ fn pollux(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
     let mut rows = Rows::new();
     let mut failed = None;
     table.each(|row| {
-        let (application, gpus, batch) = (row.text("application")?, row.whole("num_replicas")?, row.whole("batch_size")?);
+        let (application, gpus, batch) =
+            (row.text("application")?, row.whole("num_replicas")?, row.whole("batch_size")?);
         match pollux_seconds(&folder.join(application), gpus, batch) {
             Ok(seconds) => {
                 let submit = row.instant("time", Unit::Seconds)?;
@@ -337,7 +353,9 @@ fn pollux_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> {
     // The recorded run of the nearest total batch.
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file("read", folder, &error))?;
     let mut batches: Vec<u32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix("validation-")?.strip_suffix(".csv")?.parse().ok())
+        .filter_map(|entry| {
+            entry.ok()?.file_name().to_str()?.strip_prefix("validation-")?.strip_suffix(".csv")?.parse().ok()
+        })
         .collect();
     batches.sort_unstable();
     let near = batches.iter().copied().min_by_key(|known| known.abs_diff(batch));
@@ -352,7 +370,8 @@ fn pollux_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> {
     let local = f64::from(batch) / f64::from(gpus);
     let best = std::cell::Cell::new((f64::INFINITY, f64::INFINITY, 0.0));
     let consider = |row: &Record<'_>, replicas: f64| -> Result<(), TraceError> {
-        let found = (distance(replicas, f64::from(gpus)), distance(row.number("local_bsz")?, local), row.number("step_time")?);
+        let found =
+            (distance(replicas, f64::from(gpus)), distance(row.number("local_bsz")?, local), row.number("step_time")?);
         if (found.0, found.1) < (best.get().0, best.get().1) {
             best.set(found);
         }
@@ -429,9 +448,12 @@ fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         }
         let counts: Vec<&str> = row.text(tres)?.split(',').filter(|part| part.starts_with("gres/gpu")).collect();
         // `gres/gpu=4` is the total; `gres/gpu:a100=4` only where the total is not said.
-        let total = counts.iter().find_map(|part| part.strip_prefix("gres/gpu=")).or_else(|| counts.first()?.split('=').nth(1));
+        let total =
+            counts.iter().find_map(|part| part.strip_prefix("gres/gpu=")).or_else(|| counts.first()?.split('=').nth(1));
         let gpus = match total {
-            Some(text) => text.parse().map_err(|_| row.wrong(tres, format!("expected a number of GPUs, found {text:?}")))?,
+            Some(text) => {
+                text.parse().map_err(|_| row.wrong(tres, format!("expected a number of GPUs, found {text:?}")))?
+            }
             None => 0,
         };
         let submit = row.instant("Submit", Unit::Seconds)?;

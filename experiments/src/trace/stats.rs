@@ -49,7 +49,8 @@ impl Stats {
         let span = rows.last().map_or(0, |row| row.submit) - first;
         let gaps: Vec<u64> = rows.windows(2).map(|pair| pair[1].submit - pair[0].submit).collect();
         let tied_to = |index: usize| {
-            let same = |other: Option<usize>| other.and_then(|o| rows.get(o)).is_some_and(|o| o.submit == rows[index].submit);
+            let same =
+                |other: Option<usize>| other.and_then(|o| rows.get(o)).is_some_and(|o| o.submit == rows[index].submit);
             same(index.checked_sub(1)) || same(Some(index + 1))
         };
         Stats {

@@ -76,7 +76,8 @@ impl<'a> Table<'a> {
     pub(super) fn need(&self, columns: &[&str]) -> Result<(), Error> {
         for column in columns {
             if !self.names.iter().any(|name| name == column) {
-                let message = format!("{}:1: no column `{column}`: found {}", self.file.display(), self.names.join(", "));
+                let message =
+                    format!("{}:1: no column `{column}`: found {}", self.file.display(), self.names.join(", "));
                 let near = nearest(column, self.names.iter().map(String::as_str));
                 let error = Error::usage(message);
                 return Err(match near {
@@ -171,10 +172,9 @@ impl Record<'_> {
         }
         let expected = "a time of at least 0 or a date such as 2017-10-09 07:01:55";
         let plain = self.span(column, unit);
-        plain.map(|at| (at, false)).map_err(|error| TraceError {
-            message: error.message.replace("a time of at least 0", expected),
-            ..error
-        })
+        plain
+            .map(|at| (at, false))
+            .map_err(|error| TraceError { message: error.message.replace("a time of at least 0", expected), ..error })
     }
 
     /// Whether the row has these values.
@@ -198,7 +198,8 @@ fn clock(text: &str) -> Option<Micros> {
     let [hours, minutes, seconds] = parts.as_slice() else { return None };
     let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
     let seconds = decimal(seconds, 1_000_000)?;
-    let whole = (days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?).checked_mul(60_000_000)?;
+    let whole =
+        (days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?).checked_mul(60_000_000)?;
     whole.checked_add(seconds).filter(|at| *at < 1 << 53)
 }
 

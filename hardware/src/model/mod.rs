@@ -222,7 +222,8 @@ impl Backend for Model {
             StopMode::Checkpoint => {
                 let left = state.left - self.done(state);
                 let small = |rule: &crate::RestartRule| self.jobs[job as usize].gpus <= rule.small_gpus;
-                let added = costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
+                let added =
+                    costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
                 let state = &mut self.states[job as usize];
                 state.left = left + added as f64;
                 if running && costs.checkpoint > 0 {

@@ -52,7 +52,10 @@ fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
     assert!(happened.is_empty(), "the GPU is held while the state is saved");
     // The next on the GPU waits for it.
     model.start(1, &[0], &mut happened);
-    assert_eq!(next(&mut model), [(45, What::Released { job: 0, cause: Cause::Asked, lost: 0 }), (45, What::Running(1))]);
+    assert_eq!(
+        next(&mut model),
+        [(45, What::Released { job: 0, cause: Cause::Asked, lost: 0 }), (45, What::Running(1))]
+    );
     assert_eq!(model.remaining(0, 0), 67.0);
     model.start(0, &[1], &mut happened);
     assert_eq!(next(&mut model), [(52, What::Running(0))]);

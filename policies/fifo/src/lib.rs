@@ -64,3 +64,35 @@ impl Policy for Fifo {
 }
 
 sandtable_policy::export!(Fifo);
+
+#[cfg(test)]
+mod tests {
+    use super::Fifo;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times, refusal};
+
+    #[test]
+    fn a_job_that_does_not_fit_blocks_those_behind_it() {
+        assert_eq!(completion_times::<Fifo>("{}", TINY.0, TINY.1), [5000, 6000]);
+        assert_eq!(completion_times::<Fifo>("{}", SMALL.0, SMALL.1), [6000, 6990, 15980, 7470, 7060]);
+    }
+
+    #[test]
+    fn or_is_skipped() {
+        let times = completion_times::<Fifo>("{\"backfill\": \"skip\"}", SMALL.0, SMALL.1);
+        assert_eq!(times, [6000, 9990 + 20, 9000, 6470, 100]);
+    }
+
+    #[test]
+    fn easy_lets_a_job_jump_only_where_the_head_does_not_wait_for_it() {
+        // The head of four GPUs waits for job 0; job 2 outlasts that, job 3 and job 4 do not.
+        let times = completion_times::<Fifo>("{\"backfill\": \"easy\"}", SMALL.0, SMALL.1);
+        assert_eq!(times, [6000, 6990, 15980, 500, 590]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused_with_the_reason() {
+        assert_eq!(refusal::<Fifo>("{\"backfil\": \"skip\"}"), "no parameter `backfil`: it has backfill, placement");
+        let why = "`backfill`: expected one of \"none\", \"skip\", \"easy\", found 1";
+        assert_eq!(refusal::<Fifo>("{\"backfill\": 1}"), why);
+    }
+}

@@ -60,9 +60,14 @@ mod tests {
         for (found, expected) in table.index.iter().zip(expected) {
             assert!((found - expected).abs() <= 1e-6 * expected, "{found} for {expected}");
         }
-        for (a, expected) in
-            [(0.0, 157.8942), (999.0, 157.8942), (1000.0, 151.8987), (2500.0, 112.6761), (6000.0, 68.9648), (20999.0, 0.0)]
-        {
+        for (a, expected) in [
+            (0.0, 157.8942),
+            (999.0, 157.8942),
+            (1000.0, 151.8987),
+            (2500.0, 112.6761),
+            (6000.0, 68.9648),
+            (20999.0, 0.0),
+        ] {
             let found = table.at(a);
             assert!((found - expected).abs() <= 1e-6 * expected, "at {a}: {found} for {expected}");
         }

@@ -1,8 +1,9 @@
 //! Least attained service, two-dimensional: service is GPU-time (Tiresias, NSDI 2019).
 //!
 //! `mode: "queues"`: a job enters the first queue and moves down when its attained service reaches a limit. Queues are
-//! served in order; within a queue those that run come before those that wait (`within: "running-first"`), or all by
-//! submission (Lucid). `mode: "gittins"`: the greatest Gittins index first, from a sample of past service.
+//! served in order; within a queue those that run come before those that wait, then by entry (`running-first`); or the
+//! order is kept and runners come first only in the next pass, so that a job that has just moved down comes last
+//! (`kept`, Tiresias' simulator); or all by submission (Lucid's). `mode: "gittins"`: the greatest Gittins index first, from a sample of past service.
 //!
 //! One timer stands for the earliest crossing of a limit. The thresholds change the order of published results: they
 //! are parameters and part of an experiment's identity.
@@ -17,6 +18,26 @@ use sandtable_policy::{
 
 const TIMER: u64 = 1;
 
+/// The order within a queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    RunningFirst,
+    Kept,
+    Submitted,
+}
+
+impl Within {
+    const WORDS: &'static [&'static str] = &["running-first", "kept", "submitted"];
+
+    fn named(word: &str) -> Within {
+        match word {
+            "kept" => Within::Kept,
+            "submitted" => Within::Submitted,
+            _ => Within::RunningFirst,
+        }
+    }
+}
+
 /// The policy.
 pub struct Las {
     queues: Vec<Vec<JobId>>,
@@ -26,7 +47,7 @@ pub struct Las {
     limits: Vec<u64>,
     gittins: Option<Gittins>,
     starvation: f64,
-    by_submission: bool,
+    within: Within,
     published_crossing: bool,
     round: u64,
     place: Placement,
@@ -61,7 +82,7 @@ impl Policy for Las {
                 },
                 Param {
                     name: "within",
-                    kind: Kind::Choice(&["running-first", "submitted"]),
+                    kind: Kind::Choice(Within::WORDS),
                     default: "\"running-first\"",
                     about: "The order within a queue.",
                 },
@@ -103,7 +124,9 @@ impl Policy for Las {
         let by_index = config.choice("mode") == "gittins";
         let history = config.numbers("history");
         if by_index && history.is_empty() {
-            return Err(PolicyError::BadConfig("`history`: mode \"gittins\" needs a sample of past GPU-time, found []".into()));
+            return Err(PolicyError::BadConfig(
+                "`history`: mode \"gittins\" needs a sample of past GPU-time, found []".into(),
+            ));
         }
         let limits: Vec<u64> = match by_index {
             true => Vec::new(),
@@ -118,7 +141,7 @@ impl Policy for Las {
             limits,
             gittins: by_index.then(|| Gittins::new(history, config.number("delta"))),
             starvation: config.number("starvation"),
-            by_submission: config.choice("within") == "submitted",
+            within: Within::named(config.choice("within")),
             published_crossing: config.choice("crossing") == "published",
             round: config.micros("round"),
             place: Placement::named(config.choice("placement")),
@@ -136,10 +159,8 @@ impl Policy for Las {
         self.move_between_queues(cluster);
         self.sort(cluster);
         walk(cluster, self.queues.iter().flatten().copied(), self.place);
-        if !self.by_submission && self.gittins.is_none() {
-            for queue in &mut self.queues {
-                queue.sort_by_key(|id| !cluster.job(*id).holds());
-            }
+        if self.within == Within::Kept {
+            self.runners_first(cluster);
         }
         if self.round == 0 {
             self.wake(cluster);
@@ -183,7 +204,11 @@ impl Las {
             for id in queue {
                 let job = cluster.job(*id);
                 let ran = job.run_time(now) - self.levels[*id as usize].1;
-                if self.starvation > 0.0 && ran > 0 && job.waits() && job.waited(now) as f64 >= self.starvation * ran as f64 {
+                if self.starvation > 0.0
+                    && ran > 0
+                    && job.waits()
+                    && job.waited(now) as f64 >= self.starvation * ran as f64
+                {
                     moved.push((*id, level, 0, job.run_time(now)));
                     continue;
                 }
@@ -200,10 +225,20 @@ impl Las {
         }
     }
 
+    fn runners_first(&mut self, cluster: &Cluster) {
+        for queue in &mut self.queues {
+            queue.sort_by_key(|id| !cluster.job(*id).holds());
+        }
+    }
+
     fn sort(&mut self, cluster: &Cluster) {
-        if self.by_submission {
-            for queue in &mut self.queues {
-                queue.sort_by_key(|id| cluster.job(*id).submitted);
+        match self.within {
+            Within::RunningFirst => self.runners_first(cluster),
+            Within::Kept => {}
+            Within::Submitted => {
+                for queue in &mut self.queues {
+                    queue.sort_by_key(|id| cluster.job(*id).submitted);
+                }
             }
         }
         if let Some(gittins) = &self.gittins {
@@ -262,3 +297,40 @@ impl Las {
 }
 
 sandtable_policy::export!(Las);
+
+#[cfg(test)]
+mod tests {
+    use super::Las;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times, refusal};
+
+    #[test]
+    fn service_decides() {
+        assert_eq!(completion_times::<Las>("{}", TINY.0, TINY.1), [7000, 4250]);
+        assert_eq!(completion_times::<Las>("{}", SMALL.0, SMALL.1), [7500, 4260, 10000, 2095, 100]);
+    }
+
+    #[test]
+    fn starvation_brings_a_job_back() {
+        // Without the knob the long job waits for every short one after it has crossed the limit.
+        let jobs = [(0, 1, 4000), (100, 1, 3000), (3300, 1, 3000), (7000, 1, 3000)];
+        assert_eq!(completion_times::<Las>("{}", &[1], &jobs), [13_000, 6150, 5950, 5250]);
+        // With it, it is back in the first queue at 6500, before the last one comes.
+        assert_eq!(completion_times::<Las>("{\"starvation\": 1}", &[1], &jobs), [10_000, 6150, 5950, 6000]);
+    }
+
+    #[test]
+    fn the_index_needs_a_history() {
+        let why = "`history`: mode \"gittins\" needs a sample of past GPU-time, found []";
+        assert_eq!(refusal::<Las>("{\"mode\": \"gittins\"}"), why);
+        let config = "{\"mode\": \"gittins\", \"history\": [1000, 2000, 3000, 5000, 8000, 13000, 21000]}";
+        // At 1000 the first has fallen to the second value and the newcomer, at the first, overtakes it; it falls as
+        // far at 2000, and among equals the order is kept.
+        assert_eq!(completion_times::<Las>(config, TINY.0, TINY.1), [7000, 2000]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused_with_the_reason() {
+        let why = "`limits`: expected a list of ascending numbers from 0.000001 to 1000000000, found [7200,3250]";
+        assert_eq!(refusal::<Las>("{\"limits\": [7200, 3250]}"), why);
+    }
+}

@@ -87,7 +87,8 @@ impl Backlog {
         let head_job = cluster.job(head.1).clone();
         let gpu_type = head_job.gpu_types[0];
         let (shadow, mut extra) = reservation(cluster, &head_job, gpu_type);
-        let mut order: Vec<(u64, JobId)> = self.queues.values().flatten().copied().filter(|entry| *entry != head).collect();
+        let mut order: Vec<(u64, JobId)> =
+            self.queues.values().flatten().copied().filter(|entry| *entry != head).collect();
         order.sort_unstable();
         let ids: Vec<JobId> = order.iter().map(|entry| entry.1).collect();
         let lasts = cluster.remaining(&ids);
@@ -112,7 +113,8 @@ impl Backlog {
 fn reservation(cluster: &Cluster, head: &Job, gpu_type: GpuTypeId) -> (f64, u32) {
     let holding = cluster.holders().filter(|job| cluster.type_of(job) == gpu_type);
     let ids: Vec<JobId> = holding.map(|job| job.id).collect();
-    let mut ends: Vec<(f64, JobId)> = cluster.remaining(&ids).into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
+    let mut ends: Vec<(f64, JobId)> =
+        cluster.remaining(&ids).into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
     ends.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
     let mut free = cluster.free_gpus(gpu_type);
     for (left, id) in ends {

@@ -304,7 +304,8 @@ impl Cluster {
         let mut moved = Vec::new();
         for id in ids {
             let from = truth.partition_point(|(job, _)| *job < id);
-            let held: Vec<GpuId> = truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
+            let held: Vec<GpuId> =
+                truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
             if self.job(id).held != held {
                 self.release(id, self.now, JobPhase::Queued);
                 moved.push((id, held));
@@ -356,7 +357,8 @@ impl Cluster {
         while from < held.len() {
             let node = self.node_of(held[from]);
             let end = self.nodes[node].first + self.nodes[node].gpus;
-            let upto = from + held[from..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
+            let upto =
+                from + held[from..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
             self.flip(node, &held[from..upto], true);
             from = upto;
         }

@@ -8,9 +8,19 @@ pub enum Kind {
     /// One of these words.
     Choice(&'static [&'static str]),
     /// A number in `[min, max]`.
-    Number { min: f64, max: f64 },
+    Number {
+        /// The least.
+        min: f64,
+        /// The greatest.
+        max: f64,
+    },
     /// Numbers, each in `[min, max]`, in ascending order.
-    Ascending { min: f64, max: f64 },
+    Ascending {
+        /// The least.
+        min: f64,
+        /// The greatest.
+        max: f64,
+    },
     /// true or false.
     Flag,
 }
@@ -38,11 +48,14 @@ impl Config {
     /// One line that names the parameter, what was found and what was expected.
     pub fn parse(text: &str, params: &'static [Param]) -> Result<Config, String> {
         let given: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-        let Value::Object(given) = given else { return Err(format!("expected an object of parameters, found {given}")) };
+        let Value::Object(given) = given else {
+            return Err(format!("expected an object of parameters, found {given}"));
+        };
         for key in given.keys() {
             if !params.iter().any(|param| param.name == key) {
                 let known: Vec<_> = params.iter().map(|param| param.name).collect();
-                let known = if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) };
+                let known =
+                    if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) };
                 return Err(format!("no parameter `{key}`: {known}"));
             }
         }
@@ -50,7 +63,8 @@ impl Config {
         for param in params {
             let value = match given.get(param.name) {
                 Some(value) => value.clone(),
-                None => serde_json::from_str(param.default).map_err(|error| format!("default of {}: {error}", param.name))?,
+                None => serde_json::from_str(param.default)
+                    .map_err(|error| format!("default of {}: {error}", param.name))?,
             };
             if !fits(&value, param.kind) {
                 return Err(format!("`{}`: expected {}, found {value}", param.name, expected(param.kind)));
@@ -126,9 +140,9 @@ pub(crate) fn schema(params: &[Param]) -> String {
         let kind = match param.kind {
             Kind::Choice(words) => format!("\"enum\":[\"{}\"]", words.join("\",\"")),
             Kind::Number { min, max } => format!("\"type\":\"number\",\"minimum\":{min},\"maximum\":{max}"),
-            Kind::Ascending { min, max } => format!(
-                "\"type\":\"array\",\"items\":{{\"type\":\"number\",\"minimum\":{min},\"maximum\":{max}}}"
-            ),
+            Kind::Ascending { min, max } => {
+                format!("\"type\":\"array\",\"items\":{{\"type\":\"number\",\"minimum\":{min},\"maximum\":{max}}}")
+            }
             Kind::Flag => "\"type\":\"boolean\"".into(),
         };
         let about = Value::from(param.about);
@@ -164,7 +178,10 @@ mod tests {
         assert_eq!(refused("{\"mod\": 1}"), "no parameter `mod`: it has mode, knob, limits, flag");
         assert_eq!(refused("{\"mode\": \"c\"}"), "`mode`: expected one of \"a\", \"b\", found \"c\"");
         assert_eq!(refused("{\"knob\": 10}"), "`knob`: expected a number from 0 to 9, found 10");
-        assert_eq!(refused("{\"limits\": [2, 1]}"), "`limits`: expected a list of ascending numbers from 0 to any, found [2,1]");
+        assert_eq!(
+            refused("{\"limits\": [2, 1]}"),
+            "`limits`: expected a list of ascending numbers from 0 to any, found [2,1]"
+        );
         assert_eq!(refused("[]"), "expected an object of parameters, found []");
     }
 

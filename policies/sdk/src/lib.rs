@@ -10,7 +10,7 @@
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
 //! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
-//! - [`host`]: the imports, with a stand-in for native tests.
+//! - [`host`]: the imports, with a stand-in for native tests; `testing`: a small cluster for them.
 
 #[allow(missing_docs, clippy::all)]
 pub mod bindings {
@@ -32,6 +32,8 @@ pub mod driver;
 pub mod host;
 mod place;
 mod ranking;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
 mod walk;
 
 pub use backlog::{Backfill, Backlog};
@@ -111,7 +113,7 @@ macro_rules! export {
                     })
                 }
             }
-            $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);
+    $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);
         };
     };
 }

@@ -106,7 +106,8 @@ fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Ve
     }
     if rest > 0 {
         let next = empty.iter().nth(whole).copied();
-        let next = next.or_else(|| pool.by_free[..size as usize].iter().rev().find_map(|nodes| nodes.first().copied()))?;
+        let next =
+            next.or_else(|| pool.by_free[..size as usize].iter().rev().find_map(|nodes| nodes.first().copied()))?;
         if cluster.nodes[next as usize].free < rest {
             return None;
         }

@@ -124,7 +124,14 @@ impl Ranking {
     }
 
     /// Wakes the policy at the first multiple of `tick` µs after the change that [`Ranking::pass`] foretold.
-    pub fn wake(&self, batch: &Batch, cluster: &mut Cluster, pending: &mut Option<u64>, tick: u64, change: Option<f64>) {
+    pub fn wake(
+        &self,
+        batch: &Batch,
+        cluster: &mut Cluster,
+        pending: &mut Option<u64>,
+        tick: u64,
+        change: Option<f64>,
+    ) {
         if pending.is_some_and(|at| at <= batch.now) {
             *pending = None;
         }

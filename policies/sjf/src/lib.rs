@@ -65,3 +65,24 @@ impl Policy for Sjf {
 }
 
 sandtable_policy::export!(Sjf);
+
+#[cfg(test)]
+mod tests {
+    use super::Sjf;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times, refusal};
+
+    #[test]
+    fn the_shortest_that_waits_comes_first() {
+        assert_eq!(completion_times::<Sjf>("{}", TINY.0, TINY.1), [5000, 6000]);
+        // Jobs of 300, 200 and 100 s wait for one GPU.
+        let jobs = [(0, 1, 50), (1, 1, 300), (2, 1, 200), (3, 1, 100)];
+        assert_eq!(completion_times::<Sjf>("{}", &[1], &jobs), [50, 649, 348, 147]);
+    }
+
+    #[test]
+    fn blocking_is_a_parameter() {
+        let times = completion_times::<Sjf>("{\"backfill\": \"none\"}", SMALL.0, SMALL.1);
+        assert_eq!(times, [6000, 9990 + 20, 9000, 6470, 100]);
+        assert!(refusal::<Sjf>("{\"placement\": \"best\"}").starts_with("`placement`: expected one of"));
+    }
+}

@@ -64,3 +64,21 @@ impl Policy for Srsf {
 }
 
 sandtable_policy::export!(Srsf);
+
+#[cfg(test)]
+mod tests {
+    use super::Srsf;
+    use sandtable_policy::testing::{TINY, completion_times, refusal};
+
+    #[test]
+    fn the_least_service_left_comes_first() {
+        assert_eq!(completion_times::<Srsf>("{}", TINY.0, TINY.1), [7000, 2000]);
+        // Left: 4 GPUs x 30 s against 1 GPU x 100 s: the one with less GPU-time goes first.
+        assert_eq!(completion_times::<Srsf>("{}", &[4], &[(0, 4, 30), (0, 1, 100)]), [130, 100]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused_with_the_reason() {
+        assert!(refusal::<Srsf>("{\"ties\": \"none\"}").starts_with("`ties`: expected one of"));
+    }
+}

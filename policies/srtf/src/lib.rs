@@ -64,3 +64,20 @@ impl Policy for Srtf {
 }
 
 sandtable_policy::export!(Srtf);
+
+#[cfg(test)]
+mod tests {
+    use super::Srtf;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times, refusal};
+
+    #[test]
+    fn the_least_left_comes_first() {
+        assert_eq!(completion_times::<Srtf>("{}", TINY.0, TINY.1), [7000, 2000]);
+        assert_eq!(completion_times::<Srtf>("{}", SMALL.0, SMALL.1), [7100, 1500, 10390, 500, 100]);
+    }
+
+    #[test]
+    fn bad_parameters_are_refused_with_the_reason() {
+        assert_eq!(refusal::<Srtf>("{\"tick\": -1}"), "`tick`: expected a number from 0 to 86400, found -1");
+    }
+}

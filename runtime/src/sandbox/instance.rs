@@ -78,7 +78,8 @@ impl Sandboxed {
 
     fn call_decide(&mut self, batch: &Batch) -> Result<Plan, Fault> {
         let fuel = self.limits.decide_fuel;
-        let plan = self.call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
+        let plan = self
+            .call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
         self.fuel_used += fuel - self.store.get_fuel().unwrap_or(fuel);
         plan.map_err(|error| self.refused(Place::Decide, error))
     }

@@ -1,0 +1,84 @@
+//! Every kind of mistake in a spec, with the diagnostic that it gives: the picture is the test.
+
+use crate::help::sandtable;
+
+/// A good spec; each mistake replaces one part of it.
+const GOOD: &str = r#"Experiment(
+    title: "a spec",
+    fleet: Model(nodes: 2, gpus: 4, kind: "V100-SXM2-16GB"),
+    workload: Generate(jobs: 5, arrivals: Poisson(load: 0.8), durations: Fixed("60s"), gpus: {1: 1.0}),
+    policies: [Policy(name: "fifo"), Policy(name: "las", label: "tiresias")],
+    predictors: {"remaining": Oracle},
+    seeds: Range(0, 2),
+)
+"#;
+
+/// Name, what is replaced, by what.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("unknown field", "title:", "titel:"),
+    ("unknown choice", "Poisson", "Poison"),
+    ("missing field", "title: \"a spec\",", ""),
+    ("twice", "seeds: Range(0, 2)", "seeds: Range(0, 2), seeds: Range(0, 2)"),
+    ("not a number", "nodes: 2", "nodes: \"2\""),
+    ("out of range", "nodes: 2", "nodes: -2"),
+    ("bracket", "Range(0, 2),\n)", "Range(0, 2),\n"),
+    ("time without unit", "\"60s\"", "\"60\""),
+    ("time as a number", "\"60s\"", "60"),
+    ("unknown GPU", "V100-SXM2-16GB", "V100-SXM-16GB"),
+    ("both shapes of a fleet", "kind: \"V100-SXM2-16GB\"", "groups: [Group(nodes: 1, gpus: 1, kind: \"K80\")]"),
+    ("no node", "nodes: 2", "nodes: 0"),
+    ("no GPU", "gpus: 4", "gpus: 0"),
+    ("speed", "kind: \"V100-SXM2-16GB\"", "kind: \"mine\", speed: -1.0"),
+    ("unknown policy", "name: \"fifo\"", "name: \"fife\""),
+    ("no such file", "name: \"fifo\"", "name: \"./mine.wasm\""),
+    ("two of a name", "label: \"tiresias\"", "label: \"fifo\""),
+    ("no policy", "[Policy(name: \"fifo\"), Policy(name: \"las\", label: \"tiresias\")]", "[]"),
+    ("load", "load: 0.8", "load: 0.0"),
+    ("no jobs", "jobs: 5", "jobs: 0"),
+    ("gang of none", "{1: 1.0}", "{0: 1.0}"),
+    ("weights", "{1: 1.0}", "{1: 0.0}"),
+    ("quantity", "\"remaining\": Oracle", "\"left\": Oracle"),
+    ("sigma", "Oracle", "Noisy(sigma: -1.0)"),
+    ("no seed", "Range(0, 2)", "Range(2, 2)"),
+    ("seed twice", "Range(0, 2)", "List([1, 1])"),
+    ("no trace", "Generate(jobs: 5, arrivals: Poisson(load: 0.8), durations: Fixed(\"60s\"), gpus: {1: 1.0})", "Trace(file: \"no.csv\")"),
+    ("preset", "seeds:", "semantics: Semantics(preset: \"tiresias\"), seeds:"),
+    ("sweep into nothing", "seeds:", "sweep: {\"workload.arrivals.lod\": [0.5]}, seeds:"),
+    ("sweep of a wrong value", "seeds:", "sweep: {\"workload.arrivals.load\": [0.5, \"high\"]}, seeds:"),
+    ("fuel", "seeds:", "limits: Limits(fuel: 0), seeds:"),
+    ("memory", "seeds:", "limits: Limits(memory: \"many\"), seeds:"),
+];
+
+#[test]
+fn every_mistake_is_shown_at_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut all = String::new();
+    for (name, from, to) in MISTAKES {
+        assert!(GOOD.contains(from), "{name}");
+        std::fs::write(folder.path().join("spec.ron"), GOOD.replacen(from, to, 1)).expect("written");
+        let ran = sandtable(folder.path(), &["plan", "spec.ron"]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "", "{name}");
+        all.push_str(&format!("=== {name}\n{}\n", ran.stderr));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn bad_flags_say_what_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), GOOD).expect("written");
+    let mut all = String::new();
+    for flags in [
+        ["--set", "fleet.node=3"],
+        ["--set", "fleet.nodes"],
+        ["--set", "fleet.nodes=many"],
+        ["--only", "srtf"],
+        ["--sweep", "policies.las.with=1"],
+    ] {
+        let ran = sandtable(folder.path(), &["plan", "spec.ron", flags[0], flags[1]]);
+        assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stdout);
+        all.push_str(&format!("=== {} {}\n{}\n", flags[0], flags[1], ran.stderr));
+    }
+    insta::assert_snapshot!(all);
+}

@@ -1,0 +1,73 @@
+//! What tests share: the command in a folder of its own, and the shared data where it is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a command left behind.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Exit code, stdout and stderr in one text, for a snapshot; `folder` becomes `[here]`.
+    pub(crate) fn text(&self, folder: &Path) -> String {
+        let tame = |text: &str| {
+            let here = folder.display().to_string();
+            text.replace(&here, "[here]").replace(&root().display().to_string(), "[root]")
+        };
+        format!("exit {}\n--- stdout\n{}--- stderr\n{}", self.code, tame(&self.stdout), tame(&self.stderr))
+    }
+}
+
+/// The checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_path_buf()
+}
+
+/// The command, to be run in `folder`.
+pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandtable"));
+    command.current_dir(folder).args(args).env("RUST_BACKTRACE", "1");
+    command
+}
+
+/// Runs the command in `folder`.
+pub(crate) fn sandtable(folder: &Path, args: &[&str]) -> Ran {
+    let output = command(folder, args).output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// A folder of data beside the checkout, or `None` with a word to whoever reads the test's output.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn shared(name: &str) -> Option<PathBuf> {
+    let folder = root().join("../shared/data").join(name);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    eprintln!("skipped: {} is not here", folder.display());
+    None
+}
+
+/// The components of this checkout, for specs elsewhere.
+pub(crate) fn dist() -> String {
+    root().join("policies/dist").display().to_string()
+}
+
+/// Every file of a store's cells: path below it and bytes.
+pub(crate) fn cells(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    fn walk(root: &Path, folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
+        for path in sandtable::store::sorted(folder).expect("a folder") {
+            if path.is_dir() {
+                walk(root, &path, found);
+            } else {
+                found.push((path.strip_prefix(root).expect("below").into(), std::fs::read(&path).expect("a file")));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(store, &store.join("cells"), &mut found);
+    found
+}

@@ -1,0 +1,100 @@
+//! Runs a guest over a small cluster, and says in one line how that ended.
+
+use std::sync::{Arc, LazyLock};
+
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model, SECOND};
+use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::schedule::{Finished, Inputs, run};
+use sandtable_runtime::{Policy, Remaining};
+
+use crate::guest::{Parts, guest};
+
+/// One engine for all tests.
+pub static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::new(&Settings::default()).expect("an engine"));
+
+/// When the last job comes: until then a policy has a reason to wait.
+pub const LAST: u64 = 3600 * SECOND;
+
+/// The usual limits with little fuel, so that endless loops end soon.
+pub fn limits() -> Limits {
+    Limits { start_fuel: 10_000_000, init_fuel: 10_000_000, decide_fuel: 10_000_000, ..Limits::default() }
+}
+
+/// GPUs 0 to 3 are of type a, 4 to 7 of type b.
+pub fn fleet() -> Fleet {
+    let kind = |name: &str| GpuType { name: name.into(), speed: 1.0 };
+    Fleet::new(&[(1, 4, kind("a")), (1, 4, kind("b"))], Costs::default(), None).expect("a fleet")
+}
+
+/// 0: small. 1: two GPUs of type a. 2: must not be preempted, ends first. 3: two GPUs. 4: comes last.
+pub fn jobs() -> Arc<[Job]> {
+    let job = |submit, gpus, seconds, gpu_types: &[u32], preemptible| Job {
+        name: String::new(),
+        submit,
+        gpus,
+        work: seconds * SECOND,
+        declared: None,
+        gpu_types: gpu_types.to_vec(),
+        preemptible,
+    };
+    Arc::new([
+        job(0, 1, 10, &[], true),
+        job(0, 2, 10, &[0], true),
+        job(0, 1, 5, &[], false),
+        job(0, 2, 10, &[], true),
+        job(LAST, 1, 10, &[], true),
+    ])
+}
+
+/// What a run is given.
+pub fn inputs(limits: Limits) -> Inputs {
+    Inputs {
+        jobs: jobs(),
+        config: "{}".into(),
+        seed: 7,
+        remaining: Remaining::Oracle,
+        reveal_declared: true,
+        strict: true,
+        limits,
+        keep_segments: false,
+        record: None,
+    }
+}
+
+/// Runs an instance.
+pub fn simulate(policy: &mut dyn Policy, inputs: Inputs) -> Finished {
+    let backend = Box::new(Model::new(fleet(), inputs.jobs.clone(), 0));
+    run(policy, backend, inputs).expect("the ledger balances")
+}
+
+/// Brings these bytes to life.
+pub fn instance(bytes: &[u8], limits: Limits) -> Result<Sandboxed, Fault> {
+    Sandboxed::new(&SANDBOX.load(bytes)?, limits)
+}
+
+/// Runs these bytes; the instance too, where there is one.
+pub fn play_bytes(bytes: &[u8], inputs: Inputs) -> (Option<Sandboxed>, Result<Finished, Fault>) {
+    let mut policy = match instance(bytes, inputs.limits) {
+        Ok(policy) => policy,
+        Err(fault) => return (None, Err(fault)),
+    };
+    let mut finished = simulate(&mut policy, inputs);
+    let outcome = match finished.fault.take() {
+        Some(fault) => Err(fault),
+        None => Ok(finished),
+    };
+    (Some(policy), outcome)
+}
+
+/// Runs a guest.
+pub fn play(parts: &Parts, inputs: Inputs) -> (Option<Sandboxed>, Result<Finished, Fault>) {
+    play_bytes(&guest(parts), inputs)
+}
+
+/// `case | kind | what the user reads`.
+pub fn line(case: &str, outcome: &Result<Finished, Fault>) -> String {
+    match outcome {
+        Ok(ran) => format!("{case} | none | {} calls, {} rejections\n", ran.calls, ran.rejections),
+        Err(fault) => format!("{case} | {} | {fault}\n", fault.kind()),
+    }
+}
