@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::path::Path;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model};
 use sandtable_runtime::contract::{
@@ -85,5 +85,8 @@ fn decide(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decide);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    decide(&mut criterion);
+    criterion.final_summary();
+}

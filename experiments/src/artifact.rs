@@ -63,7 +63,7 @@ impl Finder {
 
     fn read(&self, name: &str) -> Result<PolicyFile, String> {
         if name.contains('/') || name.ends_with(".wasm") {
-            let path = self.folder.join(name);
+            let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
             return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         }
         let file = format!("{name}.wasm");
@@ -97,7 +97,8 @@ pub fn dist_above(folder: &Path) -> Option<PathBuf> {
 
 /// The nearest folder above this one that is a Sandtable workspace.
 pub fn workspace_above(folder: &Path) -> Option<PathBuf> {
-    let folder = std::fs::canonicalize(folder).ok()?;
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = std::fs::canonicalize(here).ok()?;
     let root =
         folder.ancestors().find(|folder| folder.join("policies/dist").is_dir() && folder.join("Cargo.toml").is_file());
     root.map(Path::to_path_buf)

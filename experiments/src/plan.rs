@@ -69,9 +69,16 @@ pub struct Setting {
 /// Who answers for a quantity; a seed makes it a [`Remaining`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
+    /// Nobody: NaN.
     Nobody,
+    /// The truth.
     Oracle,
-    Noisy { sigma: f64 },
+    /// The truth with an error.
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+    },
+    /// The user's word.
     Declared,
 }
 
@@ -163,7 +170,7 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
     if count.is_none_or(|count| count > MAX_CELLS) {
         return Err(Error::usage(format!("{}: the sweep has more than {MAX_CELLS} combinations", source.origin)));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path.parent().unwrap_or(Path::new(""));
     let mut finder = Finder::new(folder, options.policies.as_deref());
     let mut cells = Vec::new();
     for index in 0..count.unwrap_or(0) {

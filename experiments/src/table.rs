@@ -196,7 +196,12 @@ fn for_people(rows: &[Row<'_>]) -> String {
     for column in table.column_iter_mut().skip(first) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.lines().map(|line| line.trim_end().to_string() + "\n").collect()
+    lines(&table)
+}
+
+/// A table without the padding at its edges.
+pub(crate) fn lines(table: &Table) -> String {
+    table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
 }
 
 fn object(row: &Row<'_>) -> Value {

@@ -29,8 +29,15 @@ pub enum What {
     NodeDown(NodeId),
     /// The node is back.
     NodeUp(NodeId),
-    /// The job let its GPUs go with work left; `lost`: microseconds of progress that it must repeat.
-    Released { job: JobId, cause: Cause, lost: Micros },
+    /// The job let its GPUs go with work left.
+    Released {
+        /// Who.
+        job: JobId,
+        /// Why.
+        cause: Cause,
+        /// Microseconds of progress that it must repeat.
+        lost: Micros,
+    },
     /// The job makes progress from now on.
     Running(JobId),
 }

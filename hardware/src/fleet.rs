@@ -77,6 +77,7 @@ pub struct Fleet {
 }
 
 /// Why a fleet can't be.
+#[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum FleetError {
     /// Nothing to schedule on.

@@ -8,10 +8,15 @@ use crate::ledger::{Areas, JobRow, Ledger, Outcome};
 /// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
+    /// The arithmetic mean.
     pub mean: f64,
+    /// The 50th percentile.
     pub median: f64,
+    /// The 95th percentile.
     pub p95: f64,
+    /// The 99th percentile.
     pub p99: f64,
+    /// The greatest.
     pub max: f64,
 }
 

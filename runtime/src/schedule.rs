@@ -179,7 +179,7 @@ impl Run {
             self.submit(now);
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.
-            let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now % period == 0);
+            let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
             let trigger = if rounds.is_some() {
                 Trigger::Round
             } else if cadence.on_events && self.wake {

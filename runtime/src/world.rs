@@ -17,7 +17,12 @@ pub enum Remaining {
     /// The truth.
     Oracle,
     /// The truth times a log-normal error, drawn once for each job: asking twice gives the same error.
-    Noisy { sigma: f64, seed: u64 },
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+        /// What the errors are drawn from.
+        seed: u64,
+    },
     /// What the user declared, less the progress made.
     Declared,
 }

@@ -39,7 +39,8 @@ fn trial(here: &'static Path, specs: &Path, path: PathBuf) -> Trial {
         settings.set_snapshot_path(here.join(relative.parent().unwrap_or(Path::new(""))));
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
-        settings.set_input_file(path.strip_prefix(root.parent().and_then(Path::parent).unwrap_or(&root)).unwrap_or(&path));
+        settings
+            .set_input_file(path.strip_prefix(root.parent().and_then(Path::parent).unwrap_or(&root)).unwrap_or(&path));
         let name = relative.file_name().unwrap_or_default().to_string_lossy().to_string();
         settings.bind(|| insta::assert_snapshot!(name, text));
         Ok(())

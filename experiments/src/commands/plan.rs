@@ -110,10 +110,7 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
     for Row { cell, status } in rows {
         table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), status]);
     }
-    for line in table.lines() {
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+    out.push_str(&crate::table::lines(&table));
     let missing = rows.iter().filter(|row| row.status == "missing").count();
     out.push_str(&format!("{} cells, {missing} to run\n", rows.len()));
     out

@@ -73,8 +73,7 @@ fn gc(keep: &[PathBuf], store: &StoreArgs, failed: bool) -> Result<ExitCode, Err
     for spec in keep {
         // A spec and its cut for tests name different cells: both are kept.
         for test in [false, true] {
-            let mut args = SpecArgs::default();
-            args.test = test;
+            let args = SpecArgs { test, ..SpecArgs::default() };
             kept.extend(args.expand(spec)?.cells.into_iter().map(|cell| cell.id));
         }
     }

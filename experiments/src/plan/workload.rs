@@ -16,6 +16,7 @@ use crate::trace::{self, Recipe, Row, Trace};
 const GENERATOR: u32 = 1;
 
 /// Where jobs come from.
+#[expect(missing_docs, reason = "the fields are those of the spec's `Generate`")]
 pub enum Workload {
     /// Drawn anew for every seed.
     Generated {

@@ -54,6 +54,7 @@ pub struct Spec {
 }
 
 /// Machines.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum FleetSpec {
@@ -118,6 +119,7 @@ pub struct CostsSpec {
 }
 
 /// Jobs.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum WorkloadSpec {
@@ -160,6 +162,7 @@ pub enum WorkloadSpec {
 }
 
 /// One job, written down.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Debug, Deserialize)]
 #[serde(rename = "Job", deny_unknown_fields)]
 pub struct JobSpec {
@@ -178,6 +181,7 @@ pub struct JobSpec {
 }
 
 /// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Arrivals {
@@ -198,6 +202,7 @@ impl Default for Arrivals {
 }
 
 /// How long jobs run on a GPU of speed 1.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Durations {
@@ -305,6 +310,7 @@ pub struct PolicySpec {
 }
 
 /// Who answers for a quantity.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum PredictorSpec {
@@ -379,8 +385,19 @@ impl Source {
         let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
         options.from_str(&self.text).map_err(|error| {
             let place = |at: ron::error::Position| diagnostic::offset(&self.text, at.line, at.col);
-            let span = place(error.span.start)..place(error.span.end);
-            let (message, label) = describe(&error.code);
+            let mut span = place(error.span.start)..place(error.span.end);
+            let (mut message, label) = describe(&error.code);
+            // A wrong value is marked by a point in it or behind it: the whole value says more.
+            let tree = tree::Node::parse(&self.text);
+            if let Some(node) =
+                tree.as_ref().map(|tree| tree.around(span.start)).filter(|node| node.is_plain() && label == "here")
+            {
+                span = node.span.clone();
+                let found = &self.text[span.clone()];
+                if !message.contains("found") {
+                    message.push_str(&format!(", found {found}"));
+                }
+            }
             let hint = match &error.code {
                 ron::Error::NoSuchStructField { expected, found, .. } => suggestion(found, expected),
                 ron::Error::NoSuchEnumVariant { expected, found, .. } => suggestion(found, expected),
@@ -425,17 +442,29 @@ fn suggestion(found: &str, expected: &[&'static str]) -> Option<String> {
     nearest(found, expected.iter().copied()).map(|near| format!("did you mean `{near}`?"))
 }
 
-/// RON's message, its first letter made small, and what to write beside the place.
+/// What is wrong, in our words where RON's are about its own machinery, and what to write beside the place.
 fn describe(error: &ron::Error) -> (String, String) {
-    let text = error.to_string();
-    let mut chars = text.chars();
-    let message: String = chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect();
-    let label = match error {
-        ron::Error::NoSuchStructField { .. } => "no such field",
-        ron::Error::NoSuchEnumVariant { .. } => "no such choice",
-        ron::Error::MissingStructField { .. } => "missing before this",
-        ron::Error::DuplicateStructField { .. } => "said twice",
-        _ => "here",
+    let place = |outer: &Option<String>| outer.as_ref().map_or(String::new(), |outer| format!(" in `{outer}`"));
+    let list = |names: &[&str]| format!("`{}`", names.join("`, `"));
+    let (message, label) = match error {
+        ron::Error::NoSuchStructField { expected, found, outer } => {
+            (format!("no field `{found}`{}: expected {}", place(outer), list(expected)), "no such field")
+        }
+        ron::Error::NoSuchEnumVariant { expected, found, outer } => {
+            (format!("no `{found}`{}: expected {}", place(outer), list(expected)), "no such choice")
+        }
+        ron::Error::MissingStructField { field, outer } => {
+            (format!("field `{field}` is missing{}", place(outer)), "missing before this")
+        }
+        ron::Error::DuplicateStructField { field, outer } => {
+            (format!("field `{field}` stands twice{}", place(outer)), "the second")
+        }
+        ron::Error::IntegerOutOfBounds => ("the number is out of bounds".to_string(), "here"),
+        other => {
+            let text = other.to_string();
+            let mut chars = text.chars();
+            (chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect(), "here")
+        }
     };
-    (message, label.into())
+    (message, label.to_string())
 }

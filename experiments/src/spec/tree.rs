@@ -54,6 +54,22 @@ impl Node {
         split(path).iter().try_fold(self, |node, segment| node.child(source, segment))
     }
 
+    /// The smallest value around a byte, or ending just before it.
+    pub fn around(&self, at: usize) -> &Node {
+        let inside: Vec<&Node> = match &self.kind {
+            Kind::Scalar => vec![],
+            Kind::Fields(pairs) | Kind::Entries(pairs) => pairs.iter().map(|(_, node)| node).collect(),
+            Kind::Items(items) => items.iter().collect(),
+        };
+        let found = inside.into_iter().find(|node| node.span.start <= at && at <= node.span.end);
+        found.map_or(self, |node| node.around(at))
+    }
+
+    /// Whether it is a plain value: a number, a text, a name.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.kind, Kind::Scalar)
+    }
+
     /// The elements of a list or tuple.
     pub fn items(&self) -> &[Node] {
         match &self.kind {

@@ -351,14 +351,11 @@ fn pollux_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> {
         Table::new(&path, &bytes, b',', true)?.each(|row| wanted(row))
     };
     // The recorded run of the nearest total batch.
-    let entries = std::fs::read_dir(folder).map_err(|error| Error::file("read", folder, &error))?;
-    let mut batches: Vec<u32> = entries
-        .filter_map(|entry| {
-            entry.ok()?.file_name().to_str()?.strip_prefix("validation-")?.strip_suffix(".csv")?.parse().ok()
-        })
-        .collect();
-    batches.sort_unstable();
-    let near = batches.iter().copied().min_by_key(|known| known.abs_diff(batch));
+    let files = crate::store::sorted(folder)?;
+    let batch_of = |path: &PathBuf| -> Option<u32> {
+        path.file_name()?.to_str()?.strip_prefix("validation-")?.strip_suffix(".csv")?.parse().ok()
+    };
+    let near = files.iter().filter_map(batch_of).min_by_key(|known| (known.abs_diff(batch), *known));
     let Some(near) = near else { return Err(Error::usage(format!("{}: no validation-*.csv", folder.display()))) };
     let iterations = std::cell::Cell::new(0.0);
     read(&format!("validation-{near}.csv"), &|row| {

@@ -41,7 +41,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("sigma", "Oracle", "Noisy(sigma: -1.0)"),
     ("no seed", "Range(0, 2)", "Range(2, 2)"),
     ("seed twice", "Range(0, 2)", "List([1, 1])"),
-    ("no trace", "Generate(jobs: 5, arrivals: Poisson(load: 0.8), durations: Fixed(\"60s\"), gpus: {1: 1.0})", "Trace(file: \"no.csv\")"),
+    (
+        "no trace",
+        "Generate(jobs: 5, arrivals: Poisson(load: 0.8), durations: Fixed(\"60s\"), gpus: {1: 1.0})",
+        "Trace(file: \"no.csv\")",
+    ),
     ("preset", "seeds:", "semantics: Semantics(preset: \"tiresias\"), seeds:"),
     ("sweep into nothing", "seeds:", "sweep: {\"workload.arrivals.lod\": [0.5]}, seeds:"),
     ("sweep of a wrong value", "seeds:", "sweep: {\"workload.arrivals.load\": [0.5, \"high\"]}, seeds:"),

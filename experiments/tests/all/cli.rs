@@ -61,7 +61,8 @@ fn verify_proves_a_store_and_finds_a_changed_byte() {
     let verify = ["verify", "spec.ron", "--policies", &dist];
     let ran = sandtable(folder.path(), &verify);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "small: 12 cells identical, 0 different, 0 missing\n"));
-    let (path, mut bytes) = cells(&folder.path().join("store")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("jobs.csv");
+    let (path, mut bytes) =
+        cells(&folder.path().join("store")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("jobs.csv");
     let last = bytes.len() - 2;
     bytes[last] ^= 1;
     std::fs::write(folder.path().join("store").join(path), bytes).expect("written");
@@ -83,7 +84,9 @@ fn a_killed_run_goes_on_and_ends_the_same() {
         .expect("the command runs");
     // As soon as there is something to lose; the run may also be over by then, which is as good.
     let store = killed.path().join("store/cells");
-    while child.try_wait().expect("a child").is_none() && !store.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+    while child.try_wait().expect("a child").is_none()
+        && !store.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+    {
         std::thread::yield_now();
     }
     let _ = child.kill();
@@ -104,7 +107,8 @@ fn another_component_under_the_same_name_is_another_cell() {
     let folder = folder(spec);
     let mut results = Vec::new();
     for policy in ["fifo", "srtf"] {
-        std::fs::copy(Path::new(&dist()).join(format!("{policy}.wasm")), folder.path().join("mine.wasm")).expect("copied");
+        std::fs::copy(Path::new(&dist()).join(format!("{policy}.wasm")), folder.path().join("mine.wasm"))
+            .expect("copied");
         let plan = sandtable(folder.path(), &["plan", "spec.ron", "--format", "csv"]);
         let id = plan.stdout.lines().nth(1).and_then(|line| line.split(',').next()).expect("an id").to_string();
         results.push((id, run(folder.path(), &[]).stdout));
@@ -125,7 +129,10 @@ fn the_id_is_the_digest_of_the_inputs() {
 
 #[test]
 fn a_policy_that_fails_costs_its_cells_and_no_other() {
-    let spec = SPEC.replace("Policy(name: \"las\")", "Policy(name: \"las\", with: {\"limits\": [2, 1]}), Policy(name: \"./core.wasm\")");
+    let spec = SPEC.replace(
+        "Policy(name: \"las\")",
+        "Policy(name: \"las\", with: {\"limits\": [2, 1]}), Policy(name: \"./core.wasm\")",
+    );
     let folder = folder(&spec);
     std::fs::write(folder.path().join("core.wasm"), b"\0asm\x01\0\0\0").expect("written");
     let ran = run(folder.path(), &[]);
@@ -210,7 +217,8 @@ fn policies_say_what_they_are() {
     let las = format!("{}/las.wasm", dist());
     let ran = sandtable(folder.path(), &["policy", "inspect", &las]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let text: String = ran.stdout.lines().filter(|line| !line.starts_with("blake3")).map(|line| line.to_string() + "\n").collect();
+    let text: String =
+        ran.stdout.lines().filter(|line| !line.starts_with("blake3")).map(|line| line.to_string() + "\n").collect();
     insta::assert_snapshot!(text);
     let ran = sandtable(folder.path(), &["policy", "inspect", "los"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: no policy `los`; is `las` meant?\n"));

@@ -43,8 +43,12 @@ fn check(folder: &Path, golden: &Golden<'_>) -> usize {
     let ours = files.iter().find(|(name, _)| name == "jobs.csv").map(|(_, bytes)| bytes.as_slice()).expect("jobs.csv");
     let ours = rows(ours);
     let theirs = rows(&std::fs::read(folder.join(outcome)).expect("the golden"));
-    let columns =
-        [("start_s", "first_start_s"), ("end_s", "end_s"), ("preemptions", "preemptions"), ("last_placement", "last_placement")];
+    let columns = [
+        ("start_s", "first_start_s"),
+        ("end_s", "end_s"),
+        ("preemptions", "preemptions"),
+        ("last_placement", "last_placement"),
+    ];
     let mut mismatches = Vec::new();
     for (job, expected) in &theirs {
         let found = ours.get(job);
@@ -67,7 +71,8 @@ fn rows(bytes: &[u8]) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut rows = BTreeMap::new();
     for record in reader.records() {
         let record = record.expect("a row");
-        let row: BTreeMap<String, String> = names.iter().zip(&record).map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let row: BTreeMap<String, String> =
+            names.iter().zip(&record).map(|(k, v)| (k.to_string(), v.to_string())).collect();
         rows.insert(row["job_id"].clone(), row);
     }
     rows
@@ -106,7 +111,8 @@ fn lucid() {
         for (published, policy) in policies {
             let (trace, outcome) = (format!("{trace}.trace.csv"), format!("{trace}.{published}.csv"));
             let preset = "lucid-consolidate";
-            let golden = Golden { trace: &trace, outcome: &outcome, nodes, gpus: 8, preset, policy, with: "", format: "" };
+            let golden =
+                Golden { trace: &trace, outcome: &outcome, nodes, gpus: 8, preset, policy, with: "", format: "" };
             tell(&outcome, check(&folder, &golden));
         }
     }

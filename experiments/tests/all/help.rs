@@ -10,17 +10,6 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    /// Exit code, stdout and stderr in one text, for a snapshot; `folder` becomes `[here]`.
-    pub(crate) fn text(&self, folder: &Path) -> String {
-        let tame = |text: &str| {
-            let here = folder.display().to_string();
-            text.replace(&here, "[here]").replace(&root().display().to_string(), "[root]")
-        };
-        format!("exit {}\n--- stdout\n{}--- stderr\n{}", self.code, tame(&self.stdout), tame(&self.stderr))
-    }
-}
-
 /// The checkout.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_path_buf()

@@ -65,7 +65,12 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
         workload: Generate(jobs: 9, arrivals: Poisson(load: 0.5)), policies: [Policy(name: \"fifo\")])";
     let id = |from: &str, to: &str| expand(folder.path(), &base.replace(from, to)).cells[0].id.clone();
     let first = id("", "");
-    for (from, to) in [("\"a\"", "\"b\""), ("name: \"fifo\"", "name: \"fifo\", label: \"x\""), ("0.5", "0.50"), ("(title", "( /* c */ title")] {
+    for (from, to) in [
+        ("\"a\"", "\"b\""),
+        ("name: \"fifo\"", "name: \"fifo\", label: \"x\""),
+        ("0.5", "0.50"),
+        ("(title", "( /* c */ title"),
+    ] {
         assert_eq!(first, id(from, to), "{to}");
     }
     for (from, to) in [

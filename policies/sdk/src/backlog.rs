@@ -96,7 +96,7 @@ impl Backlog {
             let job = cluster.job(entry.1);
             let (gpus, types) = (job.gpus, job.gpu_types.clone());
             let Some(found) = place.find_any(cluster, &types, gpus) else { continue };
-            if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && !(last <= shadow) {
+            if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && (last.is_nan() || last > shadow) {
                 if gpus > extra {
                     continue;
                 }

@@ -58,10 +58,10 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
             left.borrow_mut()[job] -= (next - now) as f64 / 1e6;
         }
         now = next;
-        for job in 0..jobs.len() {
+        for (job, end) in ends.iter_mut().enumerate() {
             if running_in(&owner, job) && left.borrow()[job] <= 0.0 {
                 owner.iter_mut().filter(|owner| **owner == Some(job as JobId)).for_each(|owner| *owner = None);
-                ends[job] = Some(now);
+                *end = Some(now);
                 events.push(Event::JobEnded(JobEnd { job: job as JobId, at: now }));
             }
         }
@@ -116,18 +116,15 @@ fn running_in(owner: &[Option<JobId>], job: usize) -> bool {
 fn topology(nodes: &[u32]) -> Topology {
     let mut first_gpu = 0;
     let node = |(id, gpus): (usize, &u32)| {
-        let node = Node {
-            id: id as u32,
-            name: format!("n{id}"),
-            gpu_type: 0,
-            first_gpu,
-            gpus: *gpus,
-            health: NodeHealth::Up,
-        };
+        let node =
+            Node { id: id as u32, name: format!("n{id}"), gpu_type: 0, first_gpu, gpus: *gpus, health: NodeHealth::Up };
         first_gpu += gpus;
         node
     };
-    Topology { gpu_types: vec![GpuType { id: 0, name: "g".into() }], nodes: nodes.iter().enumerate().map(node).collect() }
+    Topology {
+        gpu_types: vec![GpuType { id: 0, name: "g".into() }],
+        nodes: nodes.iter().enumerate().map(node).collect(),
+    }
 }
 
 /// Two jobs on one GPU (the design's tiny schedule).

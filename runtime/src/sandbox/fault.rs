@@ -22,6 +22,7 @@ pub enum Place {
 }
 
 /// Why a file is no policy.
+#[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadFault {
@@ -40,6 +41,7 @@ pub enum LoadFault {
 }
 
 /// What went wrong with a policy.
+#[expect(missing_docs, reason = "the fields are what `Display` says of them")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
