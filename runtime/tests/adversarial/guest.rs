@@ -39,6 +39,8 @@ pub enum Act {
 pub struct Parts {
     /// Limits of the memory.
     pub memory: String,
+    /// More imports of the module.
+    pub import: String,
     /// More fields of the module.
     pub declare: String,
     /// Old address `$old`, old size `$was`, `$align`, `$size`.
@@ -63,6 +65,7 @@ impl Default for Parts {
     fn default() -> Parts {
         Parts {
             memory: "16".into(),
+            import: String::new(),
             declare: String::new(),
             realloc: BUMP.into(),
             describe: format!("(i32.const {DESCRIPTOR})"),
@@ -199,7 +202,7 @@ pub fn module(parts: &Parts) -> String {
     for (text, offset) in strings {
         segments += &data(STRINGS + offset, text.as_bytes());
     }
-    let Parts { memory, declare, realloc, describe, init, decide, post, .. } = parts;
+    let Parts { memory, import, declare, realloc, describe, init, decide, post, .. } = parts;
     let decide = if decide.is_empty() { ANSWER_PLAN } else { decide };
     format!(
         r#"(module
@@ -210,6 +213,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/predictor@0.1.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/log@0.1.0" "write" (func $write (param i32 i32 i32)))
   (import "{NAME}/log@0.1.0" "panic" (func $panic (param i32 i32)))
+  {import}
   (memory $memory (export "memory") {memory})
   (global $heap (mut i32) (i32.const {HEAP}))
   (global $ready (mut i32) (i32.const 0))
@@ -257,6 +261,8 @@ pub fn guest(parts: &Parts) -> Vec<u8> {
 pub fn guest_of_larger_world(addition: &str, parts: &Parts) -> Vec<u8> {
     let (mut resolve, _) = contract();
     let text = format!("package test:larger; world larger {{ include sandtable:policy/policy@0.1.0; {addition} }}");
+    let _ =
+        resolve.push_str("other.wit", "package foo:bar@1.0.0; interface baz { f: func(); }").expect("another package");
     let package = resolve.push_str("larger.wit", &text).expect("a larger world");
     let world = resolve.select_world(&[package], Some("larger")).expect("the world");
     component(&module(parts), &resolve, world)

@@ -18,7 +18,7 @@ pub fn declaring(declare: impl Into<String>) -> Vec<u8> {
 }
 
 /// Exports a scheduler of this name with functions of another type.
-fn wrong_types(name: &str) -> Vec<u8> {
+pub fn wrong_types(name: &str) -> Vec<u8> {
     text(&format!(
         r#"(component
             (core module $m (func (export "f") (result i32) (unreachable)))
@@ -68,10 +68,15 @@ pub fn with_instances(count: usize) -> Vec<u8> {
 }
 
 /// Components within components.
-fn nested(depth: usize) -> Vec<u8> {
+pub fn nested(depth: usize) -> Vec<u8> {
     const HEADER: &[u8] = b"\0asm\x0d\0\x01\0";
-    let innermost = HEADER.to_vec();
-    (0..depth).fold(innermost, |inner, _| [HEADER.to_vec(), section(4, &inner)].concat())
+    let mut sizes = vec![HEADER.len()];
+    for at in 0..depth {
+        sizes.push(HEADER.len() + 1 + leb(sizes[at]).len() + sizes[at]);
+    }
+    let opening = |size: &usize| [HEADER, &[4], &leb(*size)].concat();
+    let outer: Vec<u8> = sizes[..depth].iter().rev().flat_map(opening).collect();
+    [outer.as_slice(), HEADER].concat()
 }
 
 /// A function whose type is a list of lists of lists ...
@@ -102,7 +107,7 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("core module", text("(module)")),
         ("unknown binary version", future),
         ("empty component", text("(component)")),
-        ("unknown interface", text("(component (import \"foo:bar/baz@1.0.0\" (instance)))")),
+        ("unknown interface", unknown_interface()),
         ("one import too many", guest_of_larger_world("import ask: func();", &asking())),
         ("one export too many", guest_of_larger_world("export more: func();", &more())),
         ("another version of the contract", wrong_types("sandtable:policy/scheduler@0.2.0")),
@@ -112,7 +117,7 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("relaxed SIMD", holding("(func (param v128) (drop (i8x16.relaxed_swizzle (local.get 0) (local.get 0))))")),
         ("garbage collection", holding("(type (struct (field i32)))")),
         ("threads", text("(component (core type $t (func (param i32))) (core func (canon thread.spawn-ref $t)))")),
-        ("10,000 nested components", nested(10_000)),
+        ("100 nested components", nested(100)),
         ("900 nested lists", deep_type(900)),
         ("start function spins", declaring("(func $boot (loop $again (br $again))) (start $boot)")),
         ("start function traps", declaring("(func $boot (unreachable)) (start $boot)")),
@@ -124,8 +129,13 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+fn unknown_interface() -> Vec<u8> {
+    let parts = Parts { import: "(import \"foo:bar/baz@1.0.0\" \"f\" (func))".into(), ..Parts::default() };
+    guest_of_larger_world("import foo:bar/baz@1.0.0;", &parts)
+}
+
 fn asking() -> Parts {
-    Parts { declare: "(func (drop (ref.func $write)))".into(), ..Parts::default() }
+    Parts { import: "(import \"$root\" \"ask\" (func))".into(), ..Parts::default() }
 }
 
 fn more() -> Parts {
