@@ -66,6 +66,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
     let world = World::new(backend, inputs.jobs.clone(), inputs.remaining, inputs.limits.actions);
     let setup = setup(world.fleet(), &inputs);
+    let gpus_of = (0..world.fleet().types.len() as u32).map(|kind| world.fleet().gpus_of(kind)).collect();
     let mut run = Run {
         world: Some(Box::new(world)),
         ledger,
@@ -73,6 +74,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         events: Vec::new(),
         wake: false,
         next_job: 0,
+        gpus_of,
         live: 0,
         calls: 0,
         rejections: 0,
@@ -141,6 +143,8 @@ struct Run {
     events: Vec<Event>,
     wake: bool,
     next_job: usize,
+    /// GPUs of each type.
+    gpus_of: Vec<u32>,
     live: usize,
     calls: u64,
     rejections: u64,
@@ -295,7 +299,7 @@ impl Run {
                 Some(world) => world,
                 None => unreachable!("the world is lent only to a call"),
             };
-            if let Some(reason) = never_fits(world.fleet(), job) {
+            if let Some(reason) = never_fits(&self.gpus_of, job) {
                 world.cluster.phase[id as usize] = Phase::Ended;
                 self.ledger.rejected(id, reason);
                 continue;
@@ -403,12 +407,13 @@ fn concerns_the_plan(rejection: &Rejection) -> bool {
     matches!(rejection.code, StalePlan | PlanTooLarge)
 }
 
-/// Why a job can never run here, if so: it would block a queue for ever.
-fn never_fits(fleet: &Fleet, job: &Job) -> Option<String> {
+/// Why a job can never run on GPUs of which there are so many of each type, if so: it would block a queue for ever.
+fn never_fits(gpus_of: &[u32], job: &Job) -> Option<String> {
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());
     }
-    let allowed = |index: &u32| job.gpu_types.is_empty() || job.gpu_types.contains(index);
-    let most = (0..fleet.types.len() as u32).filter(allowed).map(|index| fleet.gpus_of(index)).max().unwrap_or(0);
+    let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
+    let most =
+        gpus_of.iter().enumerate().filter(|(index, _)| allowed(*index)).map(|(_, gpus)| *gpus).max().unwrap_or(0);
     (job.gpus > most).then(|| format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus))
 }

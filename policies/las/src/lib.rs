@@ -12,8 +12,8 @@ mod gittins;
 
 use gittins::Gittins;
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup, walk,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, Job, JobId, JobPhase, Kind, Knowledge, Param, Placement,
+    Policy, PolicyError, Setup, walk,
 };
 
 const TIMER: u64 = 1;
@@ -52,6 +52,10 @@ pub struct Las {
     round: u64,
     place: Placement,
     timer: Option<u64>,
+    /// Jobs that lost their GPUs since the last pass.
+    stopped: Vec<JobId>,
+    /// Whether all that wait have just come, and so stand last.
+    only_new_wait: bool,
 }
 
 impl Policy for Las {
@@ -146,6 +150,8 @@ impl Policy for Las {
             round: config.micros("round"),
             place: Placement::named(config.choice("placement")),
             timer: None,
+            stopped: Vec::new(),
+            only_new_wait: false,
         })
     }
 
@@ -160,6 +166,7 @@ impl Policy for Las {
         self.sort(cluster);
         walk(cluster, self.queues.iter().flatten().copied(), self.place);
         if self.within == Within::Kept {
+            self.only_new_wait = false;
             self.runners_first(cluster);
         }
         if self.round == 0 {
@@ -171,25 +178,27 @@ impl Policy for Las {
 
 impl Las {
     fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
-        let mut ended = false;
+        let mut new = 0;
         for event in &batch.events {
             match event {
                 Event::JobArrived(info) => {
                     self.queues[0].push(info.id);
+                    new += 1;
                     if self.levels.len() <= info.id as usize {
                         self.levels.resize(info.id as usize + 1, (0, 0));
                     }
                 }
-                Event::JobEnded(_) => ended = true,
+                Event::JobEnded(end) => {
+                    let level = usize::from(self.levels[end.job as usize].0);
+                    self.queues[level].retain(|id| *id != end.job);
+                }
                 Event::Timer(TIMER) => self.timer = None,
+                // A failure may have struck just when it crossed a limit.
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => self.stopped.push(change.job),
                 _ => {}
             }
         }
-        if ended {
-            for queue in &mut self.queues {
-                queue.retain(|id| cluster.get(*id).is_some());
-            }
-        }
+        self.only_new_wait = new == cluster.queued().0;
     }
 
     /// Attained service since starvation last forgave it, GPU-microseconds.
@@ -197,28 +206,39 @@ impl Las {
         (job.run_time(now) - self.levels[job.id as usize].1) * u64::from(job.gpus)
     }
 
+    /// What waits gains no service: only those that run, or did until just now, can cross a limit; only those that
+    /// wait can starve.
     fn move_between_queues(&mut self, cluster: &Cluster) {
         let now = cluster.now();
-        let mut moved = Vec::new();
-        for (level, queue) in self.queues.iter().enumerate() {
-            for id in queue {
-                let job = cluster.job(*id);
-                let ran = job.run_time(now) - self.levels[*id as usize].1;
-                if self.starvation > 0.0
-                    && ran > 0
-                    && job.waits()
-                    && job.waited(now) as f64 >= self.starvation * ran as f64
-                {
-                    moved.push((*id, level, 0, job.run_time(now)));
-                    continue;
-                }
-                let due = self.limits.partition_point(|limit| *limit <= ran * u64::from(job.gpus));
-                if due > level {
-                    moved.push((*id, level, due, self.levels[*id as usize].1));
+        let mut moved: Vec<(JobId, usize, u64)> = Vec::new();
+        let stopped = std::mem::take(&mut self.stopped);
+        for job in cluster.holders().chain(stopped.iter().filter_map(|id| cluster.get(*id))) {
+            let (level, forgiven) = self.levels[job.id as usize];
+            let service = (job.run_time(now) - forgiven) * u64::from(job.gpus);
+            if self.limits.get(usize::from(level)).is_some_and(|limit| service >= *limit) {
+                moved.push((job.id, self.limits.partition_point(|limit| *limit <= service), forgiven));
+            }
+        }
+        if self.starvation > 0.0 {
+            for job in self.queues.iter().flatten().map(|id| cluster.job(*id)).filter(|job| job.waits()) {
+                let ran = job.run_time(now) - self.levels[job.id as usize].1;
+                if ran > 0 && job.waited(now) as f64 >= self.starvation * ran as f64 {
+                    moved.retain(|(id, ..)| *id != job.id);
+                    moved.push((job.id, 0, job.run_time(now)));
                 }
             }
         }
-        for (id, from, to, forgiven) in moved {
+        if moved.len() > 1 {
+            // As they stand in their queues.
+            let place = |id: JobId| {
+                let level = usize::from(self.levels[id as usize].0);
+                (level, self.queues[level].iter().position(|other| *other == id))
+            };
+            moved.sort_by_key(|(id, ..)| place(*id));
+            moved.dedup_by_key(|(id, ..)| *id);
+        }
+        for (id, to, forgiven) in moved {
+            let from = usize::from(self.levels[id as usize].0);
             self.queues[from].retain(|other| *other != id);
             self.queues[to].push(id);
             self.levels[id as usize] = (to as u8, forgiven);
@@ -226,6 +246,9 @@ impl Las {
     }
 
     fn runners_first(&mut self, cluster: &Cluster) {
+        if cluster.queued().0 == 0 || self.only_new_wait {
+            return;
+        }
         for queue in &mut self.queues {
             queue.sort_by_key(|id| !cluster.job(*id).holds());
         }

@@ -1,6 +1,7 @@
 //! Waiting jobs in a total order, and the pass that starts them without preempting anybody.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::{Cluster, GpuTypeId, Job, JobId, Placement};
 
@@ -30,54 +31,53 @@ impl Backfill {
 }
 
 /// Jobs that need the same find a place together or not at all: one queue for each shape.
-type Shape = (u32, Vec<GpuTypeId>);
+struct Queue {
+    gpus: u32,
+    gpu_types: Rc<[GpuTypeId]>,
+    jobs: BTreeSet<(u64, JobId)>,
+    /// Found no place in this pass.
+    blocked: bool,
+}
 
 /// Waiting jobs, each with a key: ordered by (key, id), which is total.
 #[derive(Default)]
 pub struct Backlog {
-    queues: BTreeMap<Shape, BTreeSet<(u64, JobId)>>,
+    // Few shapes: a scan is quicker than a map.
+    queues: Vec<Queue>,
 }
 
 impl Backlog {
     /// Adds a waiting job.
     pub fn push(&mut self, job: &Job, key: u64) {
-        let shape = (job.gpus, job.gpu_types.clone());
-        self.queues.entry(shape).or_default().insert((key, job.id));
+        let known = self.queues.iter().position(|queue| queue.gpus == job.gpus && queue.gpu_types == job.gpu_types);
+        let index = known.unwrap_or_else(|| {
+            let (gpus, gpu_types) = (job.gpus, job.gpu_types.clone());
+            self.queues.push(Queue { gpus, gpu_types, jobs: BTreeSet::new(), blocked: false });
+            self.queues.len() - 1
+        });
+        self.queues[index].jobs.insert((key, job.id));
     }
 
     /// Starts what the order and `backfill` allow now.
     pub fn start(&mut self, cluster: &mut Cluster, place: Placement, backfill: Backfill) {
-        let mut blocked: Vec<bool> = Vec::new();
+        for queue in &mut self.queues {
+            queue.blocked = false;
+        }
         loop {
-            blocked.resize(self.queues.len(), false);
-            let heads = self.queues.iter().zip(&blocked).enumerate();
-            let heads = heads.filter(|(_, (_, blocked))| !**blocked);
-            let head = heads.filter_map(|(index, ((_, queue), _))| Some((*queue.first()?, index))).min();
-            let Some(((key, id), index)) = head else { return };
-            let job = cluster.job(id);
-            match place.find_any(cluster, &job.gpu_types, job.gpus) {
+            let open = self.queues.iter_mut().filter(|queue| !queue.blocked && !queue.jobs.is_empty());
+            let Some(queue) = open.min_by_key(|queue| queue.jobs.first().copied()) else { return };
+            let Some(head) = queue.jobs.first().copied() else { return };
+            match place.find_any(cluster, &queue.gpu_types, queue.gpus) {
                 Some(gpus) => {
-                    cluster.start(id, gpus);
-                    self.remove(index, (key, id));
-                    blocked.clear();
-                    continue;
+                    cluster.start(head.1, gpus);
+                    queue.jobs.pop_first();
                 }
                 None => match backfill {
                     Backfill::None => return,
-                    Backfill::Skip => blocked[index] = true,
-                    Backfill::Easy => return self.easy(cluster, place, (key, id)),
+                    Backfill::Skip => queue.blocked = true,
+                    Backfill::Easy => return self.easy(cluster, place, head),
                 },
             }
-        }
-    }
-
-    fn remove(&mut self, index: usize, entry: (u64, JobId)) {
-        let shape = self.queues.iter_mut().nth(index).map(|(shape, queue)| {
-            queue.remove(&entry);
-            (shape.clone(), queue.is_empty())
-        });
-        if let Some((shape, true)) = shape {
-            self.queues.remove(&shape);
         }
     }
 
@@ -87,24 +87,24 @@ impl Backlog {
         let head_job = cluster.job(head.1).clone();
         let gpu_type = head_job.gpu_types[0];
         let (shadow, mut extra) = reservation(cluster, &head_job, gpu_type);
-        let mut order: Vec<(u64, JobId)> =
-            self.queues.values().flatten().copied().filter(|entry| *entry != head).collect();
+        let mut order: Vec<((u64, JobId), usize)> = Vec::new();
+        for (index, queue) in self.queues.iter().enumerate() {
+            order.extend(queue.jobs.iter().filter(|entry| **entry != head).map(|entry| (*entry, index)));
+        }
         order.sort_unstable();
-        let ids: Vec<JobId> = order.iter().map(|entry| entry.1).collect();
+        let ids: Vec<JobId> = order.iter().map(|((_, id), _)| *id).collect();
         let lasts = cluster.remaining(&ids);
-        for (entry, last) in order.into_iter().zip(lasts) {
-            let job = cluster.job(entry.1);
-            let (gpus, types) = (job.gpus, job.gpu_types.clone());
-            let Some(found) = place.find_any(cluster, &types, gpus) else { continue };
+        for ((entry, index), last) in order.into_iter().zip(lasts) {
+            let queue = &mut self.queues[index];
+            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.gpus) else { continue };
             if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && (last.is_nan() || last > shadow) {
-                if gpus > extra {
+                if queue.gpus > extra {
                     continue;
                 }
-                extra -= gpus;
+                extra -= queue.gpus;
             }
             cluster.start(entry.1, found);
-            let index = self.queues.keys().position(|shape| *shape == (gpus, types.clone()));
-            self.remove(index.unwrap_or_default(), entry);
+            queue.jobs.remove(&entry);
         }
     }
 }

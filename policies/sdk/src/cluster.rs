@@ -3,7 +3,7 @@
 //! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
 
-use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::{
     Action, Batch, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId, Preempt,
@@ -20,7 +20,7 @@ pub struct Job {
     /// Size of its gang.
     pub gpus: u32,
     /// The types that it may run on; never empty.
-    pub gpu_types: Vec<GpuTypeId>,
+    pub gpu_types: Rc<[GpuTypeId]>,
     /// Whether it may be preempted.
     pub preemptible: bool,
     /// What its user said that it would take, µs.
@@ -32,6 +32,8 @@ pub struct Job {
     run_time: u64,
     running_since: Option<Instant>,
     waiting_since: Instant,
+    /// Where it stands among the holders.
+    slot: usize,
 }
 
 impl Job {
@@ -77,6 +79,45 @@ pub(crate) struct MirrorNode {
     mask: Vec<u64>,
 }
 
+/// A set of nodes, by id: a bit each.
+#[derive(Clone, Default)]
+pub(crate) struct NodeSet {
+    words: Vec<u64>,
+    count: usize,
+}
+
+impl NodeSet {
+    fn flip(&mut self, node: NodeId, there: bool) {
+        let (word, bit) = (node as usize / 64, 1u64 << (node % 64));
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] ^= bit;
+        self.count = if there { self.count + 1 } else { self.count - 1 };
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The lowest.
+    pub(crate) fn first(&self) -> Option<NodeId> {
+        if self.count == 0 { None } else { self.iter().next() }
+    }
+
+    /// Ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut word = *word;
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros())?;
+                word &= word - 1;
+                Some(index as NodeId * 64 + bit)
+            })
+        })
+    }
+}
+
 /// Nodes of one GPU type, and the index by which they are found.
 #[derive(Default)]
 pub(crate) struct TypePool {
@@ -87,7 +128,7 @@ pub(crate) struct TypePool {
     /// GPUs of the largest node.
     pub(crate) node_size: u32,
     /// Nodes that are up, by free GPUs.
-    pub(crate) by_free: Vec<BTreeSet<NodeId>>,
+    pub(crate) by_free: Vec<NodeSet>,
 }
 
 /// The mirror. Actions are taken through it, so that it always shows what the plan so far leaves.
@@ -97,7 +138,11 @@ pub struct Cluster {
     pub(crate) pools: Vec<TypePool>,
     jobs: Vec<Option<Box<Job>>>,
     live: usize,
-    holders: BTreeSet<JobId>,
+    holders: Vec<JobId>,
+    /// Jobs that wait, and the GPUs that they ask for together.
+    queued: (usize, u64),
+    /// What a job without a wish allows.
+    all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
     pinned: usize,
     actions: Vec<Action>,
@@ -112,7 +157,9 @@ impl Cluster {
             pools: topology.gpu_types.iter().map(|_| TypePool::default()).collect(),
             jobs: Vec::new(),
             live: 0,
-            holders: BTreeSet::new(),
+            holders: Vec::new(),
+            queued: (0, 0),
+            all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
             actions: Vec::new(),
         };
@@ -131,7 +178,7 @@ impl Cluster {
             });
         }
         for pool in &mut cluster.pools {
-            pool.by_free = vec![BTreeSet::new(); pool.node_size as usize + 1];
+            pool.by_free = vec![NodeSet::default(); pool.node_size as usize + 1];
         }
         for node in &topology.nodes {
             cluster.set_up(node.id, node.health == NodeHealth::Up);
@@ -162,7 +209,12 @@ impl Cluster {
         self.live
     }
 
-    /// Jobs that hold GPUs, by id.
+    /// How many jobs wait, and how many GPUs they ask for together.
+    pub fn queued(&self) -> (usize, u64) {
+        self.queued
+    }
+
+    /// Jobs that hold GPUs, in an order that only history decides.
     pub fn holders(&self) -> impl ExactSizeIterator<Item = &Job> {
         self.holders.iter().map(|id| self.job(*id))
     }
@@ -277,13 +329,12 @@ impl Cluster {
         if self.jobs.len() <= slot {
             self.jobs.resize_with(slot + 1, || None);
         }
-        let all = 0..self.pools.len() as GpuTypeId;
         let allowed = &info.demand.gpu_types;
         self.jobs[slot] = Some(Box::new(Job {
             id: info.id,
             submitted: info.submitted,
             gpus: info.demand.gpus,
-            gpu_types: if allowed.is_empty() { all.collect() } else { allowed.clone() },
+            gpu_types: if allowed.is_empty() { self.all_types.clone() } else { allowed.as_slice().into() },
             preemptible: info.demand.preemptible,
             declared_run_time: info.declared_run_time,
             phase: JobPhase::Queued,
@@ -291,8 +342,10 @@ impl Cluster {
             run_time: 0,
             running_since: None,
             waiting_since: info.submitted,
+            slot: 0,
         }));
         self.live += 1;
+        self.count_queued(info.demand.gpus, true);
     }
 
     /// After a refused action the mirror is ahead of the truth: who holds what is read again.
@@ -333,26 +386,46 @@ impl Cluster {
             self.flip(node, &gpus[at..upto], false);
             at = upto;
         }
+        let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
         assert!(job.held.is_empty(), "job {id} already holds GPUs");
+        let (waited, pinned, asked) = (job.waits(), !job.preemptible, job.gpus);
         job.held = gpus.to_vec();
         job.phase = JobPhase::Starting;
-        let pinned = !job.preemptible;
+        job.slot = slot;
         self.pinned += usize::from(pinned);
-        self.holders.insert(id);
+        self.holders.push(id);
+        if waited {
+            self.count_queued(asked, false);
+        }
+    }
+
+    fn count_queued(&mut self, gpus: u32, comes: bool) {
+        let (jobs, total) = self.queued;
+        self.queued = if comes { (jobs + 1, total + u64::from(gpus)) } else { (jobs - 1, total - u64::from(gpus)) };
     }
 
     fn release(&mut self, id: JobId, at: Instant, phase: JobPhase) {
         let Some(job) = self.job_mut(id) else { return };
         let held = std::mem::take(&mut job.held);
+        let (waited, asked) = (job.waits(), job.gpus);
         job.phase = phase;
+        if waited != (phase == JobPhase::Queued) {
+            self.count_queued(asked, !waited);
+        }
         if held.is_empty() {
             return;
         }
+        let Some(job) = self.job_mut(id) else { return };
         job.stop_clock(at);
-        let pinned = !job.preemptible;
+        let (pinned, slot) = (!job.preemptible, job.slot);
         self.pinned -= usize::from(pinned);
-        self.holders.remove(&id);
+        self.holders.swap_remove(slot);
+        if let Some(moved) = self.holders.get(slot).copied()
+            && let Some(moved) = self.job_mut(moved)
+        {
+            moved.slot = slot;
+        }
         let mut from = 0;
         while from < held.len() {
             let node = self.node_of(held[from]);
@@ -382,10 +455,10 @@ impl Cluster {
         let count = gpus.len() as u32;
         entry.free = if free { before + count } else { before - count };
         let (after, up) = (entry.free, entry.up);
-        if up {
+        if up && after != before {
             let pool = &mut self.pools[self.nodes[node].gpu_type as usize];
-            pool.by_free[before as usize].remove(&(node as NodeId));
-            pool.by_free[after as usize].insert(node as NodeId);
+            pool.by_free[before as usize].flip(node as NodeId, false);
+            pool.by_free[after as usize].flip(node as NodeId, true);
             pool.free = pool.free + after - before;
         }
     }
@@ -400,11 +473,11 @@ impl Cluster {
         if up {
             pool.up_gpus += entry.gpus;
             pool.free += entry.free;
-            pool.by_free[entry.free as usize].insert(node);
+            pool.by_free[entry.free as usize].flip(node, true);
         } else {
             pool.up_gpus -= entry.gpus;
             pool.free -= entry.free;
-            pool.by_free[entry.free as usize].remove(&node);
+            pool.by_free[entry.free as usize].flip(node, false);
         }
     }
 

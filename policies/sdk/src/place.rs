@@ -1,5 +1,6 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
+use crate::cluster::NodeSet;
 use crate::{Cluster, GpuId, GpuTypeId, NodeId};
 
 /// A rule of placement.
@@ -67,7 +68,7 @@ impl Placement {
 /// The node with the fewest free GPUs that fits; among those the lowest.
 fn best_fit(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32) -> Option<NodeId> {
     let by_free = &cluster.pools[gpu_type as usize].by_free;
-    by_free.get(gpus as usize..)?.iter().find_map(|nodes| nodes.first().copied())
+    by_free.get(gpus as usize..)?.iter().find_map(NodeSet::first)
 }
 
 fn packed(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Vec<GpuId>) {
@@ -79,15 +80,16 @@ fn packed(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Vec<Gpu
     let mut left = gpus;
     let mut taken = Vec::new();
     for free in (1..by_free.len()).rev() {
-        for node in &by_free[free] {
+        for node in by_free[free].iter() {
             if left <= free as u32 {
                 // The last piece goes where it fits best among the nodes that are left.
-                let rest = by_free[left as usize..=free].iter().flatten().find(|node| !taken.contains(*node));
-                cluster.lowest_free(*rest.unwrap_or(node), left, found);
+                let mut fits = by_free[left as usize..=free].iter().flat_map(NodeSet::iter);
+                let rest = fits.find(|node| !taken.contains(node));
+                cluster.lowest_free(rest.unwrap_or(node), left, found);
                 return;
             }
-            cluster.lowest_free(*node, free as u32, found);
-            taken.push(*node);
+            cluster.lowest_free(node, free as u32, found);
+            taken.push(node);
             left -= free as u32;
         }
     }
@@ -102,12 +104,11 @@ fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Ve
         return None;
     }
     for node in empty.iter().take(whole) {
-        cluster.lowest_free(*node, size, found);
+        cluster.lowest_free(node, size, found);
     }
     if rest > 0 {
-        let next = empty.iter().nth(whole).copied();
-        let next =
-            next.or_else(|| pool.by_free[..size as usize].iter().rev().find_map(|nodes| nodes.first().copied()))?;
+        let next = empty.iter().nth(whole);
+        let next = next.or_else(|| pool.by_free[..size as usize].iter().rev().find_map(NodeSet::first))?;
         if cluster.nodes[next as usize].free < rest {
             return None;
         }

@@ -9,6 +9,14 @@ use crate::{Cluster, JobId, Placement};
 ///
 /// Returns the chosen jobs that found no place: the quota counts GPUs, a placement may want more than a count.
 pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Placement) -> Vec<JobId> {
+    let (mut queued, asked) = cluster.queued();
+    if queued == 0 {
+        // Those who hold GPUs fit: nobody else came.
+        return Vec::new();
+    }
+    if cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
+        return everybody_fits(cluster, order, place, queued);
+    }
     let mut quota: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32)).collect();
     let mut holding = cluster.holders().len();
     for job in cluster.pinned() {
@@ -17,10 +25,11 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     }
     let (mut chosen, mut losers) = (Vec::new(), Vec::new());
     for id in order {
-        if holding == 0 && quota.iter().all(|left| *left == 0) {
+        if holding == 0 && (queued == 0 || quota.iter().all(|left| *left == 0)) {
             break;
         }
         let job = cluster.job(id);
+        queued -= usize::from(job.waits());
         if job.holds() {
             holding -= 1;
             if !job.preemptible {
@@ -45,6 +54,24 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     let mut unplaced = Vec::new();
     for (id, gpu_type) in chosen {
         match place.find(cluster, gpu_type, cluster.job(id).gpus) {
+            Some(gpus) => cluster.start(id, gpus),
+            None => unplaced.push(id),
+        }
+    }
+    unplaced
+}
+
+/// Where there is room for all, nobody is preempted.
+fn everybody_fits(
+    cluster: &mut Cluster,
+    order: impl Iterator<Item = JobId>,
+    place: Placement,
+    queued: usize,
+) -> Vec<JobId> {
+    let waiting: Vec<JobId> = order.filter(|id| cluster.job(*id).waits()).take(queued).collect();
+    let mut unplaced = Vec::new();
+    for id in waiting {
+        match place.find(cluster, 0, cluster.job(id).gpus) {
             Some(gpus) => cluster.start(id, gpus),
             None => unplaced.push(id),
         }
