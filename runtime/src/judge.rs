@@ -176,7 +176,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32])
         let (found, expected) = (gpus.len(), asked.gpus);
         return Err((
             RejectCode::NotElastic,
-            format!("V08: job {job} asked for {expected} GPUs, is placed on {found}"),
+            format!("V08: job {job} is placed on {found} GPUs, it asked for {expected}"),
         ));
     }
     let mut sorted = gpus.to_vec();

@@ -55,6 +55,12 @@ pub struct Finished {
     pub capsule: Option<Capsule>,
 }
 
+/// Instants end here, that they may be exact as doubles.
+const END_OF_TIME: Micros = 1 << 53;
+
+/// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.
+const RECORDING: usize = 256 << 20;
+
 /// Calls in a row, of its own making, that did nothing: then the policy is in a livelock.
 pub const IDLE_CALLS: u64 = 10_000;
 
@@ -80,6 +86,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         rejections: 0,
         idle: 0,
         steps: Vec::new(),
+        recorded: 0,
         inputs,
     };
     if run.inputs.record.is_some() {
@@ -150,6 +157,8 @@ struct Run {
     rejections: u64,
     idle: u64,
     steps: Vec<Step>,
+    /// Bytes of the recording so far.
+    recorded: usize,
     inputs: Inputs,
 }
 
@@ -165,8 +174,13 @@ impl Run {
         let round: Option<Micros> = cadence.round.filter(|round| *round > 0);
         // No round is called twice at one instant.
         let mut no_round_before = 0;
-        if cadence.round == Some(0) || (round.is_none() && !cadence.on_events) {
-            let why = "the cadence never calls it: no round and no events".into();
+        let why = match cadence.round {
+            Some(0) => Some("the cadence has rounds of 0 µs"),
+            Some(round) if round >= END_OF_TIME => Some("the cadence has rounds of 2^53 µs or more"),
+            None if !cadence.on_events => Some("the cadence never calls it: no round and no events"),
+            _ => None,
+        };
+        if let Some(why) = why.map(str::to_string) {
             return Ok(Err(Fault::BadValue { place: crate::sandbox::Place::Init, message: why }));
         }
         while self.live > 0 || self.next_job < self.inputs.jobs.len() {
@@ -177,7 +191,7 @@ impl Run {
             let next_round =
                 round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
             let timer = self.world().cluster.timers.values().min().copied();
-            let until = submission.into_iter().chain(timer).chain(next_round).min();
+            let until = submission.into_iter().chain(timer).chain(next_round).min().filter(|at| *at < END_OF_TIME);
             self.advance(until)?;
             let now = self.world().cluster.now;
             self.submit(now);
@@ -349,7 +363,13 @@ impl Run {
         let (world, plan) = policy.decide(&batch, world);
         self.world = Some(world);
         if self.inputs.record.is_some() {
-            self.steps.push(Step { batch: batch.clone(), answers: policy.recorded() });
+            let answers = policy.recorded();
+            self.recorded += answers.iter().map(String::len).sum::<usize>() + 64 * batch.events.len();
+            self.steps.push(Step { batch: batch.clone(), answers });
+            if self.recorded > RECORDING {
+                self.inputs.record = None;
+                self.steps = Vec::new();
+            }
         }
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;

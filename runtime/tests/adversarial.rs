@@ -4,10 +4,10 @@
 mod calls;
 #[path = "adversarial/guest.rs"]
 mod guest;
-#[path = "adversarial/known.rs"]
-mod known;
 #[path = "adversarial/load.rs"]
 mod load;
+#[path = "adversarial/mended.rs"]
+mod mended;
 #[path = "adversarial/plans.rs"]
 mod plans;
 #[path = "adversarial/simulate.rs"]

@@ -101,15 +101,49 @@ fn check_file(bytes: &[u8]) -> Result<(), LoadFault> {
     match bytes.get(4..8) {
         None => Err(LoadFault::Invalid("the file ends within its header".into())),
         Some([1, 0, 0, 0]) => Err(LoadFault::CoreModule),
-        Some(_) => Ok(()),
+        Some(_) => check_nesting(bytes),
     }
+}
+
+/// Compiling costs the square of the depth of nesting, and memory with it: looked at before anything is compiled.
+fn check_nesting(bytes: &[u8]) -> Result<(), LoadFault> {
+    const COMPONENT_SECTION: u8 = 4;
+    // Where components begin and end that are still to be walked, and how deep they are.
+    let mut todo = vec![(0, bytes.len(), 1)];
+    while let Some((from, end, depth)) = todo.pop() {
+        if depth > Limits::NESTING {
+            return Err(LoadFault::Invalid(format!("components nested more than {} deep", Limits::NESTING)));
+        }
+        let mut at = from + 8;
+        while at < end {
+            let Some((size, length)) = leb(&bytes[(at + 1).min(end)..end]) else { break };
+            let (begin, section) = (at + 1 + length, bytes[at]);
+            at = begin.saturating_add(size);
+            if section == COMPONENT_SECTION && at <= end {
+                todo.push((begin, at, depth + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An unsigned number and the bytes that it takes; the validator says what is wrong with a broken one.
+fn leb(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0usize;
+    for (index, byte) in bytes.iter().take(5).enumerate() {
+        value |= ((byte & 0x7f) as usize) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+    }
+    None
 }
 
 pub(super) fn host(error: wasmtime::Error) -> Fault {
     Fault::Host(one_line(&error))
 }
 
-/// An error with its causes, without line breaks and without the offsets that change with every build.
+/// An error with its causes, without line breaks.
 pub(super) fn one_line(error: &wasmtime::Error) -> String {
     let text = format!("{error:#}");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
-use crate::contract::{PolicyError, Rejection};
+use crate::contract::{PolicyError, RejectCode, Rejection};
 
 /// Where in a policy's life a fault struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,8 @@ pub enum Fault {
     Memory { place: Place, wanted: usize, limit: usize, backtrace: Vec<String> },
     /// It asked for larger tables, or more instances, than it may have.
     Table { place: Place, wanted: usize, limit: usize },
+    /// It has more memories, tables or instances than it may have.
+    TooMany { place: Place, message: String },
     /// It handed over more data in one call than it may.
     TooMuchData { place: Place, limit: usize },
     /// It panicked; the message is its last words.
@@ -92,6 +94,7 @@ impl Fault {
             Fault::StackOverflow { .. } => "stack-overflow",
             Fault::Memory { .. } => "memory",
             Fault::Table { .. } => "table",
+            Fault::TooMany { .. } => "too-many",
             Fault::TooMuchData { .. } => "too-much-data",
             Fault::Panicked { .. } => "panicked",
             Fault::Trap { .. } => "trap",
@@ -135,7 +138,15 @@ pub(crate) fn tame(text: &str, most: usize) -> String {
             out.push('…');
             break;
         }
-        if c.is_control() && c != '\n' { out.extend(c.escape_default()) } else { out.push(c) }
+        match c {
+            // Marks that turn the direction of what follows.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                out.extend(c.escape_unicode());
+            }
+            '\n' => out.push(c),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
     }
     out
 }
@@ -143,7 +154,7 @@ pub(crate) fn tame(text: &str, most: usize) -> String {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Load(fault) => write!(f, "{fault}"),
+            Fault::Load(fault) => f.write_str(&tame(&fault.to_string(), 1000)),
             Fault::Refused { error: PolicyError::BadConfig(why), .. } => {
                 write!(f, "refused its configuration: {}", tame(why, 1000))
             }
@@ -163,6 +174,7 @@ impl fmt::Display for Fault {
             Fault::Table { place, wanted, limit } => {
                 write!(f, "grew too large in {place}: it wanted {wanted} table elements and may have {limit}")
             }
+            Fault::TooMany { place, message } => write!(f, "grew too large in {place}: {}", tame(message, 300)),
             Fault::TooMuchData { place, limit } => {
                 write!(f, "handed over too much data in {place}: one call may hand over {limit} bytes")
             }
@@ -177,6 +189,10 @@ impl fmt::Display for Fault {
             Fault::BadPlan { rejections } => {
                 write!(f, "broke the contract with its plan: ")?;
                 match rejections.first() {
+                    // The first two rules are about the whole plan.
+                    Some(first) if matches!(first.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => {
+                        f.write_str(&first.message)?;
+                    }
                     Some(first) => write!(f, "action {}: {}", first.index, first.message)?,
                     None => write!(f, "no reason given")?,
                 }
@@ -186,7 +202,7 @@ impl fmt::Display for Fault {
                 Ok(())
             }
             Fault::Livelock { calls } => {
-                write!(f, "called itself {calls} times without doing anything: it would never end")
+                write!(f, "would never end: {calls} calls, and nothing came of the last of them")
             }
             Fault::Host(why) => write!(f, "the host failed: {why}"),
         }

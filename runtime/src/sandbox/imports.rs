@@ -35,7 +35,14 @@ impl Log {
     }
 
     fn write(&mut self, level: Level, message: &str) {
-        let line = format!("{level:?}: {}", tame(message, 4096)).to_lowercase();
+        let level = match level {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        };
+        // One line a call: a policy must not write what looks like another's.
+        let line = format!("{level}: {}", tame(message, 4096).replace('\n', "\\n"));
         if line.len() > self.room {
             self.dropped += 1;
         } else {
@@ -99,7 +106,11 @@ impl Limiter {
 }
 
 impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
+        // Beyond what the guest itself declared: its own affair, as WebAssembly has it.
+        if most.is_some_and(|most| desired > most) {
+            return Ok(false);
+        }
         let (wanted, limit) = (self.memory + (desired - current), self.limits.memory);
         if wanted > limit {
             return Err(Denied { what: What::Memory, wanted, limit }.into());
@@ -112,7 +123,10 @@ impl ResourceLimiter for Limiter {
         Err(HostOutOfMemory.into())
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn table_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
+        if most.is_some_and(|most| desired > most) {
+            return Ok(false);
+        }
         let (wanted, limit) = (self.table + (desired - current), self.limits.table_elements);
         if wanted > limit {
             return Err(Denied { what: What::Table, wanted, limit }.into());
@@ -169,8 +183,7 @@ fn answer<T: serde::Serialize + serde::de::DeserializeOwned>(
 
 /// Defines every import of the world.
 pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut types = linker.instance("sandtable:policy/types@0.1.0")?;
-    let _ = &mut types;
+    linker.instance("sandtable:policy/types@0.1.0")?;
     let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
     cluster.func_wrap("now", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
         charge(&mut cx, 8)?;
@@ -182,13 +195,20 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         Ok((free,))
     })?;
     cluster.func_wrap("occupancy", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
+        // All GPUs are looked at, whoever holds them.
+        let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.owner.len());
+        charge(&mut cx, gpus * 8)?;
         let pairs = answer(&mut cx, "cluster.occupancy", |world| world.occupancy())?;
-        charge(&mut cx, pairs.0.len() * 8)?;
         Ok((pairs,))
     })?;
     cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
-        charge(&mut cx, actions.len() * 64)?;
-        Ok((answer(&mut cx, "cluster.check", |world| world.check(&actions))?,))
+        let gpus =
+            |action: &contract::Action| if let contract::Action::Start(start) = action { start.gpus.len() } else { 0 };
+        charge(&mut cx, actions.len() * 64 + actions.iter().map(gpus).sum::<usize>() * 8)?;
+        let rejections = answer(&mut cx, "cluster.check", |world| world.check(&actions))?;
+        // Each is a text that was made.
+        charge(&mut cx, rejections.len() * 2048)?;
+        Ok((rejections,))
     })?;
     let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
     predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
@@ -210,6 +230,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         Ok(())
     })?;
     log.func_wrap("panic", |mut cx: StoreContextMut<'_, Guest>, (message,): (String,)| {
+        charge(&mut cx, message.len() * 8)?;
         cx.data_mut().last_words = Some(tame(&message, 4096));
         Ok(())
     })?;

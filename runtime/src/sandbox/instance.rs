@@ -4,9 +4,10 @@ use wasmtime::{Store, Trap, WasmBacktrace};
 
 use super::bindings::Policy as Bound;
 use super::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
-use super::engine::{Component, host, one_line};
+use super::engine::{Component, host};
+use super::fault::tame;
 use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Limiter, Log, What};
-use super::{Fault, Limits, Place};
+use super::{Fault, Limits, LoadFault, Place};
 use crate::capsule::{Tape, Taped};
 use crate::{Policy, World};
 
@@ -154,17 +155,20 @@ fn name(error: wasmtime::Error, (place, budget): (Place, u64), limits: &Limits, 
     if message.contains("too much data is being copied") || message.contains("fuel allocated for hostcalls") {
         return Fault::TooMuchData { place, limit: limits.data };
     }
-    if place == Place::Instantiate && message.contains("exceeds") {
-        return Fault::Memory { place, wanted: 0, limit: limits.memory, backtrace };
+    if message.contains("resource limit exceeded") {
+        return Fault::TooMany { place, message };
     }
-    Fault::BadValue { place, message: if backtrace.is_empty() { message } else { one_line(&error) } }
+    if place == Place::Instantiate && backtrace.is_empty() {
+        return Fault::Load(LoadFault::WrongWorld(message));
+    }
+    Fault::BadValue { place, message }
 }
 
 fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let names = backtrace.frames().iter().map(|frame| match frame.func_name() {
         // The alternate form leaves out the hash, which changes with every build.
-        Some(name) => format!("{:#}", rustc_demangle::demangle(name)),
+        Some(name) => tame(&format!("{:#}", rustc_demangle::demangle(name)), 200).replace('\n', "\\n"),
         None => format!("function {}", frame.func_index()),
     });
     names.collect()

@@ -64,6 +64,8 @@ impl Limits {
     pub const TABLES: usize = 32;
     /// Most core instances.
     pub const INSTANCES: usize = 128;
+    /// Components within components.
+    pub const NESTING: usize = 16;
     /// Largest component file, bytes.
     pub const COMPONENT: usize = 32 << 20;
     /// The guest's stack, bytes.
