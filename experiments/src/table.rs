@@ -183,6 +183,10 @@ fn for_people(rows: &[Row<'_>]) -> String {
                 cells.push(if row.failed > 0 { "failed".into() } else { "-".into() });
                 continue;
             }
+            if row.done.iter().all(|summary| summary.completed == 0) {
+                cells.push("-".into());
+                continue;
+            }
             let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
             let (mean, spread) = mean_and_spread(&values);
             let mut text = person(metric.name, mean);

@@ -3,6 +3,12 @@
 mod bad_specs;
 mod cli;
 mod components;
+mod evil;
 mod goldens;
 mod help;
 mod properties;
+
+/// The guests of the sandbox's own tests, here as files for the command.
+#[path = "../../../runtime/tests/adversarial/guest.rs"]
+#[expect(dead_code, reason = "shared with the sandbox's tests, which use all of it")]
+mod guest;
