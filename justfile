@@ -17,7 +17,7 @@ bless:
 
 # The full figures, not their cuts for tests.
 figures:
-    cargo run --release -- run experiments/specs/*.ron
+    cargo run --release -- run experiments/specs/*.ron experiments/specs/*/*.ron
 
 # Whole runs and single decisions, sandboxed against native.
 bench:

@@ -166,6 +166,9 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         axes.retain(|(known, _)| known != place);
         axes.push((place.clone(), values.clone()));
     }
+    if let Some((place, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
+        return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
+    }
     let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
     if count.is_none_or(|count| count > MAX_CELLS) {
         return Err(Error::usage(format!("{}: the sweep has more than {MAX_CELLS} combinations", source.origin)));

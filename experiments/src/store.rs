@@ -173,9 +173,13 @@ impl Store {
     /// A folder that can't be read.
     pub fn list(&self) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
-        for shelf in sorted(&self.root.join("cells"))? {
+        for shelf in sorted(&self.root.join("cells"))?.into_iter().filter(|path| path.is_dir()) {
             for folder in sorted(&shelf)? {
                 let id = folder.file_name().unwrap_or_default().to_string_lossy().to_string();
+                // Whatever else somebody put there is not ours.
+                if id.len() != 64 || !self.has(&id) {
+                    continue;
+                }
                 let mut bytes = 0;
                 for file in sorted(&folder)? {
                     bytes += fs::metadata(&file).map_err(|error| Error::file("read", &file, &error))?.len();

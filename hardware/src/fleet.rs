@@ -89,6 +89,9 @@ pub enum FleetError {
     /// A type that does nothing, or does it infinitely fast.
     #[error("the speed of {name} must be a number above 0 and at most 1000, found {speed}")]
     Speed { name: String, speed: f64 },
+    /// One name for two things.
+    #[error("{name} has two speeds, {other} and {speed}: give one of them another name")]
+    TwoSpeeds { name: String, speed: f64, other: f64 },
     /// More than the tool is meant for.
     #[error("a fleet has at most {} GPUs, found {found}", Fleet::MAX_GPUS)]
     TooLarge { found: u64 },
@@ -106,7 +109,9 @@ impl Fleet {
     /// # Errors
     /// See [`FleetError`].
     pub fn new(groups: &[(u32, u32, GpuType)], costs: Costs, failures: Option<Failures>) -> Result<Fleet, FleetError> {
-        let total: u64 = groups.iter().map(|(nodes, gpus, _)| u64::from(*nodes) * u64::from(*gpus)).sum();
+        // A node without GPUs is refused below: here it counts as one.
+        let size = |(nodes, gpus, _): &(u32, u32, GpuType)| u64::from(*nodes) * u64::from((*gpus).max(1));
+        let total = groups.iter().map(size).fold(0, u64::saturating_add);
         if total > Fleet::MAX_GPUS {
             return Err(FleetError::TooLarge { found: total });
         }
@@ -123,6 +128,9 @@ impl Fleet {
                 return Err(FleetError::NoGpus);
             }
             let known = fleet.types.iter().position(|known| known.name == kind.name);
+            if let Some(other) = known.map(|index| fleet.types[index].speed).filter(|other| *other != kind.speed) {
+                return Err(FleetError::TwoSpeeds { name: kind.name.clone(), speed: kind.speed, other });
+            }
             let gpu_type = known.unwrap_or_else(|| {
                 fleet.types.push(kind.clone());
                 fleet.types.len() - 1

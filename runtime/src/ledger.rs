@@ -35,7 +35,7 @@ pub struct JobRow {
     pub preemptions: u32,
     /// Times that a node failed under it.
     pub failures: u32,
-    /// Time with GPUs; their number times this is its GPU-time.
+    /// Time with all its GPUs.
     pub held: Micros,
     /// Time in which it made progress that lasted.
     pub productive: Micros,
@@ -49,6 +49,8 @@ pub struct JobRow {
     pub contention: u128,
     gpu_time: u64,
     given_at: Micros,
+    /// GPUs promised to it that still drain for whom they ran before.
+    awaited: u32,
     running_since: Option<Micros>,
 }
 
@@ -145,6 +147,7 @@ impl Ledger {
                 contention: 0,
                 gpu_time: 0,
                 given_at: 0,
+                awaited: 0,
                 running_since: None,
             }
         });
@@ -229,12 +232,14 @@ impl Ledger {
     /// # Errors
     /// Where one is promised to another.
     pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
+        let mut awaited = 0;
         for gpu in gpus {
             let slot = *gpu as usize;
             if self.gpu_owner[slot] == NOBODY {
                 self.occupy(*gpu, job);
             } else if self.promised[slot] == NOBODY {
                 self.promised[slot] = job;
+                awaited += 1;
             } else {
                 return Err(Conservation::GivenTwice { gpu: *gpu, job, other: self.promised[slot] });
             }
@@ -242,6 +247,7 @@ impl Ledger {
         let row = &mut self.rows[job as usize];
         row.first_start.get_or_insert(self.now);
         row.given_at = self.now;
+        row.awaited = awaited;
         row.last_gpus = gpus.to_vec();
         row.outcome = Outcome::Unfinished("it held GPUs".into());
         Ok(())
@@ -276,6 +282,9 @@ impl Ledger {
                 let next = std::mem::replace(&mut self.promised[slot], NOBODY);
                 if next != NOBODY {
                     self.occupy(*gpu, next);
+                    let heir = &mut self.rows[next as usize];
+                    heir.awaited -= 1;
+                    heir.given_at = self.now;
                 }
             } else if self.promised[slot] == job {
                 self.promised[slot] = NOBODY;
@@ -283,15 +292,19 @@ impl Ledger {
         }
         let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].gpus);
         self.whole.productive -= lost_gpu_time.min(self.whole.productive);
-        if self.now <= self.window_end {
-            self.window.productive -= lost_gpu_time.min(self.window.productive);
-        }
+        // What is lost was done last: the part of it that lies in the window.
+        let in_window = self.now.min(self.window_end) - (self.now - lost.min(self.now)).min(self.window_end);
+        let lost_in_window = u128::from(in_window) * u128::from(self.rows[job as usize].gpus);
+        self.window.productive -= lost_in_window.min(self.window.productive);
         let row = &mut self.rows[job as usize];
-        row.held += self.now - row.given_at;
+        // One that still waited for GPUs to drain never had them all.
+        let had_all = std::mem::take(&mut row.awaited) == 0;
+        let held = if had_all { self.now - row.given_at } else { 0 };
+        row.held += held;
         row.lost += lost;
         row.productive -= lost.min(row.productive);
         row.outcome = Outcome::Unfinished("it waited".into());
-        if self.keep_segments {
+        if self.keep_segments && had_all {
             self.segments.push(Segment { job, from: row.given_at, to: self.now, gpus: gpus.clone() });
         }
         self.segment_count += 1;
@@ -336,7 +349,7 @@ impl Ledger {
                 row.productive += self.now - since;
             }
             if matches!(&row.outcome, Outcome::Unfinished(why) if why == "it held GPUs") {
-                row.held += self.now - row.given_at;
+                row.held += if row.awaited == 0 { self.now - row.given_at } else { 0 };
             }
             let ends = u32::from(row.end.is_some());
             if (row.outcome == Outcome::Completed) != (ends == 1) {

@@ -167,8 +167,8 @@ proptest! {
                 prop_assert!(row.productive <= row.held && row.held <= end - row.submit);
             }
         }
-        // Nobody shares a GPU but one who drains with one who waits for it.
-        if case.costs.checkpoint == 0 {
+        // Nobody shares a GPU: who waits for one to drain has it only then.
+        {
             let mut stays: Vec<(u32, u64, u64)> = Vec::new();
             for stay in &finished.ledger.segments {
                 stays.extend(stay.gpus.iter().map(|gpu| (*gpu, stay.from, stay.to)));

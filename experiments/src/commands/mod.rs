@@ -56,7 +56,15 @@ impl SpecArgs {
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
         let policies = self.policies.clone();
-        expand(spec, &Options { set, sweep, test: self.test, only: self.only.clone(), policies })
+        let plan = expand(spec, &Options { set, sweep, test: self.test, only: self.only.clone(), policies })?;
+        let mut said: Vec<&(String, usize)> = Vec::new();
+        for note in plan.cells.iter().flat_map(|cell| cell.setting.workload.notes()) {
+            if !said.contains(&note) {
+                crate::ui::note(&format!("workload: {} rows: {}", note.1, note.0));
+                said.push(note);
+            }
+        }
+        Ok(plan)
     }
 }
 

@@ -209,7 +209,11 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
         }
     };
     if file.digest != capsule.component {
-        ui::note(&format!("warning: the capsule is of {}, this is {}", &capsule.component[..10], &file.digest[..10]));
+        ui::note(&format!(
+            "warning: the capsule is of {}, this is {}",
+            capsule.component.get(..10).unwrap_or(&capsule.component),
+            &file.digest[..10]
+        ));
     }
     let sandbox = sandbox()?;
     let component = sandbox.load(&file.bytes).map_err(|fault| Error::usage(fault.to_string()))?;

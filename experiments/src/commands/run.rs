@@ -78,6 +78,9 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
     let threads = threads(args.jobs);
     let (all, cached) = (plan.cells.len(), plan.cells.len() - missing.len());
     ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", plan.title));
+    if let Some(cell) = plan.cells.first() {
+        ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
+    }
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let settings = Settings { cache: Some(store.code()), canonical_nan: false };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;

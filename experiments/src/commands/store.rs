@@ -53,7 +53,9 @@ fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
         let policy = policy.get(..10).unwrap_or(policy);
         let (id, bytes, seed) = (&entry.id, entry.bytes, &inputs["seed"]);
         out.push_str(&match format {
-            Format::Table => format!("{}  {state:<6}  {bytes:>10} B  policy {policy}  seed {seed}\n", &id[..10]),
+            Format::Table => {
+                format!("{}  {state:<6}  {bytes:>10} B  policy {policy}  seed {seed}\n", id.get(..10).unwrap_or(id))
+            }
             Format::Json => {
                 serde_json::json!({"id": id, "state": state, "bytes": bytes, "policy": policy, "seed": seed})
                     .to_string()

@@ -32,6 +32,7 @@ pub(super) fn cells(
     let reveal_declared = spec.reveal.contains(&RevealSpec::DeclaredRunTime);
     let mut semantics = vec![format!("ties {ties:?}"), format!("judge {judge:?}")];
     semantics.extend(preset.map(|preset| format!("preset {}: {}", preset.name, preset.about)));
+    semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {who:?}")));
     let setting = Arc::new(Setting { workload: jobs, ties, judge, reveal_declared, limits, semantics });
     if spec.policies.is_empty() {
         return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));

@@ -31,6 +31,14 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// What reading left out or changed, and how often.
+    pub fn notes(&self) -> &[(String, usize)] {
+        match self {
+            Workload::Fixed(trace) => &trace.notes,
+            Workload::Generated { .. } => &[],
+        }
+    }
+
     /// The rows under a seed.
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         match self {

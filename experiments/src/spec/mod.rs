@@ -240,7 +240,7 @@ pub enum TraceFormat {
     Pollux,
     /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
     Openb,
-    /// Alibaba PAI's simulator: submit_time, duration, num_inst, plan_gpu (hundredths).
+    /// Alibaba PAI's simulator: submit_time, duration, num_inst, num_gpu (parts are rounded up to whole GPUs).
     Pai,
     /// Standard Workload Format; processors are GPUs.
     Swf,

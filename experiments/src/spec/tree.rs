@@ -37,7 +37,7 @@ pub struct NoSuch {
 impl Node {
     /// Reads a source.
     pub fn parse(source: &str) -> Option<Node> {
-        let mut reader = Reader { source, at: 0 };
+        let mut reader = Reader { source, at: 0, depth: 0 };
         reader.skip();
         while reader.rest().starts_with("#!") {
             reader.at += reader.rest().find(']')? + 1;
@@ -177,6 +177,7 @@ pub fn unquote(text: &str) -> String {
 struct Reader<'a> {
     source: &'a str,
     at: usize,
+    depth: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -279,6 +280,11 @@ impl<'a> Reader<'a> {
     }
 
     fn compound(&mut self, start: usize) -> Option<Node> {
+        // As deep as RON itself goes.
+        self.depth += 1;
+        if self.depth > 128 {
+            return None;
+        }
         let open = self.rest().chars().next()?;
         let close = match open {
             '(' => ')',
@@ -299,6 +305,7 @@ impl<'a> Reader<'a> {
                 return None;
             }
         }
+        self.depth -= 1;
         let kind = match open {
             '{' => Kind::Entries(pairs),
             '(' if items.is_empty() => Kind::Fields(pairs),

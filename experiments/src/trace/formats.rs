@@ -242,7 +242,13 @@ fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         if each.fract() != 0.0 {
             rows.trace.note(WHOLE);
         }
-        let gpus = each.ceil().max(0.0) as u32 * instances;
+        let gpus = each.ceil() * f64::from(instances);
+        if !(0.0..=f64::from(u32::MAX)).contains(&gpus) {
+            return Err(
+                row.wrong("num_gpu", format!("expected a number of GPUs, found {each} for {instances} instances"))
+            );
+        }
+        let gpus = gpus as u32;
         let (submit, duration) = (row.instant("submit_time", Unit::Seconds)?, row.span("duration", Unit::Seconds)?);
         rows.push(row.find("job_id"), submit, gpus, duration);
         Ok(())
@@ -279,6 +285,12 @@ fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     Ok(rows.finish())
 }
 
+/// Seconds that are a time at all.
+fn micros(seconds: f64) -> Option<Micros> {
+    let micros = seconds * SECOND as f64;
+    (0.0..9_007_199_254_740_992.0).contains(&micros).then_some(micros as Micros)
+}
+
 /// Gavel's duration is steps over throughput, on V100 for a gang of that size; the table is the user's own copy.
 fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let Some(path) = &options.throughputs else {
@@ -303,7 +315,9 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
             Some(rate) => rate,
             None => return Err(row.wrong("1", format!("the table has no V100 throughput of {kind:?}"))),
         };
-        let duration = (row.number(steps)? / rate * SECOND as f64) as Micros;
+        let duration = micros(row.number(steps)? / rate).ok_or_else(|| {
+            row.wrong(steps, format!("expected a number of steps, found {:?}", row.text(steps).unwrap_or("")))
+        })?;
         rows.push(None, row.instant(arrival, Unit::Seconds)?, gpus, duration);
         Ok(())
     })?;
@@ -327,7 +341,9 @@ fn pollux(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         match pollux_seconds(&folder.join(application), gpus, batch) {
             Ok(seconds) => {
                 let submit = row.instant("time", Unit::Seconds)?;
-                rows.push(row.find("name"), submit, gpus, (seconds * SECOND as f64) as Micros);
+                let found = format!("expected a batch that can run, found {batch}");
+                let duration = micros(seconds).ok_or_else(|| row.wrong("batch_size", found))?;
+                rows.push(row.find("name"), submit, gpus, duration);
             }
             Err(error) => failed = Some(error),
         }

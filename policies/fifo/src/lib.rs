@@ -5,8 +5,8 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, JobPhase, Kind, Knowledge, Param, Placement,
-    Policy, PolicyError, Setup,
+    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobPhase, Kind, Knowledge, Param,
+    Placement, Policy, PolicyError, Setup,
 };
 
 /// The policy.
@@ -53,6 +53,12 @@ impl Policy for Fifo {
             let id = match event {
                 Event::JobArrived(info) => info.id,
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => change.job,
+                // A start that was refused (under lenient judging).
+                Event::Rejected(rejection) => match rejection.job.filter(|id| cluster.get(*id).is_some_and(Job::waits))
+                {
+                    Some(job) => job,
+                    None => continue,
+                },
                 _ => continue,
             };
             let job = cluster.job(id);

@@ -280,7 +280,12 @@ impl Las {
     fn wake(&mut self, cluster: &mut Cluster) {
         let now = cluster.now();
         let mut soonest: Option<u64> = None;
-        let mut wish = |at: u64| soonest = Some(soonest.map_or(at, |least| least.min(at)).max(now + 1));
+        // Nothing happens from 2^53 µs on.
+        let mut wish = |at: u64| {
+            if at < 1 << 53 {
+                soonest = Some(soonest.map_or(at, |least: u64| least.min(at)).max(now + 1));
+            }
+        };
         for job in cluster.holders() {
             let service = self.service(job, now);
             let gpus = u64::from(job.gpus);
@@ -303,7 +308,7 @@ impl Las {
                 let ran = job.run_time(now) - self.levels[job.id as usize].1;
                 if ran > 0 {
                     let due = (self.starvation * ran as f64).ceil() as u64;
-                    wish(now + due.saturating_sub(job.waited(now)));
+                    wish(now.saturating_add(due.saturating_sub(job.waited(now))));
                 }
             }
         }

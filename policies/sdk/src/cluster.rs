@@ -359,14 +359,22 @@ impl Cluster {
             let from = truth.partition_point(|(job, _)| *job < id);
             let held: Vec<GpuId> =
                 truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
-            if self.job(id).held != held {
+            let mut mirrored = self.job(id).held.clone();
+            mirrored.sort_unstable();
+            if mirrored != held {
                 self.release(id, self.now, JobPhase::Queued);
                 moved.push((id, held));
             }
         }
         for (id, held) in moved {
             if !held.is_empty() {
+                // Its preemption was refused: it never stopped.
+                let now = self.now;
                 self.hold(id, &held);
+                if let Some(job) = self.job_mut(id) {
+                    job.phase = JobPhase::Running;
+                    job.running_since = Some(now);
+                }
             }
         }
     }

@@ -116,7 +116,11 @@ impl Ranking {
             } else if let Some(bar) = bar
                 && cluster.job(ranked.id).holds()
             {
-                let gap = (ranked.left - bar).max(0.0);
+                let gap = ranked.left - bar;
+                if gap.is_nan() {
+                    continue;
+                }
+                let gap = gap.max(0.0);
                 soonest = Some(soonest.map_or(gap, |least| least.min(gap)));
             }
         }
@@ -136,9 +140,11 @@ impl Ranking {
             *pending = None;
         }
         let wish = change.filter(|_| tick > 0).map(|seconds| {
-            let passed = batch.now + (seconds * 1e6) as u64;
-            (passed / tick + 1) * tick
+            let passed = batch.now.saturating_add((seconds * 1e6) as u64);
+            (passed / tick).saturating_add(1).saturating_mul(tick)
         });
+        // Nothing happens from 2^53 µs on.
+        let wish = wish.filter(|at| *at < 1 << 53);
         if *pending != wish {
             if pending.is_some() {
                 cluster.cancel_timer(TICK_TOKEN);

@@ -5,7 +5,7 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, JobId, JobPhase, Kind, Knowledge, Param,
+    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, JobPhase, Kind, Knowledge, Param,
     Placement, Policy, PolicyError, Setup,
 };
 
@@ -51,6 +51,10 @@ impl Policy for Sjf {
             match event {
                 Event::JobArrived(info) => waiting.push(info.id),
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => waiting.push(change.job),
+                // A start that was refused (under lenient judging).
+                Event::Rejected(rejection) => {
+                    waiting.extend(rejection.job.filter(|id| cluster.get(*id).is_some_and(Job::waits)));
+                }
                 _ => {}
             }
         }
