@@ -195,7 +195,13 @@ impl Store {
     /// # Errors
     /// A folder that can't be removed.
     pub fn sweep_temporary(&self) -> Result<usize, Error> {
-        let left = sorted(&self.root.join("tmp"))?;
+        let mut left = sorted(&self.root.join("tmp"))?;
+        // A run that goes on still wants its own: `<id>.<process>.<count>`.
+        let alive = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+            name.split('.').nth(1).is_some_and(|process| Path::new("/proc").join(process).exists())
+        };
+        left.retain(|path| !alive(path));
         for path in &left {
             fs::remove_dir_all(path).map_err(|error| Error::file("remove", path, &error))?;
         }

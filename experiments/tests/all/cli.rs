@@ -96,6 +96,33 @@ fn a_killed_run_goes_on_and_ends_the_same() {
 }
 
 #[test]
+fn an_interrupted_run_ends_with_130_and_goes_on() {
+    let folder = folder(SPEC);
+    let dist = dist();
+    let mut child = command(folder.path(), &["run", "spec.ron", "--policies", &dist, "--jobs", "1", "--sweep", SWEEP])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the command runs");
+    let store = folder.path().join("store/cells");
+    while child.try_wait().expect("a child").is_none()
+        && !store.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+    {
+        std::thread::yield_now();
+    }
+    let interrupt = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupt.is_ok_and(|status| status.success()));
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    let ran = run(folder.path(), &["--sweep", SWEEP]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(!ran.stderr.contains(" 0 cached"), "{}", ran.stderr);
+}
+
+/// Many cells, so that an interruption comes before the last.
+const SWEEP: &str =
+    "workload.arrivals.load=0.50,0.51,0.52,0.53,0.54,0.55,0.56,0.57,0.58,0.59,0.60,0.61,0.62,0.63,0.64,0.65";
+
+#[test]
 fn another_component_under_the_same_name_is_another_cell() {
     let spec = r#"Experiment(
         title: "swap",

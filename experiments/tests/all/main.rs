@@ -6,7 +6,9 @@ mod components;
 mod evil;
 mod goldens;
 mod help;
+mod lifo;
 mod properties;
+mod readme;
 
 /// The guests of the sandbox's own tests, here as files for the command.
 #[path = "../../../runtime/tests/adversarial/guest.rs"]

@@ -50,7 +50,8 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
     let mut events: Vec<Event> = Vec::new();
     while ends.iter().any(Option::is_none) {
         let running = |job: usize| owner.contains(&Some(job as JobId));
-        let done = (0..jobs.len()).filter(|job| running(*job)).map(|job| now + (left.borrow()[job] * 1e6) as u64);
+        let done =
+            (0..jobs.len()).filter(|job| running(*job)).map(|job| now + (left.borrow()[job] * 1e6).round() as u64);
         let round = readiness.cadence.round.map(|period| (now / period + 1) * period);
         let next = done.chain(jobs.get(arrived).map(|job| job.0 * SECOND)).chain(timers.values().copied()).chain(round);
         let next = next.min().expect("the policy leaves jobs behind");
@@ -59,7 +60,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         }
         now = next;
         for (job, end) in ends.iter_mut().enumerate() {
-            if running_in(&owner, job) && left.borrow()[job] <= 0.0 {
+            if running_in(&owner, job) && left.borrow()[job] < 5e-7 {
                 owner.iter_mut().filter(|owner| **owner == Some(job as JobId)).for_each(|owner| *owner = None);
                 *end = Some(now);
                 events.push(Event::JobEnded(JobEnd { job: job as JobId, at: now }));
