@@ -30,8 +30,3 @@ pub fn progress(length: u64, hidden: bool) -> ProgressBar {
     }
     bar
 }
-
-/// Whether a person reads stdout.
-pub fn for_a_person() -> bool {
-    std::io::stdout().is_terminal()
-}

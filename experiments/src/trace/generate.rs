@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sandtable_hardware::SECOND;
 use sandtable_hardware::random::Stream;
 
-use super::{Row, Trace, seconds};
+use super::{Row, Trace};
 use crate::spec::{Arrivals, Durations};
 
 /// Gang sizes of the 71,149 public Philly jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
@@ -138,10 +138,4 @@ fn bend(mass: f64, day: f64, a: f64) -> f64 {
         if mid - a * libm::sin(omega * mid) / omega < mass { low = mid } else { high = mid }
     }
     (0.5 * (low + high)).max(0.0)
-}
-
-impl std::fmt::Display for Row {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at {} s: {} GPUs for {} s", self.name, seconds(self.submit), self.gpus, seconds(self.duration))
-    }
 }

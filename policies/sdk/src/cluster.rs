@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use crate::node_set::NodeSet;
 use crate::{
     Action, Batch, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId, Preempt,
     PreemptMode, Start, Timer, Topology, host,
@@ -77,45 +78,6 @@ pub(crate) struct MirrorNode {
     pub(crate) free: u32,
     /// Bit i of word i / 64: GPU `first + i` is free.
     mask: Vec<u64>,
-}
-
-/// A set of nodes, by id: a bit each.
-#[derive(Clone, Default)]
-pub(crate) struct NodeSet {
-    words: Vec<u64>,
-    count: usize,
-}
-
-impl NodeSet {
-    fn flip(&mut self, node: NodeId, there: bool) {
-        let (word, bit) = (node as usize / 64, 1u64 << (node % 64));
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] ^= bit;
-        self.count = if there { self.count + 1 } else { self.count - 1 };
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// The lowest.
-    pub(crate) fn first(&self) -> Option<NodeId> {
-        if self.count == 0 { None } else { self.iter().next() }
-    }
-
-    /// Ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = NodeId> {
-        self.words.iter().enumerate().flat_map(|(index, word)| {
-            let mut word = *word;
-            std::iter::from_fn(move || {
-                let bit = (word != 0).then(|| word.trailing_zeros())?;
-                word &= word - 1;
-                Some(index as NodeId * 64 + bit)
-            })
-        })
-    }
 }
 
 /// Nodes of one GPU type, and the index by which they are found.

@@ -12,7 +12,7 @@
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
 //! - [`host`]: the imports, with a stand-in for native tests; `testing`: a small cluster for them.
 
-#[allow(missing_docs, clippy::all)]
+#[allow(missing_docs, clippy::all, reason = "generated")]
 pub mod bindings {
     //! Generated from `wit/policy.wit`.
     wit_bindgen::generate!({
@@ -30,6 +30,7 @@ mod cluster;
 mod config;
 pub mod driver;
 pub mod host;
+mod node_set;
 mod place;
 mod ranking;
 #[cfg(not(target_arch = "wasm32"))]

@@ -1,6 +1,6 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
-use crate::cluster::NodeSet;
+use crate::node_set::NodeSet;
 use crate::{Cluster, GpuId, GpuTypeId, NodeId};
 
 /// A rule of placement.
