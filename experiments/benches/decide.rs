@@ -5,44 +5,45 @@ use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model};
 use sandtable_runtime::contract::{
-    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Topology, Trigger,
+    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Sharing, Topology, Trigger,
 };
 use sandtable_runtime::sandbox::{Limits, Sandbox, Sandboxed, Settings};
-use sandtable_runtime::{Policy, Remaining, World};
+use sandtable_runtime::{Policy, Predictors, Remaining, Told, World};
 
 const NODES: u32 = 32;
 
 fn world(jobs: u32) -> Box<World> {
-    let kind = GpuType { name: "g".into(), speed: 1.0 };
+    let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(NODES, 8, kind)], Costs::default(), None).expect("a fleet");
-    let job = |_| Job {
-        name: String::new(),
-        submit: 0,
-        gpus: 1,
-        work: 1_000_000,
-        declared: None,
-        gpu_types: vec![],
-        preemptible: true,
-    };
+    let job = |_| Job::new("", 0, 1, 1_000_000);
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
-    let backend = Box::new(Model::new(fleet, jobs.clone(), 0));
-    Box::new(World::new(backend, jobs, Remaining::Oracle, 100_000))
+    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 0));
+    let predictors = Predictors { remaining: Remaining::Oracle, ..Predictors::default() };
+    Box::new(World::new(backend, jobs, predictors, Told::default(), 100_000))
 }
 
 fn setup() -> Setup {
-    let node =
-        |id| Node { id, name: format!("n{id}"), gpu_type: 0, first_gpu: id * 8, gpus: 8, health: NodeHealth::Up };
-    let kind = sandtable_runtime::contract::GpuType { id: 0, name: "g".into() };
+    let node = |id| Node {
+        id,
+        name: format!("n{id}"),
+        gpu_type: 0,
+        first_gpu: id * 8,
+        gpus: 8,
+        health: NodeHealth::Up,
+        links: vec![],
+    };
+    let kind =
+        sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
     let topology = Topology { gpu_types: vec![kind], nodes: (0..NODES).map(node).collect() };
     Setup { config: "{}".into(), seed: 0, topology, knowledge: Knowledge::REMAINING, max_actions: 100_000 }
 }
 
 fn arrivals(count: u32) -> Batch {
     let arrival = |id| {
-        let demand = Demand { gpus: 1, gpu_types: vec![], preemptible: true };
-        Event::JobArrived(JobInfo { id, submitted: 0, demand, declared_run_time: None })
+        let demand = Demand { gpus: 1, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
+        Event::JobArrived(JobInfo { id, submitted: 0, demand, declared_run_time: None, profile: None })
     };
     Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect() }
 }

@@ -4,26 +4,18 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use sandtable_hardware::{Backend, Costs, Fleet, GpuType, Job, Model, Occurrence, SECOND};
+use sandtable_hardware::{Backend, Costs, Fleet, GpuType, Job, Laws, Model, Occurrence, SECOND};
 
 const JOBS: u32 = 100_000;
 const GPUS: u32 = 1024;
 
 fn model() -> Model {
-    let kind = GpuType { name: "g".into(), speed: 1.0 };
+    let kind = GpuType::new("g", 1.0);
     let costs = Costs { start: SECOND, ..Costs::default() };
     let fleet = Fleet::new(&[(GPUS / 8, 8, kind)], costs, None).expect("a fleet");
-    let job = |index: u32| Job {
-        name: String::new(),
-        submit: 0,
-        gpus: 1,
-        work: u64::from(index.wrapping_mul(2_654_435_761) % 100_000 + 1) * SECOND,
-        declared: None,
-        gpu_types: vec![],
-        preemptible: true,
-    };
+    let job = |index: u32| Job::new("", 0, 1, u64::from(index.wrapping_mul(2_654_435_761) % 100_000 + 1) * SECOND);
     let jobs: Arc<[Job]> = (0..JOBS).map(job).collect();
-    Model::new(fleet, jobs, 0)
+    Model::new(fleet, jobs, &Laws::none(), 0)
 }
 
 /// Every job starts as soon as a GPU is free; two events a job: it begins to make progress, it ends.

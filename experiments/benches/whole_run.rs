@@ -15,7 +15,7 @@ use sandtable::execute::simulate;
 use sandtable::plan::{Cell, Options, plan};
 use sandtable_hardware::Job;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
-use sandtable_runtime::{Policy, Summary};
+use sandtable_runtime::{Policy, Predictors, Summary};
 
 fn cells() -> (&'static str, Vec<Cell>) {
     let specs = Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/philly");
@@ -29,7 +29,9 @@ fn cells() -> (&'static str, Vec<Cell>) {
 }
 
 fn once(cell: &Cell, jobs: &Arc<[Job]>, policy: &mut dyn Policy) -> (u64, Summary) {
-    let finished = simulate(cell, jobs.clone(), policy, None).expect("conservation");
+    let remaining = cell.predictors.remaining.remaining(cell.seed);
+    let predictors = Predictors { remaining, ..Predictors::default() };
+    let finished = simulate(cell, jobs.clone(), policy, predictors, None).expect("conservation");
     assert_eq!(finished.fault, None);
     (finished.calls, Summary::of(&finished.ledger))
 }

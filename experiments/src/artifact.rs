@@ -21,17 +21,44 @@ pub struct PolicyFile {
 }
 
 /// Components that the binary carries: it works without a checkout.
-const SHIPPED: [(&str, &[u8]); 5] = [
+const SHIPPED: [(&str, &[u8]); 9] = [
+    ("antman-like", include_bytes!("../../policies/dist/antman-like.wasm")),
+    ("clwp-nlwp", include_bytes!("../../policies/dist/clwp-nlwp.wasm")),
     ("fifo", include_bytes!("../../policies/dist/fifo.wasm")),
+    ("gandiva-like", include_bytes!("../../policies/dist/gandiva-like.wasm")),
     ("las", include_bytes!("../../policies/dist/las.wasm")),
+    ("share", include_bytes!("../../policies/dist/share.wasm")),
     ("sjf", include_bytes!("../../policies/dist/sjf.wasm")),
     ("srsf", include_bytes!("../../policies/dist/srsf.wasm")),
     ("srtf", include_bytes!("../../policies/dist/srtf.wasm")),
 ];
 
+/// Predictors likewise.
+const PREDICTORS: [(&str, &[u8]); 5] = [
+    ("bias", include_bytes!("../../policies/dist/bias.wasm")),
+    ("cosine", include_bytes!("../../policies/dist/cosine.wasm")),
+    ("iapp", include_bytes!("../../policies/dist/iapp.wasm")),
+    ("iasp", include_bytes!("../../policies/dist/iasp.wasm")),
+    ("utilisation", include_bytes!("../../policies/dist/utilisation.wasm")),
+];
+
 /// Names of the shipped policies.
 pub fn shipped() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// Names of the shipped predictors.
+pub fn predictors() -> impl Iterator<Item = &'static str> {
+    PREDICTORS.iter().map(|(name, _)| *name)
+}
+
+/// The folder of a component's crate, from the workspace's root.
+pub fn sources_of(name: &str) -> String {
+    if predictors().any(|known| known == name) {
+        format!("policies/predictors/{name}")
+    } else {
+        format!("policies/{name}")
+    }
 }
 
 /// Finds components for one spec. A name is looked for in `--policies`, then in `policies/dist` of the nearest
@@ -75,10 +102,10 @@ impl Finder {
                 return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
             }
         }
-        if let Some((_, bytes)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+        if let Some((_, bytes)) = SHIPPED.iter().chain(&PREDICTORS).find(|(known, _)| *known == name) {
             return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: crate::plan::digest(bytes) });
         }
-        let near = nearest(name, shipped()).map(|near| format!("; is `{near}` meant?"));
+        let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; is `{near}` meant?"));
         let near = near.unwrap_or_else(|| format!("; shipped are {}", shipped().collect::<Vec<_>>().join(", ")));
         Err(format!("no policy `{name}`{near}"))
     }

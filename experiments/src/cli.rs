@@ -8,7 +8,7 @@ use crate::error::{Error, ExitCode};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    a check failed: a result differs
+  1    a check failed: a result differs, a claim does not hold
   2    usage, or an input that can't be used
   3    a policy failed; the other cells are complete
   4    cells are missing
@@ -47,6 +47,9 @@ enum Command {
     /// Policies: list, inspect, build, replay, measure.
     #[command(subcommand)]
     Policy(commands::policy::PolicyCommand),
+    /// Predictors: list, fit to a profile, measure.
+    #[command(subcommand)]
+    Predictor(commands::predictor::PredictorCommand),
     /// Print the completions of a shell.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
@@ -79,6 +82,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Store(command) => commands::store::run(&command),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
+        Command::Predictor(command) => commands::predictor::run(&command),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),
     }

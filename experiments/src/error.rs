@@ -52,6 +52,12 @@ impl Error {
         Error::usage(format!("cannot {doing} {}: {error}", path.display()))
     }
 
+    /// At a place of a spec, where it has none.
+    pub(crate) fn at(self, source: &crate::spec::Source, place: &str) -> Error {
+        let error = source.error(place, &self.message, "here");
+        Error { hint: self.hint.or(error.hint.clone()), ..error }
+    }
+
     /// With a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Error {

@@ -7,13 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use sandtable_hardware::{Fleet, GpuId, Job, Model};
-use sandtable_runtime::sandbox::{Component, Fault, Sandbox, Sandboxed, Settings};
-use sandtable_runtime::schedule::{Finished, Inputs, run};
-use sandtable_runtime::{JobOutcome, Ledger, Policy, Summary};
+use sandtable_runtime::contract::{PolicyError, Quantities};
+use sandtable_runtime::sandbox::{
+    Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
+};
+use sandtable_runtime::schedule::{Finished, Inputs, gpu_types, run};
+use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Predictors, Summary};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::plan::{Cell, Plan};
+use crate::plan::{Bound, Bundle, Cell, Plan};
 use crate::spec::Judge;
 use crate::store::{Files, Store};
 use crate::trace::{csv_cell, seconds};
@@ -39,8 +42,11 @@ pub struct Executed {
     pub log: Vec<String>,
 }
 
-/// Components compiled once for all cells.
-pub struct Compiled(BTreeMap<String, Result<Component, Fault>>);
+/// Components compiled once for all cells, by digest.
+pub struct Compiled {
+    policies: BTreeMap<String, Result<Component, Fault>>,
+    predictors: BTreeMap<String, Result<PredictorComponent, Fault>>,
+}
 
 impl Compiled {
     /// Compiles the components of these cells.
@@ -49,17 +55,79 @@ impl Compiled {
     /// Where this machine can't run compiled code. A component that can't be loaded is a fault of its cells.
     pub fn new<'a>(settings: &Settings, cells: impl Iterator<Item = &'a Cell>) -> Result<Compiled, Error> {
         let sandbox = Sandbox::new(settings).map_err(|fault| Error::internal(fault.to_string()))?;
-        let files: BTreeMap<&str, &[u8]> =
-            cells.map(|cell| (cell.policy.digest.as_str(), cell.policy.bytes.as_slice())).collect();
-        Ok(Compiled(files.into_iter().map(|(digest, bytes)| (digest.to_string(), sandbox.load(bytes))).collect()))
+        let mut compiled = Compiled { policies: BTreeMap::new(), predictors: BTreeMap::new() };
+        for cell in cells {
+            let policy = &cell.policy;
+            compiled.policies.entry(policy.digest.clone()).or_insert_with(|| sandbox.load(&policy.bytes));
+            for (_, bound) in cell.predictors.all() {
+                if let Bound::Component(bundle) = bound {
+                    let load = || sandbox.load_predictor(&bundle.file.bytes);
+                    compiled.predictors.entry(bundle.file.digest.clone()).or_insert_with(load);
+                }
+            }
+        }
+        Ok(compiled)
     }
 
     fn get(&self, digest: &str) -> Result<&Component, Fault> {
-        match self.0.get(digest) {
+        match self.policies.get(digest) {
             Some(Ok(component)) => Ok(component),
             Some(Err(fault)) => Err(fault.clone()),
             None => Err(Fault::Host("a component was not compiled".into())),
         }
+    }
+
+    /// Who answers for a cell's quantities, ready for questions.
+    ///
+    /// # Errors
+    /// A fault of a predictor component.
+    pub fn predictors(&self, cell: &Cell) -> Result<Predictors, Fault> {
+        let answerer = |quantity: &str, flag: Quantities, bound: &Bound| -> Result<Answerer, Fault> {
+            Ok(match bound {
+                Bound::Nobody | Bound::Declared => Answerer::Nobody,
+                Bound::Oracle => Answerer::Oracle,
+                Bound::Noisy { sigma } => Answerer::Noisy { sigma: *sigma, seed: cell.seed },
+                Bound::Component(bundle) => {
+                    let provider = self.provider(cell, bundle, quantity, flag);
+                    let provider = provider.map_err(|fault| {
+                        let quantity = format!("{quantity} ({})", bundle.name);
+                        Fault::Predictor { quantity, fault: Box::new(fault) }
+                    });
+                    Answerer::Provider(Box::new(provider?))
+                }
+            })
+        };
+        Ok(Predictors {
+            remaining: cell.predictors.remaining.remaining(cell.seed),
+            similarity: answerer("similarity", Quantities::SIMILARITY, &cell.predictors.similarity)?,
+            pair_speed: answerer("pair-speed", Quantities::PAIR_SPEED, &cell.predictors.pair_speed)?,
+        })
+    }
+
+    fn provider(
+        &self,
+        cell: &Cell,
+        bundle: &Bundle,
+        quantity: &str,
+        flag: Quantities,
+    ) -> Result<SandboxedProvider, Fault> {
+        let component = match self.predictors.get(&bundle.file.digest) {
+            Some(Ok(component)) => component,
+            Some(Err(fault)) => return Err(fault.clone()),
+            None => return Err(Fault::Host("a predictor was not compiled".into())),
+        };
+        let mut provider = SandboxedProvider::new(component, cell.setting.limits)?;
+        if !provider.describe()?.answers.contains(flag) {
+            let error = PolicyError::Unsupported(format!("it does not answer for {quantity}"));
+            return Err(Fault::Refused { place: Place::Describe, error });
+        }
+        provider.init(&ProviderSetup {
+            config: bundle.config.clone(),
+            seed: cell.seed,
+            gpu_types: gpu_types(&cell.fleet),
+            weights: bundle.weights.clone(),
+        })?;
+        Ok(provider)
     }
 }
 
@@ -77,7 +145,11 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         Ok(policy) => policy,
         Err(fault) => return failed(cell, &fault, None),
     };
-    let finished = simulate(cell, jobs.clone(), &mut policy, None)?;
+    let predictors = match compiled.predictors(cell) {
+        Ok(predictors) => predictors,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, None)?;
     let log = policy.log();
     if let Some(fault) = &finished.fault {
         if let Fault::Host(why) = fault {
@@ -86,7 +158,8 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         // A run is a function of its inputs: the capsule is recorded by running it once more.
         let mut again =
             Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
-        let recorded = simulate(cell, jobs, &mut again, Some(component.digest().to_string()))?;
+        let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
+        let recorded = simulate(cell, jobs, &mut again, predictors, Some(component.digest().to_string()))?;
         if recorded.fault.as_ref() != Some(fault) {
             return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
         }
@@ -94,7 +167,7 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         executed.log = log;
         return Ok(executed);
     }
-    let summary = Summary::of(&finished.ledger);
+    let summary = Summary { predictors: finished.scores, ..Summary::of(&finished.ledger) };
     let files = vec![
         ("cell.json".into(), cell.inputs.clone().into_bytes()),
         ("jobs.csv".into(), jobs_csv(&finished.ledger, &jobs, &cell.fleet).into_bytes()),
@@ -112,15 +185,18 @@ pub fn simulate(
     cell: &Cell,
     jobs: Arc<[Job]>,
     policy: &mut dyn Policy,
+    predictors: Predictors,
     record: Option<String>,
 ) -> Result<Finished, Error> {
-    let backend = Box::new(Model::new((*cell.fleet).clone(), jobs.clone(), cell.seed));
+    let laws = cell.setting.laws.clone();
+    let backend = Box::new(Model::new((*cell.fleet).clone(), jobs.clone(), &laws, cell.seed));
     let inputs = Inputs {
         jobs,
         config: cell.config.clone(),
         seed: cell.seed,
-        remaining: cell.remaining.with(cell.seed),
-        reveal_declared: cell.setting.reveal_declared,
+        laws,
+        predictors,
+        reveal: cell.setting.reveal,
         strict: cell.setting.judge == Judge::Strict,
         limits: cell.setting.limits,
         keep_segments: true,
@@ -161,7 +237,7 @@ fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
 
 fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
     let mut out = String::from(
-        "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,outcome,last_placement\n",
+        "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,out_of_memory,outcome,last_placement\n",
     );
     for (row, job) in ledger.rows.iter().zip(jobs) {
         let at = |time: Option<u64>| time.map(seconds).unwrap_or_default();
@@ -173,7 +249,7 @@ fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
         let name = csv_cell(&job.name);
         let _ = writeln!(
             out,
-            "{name},{},{},{},{},{},{},{},{},{},{outcome},{}",
+            "{name},{},{},{},{},{},{},{},{},{},{},{outcome},{}",
             seconds(row.submit),
             row.gpus,
             at(row.first_start),
@@ -183,6 +259,7 @@ fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
             seconds(row.lost),
             row.preemptions,
             row.failures,
+            row.out_of_memory,
             placement(&row.last_gpus, fleet),
         );
     }

@@ -4,24 +4,27 @@
 //! A cell's id is the blake3 of its `cell.json`: canonical JSON (sorted keys, no white space, shortest decimals) of all
 //! that can move its result. Titles, labels and file names are not in it; bytes of files are, by their blake3.
 
+mod bind;
 mod canonical;
 mod preset;
 mod resolve;
+mod terrain;
 mod workload;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandtable_hardware::{Fleet, Job};
-use sandtable_runtime::Remaining;
+use sandtable_hardware::{Fleet, Job, Laws};
 use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::schedule::Reveal;
 use serde_json::Value;
 
 use crate::artifact::{Finder, PolicyFile};
 use crate::error::Error;
-use crate::spec::{Judge, Source, Ties, tree};
+use crate::spec::{ClaimSpec, Judge, Source, Ties, tree};
 
+pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
 pub use canonical::canonical;
 pub use workload::Workload;
 
@@ -46,52 +49,26 @@ pub struct Cell {
     pub fleet: Arc<Fleet>,
     /// The policy's configuration: canonical JSON.
     pub config: String,
-    /// Who answers for the time left.
-    pub remaining: Bound,
+    /// Who answers for predicted quantities.
+    pub predictors: Bindings,
 }
 
 /// What the cells of a variant share.
 pub struct Setting {
     /// The jobs.
     pub workload: Workload,
+    /// What they are, and do to each other.
+    pub laws: Arc<Laws>,
     /// Who comes first among jobs of one instant.
     pub ties: Ties,
     /// What happens to a forbidden action.
     pub judge: Judge,
-    /// Whether policies see declared run times.
-    pub reveal_declared: bool,
+    /// What policies are told.
+    pub reveal: Reveal,
     /// What a policy may use.
     pub limits: Limits,
     /// The semantics in words, for `plan` and results.
     pub semantics: Vec<String>,
-}
-
-/// Who answers for a quantity; a seed makes it a [`Remaining`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// Nobody: NaN.
-    Nobody,
-    /// The truth.
-    Oracle,
-    /// The truth with an error.
-    Noisy {
-        /// Standard deviation of the error's logarithm.
-        sigma: f64,
-    },
-    /// The user's word.
-    Declared,
-}
-
-impl Bound {
-    /// Under a seed.
-    pub fn with(self, seed: u64) -> Remaining {
-        match self {
-            Bound::Nobody => Remaining::Unbound,
-            Bound::Oracle => Remaining::Oracle,
-            Bound::Noisy { sigma } => Remaining::Noisy { sigma, seed },
-            Bound::Declared => Remaining::Declared,
-        }
-    }
 }
 
 impl Cell {
@@ -123,6 +100,8 @@ pub struct Plan {
     pub origin: String,
     /// In the order of the spec: by variant, then policy, then seed.
     pub cells: Vec<Cell>,
+    /// What is claimed of them.
+    pub claims: Vec<ClaimSpec>,
 }
 
 /// How a spec is read.
@@ -188,10 +167,11 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
         }
     }
+    crate::claim::check(&source, &spec.claims, &cells)?;
     if !options.only.is_empty() {
         only(&mut cells, &source, &options.only)?;
     }
-    Ok(Plan { title: spec.title, origin: source.origin, cells })
+    Ok(Plan { title: spec.title, origin: source.origin, cells, claims: spec.claims })
 }
 
 /// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
-use sandtable_runtime::Summary;
+use sandtable_hardware::Sharing;
+use sandtable_runtime::{Score, Summary};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::execute::Failure;
-use crate::plan::{Cell, Plan};
+use crate::plan::{Bound, Cell, Plan};
 use crate::store::Store;
 
 /// How rows are printed.
@@ -39,35 +40,58 @@ struct Metric {
     name: &'static str,
     /// Beyond this many cells of a table a person reads no more: only these are shown.
     shown: Option<&'static str>,
+    /// Only of interest where GPUs are shared.
+    shared: bool,
     get: fn(&Summary) -> f64,
 }
 
 const METRICS: &[Metric] = &[
-    Metric { name: "jct_mean_s", shown: Some("JCT mean"), get: |s| s.jct.mean },
-    Metric { name: "jct_median_s", shown: Some("median"), get: |s| s.jct.median },
-    Metric { name: "jct_p95_s", shown: Some("p95"), get: |s| s.jct.p95 },
-    Metric { name: "jct_p99_s", shown: Some("p99"), get: |s| s.jct.p99 },
-    Metric { name: "jct_max_s", shown: None, get: |s| s.jct.max },
-    Metric { name: "queueing_mean_s", shown: Some("queueing mean"), get: |s| s.queueing.mean },
-    Metric { name: "queueing_median_s", shown: None, get: |s| s.queueing.median },
-    Metric { name: "queueing_p95_s", shown: None, get: |s| s.queueing.p95 },
-    Metric { name: "queueing_p99_s", shown: None, get: |s| s.queueing.p99 },
-    Metric { name: "queueing_max_s", shown: None, get: |s| s.queueing.max },
-    Metric { name: "makespan_s", shown: Some("makespan"), get: |s| s.makespan },
-    Metric { name: "utilisation", shown: Some("utilisation"), get: |s| s.utilisation },
-    Metric { name: "utilisation_window", shown: None, get: |s| s.utilisation_window },
-    Metric { name: "productive", shown: None, get: |s| s.productive },
-    Metric { name: "productive_window", shown: None, get: |s| s.productive_window },
-    Metric { name: "fragmentation", shown: None, get: |s| s.fragmentation },
-    Metric { name: "preemptions", shown: Some("preemptions"), get: |s| s.preemptions as f64 },
-    Metric { name: "failures", shown: None, get: |s| s.failures as f64 },
-    Metric { name: "fairness_jain", shown: None, get: |s| s.fairness_jain },
-    Metric { name: "fairness_worst", shown: Some("worst ρ"), get: |s| s.fairness_worst },
-    Metric { name: "jobs", shown: None, get: |s| s.jobs as f64 },
-    Metric { name: "completed", shown: None, get: |s| s.completed as f64 },
-    Metric { name: "rejected", shown: None, get: |s| s.rejected as f64 },
-    Metric { name: "unfinished", shown: None, get: |s| s.unfinished as f64 },
+    Metric { name: "jct_mean_s", shown: Some("JCT mean"), shared: false, get: |s| s.jct.mean },
+    Metric { name: "jct_median_s", shown: Some("median"), shared: false, get: |s| s.jct.median },
+    Metric { name: "jct_p95_s", shown: Some("p95"), shared: false, get: |s| s.jct.p95 },
+    Metric { name: "jct_p99_s", shown: Some("p99"), shared: false, get: |s| s.jct.p99 },
+    Metric { name: "jct_max_s", shown: None, shared: false, get: |s| s.jct.max },
+    Metric { name: "queueing_mean_s", shown: Some("queueing mean"), shared: false, get: |s| s.queueing.mean },
+    Metric { name: "queueing_median_s", shown: None, shared: false, get: |s| s.queueing.median },
+    Metric { name: "queueing_p95_s", shown: None, shared: false, get: |s| s.queueing.p95 },
+    Metric { name: "queueing_p99_s", shown: None, shared: false, get: |s| s.queueing.p99 },
+    Metric { name: "queueing_max_s", shown: None, shared: false, get: |s| s.queueing.max },
+    Metric { name: "makespan_s", shown: Some("makespan"), shared: false, get: |s| s.makespan },
+    Metric { name: "utilisation", shown: Some("utilisation"), shared: false, get: |s| s.utilisation },
+    Metric { name: "utilisation_window", shown: None, shared: false, get: |s| s.utilisation_window },
+    Metric { name: "throughput", shown: None, shared: false, get: |s| s.throughput },
+    Metric { name: "throughput_window", shown: Some("throughput"), shared: true, get: |s| s.throughput_window },
+    Metric {
+        name: "gpu_utilisation_window",
+        shown: None,
+        shared: false,
+        get: |s| s.gpu_utilisation_window.unwrap_or(f64::NAN),
+    },
+    Metric { name: "slowdown", shown: Some("slowdown"), shared: true, get: |s| s.slowdown },
+    Metric { name: "slowdown_p95", shown: None, shared: false, get: |s| s.slowdown_p95 },
+    Metric { name: "out_of_memory", shown: Some("OOM"), shared: true, get: |s| s.out_of_memory as f64 },
+    Metric { name: "productive", shown: None, shared: false, get: |s| s.productive },
+    Metric { name: "productive_window", shown: None, shared: false, get: |s| s.productive_window },
+    Metric { name: "fragmentation", shown: None, shared: false, get: |s| s.fragmentation },
+    Metric { name: "preemptions", shown: Some("preemptions"), shared: false, get: |s| s.preemptions as f64 },
+    Metric { name: "failures", shown: None, shared: false, get: |s| s.failures as f64 },
+    Metric { name: "fairness_jain", shown: None, shared: false, get: |s| s.fairness_jain },
+    Metric { name: "fairness_worst", shown: Some("worst ρ"), shared: false, get: |s| s.fairness_worst },
+    Metric { name: "jobs", shown: None, shared: false, get: |s| s.jobs as f64 },
+    Metric { name: "completed", shown: None, shared: false, get: |s| s.completed as f64 },
+    Metric { name: "rejected", shown: None, shared: false, get: |s| s.rejected as f64 },
+    Metric { name: "unfinished", shown: None, shared: false, get: |s| s.unfinished as f64 },
 ];
+
+/// How a metric is read, by its name in CSV; NaN where it is not known of a run.
+pub(crate) fn metric(name: &str) -> Option<fn(&Summary) -> f64> {
+    METRICS.iter().find(|metric| metric.name == name).map(|metric| metric.get)
+}
+
+/// The names of all metrics.
+pub(crate) fn metric_names() -> impl Iterator<Item = &'static str> {
+    METRICS.iter().map(|metric| metric.name)
+}
 
 /// What a store knows of the cells of a plan.
 ///
@@ -119,7 +143,7 @@ fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
 }
 
 /// Mean and sample standard deviation (0 for one value), in the order given.
-fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     if values.len() < 2 {
@@ -133,7 +157,7 @@ fn person(name: &str, x: f64) -> String {
     match name {
         _ if name.ends_with("_s") => span(x),
         "utilisation" => format!("{:.1} %", x * 100.0),
-        "fairness_worst" => format!("{x:.2}"),
+        "throughput_window" | "slowdown" | "fairness_worst" => format!("{x:.2}"),
         _ => format!("{x:.0}"),
     }
 }
@@ -172,13 +196,16 @@ fn for_people(rows: &[Row<'_>]) -> String {
     head.extend(varied.then(|| "variant".to_string()));
     head.extend(seeded.then(|| "seeds".to_string()));
     let first = head.len();
-    head.extend(METRICS.iter().filter_map(|metric| metric.shown).map(str::to_string));
+    let shared = rows.iter().any(|row| row.cell.fleet.sharing != Sharing::Exclusive);
+    let shown: Vec<&Metric> =
+        METRICS.iter().filter(|metric| metric.shown.is_some() && (shared || !metric.shared)).collect();
+    head.extend(shown.iter().filter_map(|metric| metric.shown).map(str::to_string));
     table.set_header(&head);
     for row in rows {
         let mut cells = vec![row.cell.label.clone()];
         cells.extend(varied.then(|| row.cell.variant_text()));
         cells.extend(seeded.then(|| row.done.len().to_string()));
-        for metric in METRICS.iter().filter(|metric| metric.shown.is_some()) {
+        for metric in &shown {
             if row.done.is_empty() {
                 cells.push(if row.failed > 0 { "failed".into() } else { "-".into() });
                 continue;
@@ -200,7 +227,44 @@ fn for_people(rows: &[Row<'_>]) -> String {
     for column in table.column_iter_mut().skip(first) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    lines(&table)
+    lines(&table) + &scores(rows)
+}
+
+/// How good the predictors were, a line for each policy, variant and quantity.
+fn scores(rows: &[Row<'_>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header([
+        "predictor",
+        "quantity",
+        "policy",
+        "variant",
+        "answers",
+        "MAE",
+        "bias",
+    ]);
+    let mut any = false;
+    for row in rows {
+        for (quantity, bound) in row.cell.predictors.all() {
+            let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
+            let scores: Vec<_> = row.done.iter().filter_map(of).collect();
+            // The truth about itself is nothing to score.
+            if scores.is_empty() || matches!(bound, Bound::Oracle) {
+                continue;
+            }
+            any = true;
+            let mean = |get: fn(&Score) -> f64| mean_and_spread(&scores.iter().map(get).collect::<Vec<f64>>()).0;
+            table.add_row([
+                bound.describe(),
+                quantity.to_string(),
+                row.cell.label.clone(),
+                row.cell.variant_text(),
+                format!("{:.0}", mean(|score| score.answers as f64)),
+                format!("{:.4}", mean(|score| score.mae)),
+                format!("{:+.4}", mean(|score| score.bias)),
+            ]);
+        }
+    }
+    if any { format!("\n{}", lines(&table)) } else { String::new() }
 }
 
 /// A table without the padding at its edges.
@@ -219,6 +283,13 @@ fn object(row: &Row<'_>) -> Value {
             let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
             let (mean, spread) = mean_and_spread(&values);
             out[metric.name] = json!({"mean": mean, "sd": spread});
+        }
+        for (quantity, bound) in row.cell.predictors.all() {
+            let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
+            let maes: Vec<f64> = row.done.iter().filter_map(of).map(|score| score.mae).collect();
+            if !maes.is_empty() {
+                out["predictors"][quantity] = json!({"by": bound.describe(), "mae": mean_and_spread(&maes).0});
+            }
         }
     }
     out
@@ -240,7 +311,8 @@ fn csv(rows: &[Row<'_>]) -> String {
                 out.push_str(",,");
             } else {
                 let (mean, spread) = mean_and_spread(&values);
-                out.push_str(&format!(",{mean},{spread}"));
+                let text = |x: f64| if x.is_finite() { x.to_string() } else { String::new() };
+                out.push_str(&format!(",{},{}", text(mean), text(spread)));
             }
         }
         out.push('\n');
@@ -261,10 +333,17 @@ pub fn snapshot(plan: &Plan, known: &[Known]) -> String {
         out.push_str(if row.failed > 0 { "  FAILED\n" } else { "\n" });
         for metric in METRICS {
             let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
-            if !values.is_empty() {
-                out.push_str(&format!("  {:<20} {:>18.6}\n", metric.name, mean_and_spread(&values).0));
+            let mean = mean_and_spread(&values).0;
+            if !values.is_empty() && mean.is_finite() {
+                out.push_str(&format!("  {:<22} {:>18.6}\n", metric.name, mean));
             }
         }
+    }
+    if plan.cells.iter().any(|cell| matches!(cell.predictors.similarity, Bound::Component(_))) {
+        out.push_str(&scores(&rows(plan, known)));
+    }
+    if !plan.claims.is_empty() {
+        out.push_str(&format!("\n{}", crate::claim::render(&crate::claim::measure(plan, known))));
     }
     out
 }

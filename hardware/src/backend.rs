@@ -9,6 +9,8 @@ pub enum Cause {
     Asked,
     /// A node that it ran on failed.
     NodeLost,
+    /// It wanted more device memory than was left.
+    OutOfMemory,
 }
 
 /// How a job is stopped.
@@ -21,7 +23,7 @@ pub enum StopMode {
 }
 
 /// Something that happened on the machines.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum What {
     /// The job did all its work and let its GPUs go.
     Ended(JobId),
@@ -40,10 +42,19 @@ pub enum What {
     },
     /// The job makes progress from now on.
     Running(JobId),
+    /// The job ran out of memory: it makes no progress any more, and is [`What::Released`] after the relaunch cost.
+    Died(JobId),
+    /// The job's progress from now on; it was told that it runs, and until now meant 1.
+    Pace {
+        /// Who.
+        job: JobId,
+        /// Progress over its progress alone on the same type.
+        pace: f64,
+    },
 }
 
 /// Something that happened, and when.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Occurrence {
     /// When.
     pub at: Micros,
@@ -52,7 +63,7 @@ pub struct Occurrence {
 }
 
 /// Machines that run jobs. Whoever calls has judged the commands: a job that is started waits, its GPUs are of one
-/// type, on nodes that are up, and nobody else's.
+/// type, on nodes that are up, and take it beside those who are there.
 pub trait Backend {
     /// The machines.
     fn fleet(&self) -> &Fleet;
@@ -70,6 +81,16 @@ pub trait Backend {
 
     /// Takes a job's GPUs. What follows at once is appended.
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>);
+
+    /// Holds a job to thousandths of its own speed. What follows at once is appended.
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>);
+
+    /// Progress of a job over its progress alone at its best place on the same type; NaN while it makes none.
+    fn speed(&self, job: JobId) -> f64;
+
+    /// The truth about the progress of `job` on a GPU of this type beside `residents`, over its progress alone; 0
+    /// where they run out of memory. NaN where the backend can't know. For oracles and for scoring predictors.
+    fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64;
 
     /// The truth about what is left of a job, in seconds: on the GPUs that it holds, else on this type, restart
     /// costs included. NaN where the backend can't know. For oracles and for scoring predictors.

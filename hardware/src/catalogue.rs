@@ -24,6 +24,7 @@ pub const MODELS: &[GpuModel] = &[
     GpuModel { name: "P100-PCIE-16GB", memory_mib: 16_280, fp32_gflops: 9_300, source: "NVIDIA Tesla P100 datasheet" },
     GpuModel { name: "V100-SXM2-16GB", memory_mib: 16_160, fp32_gflops: 15_700, source: "NVIDIA V100 datasheet" },
     GpuModel { name: "T4", memory_mib: 15_360, fp32_gflops: 8_100, source: "NVIDIA T4 datasheet" },
+    GpuModel { name: "RTX-3090", memory_mib: 24_576, fp32_gflops: 35_580, source: "NVIDIA GA102 whitepaper" },
     GpuModel { name: "A100-SXM4-40GB", memory_mib: 40_960, fp32_gflops: 19_500, source: "NVIDIA A100 datasheet" },
     GpuModel { name: "A100-SXM4-80GB", memory_mib: 81_920, fp32_gflops: 19_500, source: "NVIDIA A100 datasheet" },
     GpuModel { name: "H100-SXM5-80GB", memory_mib: 81_559, fp32_gflops: 66_900, source: "NVIDIA H100 datasheet" },

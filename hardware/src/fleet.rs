@@ -1,8 +1,21 @@
 //! Nodes, their GPUs, and what it costs to start and to stop on them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{GpuId, Micros, NodeId, SECOND, TypeId};
+
+/// Who may be on a GPU together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Sharing {
+    /// One job at a time.
+    #[default]
+    Exclusive,
+    /// Jobs whose shares add up to at most a whole GPU; each makes the progress that its share was measured with.
+    Shares,
+    /// At most so many jobs, whatever they ask for; they slow each other down.
+    Packed(u32),
+}
 
 /// A type of GPU in a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -11,6 +24,46 @@ pub struct GpuType {
     pub name: String,
     /// Work done in a microsecond; 1 is the GPU on which the workload's durations hold.
     pub speed: f64,
+    /// Device memory, MiB; 0: it is not looked at.
+    pub memory_mib: u32,
+}
+
+impl GpuType {
+    /// A type whose memory is not looked at.
+    pub fn new(name: &str, speed: f64) -> GpuType {
+        GpuType { name: name.into(), speed, memory_mib: 0 }
+    }
+}
+
+/// How the GPUs of a node are connected, and nodes with each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Links {
+    /// GB/s between the GPUs of a node, row by row; every node has this many GPUs squared.
+    pub within: Vec<f64>,
+    /// GB/s between nodes.
+    pub network: f64,
+}
+
+impl Links {
+    /// Pairs (0,1), (2,3), … by NVLink at 40 GB/s, all else at 10 GB/s. Plausible, not measured (reconstruction).
+    pub fn nvlink_pairs(gpus: u32) -> Vec<f64> {
+        Links::within(gpus, |a, b| if a / 2 == b / 2 { 40.0 } else { 10.0 })
+    }
+
+    /// PCIe: 12 GB/s under one switch (pairs), 10 within a socket (half of the node), 6 across. Plausible, not
+    /// measured (reconstruction).
+    pub fn pcie(gpus: u32) -> Vec<f64> {
+        Links::within(gpus, |a, b| match (a / 2 == b / 2, a * 2 / gpus.max(1) == b * 2 / gpus.max(1)) {
+            (true, _) => 12.0,
+            (_, true) => 10.0,
+            _ => 6.0,
+        })
+    }
+
+    fn within(gpus: u32, link: impl Fn(u32, u32) -> f64) -> Vec<f64> {
+        let pairs = (0..gpus).flat_map(|a| (0..gpus).map(move |b| (a, b)));
+        pairs.map(|(a, b)| if a == b { 0.0 } else { link(a, b) }).collect()
+    }
 }
 
 /// A node: GPUs of one type.
@@ -50,6 +103,8 @@ pub struct Costs {
     pub checkpoint_every: Option<Micros>,
     /// Lucid's simulator adds seconds to the work of a preempted job (its `restore` is 0).
     pub restart_adds_work: Option<RestartRule>,
+    /// GPUs held by a job that ran out of memory, before it is back in the queue.
+    pub relaunch: Micros,
     /// A job holds its GPUs so long after its last step (Lucid's simulator: one tick).
     pub linger: Micros,
 }
@@ -74,6 +129,10 @@ pub struct Fleet {
     pub costs: Costs,
     /// How nodes fail, if they do.
     pub failures: Option<Failures>,
+    /// Who may be on a GPU together.
+    pub sharing: Sharing,
+    /// How GPUs are connected; none: communication costs nothing.
+    pub links: Option<Links>,
 }
 
 /// Why a fleet can't be.
@@ -98,6 +157,15 @@ pub enum FleetError {
     /// A mean time of zero.
     #[error("the mean times to failure and to repair must be at least 1 s")]
     Failures,
+    /// A number of tenants that shares nothing, or too much.
+    #[error("packed GPUs take 2 to 64 jobs, found {found}")]
+    Tenancy { found: u32 },
+    /// A matrix that fits no node.
+    #[error("links between {found} GPUs, a node has {expected}")]
+    LinkSize { found: usize, expected: u32 },
+    /// A link that nothing can pass, or that differs by direction.
+    #[error("the link between GPUs {a} and {b} must be a number above 0, the same both ways, found {found}")]
+    Link { a: usize, b: usize, found: f64 },
 }
 
 impl Fleet {
@@ -118,7 +186,8 @@ impl Fleet {
         if failures.is_some_and(|failures| failures.mtbf < SECOND || failures.repair < SECOND) {
             return Err(FleetError::Failures);
         }
-        let mut fleet = Fleet { types: Vec::new(), nodes: Vec::new(), costs, failures };
+        let (sharing, links) = (Sharing::default(), None);
+        let mut fleet = Fleet { types: Vec::new(), nodes: Vec::new(), costs, failures, sharing, links };
         let mut first_gpu = 0;
         for (nodes, gpus, kind) in groups {
             if !(kind.speed > 0.0 && kind.speed <= 1000.0) {
@@ -144,6 +213,42 @@ impl Fleet {
         if fleet.nodes.is_empty() { Err(FleetError::Empty) } else { Ok(fleet) }
     }
 
+    /// The same fleet with shared GPUs.
+    ///
+    /// # Errors
+    /// See [`FleetError::Tenancy`].
+    pub fn shared(mut self, sharing: Sharing) -> Result<Fleet, FleetError> {
+        if let Sharing::Packed(found) = sharing
+            && !(2..=64).contains(&found)
+        {
+            return Err(FleetError::Tenancy { found });
+        }
+        self.sharing = sharing;
+        Ok(self)
+    }
+
+    /// The same fleet with links.
+    ///
+    /// # Errors
+    /// A matrix of another size than a node, or with a link that is none.
+    pub fn linked(mut self, links: Links) -> Result<Fleet, FleetError> {
+        for node in &self.nodes {
+            let size = node.gpus as usize;
+            if links.within.len() != size * size {
+                let found = (links.within.len() as f64).sqrt() as usize;
+                return Err(FleetError::LinkSize { found, expected: node.gpus });
+            }
+            for (a, b) in (0..size).flat_map(|a| (0..a).map(move |b| (a, b))) {
+                let found = links.within[a * size + b];
+                if !(found > 0.0 && found.is_finite()) || links.within[b * size + a] != found {
+                    return Err(FleetError::Link { a, b, found });
+                }
+            }
+        }
+        self.links = Some(links);
+        Ok(self)
+    }
+
     /// All GPUs.
     pub fn gpus(&self) -> u32 {
         self.nodes.last().map_or(0, |node| node.first_gpu + node.gpus)
@@ -152,6 +257,11 @@ impl Fleet {
     /// GPUs of a type.
     pub fn gpus_of(&self, gpu_type: TypeId) -> u32 {
         self.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).sum()
+    }
+
+    /// The type of a GPU, which must exist.
+    pub fn type_of(&self, gpu: GpuId) -> TypeId {
+        self.nodes[self.node_of(gpu) as usize].gpu_type
     }
 
     /// The node of a GPU, which must exist.

@@ -1,6 +1,6 @@
 //! What a job asks for and what it really takes.
 
-use crate::{Micros, TypeId};
+use crate::{Micros, TypeId, WorkloadId};
 
 /// One job of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,4 +19,31 @@ pub struct Job {
     pub gpu_types: Vec<TypeId>,
     /// Whether it may be preempted.
     pub preemptible: bool,
+    /// Thousandths of a GPU; 1000 but for parts of one GPU.
+    pub share: u32,
+    /// Device memory that it takes on each GPU, MiB; none: what its workload's profile says.
+    pub memory_mib: Option<u32>,
+    /// Which workload of the profile it is; none: it is in nobody's way.
+    pub workload: Option<WorkloadId>,
+}
+
+impl Job {
+    /// A job that asks for whole GPUs of any type and may be preempted.
+    pub fn new(name: &str, submit: Micros, gpus: u32, work: Micros) -> Job {
+        Job {
+            name: name.into(),
+            submit,
+            gpus,
+            work,
+            declared: None,
+            gpu_types: Vec::new(),
+            preemptible: true,
+            share: Job::WHOLE,
+            memory_mib: None,
+            workload: None,
+        }
+    }
+
+    /// The share of a whole GPU.
+    pub const WHOLE: u32 = 1000;
 }

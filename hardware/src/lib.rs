@@ -3,6 +3,8 @@
 //! # Architecture
 //! - [`catalogue`]: GPU models, each with its source.
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
+//! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
+//! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
 //! - [`Backend`]: what the loop drives; [`Model`] is the simulated one.
 //! - [`random`]: seeded streams by name, and the distributions drawn from them.
@@ -11,13 +13,17 @@ mod backend;
 pub mod catalogue;
 mod fleet;
 mod job;
+mod laws;
 mod model;
+mod profile;
 pub mod random;
 
 pub use backend::{Backend, Cause, Occurrence, StopMode, What};
-pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Node, RestartRule};
+pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, RestartRule, Sharing};
 pub use job::Job;
+pub use laws::{Communication, Interference, Law, LawError, Laws};
 pub use model::Model;
+pub use profile::{GpuProfile, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 
 /// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
 pub type Micros = u64;
@@ -31,3 +37,5 @@ pub type GpuId = u32;
 pub type NodeId = u32;
 /// Index into [`Fleet::types`].
 pub type TypeId = u32;
+/// Index into [`Profile::workloads`].
+pub type WorkloadId = u32;

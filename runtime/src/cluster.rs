@@ -23,9 +23,6 @@ pub enum Phase {
     Ended,
 }
 
-/// Nobody.
-pub const NOBODY: JobId = JobId::MAX;
-
 /// The state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
@@ -33,8 +30,8 @@ pub struct Cluster {
     pub now: Micros,
     /// The number of the latest batch.
     pub seq: u64,
-    /// Whom each GPU is given to.
-    pub owner: Vec<JobId>,
+    /// Whom each GPU is given to, ascending.
+    pub residents: Vec<Vec<JobId>>,
     /// Phase of each job.
     pub phase: Vec<Phase>,
     /// GPUs given to each job.
@@ -54,6 +51,7 @@ pub(crate) enum Undo {
     Preempt(JobId, Phase),
     Set(u64),
     Cancel(u64, Micros),
+    Nothing,
 }
 
 impl Cluster {
@@ -62,7 +60,7 @@ impl Cluster {
         Cluster {
             now: 0,
             seq: 0,
-            owner: vec![NOBODY; fleet.gpus() as usize],
+            residents: vec![Vec::new(); fleet.gpus() as usize],
             phase: vec![Phase::Future; jobs],
             held: vec![Vec::new(); jobs],
             up: vec![true; fleet.nodes.len()],
@@ -73,9 +71,13 @@ impl Cluster {
 
     pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: &[GpuId]) -> Undo {
         for gpu in gpus {
-            assert_eq!(self.owner[*gpu as usize], NOBODY, "GPU {gpu} is given twice");
-            self.owner[*gpu as usize] = job;
-            self.free[fleet.node_of(*gpu) as usize] -= 1;
+            let there = &mut self.residents[*gpu as usize];
+            if there.is_empty() {
+                self.free[fleet.node_of(*gpu) as usize] -= 1;
+            }
+            let at = there.partition_point(|other| *other < job);
+            assert_ne!(there.get(at), Some(&job), "GPU {gpu} is given to job {job} twice");
+            there.insert(at, job);
         }
         self.held[job as usize] = gpus.to_vec();
         self.phase[job as usize] = Phase::Starting;
@@ -86,8 +88,11 @@ impl Cluster {
     pub(crate) fn take(&mut self, fleet: &Fleet, job: JobId) -> Undo {
         let before = self.phase[job as usize];
         for gpu in &self.held[job as usize] {
-            self.owner[*gpu as usize] = NOBODY;
-            self.free[fleet.node_of(*gpu) as usize] += 1;
+            let there = &mut self.residents[*gpu as usize];
+            there.retain(|other| *other != job);
+            if there.is_empty() {
+                self.free[fleet.node_of(*gpu) as usize] += 1;
+            }
         }
         self.phase[job as usize] = Phase::Stopping;
         Undo::Preempt(job, before)
@@ -120,6 +125,7 @@ impl Cluster {
             Undo::Cancel(token, at) => {
                 self.timers.insert(token, at);
             }
+            Undo::Nothing => {}
         }
     }
 }

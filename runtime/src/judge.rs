@@ -4,9 +4,9 @@
 //! The rules carry the numbers of the design (V01 to V27); those of mechanisms that the contract does not have yet
 //! are absent.
 
-use sandtable_hardware::{Fleet, Job};
+use sandtable_hardware::{Fleet, Job, Sharing};
 
-use crate::cluster::{Cluster, NOBODY, Phase, Undo};
+use crate::cluster::{Cluster, Phase, Undo};
 use crate::contract::{Abilities, Action, RejectCode, Rejection};
 
 /// Most timers at a time.
@@ -18,6 +18,8 @@ pub struct Bench<'a> {
     pub fleet: &'a Fleet,
     /// What the jobs ask for.
     pub jobs: &'a [Job],
+    /// MiB that each job needs on a GPU, as policies are told; empty: nobody is told, and it is not judged.
+    pub memory: &'a [u32],
     /// What the policy said that it uses.
     pub uses: Abilities,
     /// Most actions of a plan.
@@ -71,6 +73,7 @@ pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Act
                 let job = match action {
                     Action::Start(start) => Some(start.job),
                     Action::Preempt(preempt) => Some(preempt.job),
+                    Action::Throttle(throttle) => Some(throttle.job),
                     Action::SetTimer(_) | Action::CancelTimer(_) => None,
                 };
                 verdict.rejections.push(Rejection { base, index: index as u32, job, code, message });
@@ -107,6 +110,19 @@ fn act(
             }
             once(placed, job)?;
             Ok(cluster.take(bench.fleet, job))
+        }
+        Action::Throttle(throttle) => {
+            let job = known(cluster, throttle.job)?;
+            negotiated(bench, Abilities::THROTTLE, "throttle")?;
+            if cluster.phase[job as usize] != Phase::Running {
+                return wrong_phase(cluster, job, "throttle");
+            }
+            if !(1..=1000).contains(&throttle.milli) {
+                let found = throttle.milli;
+                let message = format!("V22: job {job} is held to {found} thousandths, expected 1 to 1000");
+                return Err((RejectCode::BadNumber, message));
+            }
+            Ok(Undo::Nothing)
         }
         Action::SetTimer(timer) => {
             negotiated(bench, Abilities::TIMERS, "set-timer")?;
@@ -165,8 +181,8 @@ fn negotiated(bench: &Bench<'_>, ability: Abilities, action: &str) -> Result<(),
 fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32]) -> Result<(), Refusal> {
     let fleet = bench.fleet;
     let asked = &bench.jobs[job as usize];
-    if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.owner.len()) {
-        let last = cluster.owner.len() - 1;
+    if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.residents.len()) {
+        let last = cluster.residents.len() - 1;
         return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
     }
     if gpus.is_empty() {
@@ -198,15 +214,51 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32])
         if !cluster.up[node as usize] {
             return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
         }
-        match cluster.owner[*gpu as usize] {
-            NOBODY => {}
-            other if cluster.phase[other as usize] == Phase::Starting => {
-                return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is promised to job {other}")));
-            }
-            other => {
-                return Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
-            }
-        }
+        room(bench, cluster, job, *gpu, first)?;
     }
     Ok(())
+}
+
+/// Whether a GPU takes a job beside those who are there.
+fn room(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpu: u32, gpu_type: u32) -> Result<(), Refusal> {
+    let there = cluster.residents[gpu as usize].as_slice();
+    let asked = &bench.jobs[job as usize];
+    if let Some(other) = there.first() {
+        let held = || Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
+        match bench.fleet.sharing {
+            Sharing::Exclusive if cluster.phase[*other as usize] == Phase::Starting => {
+                return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is promised to job {other}")));
+            }
+            Sharing::Exclusive => return held(),
+            Sharing::Shares => {
+                let taken: u32 = there.iter().map(|other| bench.jobs[*other as usize].share).sum();
+                if taken + asked.share > Job::WHOLE {
+                    let (share, left) = (asked.share, Job::WHOLE.saturating_sub(taken));
+                    let message =
+                        format!("V14: job {job} asks for {share} thousandths of GPU {gpu}, which has {left} left");
+                    return Err((RejectCode::GpuOverCommitted, message));
+                }
+            }
+            Sharing::Packed(_) if !bench.uses.contains(Abilities::SHARE) => return held(),
+            Sharing::Packed(_) => {}
+        }
+    }
+    let capacity = bench.fleet.types[gpu_type as usize].memory_mib;
+    if capacity > 0
+        && let Some(needs) = bench.memory.get(job as usize)
+    {
+        let taken: u64 = there.iter().map(|other| u64::from(bench.memory[*other as usize])).sum();
+        if taken + u64::from(*needs) > u64::from(capacity) {
+            let message =
+                format!("V15: job {job} needs {needs} MiB on GPU {gpu}, which has {capacity} and {taken} taken");
+            return Err((RejectCode::MemoryOverCommitted, message));
+        }
+    }
+    match bench.fleet.sharing {
+        Sharing::Packed(most) if there.len() >= most as usize => {
+            let message = format!("V16: GPU {gpu} has {} jobs, it takes {most}", there.len());
+            Err((RejectCode::TenancyExceeded, message))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,11 +1,9 @@
 //! What happened, per job and per GPU: the one source of every metric.
 //!
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
-//! promised to. All sums are integers, so they balance exactly or not at all.
+//! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros};
-
-use crate::cluster::NOBODY;
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
 
 /// How a job's story ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +33,8 @@ pub struct JobRow {
     pub preemptions: u32,
     /// Times that a node failed under it.
     pub failures: u32,
+    /// Times that it ran out of memory.
+    pub out_of_memory: u32,
     /// Time with all its GPUs.
     pub held: Micros,
     /// Time in which it made progress that lasted.
@@ -47,8 +47,14 @@ pub struct JobRow {
     pub solo: Micros,
     /// Demand of all live jobs, integrated over its life; GPU-µs.
     pub contention: u128,
+    /// Thousandths of a GPU that it asks for.
+    share: u32,
     gpu_time: u64,
     given_at: Micros,
+    /// It holds its GPUs and makes no progress any more.
+    draining: bool,
+    /// Its progress over its progress alone, while it makes any.
+    pace: f64,
     /// GPUs promised to it that still drain for whom they ran before.
     awaited: u32,
     running_since: Option<Micros>,
@@ -71,7 +77,12 @@ pub struct Segment {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Areas {
     pub(crate) time: Micros,
+    /// In thousandths.
     pub(crate) allocated: u128,
+    /// Every job on a GPU counts.
+    resident: u128,
+    pub(crate) progress: f64,
+    pub(crate) busy: f64,
     pub(crate) productive: u128,
     /// Free GPUs on nodes that are partly used.
     pub(crate) fragmented: u128,
@@ -87,7 +98,7 @@ pub enum Conservation {
     GivenTwice { gpu: GpuId, job: JobId, other: JobId },
     #[error("jobs held {jobs} GPU-µs, GPUs were held {gpus} GPU-µs, the clock says {clock} GPU-µs")]
     GpuTime { jobs: u128, gpus: u128, clock: u128 },
-    #[error("GPU {gpu} was held {held} µs in a run of {run} µs")]
+    #[error("GPU {gpu} was held {held} job-µs in a run of {run} µs, more than it takes")]
     TooLong { gpu: GpuId, held: Micros, run: Micros },
     #[error("job {job} ended {times} times")]
     Ends { job: JobId, times: u32 },
@@ -108,22 +119,45 @@ pub struct Ledger {
     window_end: Micros,
     pub(crate) whole: Areas,
     pub(crate) window: Areas,
+    sharing: Sharing,
+    /// In thousandths of a GPU.
     allocated: u64,
+    resident: u64,
+    used: u64,
+    progress: f64,
+    /// GPU utilisation, where it is known of the jobs.
+    pub(crate) busy: Option<Busy>,
     progressing: u64,
     demanded: u64,
     fragmented: u64,
-    gpu_owner: Vec<JobId>,
+    /// Who is physically on each GPU.
+    there: Vec<Vec<JobId>>,
     gpu_since: Vec<Micros>,
+    /// Job-time of each GPU.
     gpu_held: Vec<Micros>,
     /// Whom a draining GPU goes to.
-    promised: Vec<JobId>,
+    promised: Vec<Vec<JobId>>,
     node_of: Vec<u32>,
     node_used: Vec<u32>,
     node_size: Vec<u32>,
     pub(crate) segment_count: u64,
 }
 
+/// What GPUs would show as their utilisation: `1 - Π(1 - u)` over the jobs that make progress there (`horus.md` §5.2).
+#[derive(Debug)]
+pub(crate) struct Busy {
+    of_job: Vec<f64>,
+    of_gpu: Vec<f64>,
+    sum: f64,
+}
+
 impl Ledger {
+    /// Counts GPU utilisation too, from that of each job alone; 0 to 1.
+    pub fn with_utilisation(mut self, of_job: Vec<f64>) -> Ledger {
+        self.busy = Some(Busy { of_job, of_gpu: vec![0.0; self.total as usize], sum: 0.0 });
+        self
+    }
+
     /// An empty ledger for these jobs.
     pub fn new(fleet: &Fleet, jobs: &[Job], keep_segments: bool) -> Ledger {
         let gpus = fleet.gpus() as usize;
@@ -139,14 +173,18 @@ impl Ledger {
                 outcome: Outcome::Unfinished("never submitted".into()),
                 preemptions: 0,
                 failures: 0,
+                out_of_memory: 0,
                 held: 0,
                 productive: 0,
                 lost: 0,
                 last_gpus: Vec::new(),
                 solo: if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work },
                 contention: 0,
+                share: job.share,
                 gpu_time: 0,
                 given_at: 0,
+                draining: false,
+                pace: 1.0,
                 awaited: 0,
                 running_since: None,
             }
@@ -160,14 +198,19 @@ impl Ledger {
             window_end: jobs.last().map_or(0, |job| job.submit),
             whole: Areas::default(),
             window: Areas::default(),
+            sharing: fleet.sharing,
             allocated: 0,
+            resident: 0,
+            used: 0,
+            progress: 0.0,
+            busy: None,
             progressing: 0,
             demanded: 0,
             fragmented: 0,
-            gpu_owner: vec![NOBODY; gpus],
+            there: vec![Vec::new(); gpus],
             gpu_since: vec![0; gpus],
             gpu_held: vec![0; gpus],
-            promised: vec![NOBODY; gpus],
+            promised: vec![Vec::new(); gpus],
             node_of: (0..gpus as u32).map(|gpu| fleet.node_of(gpu)).collect(),
             node_used: vec![0; fleet.nodes.len()],
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
@@ -208,9 +251,12 @@ impl Ledger {
         let area = |gpus: u64| u128::from(gpus) * u128::from(span);
         areas.time += span;
         areas.allocated += area(self.allocated);
+        areas.resident += area(self.resident);
+        areas.progress += self.progress * span as f64;
+        areas.busy += self.busy.as_ref().map_or(0.0, |busy| busy.sum) * span as f64;
         areas.productive += area(self.progressing);
         areas.fragmented += area(self.fragmented);
-        areas.free += area(u64::from(self.total) - self.allocated);
+        areas.free += area(u64::from(self.total) - self.used);
         areas.demanded += area(self.demanded);
     }
 
@@ -235,13 +281,17 @@ impl Ledger {
         let mut awaited = 0;
         for gpu in gpus {
             let slot = *gpu as usize;
-            if self.gpu_owner[slot] == NOBODY {
-                self.occupy(*gpu, job);
-            } else if self.promised[slot] == NOBODY {
-                self.promised[slot] = job;
+            let stays = |other: &&JobId| !self.rows[**other as usize].draining;
+            let others: Vec<JobId> =
+                self.there[slot].iter().filter(stays).chain(&self.promised[slot]).copied().collect();
+            if let Some(other) = others.first().filter(|_| !self.takes(job, &others)) {
+                return Err(Conservation::GivenTwice { gpu: *gpu, job, other: *other });
+            }
+            if self.there[slot].iter().any(|other| self.rows[*other as usize].draining) {
+                self.promised[slot].push(job);
                 awaited += 1;
             } else {
-                return Err(Conservation::GivenTwice { gpu: *gpu, job, other: self.promised[slot] });
+                self.occupy(*gpu, job);
             }
         }
         let row = &mut self.rows[job as usize];
@@ -253,11 +303,54 @@ impl Ledger {
         Ok(())
     }
 
+    /// Whether a GPU with these jobs may take one more.
+    fn takes(&self, job: JobId, others: &[JobId]) -> bool {
+        let share = |id: JobId| u64::from(self.rows[id as usize].share);
+        match self.sharing {
+            Sharing::Exclusive => others.is_empty(),
+            Sharing::Packed(most) => others.len() < most as usize,
+            Sharing::Shares => {
+                others.iter().map(|other| share(*other)).sum::<u64>() + share(job) <= u64::from(Job::WHOLE)
+            }
+        }
+    }
+
     /// A job makes progress.
     pub fn running(&mut self, job: JobId) {
         let row = &mut self.rows[job as usize];
         row.running_since = Some(self.now);
+        row.pace = 1.0;
         self.progressing += u64::from(row.gpus);
+        self.progress += weight(row);
+        self.look(job);
+    }
+
+    /// A job that makes progress makes it at this pace from now on: 1 is its own alone.
+    pub fn pace(&mut self, job: JobId, pace: f64) {
+        let row = &mut self.rows[job as usize];
+        self.progress += (pace - row.pace) * weight(row);
+        row.pace = pace;
+    }
+
+    /// A job ran out of memory.
+    pub fn died(&mut self, job: JobId) {
+        self.stopped(job, false);
+        let row = &mut self.rows[job as usize];
+        row.out_of_memory += 1;
+        row.draining = true;
+    }
+
+    /// Looks again at what a job's GPUs show.
+    fn look(&mut self, job: JobId) {
+        let Some(busy) = &mut self.busy else { return };
+        for gpu in &self.rows[job as usize].last_gpus {
+            let slot = *gpu as usize;
+            let works = |id: &&JobId| self.rows[**id as usize].running_since.is_some();
+            let idle =
+                self.there[slot].iter().filter(works).fold(1.0, |idle, id| idle * (1.0 - busy.of_job[*id as usize]));
+            busy.sum += (1.0 - idle) - busy.of_gpu[slot];
+            busy.of_gpu[slot] = 1.0 - idle;
+        }
     }
 
     /// A job stops making progress; `preempted` by the policy, or by a failure.
@@ -265,29 +358,39 @@ impl Ledger {
         let row = &mut self.rows[job as usize];
         if preempted {
             row.preemptions += 1;
+            row.draining = true;
         }
         if let Some(since) = row.running_since.take() {
             row.productive += self.now - since;
             self.progressing -= u64::from(row.gpus);
+            self.progress -= row.pace * weight(row);
+            if self.progressing == 0 {
+                // Nobody is left: neither is what rounding left.
+                self.progress = 0.0;
+            }
+            self.look(job);
         }
     }
 
     /// A job has let its GPUs go; `lost`: progress that it must repeat.
     pub fn released(&mut self, job: JobId, lost: Micros) {
         let gpus = std::mem::take(&mut self.rows[job as usize].last_gpus);
+        self.rows[job as usize].draining = false;
         for gpu in &gpus {
             let slot = *gpu as usize;
-            if self.gpu_owner[slot] == job {
-                self.vacate(*gpu);
-                let next = std::mem::replace(&mut self.promised[slot], NOBODY);
-                if next != NOBODY {
-                    self.occupy(*gpu, next);
-                    let heir = &mut self.rows[next as usize];
-                    heir.awaited -= 1;
-                    heir.given_at = self.now;
+            if self.there[slot].contains(&job) {
+                self.vacate(*gpu, job);
+                // Whoever was promised the GPU waits until the last one has drained.
+                if self.there[slot].iter().all(|other| !self.rows[*other as usize].draining) {
+                    for next in std::mem::take(&mut self.promised[slot]) {
+                        self.occupy(*gpu, next);
+                        let heir = &mut self.rows[next as usize];
+                        heir.awaited -= 1;
+                        heir.given_at = self.now;
+                    }
                 }
-            } else if self.promised[slot] == job {
-                self.promised[slot] = NOBODY;
+            } else {
+                self.promised[slot].retain(|other| *other != job);
             }
         }
         let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].gpus);
@@ -340,8 +443,8 @@ impl Ledger {
     /// The balance that does not close.
     pub fn close(&mut self) -> Result<(), Conservation> {
         for gpu in 0..self.total {
-            if self.gpu_owner[gpu as usize] != NOBODY {
-                self.vacate(gpu);
+            for job in self.there[gpu as usize].clone() {
+                self.vacate(gpu, job);
             }
         }
         for (job, row) in self.rows.iter_mut().enumerate() {
@@ -357,31 +460,64 @@ impl Ledger {
             }
         }
         for (gpu, held) in self.gpu_held.iter().enumerate() {
-            if *held > self.now {
+            let most = match self.sharing {
+                Sharing::Exclusive => 1,
+                Sharing::Packed(most) => u64::from(most),
+                Sharing::Shares => u64::from(Job::WHOLE),
+            };
+            if *held > self.now.saturating_mul(most) {
                 return Err(Conservation::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
             }
         }
         let jobs: u128 = self.rows.iter().map(|row| u128::from(row.gpu_time)).sum();
         let gpus: u128 = self.gpu_held.iter().map(|held| u128::from(*held)).sum();
-        let clock = self.whole.allocated;
+        let clock = self.whole.resident;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
     }
 
     fn occupy(&mut self, gpu: GpuId, job: JobId) {
-        self.gpu_owner[gpu as usize] = job;
-        self.gpu_since[gpu as usize] = self.now;
-        self.allocated += 1;
-        self.use_node(gpu, 1);
+        self.settle(gpu);
+        self.count(gpu, -1);
+        self.there[gpu as usize].push(job);
+        self.count(gpu, 1);
+        self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_sub(self.now);
+        self.resident += 1;
+        if self.there[gpu as usize].len() == 1 {
+            self.used += 1;
+            self.use_node(gpu, 1);
+        }
     }
 
-    fn vacate(&mut self, gpu: GpuId) {
+    fn vacate(&mut self, gpu: GpuId, job: JobId) {
+        self.settle(gpu);
+        self.count(gpu, -1);
+        self.there[gpu as usize].retain(|other| *other != job);
+        self.count(gpu, 1);
+        // Less the instant at which it came, which `occupy` has taken off.
+        self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_add(self.now);
+        self.resident -= 1;
+        if self.there[gpu as usize].is_empty() {
+            self.used -= 1;
+            self.use_node(gpu, -1);
+        }
+    }
+
+    /// Adds the job-time of a GPU up to now.
+    fn settle(&mut self, gpu: GpuId) {
         let slot = gpu as usize;
-        let job = std::mem::replace(&mut self.gpu_owner[slot], NOBODY);
-        let span = self.now - self.gpu_since[slot];
-        self.gpu_held[slot] += span;
-        self.rows[job as usize].gpu_time += span;
-        self.allocated -= 1;
-        self.use_node(gpu, -1);
+        self.gpu_held[slot] += (self.now - self.gpu_since[slot]) * self.there[slot].len() as u64;
+        self.gpu_since[slot] = self.now;
+    }
+
+    /// Counts what of a GPU is given away, or takes it back.
+    fn count(&mut self, gpu: GpuId, sign: i64) {
+        let there = &self.there[gpu as usize];
+        let milli = match self.sharing {
+            Sharing::Shares => there.iter().map(|job| u64::from(self.rows[*job as usize].share)).sum(),
+            _ if there.is_empty() => 0,
+            _ => u64::from(Job::WHOLE),
+        };
+        self.allocated = self.allocated.wrapping_add_signed(sign * milli as i64);
     }
 
     fn use_node(&mut self, gpu: GpuId, change: i32) {
@@ -393,4 +529,9 @@ impl Ledger {
         self.node_used[node] = after;
         self.fragmented = self.fragmented + stranded(after) - stranded(before);
     }
+}
+
+/// GPUs' worth of a job.
+fn weight(row: &JobRow) -> f64 {
+    f64::from(row.gpus) * f64::from(row.share) / f64::from(Job::WHOLE)
 }

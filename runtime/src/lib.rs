@@ -5,6 +5,7 @@
 //! - [`sandbox`]: the only place that names wasmtime. Loads components, calls them under limits, names their faults.
 //! - [`Policy`]: what the loop asks for decisions; a [`sandbox::Sandboxed`] component, or a native stand-in.
 //! - [`World`]: what a policy may read while it decides.
+//! - [`Predictors`]: who answers its questions; a [`Provider`] is a component or a native stand-in.
 //! - [`judge`]: the validity rules. A plan is judged on a scratch copy before anything happens.
 //! - [`schedule`]: the loop. Advance, collect events, decide, judge, apply, record.
 //! - [`Ledger`]: what happened to each job and each GPU; [`Summary`]: every metric, computed from it alone.
@@ -17,6 +18,7 @@ pub mod judge;
 mod ledger;
 mod metrics;
 mod policy;
+mod predict;
 pub mod sandbox;
 pub mod schedule;
 mod world;
@@ -24,12 +26,13 @@ mod world;
 pub use ledger::{Conservation, JobRow, Ledger, Outcome as JobOutcome, Segment};
 pub use metrics::{Distribution, Summary};
 pub use policy::Policy;
+pub use predict::{Answerer, Provider, Score};
 pub use sandbox::contract;
-pub use world::{Remaining, World};
+pub use world::{Predictors, Remaining, Told, World};
 
 /// Raised whenever the meaning of a run changes: the order of events, the judge's rules, what costs what. Part of
 /// every cell's identity.
-pub const SEMANTICS: u32 = 1;
+pub const SEMANTICS: u32 = 2;
 
 /// The contract's package, as components name it.
 pub const CONTRACT: &str = "sandtable:policy@0.1.0";

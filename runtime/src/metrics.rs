@@ -4,6 +4,7 @@ use sandtable_hardware::{Micros, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::{Areas, JobRow, Ledger, Outcome};
+use crate::predict::Score;
 
 /// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +42,19 @@ pub struct Summary {
     pub utilisation: f64,
     /// The same until the last submission.
     pub utilisation_window: f64,
-    /// GPU-time with progress that lasted, over all GPU-time of the whole run.
+    /// Progress over what all GPUs would make with one job alone on each, of the whole run; above 1 where sharing pays.
+    pub throughput: f64,
+    /// The same until the last submission.
+    pub throughput_window: f64,
+    /// What GPUs would show as their utilisation, until the last submission; none where it is not known of the jobs.
+    pub gpu_utilisation_window: Option<f64>,
+    /// Time with progress over time alone of completed jobs: the mean.
+    pub slowdown: f64,
+    /// Its 95th percentile.
+    pub slowdown_p95: f64,
+    /// Times that jobs ran out of memory.
+    pub out_of_memory: u64,
+    /// Time of jobs with progress that lasted, over all GPU-time of the whole run; every job on a shared GPU counts.
     pub productive: f64,
     /// The same until the last submission.
     pub productive_window: f64,
@@ -56,6 +69,9 @@ pub struct Summary {
     /// Greatest finish-time fairness ρ: completion time over what a fair share of the contended cluster would have
     /// given (Themis, NSDI 2020; contention is the mean demand over the job's life, in clusters, at least 1).
     pub fairness_worst: f64,
+    /// How good the predictors were that policies asked.
+    #[serde(default)]
+    pub predictors: Vec<Score>,
 }
 
 impl Distribution {
@@ -66,12 +82,8 @@ impl Distribution {
         }
         sample.sort_unstable();
         let sum: u128 = sample.iter().map(|x| u128::from(*x)).sum();
-        let quantile = |q: f64| {
-            let at = q * (sample.len() - 1) as f64;
-            let (low, part) = (at.floor() as usize, at - at.floor());
-            let (a, b) = (sample[low] as f64, sample[(low + 1).min(sample.len() - 1)] as f64);
-            (a + (b - a) * part) / SECOND as f64
-        };
+        let sorted: Vec<f64> = sample.iter().map(|x| *x as f64).collect();
+        let quantile = |q: f64| quantile(&sorted, q) / SECOND as f64;
         Distribution {
             mean: sum as f64 / sample.len() as f64 / SECOND as f64,
             median: quantile(0.5),
@@ -90,10 +102,14 @@ impl Summary {
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
+        let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
+        let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
         let (whole, window) = (&ledger.whole, &ledger.window);
         let rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
         let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let mut slow: Vec<f64> = done.iter().filter(|row| row.solo > 0).map(|row| slowdown(row)).collect();
+        slow.sort_by(f64::total_cmp);
         let first = rows.iter().map(|row| row.submit).min().unwrap_or(0);
         let last = done.iter().filter_map(|row| row.end).max().unwrap_or(first);
         Summary {
@@ -104,8 +120,14 @@ impl Summary {
             jct: Distribution::of(done.iter().map(|row| jct(row)).collect()),
             queueing: Distribution::of(done.iter().map(|row| jct(row) - row.held.min(jct(row))).collect()),
             makespan: (last - first) as f64 / SECOND as f64,
-            utilisation: share(whole.allocated, whole),
-            utilisation_window: share(window.allocated, window),
+            utilisation: given_away(whole),
+            utilisation_window: given_away(window),
+            throughput: done_of(whole.progress, whole),
+            throughput_window: done_of(window.progress, window),
+            gpu_utilisation_window: ledger.busy.as_ref().map(|_| done_of(window.busy, window)),
+            slowdown: ratio(slow.iter().sum(), slow.len() as f64),
+            slowdown_p95: quantile(&slow, 0.95),
+            out_of_memory: rows.iter().map(|row| u64::from(row.out_of_memory)).sum(),
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
@@ -113,8 +135,25 @@ impl Summary {
             failures: rows.iter().map(|row| u64::from(row.failures)).sum(),
             fairness_jain: ratio(sum * sum, given.len() as f64 * squares),
             fairness_worst: rho.iter().copied().fold(0.0, f64::max),
+            predictors: Vec::new(),
         }
     }
+}
+
+/// Of an ascending sample, interpolated (type 7); 0 of an empty one.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    if sorted.is_empty() {
+        return 0.0;
+    }
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, part) = (at.floor() as usize, at - at.floor());
+    let (a, b) = (sorted[low], sorted[(low + 1).min(sorted.len() - 1)]);
+    a + (b - a) * part
+}
+
+/// Time with progress over time alone.
+fn slowdown(row: &JobRow) -> f64 {
+    (row.productive + row.lost) as f64 / row.solo as f64
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -6,18 +6,21 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Backend, Cause, Fleet, GpuType, Job, JobId, Micros, Occurrence, StopMode, What};
+use sandtable_hardware::{
+    Backend, Cause, Fleet, GpuType, Job, JobId, Laws, Micros, Occurrence, Ring, Sharing, StopMode, What,
+};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{
-    Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, Knowledge, Node,
-    NodeChange, NodeHealth, PhaseChange, PreemptMode, Rejection, Setup, Topology, Trigger,
+    Abilities, Action, Batch, Cadence, ChangeCause, Communication, Demand, Event, JobEnd, JobInfo, JobPhase, Knowledge,
+    Node, NodeChange, NodeHealth, PhaseChange, PreemptMode, Rejection, Setup, SoloProfile, Topology, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
+use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
-use crate::world::{Remaining, World};
+use crate::world::{Predictors, Told, World};
 
 /// What a run is given beside the policy and the machines.
 pub struct Inputs {
@@ -27,10 +30,12 @@ pub struct Inputs {
     pub config: String,
     /// All the policy's randomness.
     pub seed: u64,
-    /// Who answers for the time left.
-    pub remaining: Remaining,
-    /// Whether policies see declared run times.
-    pub reveal_declared: bool,
+    /// What jobs are, and do to each other.
+    pub laws: Arc<Laws>,
+    /// Who answers for predicted quantities.
+    pub predictors: Predictors,
+    /// What policies are told.
+    pub reveal: Reveal,
     /// The first refused action fails the run; else it is skipped and the policy told.
     pub strict: bool,
     /// What the policy may use.
@@ -41,6 +46,38 @@ pub struct Inputs {
     pub record: Option<String>,
 }
 
+/// What policies are told beside what every scheduler sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reveal {
+    /// What users declared that their jobs would take.
+    pub declared_run_time: bool,
+    /// The memory that jobs need; then the judge holds policies to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory: bool,
+    /// What running alone has shown of workloads.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub solo_profile: bool,
+}
+
+impl Inputs {
+    /// Jobs that are in nobody's way, no predictor, nothing revealed, strict judging.
+    pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
+        Inputs {
+            jobs,
+            config: "{}".into(),
+            seed: 0,
+            laws: Arc::new(Laws::none()),
+            predictors: Predictors::default(),
+            reveal: Reveal::default(),
+            strict: true,
+            limits,
+            keep_segments: true,
+            record: None,
+        }
+    }
+}
+
 /// What came of a run.
 pub struct Finished {
     /// What happened; closed, unless the policy failed.
@@ -49,6 +86,8 @@ pub struct Finished {
     pub calls: u64,
     /// Actions refused under lenient judging.
     pub rejections: u64,
+    /// How good the predictors were.
+    pub scores: Vec<Score>,
     /// What the policy did wrong, if it did.
     pub fault: Option<Fault>,
     /// The failed run for replay, if recorded.
@@ -69,10 +108,20 @@ pub const IDLE_CALLS: u64 = 10_000;
 /// # Errors
 /// A balance that does not close: a defect of this crate or of the backend.
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, Conservation> {
-    let ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
-    let world = World::new(backend, inputs.jobs.clone(), inputs.remaining, inputs.limits.actions);
-    let setup = setup(world.fleet(), &inputs);
-    let gpus_of = (0..world.fleet().types.len() as u32).map(|kind| world.fleet().gpus_of(kind)).collect();
+    let mut inputs = inputs;
+    let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
+    let told = told(backend.fleet(), &inputs);
+    let utilisation: Vec<f64> = inputs.jobs.iter().map(|job| inputs.laws.utilisation(first_type(job), job)).collect();
+    if utilisation.iter().all(|u| !u.is_nan()) {
+        ledger = ledger.with_utilisation(utilisation);
+    }
+    let predictors = std::mem::take(&mut inputs.predictors);
+    let profiles = told.profiles.clone();
+    let world = World::new(backend, inputs.jobs.clone(), predictors, told, inputs.limits.actions);
+    let setup = setup(&world, &inputs);
+    let capacities = (0..world.fleet().types.len() as u32)
+        .map(|kind| (world.fleet().gpus_of(kind), world.fleet().types[kind as usize].memory_mib));
+    let capacities = capacities.collect();
     let mut run = Run {
         world: Some(Box::new(world)),
         ledger,
@@ -80,7 +129,8 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         events: Vec::new(),
         wake: false,
         next_job: 0,
-        gpus_of,
+        capacities,
+        profiles,
         live: 0,
         calls: 0,
         rejections: 0,
@@ -106,7 +156,8 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         let steps = std::mem::take(&mut run.steps);
         Capsule { component: digest, limits: run.inputs.limits, setup: setup.clone(), steps, fault }
     });
-    Ok(Finished { ledger: run.ledger, calls: run.calls, rejections: run.rejections, fault, capsule })
+    let scores = run.world().scores();
+    Ok(Finished { ledger: run.ledger, calls: run.calls, rejections: run.rejections, scores, fault, capsule })
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {
@@ -115,8 +166,65 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence),
     Ok((descriptor.uses, readiness.cadence))
 }
 
-fn setup(fleet: &Fleet, inputs: &Inputs) -> Setup {
-    let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType { id: id as u32, name: kind.name.clone() };
+/// The type that a job is taken to be on where it matters little: utilisation alone, the memory that is told.
+fn first_type(job: &Job) -> u32 {
+    job.gpu_types.first().copied().unwrap_or(0)
+}
+
+fn told(fleet: &Fleet, inputs: &Inputs) -> Told {
+    let memory = |job: &Job| {
+        let types =
+            (0..fleet.types.len() as u32).filter(|kind| job.gpu_types.is_empty() || job.gpu_types.contains(kind));
+        types.map(|kind| inputs.laws.memory(kind, job)).max().unwrap_or(0)
+    };
+    let memory = if inputs.reveal.memory { inputs.jobs.iter().map(memory).collect() } else { Arc::from([]) };
+    let profiles =
+        (0..inputs.laws.profile().map_or(0, |profile| profile.workloads.len())).map(|id| profile(inputs, id));
+    Told { memory, profiles: profiles.collect() }
+}
+
+fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
+    let Some(profile) = inputs.laws.profile() else { unreachable!("asked for workloads of a profile") };
+    let workload = &profile.workloads[id];
+    let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).copied().unwrap_or_default();
+    let tables = inputs.laws.tables();
+    let first = tables.first().map(solo).unwrap_or_default();
+    let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    SoloProfile {
+        workload: workload.name.clone(),
+        family: workload.family.clone(),
+        gpu_utilisation: number(first.utilisation),
+        memory_utilisation: number(first.memory_utilisation),
+        memory_mib: first.memory_mib.unwrap_or(0),
+        batch: number(workload.batch),
+        mixed_precision: workload.mixed_precision,
+        gradient_gb: number(workload.gradient_mb.map(|mb| mb / 1000.0)),
+        communication: match workload.communication {
+            Ring::Ring => Communication::Ring,
+            Ring::ParameterServer => Communication::ParameterServer,
+        },
+        step_time: tables.iter().map(|gpu| number(solo(gpu).step_s)).collect(),
+    }
+}
+
+/// The types of GPU of a fleet, as the contract has them.
+pub fn gpu_types(fleet: &Fleet) -> Vec<crate::contract::GpuType> {
+    let sharing = match fleet.sharing {
+        Sharing::Exclusive => crate::contract::Sharing::Exclusive,
+        Sharing::Shares => crate::contract::Sharing::Shares,
+        Sharing::Packed(most) => crate::contract::Sharing::Packed(most),
+    };
+    let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType {
+        id: id as u32,
+        name: kind.name.clone(),
+        memory_mib: kind.memory_mib,
+        sharing,
+    };
+    fleet.types.iter().enumerate().map(kind).collect()
+}
+
+fn setup(world: &World, inputs: &Inputs) -> Setup {
+    let fleet = world.fleet();
     let nodes = fleet.nodes.iter().enumerate().map(|(id, node)| Node {
         id: id as u32,
         name: node.name.clone(),
@@ -124,19 +232,22 @@ fn setup(fleet: &Fleet, inputs: &Inputs) -> Setup {
         first_gpu: node.first_gpu,
         gpus: node.gpus,
         health: NodeHealth::Up,
+        links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
     });
-    let mut knowledge = Knowledge::empty();
-    if inputs.remaining != Remaining::Unbound {
-        knowledge |= Knowledge::REMAINING;
-    }
-    if inputs.reveal_declared {
-        knowledge |= Knowledge::DECLARED_RUN_TIME;
-    }
+    let (remaining, similarity, pair_speed) = world.bound();
+    let facts = [
+        (remaining, Knowledge::REMAINING),
+        (similarity, Knowledge::SIMILARITY),
+        (pair_speed, Knowledge::PAIR_SPEED),
+        (inputs.reveal.declared_run_time, Knowledge::DECLARED_RUN_TIME),
+        (inputs.reveal.solo_profile, Knowledge::SOLO_PROFILE),
+    ];
+    let known = facts.iter().filter(|(known, _)| *known);
     Setup {
         config: inputs.config.clone(),
         seed: inputs.seed,
-        topology: Topology { gpu_types: fleet.types.iter().enumerate().map(kind).collect(), nodes: nodes.collect() },
-        knowledge,
+        topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
+        knowledge: known.fold(Knowledge::empty(), |all, (_, fact)| all | *fact),
         max_actions: inputs.limits.actions,
     }
 }
@@ -150,8 +261,10 @@ struct Run {
     events: Vec<Event>,
     wake: bool,
     next_job: usize,
-    /// GPUs of each type.
-    gpus_of: Vec<u32>,
+    /// GPUs of each type, and their memory.
+    capacities: Vec<(u32, u32)>,
+    /// Solo profiles by workload.
+    profiles: Arc<[SoloProfile]>,
     live: usize,
     calls: u64,
     rejections: u64,
@@ -269,6 +382,14 @@ impl Run {
                     self.world().cluster.phase[job as usize] = Phase::Running;
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
+                What::Pace { job, pace } => self.ledger.pace(job, pace),
+                What::Died(job) => {
+                    self.ledger.died(job);
+                    let world = self.world();
+                    world.cluster.take(world.backend.fleet(), job);
+                    self.tell(job, JobPhase::Stopping, at, ChangeCause::OutOfMemory);
+                    self.wake = true;
+                }
                 What::Released { job, cause, lost } => {
                     self.ledger.stopped(job, false);
                     self.ledger.released(job, lost);
@@ -279,6 +400,7 @@ impl Run {
                             self.ledger.failed(job);
                             ChangeCause::NodeLost
                         }
+                        Cause::OutOfMemory => ChangeCause::OutOfMemory,
                     };
                     self.tell(job, JobPhase::Queued, at, cause);
                     self.wake |= !asked;
@@ -313,7 +435,7 @@ impl Run {
                 Some(world) => world,
                 None => unreachable!("the world is lent only to a call"),
             };
-            if let Some(reason) = never_fits(&self.gpus_of, job) {
+            if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
                 world.cluster.phase[id as usize] = Phase::Ended;
                 self.ledger.rejected(id, reason);
                 continue;
@@ -325,11 +447,27 @@ impl Run {
             self.events.push(Event::JobArrived(JobInfo {
                 id,
                 submitted: job.submit,
-                demand: Demand { gpus: job.gpus, gpu_types: job.gpu_types.clone(), preemptible: job.preemptible },
-                declared_run_time: job.declared.filter(|_| self.inputs.reveal_declared),
+                demand: Demand {
+                    gpus: job.gpus,
+                    share_milli: job.share,
+                    memory_mib: self.memory_told(id),
+                    gpu_types: job.gpu_types.clone(),
+                    preemptible: job.preemptible,
+                },
+                declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
+                profile: self.profile_of(job),
             }));
             self.wake = true;
         }
+    }
+
+    fn memory_told(&self, job: JobId) -> u32 {
+        self.world.as_ref().map_or(0, |world| world.memory_told(job))
+    }
+
+    fn profile_of(&self, job: &Job) -> Option<SoloProfile> {
+        let workload = job.workload.filter(|_| self.inputs.reveal.solo_profile)?;
+        self.profiles.get(workload as usize).cloned()
     }
 
     fn fire(&mut self, now: Micros) -> bool {
@@ -414,6 +552,9 @@ impl Run {
                 };
                 self.world().backend.stop(preempt.job, mode, &mut happened);
             }
+            Action::Throttle(throttle) => {
+                self.world().backend.throttle(throttle.job, throttle.milli, &mut happened);
+            }
             Action::SetTimer(_) | Action::CancelTimer(_) => {}
         }
         let outcome = self.take_in(&mut happened, true);
@@ -427,13 +568,23 @@ fn concerns_the_plan(rejection: &Rejection) -> bool {
     matches!(rejection.code, StalePlan | PlanTooLarge)
 }
 
-/// Why a job can never run on GPUs of which there are so many of each type, if so: it would block a queue for ever.
-fn never_fits(gpus_of: &[u32], job: &Job) -> Option<String> {
+/// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block a
+/// queue for ever.
+fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> Option<String> {
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());
     }
     let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
-    let most =
-        gpus_of.iter().enumerate().filter(|(index, _)| allowed(*index)).map(|(_, gpus)| *gpus).max().unwrap_or(0);
-    (job.gpus > most).then(|| format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus))
+    let types = || capacities.iter().enumerate().filter(|(index, _)| allowed(*index));
+    let most = types().map(|(_, (gpus, _))| *gpus).max().unwrap_or(0);
+    if job.gpus > most {
+        return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
+    }
+    let short = |(index, (_, memory)): (usize, &(u32, u32))| {
+        let needs = laws.memory(index as u32, job);
+        (*memory > 0 && needs > *memory).then_some((needs, *memory))
+    };
+    let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
+    let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
+    Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
 }

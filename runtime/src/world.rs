@@ -5,9 +5,11 @@ use std::sync::Arc;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Fleet, Job, JobId, SECOND, TypeId};
 
-use crate::cluster::{Cluster, NOBODY};
-use crate::contract::{Abilities, Action, Rejection};
+use crate::cluster::Cluster;
+use crate::contract::{Abilities, Action, Rejection, SoloProfile};
 use crate::judge::{Bench, Verdict, judge};
+use crate::predict::{Answerer, Errors, Facts, Quantity, Score};
+use crate::sandbox::Fault;
 
 /// Who answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +29,31 @@ pub enum Remaining {
     Declared,
 }
 
+/// Who answers for each predicted quantity.
+pub struct Predictors {
+    /// Time left of a job.
+    pub remaining: Remaining,
+    /// How likely jobs are to contend.
+    pub similarity: Answerer,
+    /// How fast jobs are beside others.
+    pub pair_speed: Answerer,
+}
+
+impl Default for Predictors {
+    fn default() -> Predictors {
+        Predictors { remaining: Remaining::Unbound, similarity: Answerer::Nobody, pair_speed: Answerer::Nobody }
+    }
+}
+
+/// What a policy is told of jobs.
+#[derive(Clone, Default)]
+pub struct Told {
+    /// MiB that each job needs on a GPU; empty: nobody is told.
+    pub memory: Arc<[u32]>,
+    /// Solo profiles by workload: what predictors are told, and policies where it is revealed.
+    pub profiles: Arc<[SoloProfile]>,
+}
+
 /// The cluster and its machines.
 pub struct World {
     /// Who is where.
@@ -34,19 +61,46 @@ pub struct World {
     /// The machines.
     pub backend: Box<dyn Backend>,
     jobs: Arc<[Job]>,
+    told: Told,
     bound: Remaining,
     /// Error factors drawn so far.
     noise: Vec<Option<f64>>,
+    /// Whose time left has been scored.
+    scored: Vec<bool>,
+    errors: Errors,
+    similarity: Quantity,
+    pair_speed: Quantity,
     pub(crate) uses: Abilities,
     max_actions: u32,
 }
 
 impl World {
     /// Machines at rest and jobs that are still to come.
-    pub fn new(backend: Box<dyn Backend>, jobs: Arc<[Job]>, bound: Remaining, max_actions: u32) -> World {
+    pub fn new(
+        backend: Box<dyn Backend>,
+        jobs: Arc<[Job]>,
+        predictors: Predictors,
+        told: Told,
+        max_actions: u32,
+    ) -> World {
         let cluster = Cluster::new(backend.fleet(), jobs.len());
+        let bound = predictors.remaining;
         let noise = if matches!(bound, Remaining::Noisy { .. }) { vec![None; jobs.len()] } else { Vec::new() };
-        World { cluster, backend, jobs, bound, noise, uses: Abilities::empty(), max_actions }
+        let guessed = matches!(bound, Remaining::Noisy { .. } | Remaining::Declared);
+        World {
+            cluster,
+            backend,
+            told,
+            bound,
+            noise,
+            scored: vec![false; if guessed { jobs.len() } else { 0 }],
+            errors: Errors::default(),
+            similarity: Quantity::of(predictors.similarity),
+            pair_speed: Quantity::of(predictors.pair_speed),
+            jobs,
+            uses: Abilities::empty(),
+            max_actions,
+        }
     }
 
     /// The machines.
@@ -60,10 +114,10 @@ impl World {
         nodes.map(|(free, up)| if *up { *free } else { 0 }).collect()
     }
 
-    /// Pairs of GPU and job, ascending by GPU.
+    /// Pairs of GPU and job, ascending by GPU and then by job.
     pub fn occupancy(&self) -> (Vec<u32>, Vec<JobId>) {
-        let pairs = self.cluster.owner.iter().enumerate().filter(|(_, owner)| **owner != NOBODY);
-        pairs.map(|(gpu, owner)| (gpu as u32, *owner)).unzip()
+        let there = self.cluster.residents.iter().enumerate();
+        there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, *job))).unzip()
     }
 
     /// Judges without doing anything.
@@ -75,9 +129,75 @@ impl World {
 
     /// Judges, and carries the accepted actions out on the state.
     pub(crate) fn judge(&mut self, base: u64, actions: &[Action]) -> Verdict {
-        let bench =
-            Bench { fleet: self.backend.fleet(), jobs: &self.jobs, uses: self.uses, max_actions: self.max_actions };
+        let bench = Bench {
+            fleet: self.backend.fleet(),
+            jobs: &self.jobs,
+            memory: &self.told.memory,
+            uses: self.uses,
+            max_actions: self.max_actions,
+        };
         judge(&bench, &mut self.cluster, base, actions)
+    }
+
+    /// Progress of jobs over their progress alone; NaN for those that make none, as for unknown ids.
+    pub fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
+        use crate::cluster::Phase;
+        let runs = |job: JobId| self.cluster.phase.get(job as usize) == Some(&Phase::Running);
+        jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
+    }
+
+    /// How likely pairs of jobs are to contend; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub fn similarity(&mut self, gpu_type: TypeId, first: &[JobId], second: &[JobId]) -> Result<Vec<f64>, Fault> {
+        if !self.all_known(gpu_type, first.iter().chain(second)) {
+            return Ok(vec![f64::NAN; first.len()]);
+        }
+        let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+        let answers = self.similarity.similarity(&facts, gpu_type, first, second);
+        answers.map_err(|fault| Fault::Predictor { quantity: "similarity".into(), fault: Box::new(fault) })
+    }
+
+    /// Progress of jobs beside residents over their progress alone; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub fn pair_speed(
+        &mut self,
+        gpu_type: TypeId,
+        jobs: &[JobId],
+        residents: &[Vec<JobId>],
+    ) -> Result<Vec<f64>, Fault> {
+        if !self.all_known(gpu_type, jobs.iter().chain(residents.iter().flatten())) {
+            return Ok(vec![f64::NAN; jobs.len()]);
+        }
+        let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+        let answers = self.pair_speed.pair_speed(&facts, gpu_type, jobs, residents);
+        answers.map_err(|fault| Fault::Predictor { quantity: "pair-speed".into(), fault: Box::new(fault) })
+    }
+
+    fn all_known<'a>(&self, gpu_type: TypeId, mut jobs: impl Iterator<Item = &'a JobId>) -> bool {
+        use crate::cluster::Phase;
+        let known = |job: &JobId| self.cluster.phase.get(*job as usize).is_some_and(|phase| *phase != Phase::Future);
+        (gpu_type as usize) < self.fleet().types.len() && jobs.all(known)
+    }
+
+    /// MiB that a job needs on a GPU, as policies are told; 0: they are not.
+    pub(crate) fn memory_told(&self, job: JobId) -> u32 {
+        self.told.memory.get(job as usize).copied().unwrap_or(0)
+    }
+
+    /// Which quantities somebody answers for: time left, similarity, pair speed.
+    pub(crate) fn bound(&self) -> (bool, bool, bool) {
+        (self.bound != Remaining::Unbound, self.similarity.is_bound(), self.pair_speed.is_bound())
+    }
+
+    /// How good the answers were, by quantity.
+    pub fn scores(&self) -> Vec<Score> {
+        let all = [("remaining", &self.errors), ("similarity", &self.similarity.errors)];
+        let all = all.into_iter().chain([("pair-speed", &self.pair_speed.errors)]);
+        all.filter_map(|(quantity, errors)| errors.score(quantity)).collect()
     }
 
     /// Seconds left of each job on the type beside it; NaN where nobody knows, as for unknown ids.
@@ -109,6 +229,11 @@ impl World {
                 None => f64::NAN,
             },
         };
+        if let Some(scored) = self.scored.get_mut(job as usize)
+            && !std::mem::replace(scored, true)
+        {
+            self.errors.add(left, self.backend.remaining(job, gpu_type));
+        }
         // Only the canonical NaN crosses the border.
         if left.is_nan() { f64::NAN } else { left }
     }

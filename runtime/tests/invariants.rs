@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, Model, RestartRule, SECOND};
+use sandtable_hardware::{
+    Costs, Failures, Fleet, GpuType, Interference, Job, Law, Laws, Model, RestartRule, SECOND, Sharing,
+};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Event, Knowledge, Plan, Preempt, PreemptMode, Readiness, Setup,
-    Start, Timer,
+    Start, Throttle, Timer,
 };
 use sandtable_runtime::sandbox::{Fault, Limits};
-use sandtable_runtime::schedule::{Finished, Inputs, run};
-use sandtable_runtime::{JobOutcome, Policy, Remaining, Summary, World};
+use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
+use sandtable_runtime::{JobOutcome, Policy, Predictors, Remaining, Summary, World};
 
 /// Starts what it can, and does anything else at random.
 struct Wild {
@@ -31,7 +33,7 @@ impl Policy for Wild {
             name: "wild".into(),
             version: "0".into(),
             about: String::new(),
-            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            uses: Abilities::all(),
             needs: Knowledge::empty(),
             config_schema: "{}".into(),
         })
@@ -72,7 +74,10 @@ impl Policy for Wild {
             let mut any = |most: u64| (self.stream.integer() % most) as u32;
             let job = any(self.arrived.len() as u64 + 2);
             let mode = if any(2) == 0 { PreemptMode::Checkpoint } else { PreemptMode::Kill };
-            actions.push(match any(5) {
+            actions.push(match any(8) {
+                5 => Action::Throttle(Throttle { job, milli: any(1200) }),
+                // Beside whoever is there: legal where GPUs are shared.
+                6 | 7 => Action::Start(Start { job, gpus: vec![any(12)] }),
                 0 | 1 => Action::Preempt(Preempt { job, mode }),
                 2 => Action::Start(Start { job, gpus: (0..any(4)).map(|_| any(40)).collect() }),
                 3 => Action::SetTimer(Timer { token: u64::from(any(5)), at: batch.now + u64::from(any(100)) * SECOND }),
@@ -95,6 +100,7 @@ struct Case {
     costs: Costs,
     failing: bool,
     mischief: u64,
+    sharing: Sharing,
     jobs: Vec<(u64, u32, u64)>,
 }
 
@@ -108,48 +114,61 @@ fn case() -> impl Strategy<Value = Case> {
         restore,
         checkpoint_every: every.then_some(30 * SECOND),
         restart_adds_work: added.then_some(rule),
+        relaunch: 9 * SECOND,
         linger: if added { SECOND } else { 0 },
     });
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);
     let jobs = prop::collection::vec((0u64..500, 1u32..5, 0u64..300), 1..30);
-    (any::<u64>(), nodes, costs, any::<bool>(), 0u64..6, jobs)
-        .prop_map(|(seed, nodes, costs, failing, mischief, jobs)| Case { seed, nodes, costs, failing, mischief, jobs })
+    let sharing =
+        prop::sample::select(vec![Sharing::Exclusive, Sharing::Shares, Sharing::Packed(2), Sharing::Packed(3)]);
+    (any::<u64>(), nodes, costs, any::<bool>(), 0u64..6, (jobs, sharing)).prop_map(
+        |(seed, nodes, costs, failing, mischief, (jobs, sharing))| Case {
+            seed,
+            nodes,
+            costs,
+            failing,
+            mischief,
+            sharing,
+            jobs,
+        },
+    )
 }
 
 fn simulate(case: &Case) -> Finished {
     let name = |speed: f64| format!("speed {speed}");
-    let groups: Vec<(u32, u32, GpuType)> =
-        case.nodes.iter().map(|(gpus, speed)| (1, *gpus, GpuType { name: name(*speed), speed: *speed })).collect();
+    let groups: Vec<(u32, u32, GpuType)> = case
+        .nodes
+        .iter()
+        .map(|(gpus, speed)| (1, *gpus, GpuType { memory_mib: 10_000, ..GpuType::new(&name(*speed), *speed) }))
+        .collect();
     let failures = case.failing.then_some(Failures { mtbf: 600 * SECOND, repair: 60 * SECOND });
-    let fleet = Fleet::new(&groups, case.costs, failures).expect("a fleet");
+    let fleet =
+        Fleet::new(&groups, case.costs, failures).and_then(|fleet| fleet.shared(case.sharing)).expect("a fleet");
     let mut jobs: Vec<Job> = Vec::new();
     for (submit, gpus, seconds) in &case.jobs {
         jobs.push(Job {
-            name: String::new(),
-            submit: submit * SECOND,
-            gpus: *gpus,
-            work: seconds * SECOND,
-            declared: None,
-            gpu_types: vec![],
             preemptible: !seconds.is_multiple_of(5),
+            share: if *gpus == 1 { 100 + 100 * (*seconds % 10) as u32 } else { Job::WHOLE },
+            // Two of the larger ones run out of memory together.
+            memory_mib: Some(2_000 + 40 * (*seconds % 150) as u32),
+            ..Job::new("", submit * SECOND, *gpus, seconds * SECOND)
         });
     }
     jobs.sort_by_key(|job| job.submit);
     let jobs: Arc<[Job]> = jobs.into();
     let stream = Stream::new(case.seed, "wild");
     let mut policy = Wild { stream, nodes: vec![], arrived: vec![], mischief: case.mischief };
+    let interference = Interference { law: Law::Constant(0.3), ..Interference::NONE };
+    let laws = Arc::new(Laws::without_profile(interference));
     let inputs = Inputs {
-        jobs: jobs.clone(),
-        config: "{}".into(),
-        seed: 0,
-        remaining: Remaining::Oracle,
-        reveal_declared: false,
+        laws: laws.clone(),
+        predictors: Predictors { remaining: Remaining::Oracle, ..Predictors::default() },
+        // Where memory is told the judge holds policies to it, and nobody runs out of it.
+        reveal: Reveal { memory: case.seed % 2 == 0, ..Reveal::default() },
         strict: false,
-        limits: Limits { calls: 3000, ..Limits::default() },
-        keep_segments: true,
-        record: None,
+        ..Inputs::plain(jobs.clone(), Limits { calls: 3000, ..Limits::default() })
     };
-    run(&mut policy, Box::new(Model::new(fleet, jobs, case.seed)), inputs).expect("the books balance")
+    run(&mut policy, Box::new(Model::new(fleet, jobs, &laws, case.seed)), inputs).expect("the books balance")
 }
 
 proptest! {
@@ -167,8 +186,8 @@ proptest! {
                 prop_assert!(row.productive <= row.held && row.held <= end - row.submit);
             }
         }
-        // Nobody shares a GPU: who waits for one to drain has it only then.
-        {
+        // Where nobody shares a GPU, who waits for one to drain has it only then.
+        if case.sharing == Sharing::Exclusive {
             let mut stays: Vec<(u32, u64, u64)> = Vec::new();
             for stay in &finished.ledger.segments {
                 stays.extend(stay.gpus.iter().map(|gpu| (*gpu, stay.from, stay.to)));
@@ -181,8 +200,14 @@ proptest! {
         if finished.fault.is_none() {
             let summary = Summary::of(&finished.ledger);
             let shares = [summary.utilisation, summary.utilisation_window, summary.productive, summary.fragmentation];
-            prop_assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
-            prop_assert!(summary.productive <= summary.utilisation + 1e-12);
+            let packed = matches!(case.sharing, Sharing::Packed(_));
+            prop_assert!(packed || shares.iter().all(|share| (0.0..=1.0).contains(share)), "{shares:?}");
+            prop_assert!(case.sharing != Sharing::Exclusive || summary.productive <= summary.utilisation + 1e-12);
+            let most = match case.sharing { Sharing::Packed(most) => f64::from(most), _ => 1.0 };
+            prop_assert!(summary.throughput <= most + 1e-9 && summary.throughput >= -1e-9, "{}", summary.throughput);
+            if case.seed % 2 == 0 {
+                prop_assert_eq!(summary.out_of_memory, 0);
+            }
             prop_assert_eq!(summary.completed + summary.rejected + summary.unfinished, summary.jobs);
             // On one node whatever fits is started sooner or later: nothing is lost.
             if case.nodes.len() == 1 && case.mischief == 0 {

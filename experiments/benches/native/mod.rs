@@ -58,7 +58,12 @@ impl<P: guest::Policy> Policy for Native<P> {
         if setup.knowledge.contains(contract::Knowledge::REMAINING) {
             knowledge |= guest::Knowledge::REMAINING;
         }
-        let kinds = setup.topology.gpu_types.iter().map(|kind| guest::GpuType { id: kind.id, name: kind.name.clone() });
+        let kinds = setup.topology.gpu_types.iter().map(|kind| guest::GpuType {
+            id: kind.id,
+            name: kind.name.clone(),
+            memory_mib: kind.memory_mib,
+            sharing: guest::Sharing::Exclusive,
+        });
         let nodes = setup.topology.nodes.iter().map(|node| guest::Node {
             id: node.id,
             name: node.name.clone(),
@@ -66,6 +71,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             first_gpu: node.first_gpu,
             gpus: node.gpus,
             health: health(node.health),
+            links: node.links.clone(),
         });
         let topology = guest::Topology { gpu_types: kinds.collect(), nodes: nodes.collect() };
         let (config, seed, max_actions) = (setup.config.clone(), setup.seed, setup.max_actions);
@@ -116,10 +122,13 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             submitted: info.submitted,
             demand: guest::Demand {
                 gpus: info.demand.gpus,
+                share_milli: info.demand.share_milli,
+                memory_mib: info.demand.memory_mib,
                 gpu_types: info.demand.gpu_types.clone(),
                 preemptible: info.demand.preemptible,
             },
             declared_run_time: info.declared_run_time,
+            profile: None,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
         contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {
@@ -135,6 +144,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             cause: match change.cause {
                 contract::ChangeCause::Asked => guest::ChangeCause::Asked,
                 contract::ChangeCause::NodeLost => guest::ChangeCause::NodeLost,
+                contract::ChangeCause::OutOfMemory => guest::ChangeCause::OutOfMemory,
             },
         }),
         contract::Event::NodeChanged(change) => guest::Event::NodeChanged(guest::NodeChange {
@@ -159,6 +169,9 @@ fn action(action: guest::Action) -> contract::Action {
         }),
         guest::Action::SetTimer(timer) => {
             contract::Action::SetTimer(contract::Timer { token: timer.token, at: timer.at })
+        }
+        guest::Action::Throttle(throttle) => {
+            contract::Action::Throttle(contract::Throttle { job: throttle.job, milli: throttle.milli })
         }
         guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
     }

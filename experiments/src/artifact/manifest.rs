@@ -50,14 +50,20 @@ pub fn write(dist: &Path, manifest: &Manifest) -> Result<(), Error> {
     std::fs::write(&path, text + "\n").map_err(|error| Error::file("write", &path, &error))
 }
 
-/// Digest of a policy's sources: its crate, the SDK, the contract, the guest profile, and the locked versions of the
+/// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the guest profile, and the locked versions of the
 /// packages that it is built with.
 ///
 /// # Errors
 /// A file that can't be read.
 pub fn sources(root: &Path, name: &str) -> Result<String, Error> {
     let mut text = String::new();
-    for folder in [format!("policies/{name}"), "policies/sdk".into(), "wit".into()] {
+    let own = super::sources_of(name);
+    let mut folders = vec![own.clone(), "policies/sdk".into(), "wit".into()];
+    let nets = "policies/predictors/nets";
+    let manifest = root.join(&own).join("Cargo.toml");
+    let uses = std::fs::read_to_string(&manifest).map_err(|error| Error::file("read", &manifest, &error))?;
+    folders.extend(uses.contains("sandtable-nets").then(|| nets.to_string()));
+    for folder in folders {
         walk(root, &root.join(folder), &mut text)?;
     }
     let read = |file: &str| {

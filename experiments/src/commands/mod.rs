@@ -3,6 +3,7 @@
 pub(crate) mod generate;
 pub(crate) mod plan;
 pub(crate) mod policy;
+pub(crate) mod predictor;
 pub(crate) mod run;
 pub(crate) mod store;
 pub(crate) mod trace;

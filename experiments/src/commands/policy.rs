@@ -11,7 +11,7 @@ use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed, Settings
 use serde_json::{Value, json};
 
 use crate::artifact::manifest::{self, Entry};
-use crate::artifact::{Finder, build, shipped, workspace_above};
+use crate::artifact::{Finder, build, predictors, shipped, sources_of, workspace_above};
 use crate::error::{Error, ExitCode};
 use crate::trace::{read_bytes, seconds};
 use crate::ui;
@@ -84,7 +84,7 @@ fn list() -> Result<ExitCode, Error> {
     let mut out = String::new();
     for name in shipped() {
         let (component, descriptor) = open(&sandbox, name)?;
-        out.push_str(&format!("{name:<6} {}  {}\n", &component.digest()[..10], descriptor.about));
+        out.push_str(&format!("{name:<12} {}  {}\n", &component.digest()[..10], descriptor.about));
     }
     ui::result(&out);
     Ok(ExitCode::Done)
@@ -99,10 +99,15 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     let uses = names(&[
         ("preempt", descriptor.uses.contains(Abilities::PREEMPT)),
         ("timers", descriptor.uses.contains(Abilities::TIMERS)),
+        ("share", descriptor.uses.contains(Abilities::SHARE)),
+        ("throttle", descriptor.uses.contains(Abilities::THROTTLE)),
     ]);
     let needs = names(&[
         ("remaining", descriptor.needs.contains(Knowledge::REMAINING)),
         ("declared-run-time", descriptor.needs.contains(Knowledge::DECLARED_RUN_TIME)),
+        ("solo-profile", descriptor.needs.contains(Knowledge::SOLO_PROFILE)),
+        ("similarity", descriptor.needs.contains(Knowledge::SIMILARITY)),
+        ("pair-speed", descriptor.needs.contains(Knowledge::PAIR_SPEED)),
     ]);
     if as_json {
         let all = json!({
@@ -135,10 +140,13 @@ fn build_all(names: &[String], output: Option<&Path>, check: bool) -> Result<Exi
     let hint = "policies are built inside a Sandtable checkout";
     let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
     let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
-    let names: Vec<&str> =
-        if names.is_empty() { shipped().collect() } else { names.iter().map(String::as_str).collect() };
+    let names: Vec<&str> = if names.is_empty() {
+        shipped().chain(predictors()).collect()
+    } else {
+        names.iter().map(String::as_str).collect()
+    };
     for name in &names {
-        if !root.join("policies").join(name).join("Cargo.toml").exists() {
+        if !root.join(sources_of(name)).join("Cargo.toml").exists() {
             return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{SpecArgs, StoreArgs, threads};
+use crate::claim;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::plan::{Cell, Plan};
@@ -31,6 +32,9 @@ pub(crate) struct RunArgs {
     /// How results are printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Fail, with exit code 1, where a claim of the spec does not hold.
+    #[arg(long)]
+    check: bool,
     /// No bar.
     #[arg(long)]
     no_progress: bool,
@@ -106,7 +110,21 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
     }
     let known = known(plan, store)?;
     ui::result(&render(plan, &known, args.format));
-    Ok(report(plan, store, &known))
+    let claims = claim::measure(plan, &known);
+    match args.format {
+        _ if claims.is_empty() => {}
+        Format::Table => ui::result(&format!("\n{}", claim::render(&claims))),
+        Format::Json => ui::result(&claim::json_lines(&claims)),
+        // A CSV has one kind of row.
+        Format::Csv => ui::note(claim::render(&claims).trim_end()),
+    }
+    let code = report(plan, store, &known);
+    let failing = claims.iter().filter(|claim| claim.holds() != Some(true)).count();
+    if args.check && failing > 0 && code == ExitCode::Done {
+        ui::note(&format!("error: {failing} of {} claims do not hold", claims.len()));
+        return Ok(ExitCode::CheckFailed);
+    }
+    Ok(code)
 }
 
 /// Says which cells have no result and why; the exit code.

@@ -12,13 +12,17 @@ use crate::ui;
 /// Traces.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Read a trace of another format and write it as a native one.
+    /// Read a trace of another format and write it as a native one; read published measurements of pairs (`gavel` with
+    /// its oracle_throughputs.json, `lucid` with its folder of profiles) and write them as a profile.
     Import {
         /// The format.
         #[arg(value_enum)]
         format: TraceFormat,
         #[command(flatten)]
         input: Input,
+        /// Of a profile keep what is fitted to the pairs, and leave the measured pairs out.
+        #[arg(long)]
+        fitted: bool,
         /// Where to; stdout by default.
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -70,6 +74,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Whether it is measurements of pairs and no jobs.
+    fn is_profile(&self, format: TraceFormat) -> bool {
+        match format {
+            TraceFormat::Gavel => self.file.extension().is_some_and(|ending| ending == "json"),
+            TraceFormat::Lucid => self.file.is_dir(),
+            _ => false,
+        }
+    }
+
     fn read(&self, format: TraceFormat) -> Result<Trace, Error> {
         let pairs = |list: &[String]| -> Result<BTreeMap<String, String>, Error> {
             let pair = |text: &String| {
@@ -94,7 +107,22 @@ impl Input {
 
 pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
     match command {
-        TraceCommand::Import { format, input, output } => {
+        TraceCommand::Import { format, input, fitted, output } if input.is_profile(*format) => {
+            let profile = super::predictor::any_profile(&input.file)?;
+            let profile = if *fitted { profile.without_pairs() } else { profile };
+            let text = crate::profile::write(&profile)?;
+            match output {
+                Some(path) => {
+                    std::fs::write(path, text).map_err(|error| Error::file("write", path, &error))?;
+                    let (workloads, gpus) = (profile.workloads.len(), profile.gpus.len());
+                    let place = path.display();
+                    ui::note(&format!("a profile of {workloads} workloads on {gpus} types of GPU written to {place}"));
+                }
+                None => ui::result(&text),
+            }
+            Ok(ExitCode::Done)
+        }
+        TraceCommand::Import { format, input, output, .. } => {
             let trace = input.read(*format)?;
             write(&trace, output.as_ref())
         }

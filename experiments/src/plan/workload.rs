@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, Job};
+use sandtable_hardware::{Fleet, Job, Profile, WorkloadId};
 use serde_json::{Value, json};
 
 use super::{digest, number};
@@ -15,15 +15,25 @@ use crate::trace::{self, Recipe, Row, Trace};
 /// Raised whenever the generator draws otherwise.
 const GENERATOR: u32 = 1;
 
-/// Where jobs come from.
-#[expect(missing_docs, reason = "the fields are those of the spec's `Generate`")]
-pub enum Workload {
+/// The jobs of a spec.
+pub struct Workload {
+    from: From,
+    /// What they may be.
+    profile: Option<Arc<Profile>>,
+    /// Schedulable parts of a GPU, where a preset counts those.
+    slots: u32,
+}
+
+/// Where jobs come from: the fields are those of the spec's `Generate`.
+enum From {
     /// Drawn anew for every seed.
     Generated {
         jobs: u32,
         arrivals: Arrivals,
         durations: Durations,
         gpus: std::collections::BTreeMap<u32, f64>,
+        /// Names and weights.
+        workloads: Vec<(String, f64)>,
         declared: Option<f64>,
     },
     /// The same for every seed.
@@ -33,22 +43,22 @@ pub enum Workload {
 impl Workload {
     /// What reading left out or changed, and how often.
     pub fn notes(&self) -> &[(String, usize)] {
-        match self {
-            Workload::Fixed(trace) => &trace.notes,
-            Workload::Generated { .. } => &[],
+        match &self.from {
+            From::Fixed(trace) => &trace.notes,
+            From::Generated { .. } => &[],
         }
     }
 
     /// The rows under a seed.
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
-        match self {
-            Workload::Fixed(trace) => trace.clone(),
-            Workload::Generated { jobs, arrivals, durations, gpus, declared } => {
+        match &self.from {
+            From::Fixed(trace) => trace.clone(),
+            From::Generated { jobs, arrivals, durations, gpus, workloads, declared } => {
                 let of = |kind: usize| fleet.gpus_of(kind as u32);
                 let capacity = fleet.types.iter().enumerate().map(|(kind, t)| f64::from(of(kind)) * t.speed).sum();
                 let largest = (0..fleet.types.len()).map(of).max().unwrap_or(0);
                 let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
-                let recipe = Recipe { jobs, arrivals, durations, gpus, declared, capacity, largest };
+                let recipe = Recipe { jobs, arrivals, durations, gpus, workloads, declared, capacity, largest };
                 Arc::new(trace::generate(&recipe, seed))
             }
         }
@@ -73,43 +83,122 @@ impl Workload {
                 order.sort_by_key(|i| (rows[*i].submit, draws[*i]));
             }
         }
-        order.into_iter().map(|i| job(&rows[i], fleet)).collect::<Result<Vec<Job>, Error>>().map(Arc::from)
+        order.into_iter().map(|i| self.job(&rows[i], fleet)).collect::<Result<Vec<Job>, Error>>().map(Arc::from)
     }
 }
 
-fn job(row: &Row, fleet: &Fleet) -> Result<Job, Error> {
-    let of_kind = |kind: &String| {
-        let found = fleet.types.iter().position(|known| known.name == *kind);
-        found.map(|index| index as u32).ok_or_else(|| {
-            let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
-            let error = Error::usage(format!("job {:?} wants a GPU of kind {kind:?}", row.name));
-            error.hint(format!("the fleet has {}", known.join(", ")))
-        })
+/// The number of a workload in a profile.
+fn workload_id(name: &str, profile: Option<&Profile>) -> Result<WorkloadId, Error> {
+    let Some(profile) = profile else {
+        return Err(Error::usage(format!("a job is of the workload {name:?}, the spec names no `profile`")));
     };
-    Ok(Job {
-        name: row.name.clone(),
-        submit: row.submit,
-        gpus: row.gpus,
-        work: row.duration,
-        declared: row.declared,
-        gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
-        preemptible: row.preemptible,
+    profile.id(name).ok_or_else(|| {
+        let known = || profile.workloads.iter().map(|workload| workload.name.as_str());
+        let error = Error::usage(format!("the profile has no workload {name:?}"));
+        match crate::error::nearest(name, known()) {
+            Some(near) => error.hint(format!("is {near:?} meant?")),
+            None => error.hint(format!("it has {}", known().collect::<Vec<_>>().join(", "))),
+        }
     })
 }
 
+impl Workload {
+    /// The workloads of the profile that jobs may be of.
+    ///
+    /// # Errors
+    /// A name that the profile lacks.
+    pub(super) fn workloads(&self) -> Result<Vec<WorkloadId>, Error> {
+        let profile = self.profile.as_deref();
+        let mut ids: Vec<WorkloadId> = match &self.from {
+            From::Generated { workloads, .. } => {
+                workloads.iter().map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
+            }
+            From::Fixed(trace) => {
+                let mut names: Vec<&String> = trace.rows.iter().filter_map(|row| row.workload.as_ref()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.into_iter().map(|name| workload_id(name, profile)).collect::<Result<_, _>>()?
+            }
+        };
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    fn job(&self, row: &Row, fleet: &Fleet) -> Result<Job, Error> {
+        let of_kind = |kind: &String| {
+            let found = fleet.types.iter().position(|known| known.name == *kind);
+            found.map(|index| index as u32).ok_or_else(|| {
+                let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
+                let error = Error::usage(format!("job {:?} wants a GPU of kind {kind:?}", row.name));
+                error.hint(format!("the fleet has {}", known.join(", ")))
+            })
+        };
+        // Where a preset counts parts of GPUs, a job of any share is a gang of parts.
+        let parts =
+            (u64::from(row.gpus) * u64::from(self.slots) * u64::from(row.share)).div_ceil(u64::from(Job::WHOLE));
+        let (gpus, share) =
+            if self.slots > 1 { (parts.min(u64::from(u32::MAX)) as u32, Job::WHOLE) } else { (row.gpus, row.share) };
+        Ok(Job {
+            declared: row.declared,
+            gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
+            preemptible: row.preemptible,
+            share,
+            memory_mib: row.memory_mib,
+            workload: row.workload.as_ref().map(|name| workload_id(name, self.profile.as_deref())).transpose()?,
+            ..Job::new(&row.name, row.submit, gpus, row.duration)
+        })
+    }
+}
+
 /// Reads what a spec says of its workload; the second is its part of the identity.
-pub(super) fn resolve(source: &Source, spec: &WorkloadSpec, folder: &Path) -> Result<(Workload, Value), Error> {
+pub(super) fn resolve(
+    source: &Source,
+    spec: &WorkloadSpec,
+    folder: &Path,
+    profile: Option<Arc<Profile>>,
+    slots: u32,
+) -> Result<(Workload, Value), Error> {
+    let (from, key) = read(source, spec, folder, profile.as_deref())?;
+    Ok((Workload { from, profile, slots }, key))
+}
+
+fn read(
+    source: &Source,
+    spec: &WorkloadSpec,
+    folder: &Path,
+    profile: Option<&Profile>,
+) -> Result<(From, Value), Error> {
     match spec {
-        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, declared } => {
+        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, declared } => {
+            let workloads: Vec<(String, f64)> = match (workloads.is_empty(), profile) {
+                (true, Some(profile)) => profile.workloads.iter().map(|of| (of.name.clone(), 1.0)).collect(),
+                _ => workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
+            };
+            let bad = |weight: &f64| !(0.0..=1e12).contains(weight);
+            if workloads.iter().any(|(_, weight)| bad(weight))
+                || (!workloads.is_empty() && workloads.iter().all(|(_, weight)| *weight == 0.0))
+            {
+                let message = "expected weights of at least 0, not all of them 0";
+                return Err(source.error("workload.workloads", message, "here"));
+            }
             check(source, *jobs, *arrivals, durations, gpus, *declared)?;
             let key = json!({"generate": {
                 "version": GENERATOR, "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
                 "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
                 "declared": declared.map(number),
+                "workloads": workloads.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
             }});
             let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
             Ok((
-                Workload::Generated { jobs, arrivals, durations: durations.clone(), gpus: gpus.clone(), declared },
+                From::Generated {
+                    jobs,
+                    arrivals,
+                    durations: durations.clone(),
+                    gpus: gpus.clone(),
+                    workloads,
+                    declared,
+                },
                 key,
             ))
         }
@@ -126,25 +215,37 @@ pub(super) fn resolve(source: &Source, spec: &WorkloadSpec, folder: &Path) -> Re
                 "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": filter,
                 "columns": columns, "throughputs": table,
             }});
-            Ok((Workload::Fixed(Arc::new(trace)), key))
+            Ok((From::Fixed(Arc::new(trace)), key))
         }
         WorkloadSpec::Jobs(list) => {
             if list.is_empty() {
                 return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
             }
+            for (index, job) in list.iter().enumerate() {
+                let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
+                if let Some(share) = job.share.filter(|share| wrong(*share)) {
+                    let message = format!("expected a share of one GPU, above 0 and at most 1, found {share}");
+                    return Err(source.error(&format!("workload.{index}.share"), &message, "here"));
+                }
+            }
             let rows = list.iter().enumerate().map(|(index, job)| Row {
-                name: job.name.clone().unwrap_or_else(|| index.to_string()),
-                submit: job.submit.0,
-                gpus: job.gpus,
-                duration: job.duration.0,
                 declared: job.declared.map(|span| span.0),
                 kinds: job.kinds.clone(),
                 preemptible: job.preemptible.unwrap_or(true),
+                share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
+                memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
+                workload: job.workload.clone(),
+                ..Row::new(
+                    job.name.clone().unwrap_or_else(|| index.to_string()),
+                    job.submit.0,
+                    job.gpus,
+                    job.duration.0,
+                )
             });
             let mut trace = Trace { rows: rows.collect(), notes: vec![] };
             let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
             trace.rows.sort_by_key(|row| row.submit);
-            Ok((Workload::Fixed(Arc::new(trace)), key))
+            Ok((From::Fixed(Arc::new(trace)), key))
         }
     }
 }
@@ -226,7 +327,9 @@ fn arrivals_key(arrivals: Arrivals) -> Value {
 
 fn durations_key(durations: &Durations) -> Value {
     match durations {
-        Durations::LogNormal { median, sigma } => json!({"log-normal": {"median": median.0, "sigma": number(*sigma)}}),
+        Durations::LogNormal { median, sigma, least, most } => json!({"log-normal": {
+            "median": median.0, "sigma": number(*sigma), "least": least.map(|span| span.0), "most": most.map(|span| span.0),
+        }}),
         Durations::Pareto { least, shape } => json!({"pareto": {"least": least.0, "shape": number(*shape)}}),
         Durations::Empirical(list) => json!({"empirical": list.iter().map(|span| span.0).collect::<Vec<_>>()}),
         Durations::Fixed(span) => json!({"fixed": span.0}),

@@ -26,6 +26,15 @@ pub struct Spec {
     /// What starting and stopping costs; nothing by default.
     #[serde(default)]
     pub costs: CostsSpec,
+    /// What workloads do alone and beside each other.
+    #[serde(default)]
+    pub profile: Option<ProfileSpec>,
+    /// How jobs on one GPU slow each other down.
+    #[serde(default)]
+    pub interference: InterferenceSpec,
+    /// What exchanging gradients costs.
+    #[serde(default)]
+    pub communication: CommunicationSpec,
     /// The jobs.
     pub workload: WorkloadSpec,
     /// How ties are broken, plans judged, and published simulators matched.
@@ -48,9 +57,114 @@ pub struct Spec {
     /// What a policy may use.
     #[serde(default)]
     pub limits: LimitsSpec,
+    /// What a paper says, to be compared with what is measured.
+    #[serde(default)]
+    pub claims: Vec<ClaimSpec>,
     /// Values, by path, that cut the experiment down to a test.
     #[serde(default)]
     pub test: BTreeMap<String, IgnoredAny>,
+}
+
+/// Where a profile comes from; paths are relative to the spec.
+#[derive(Clone, Debug, Deserialize)]
+pub enum ProfileSpec {
+    /// One of our own files.
+    File(String),
+    /// The user's copy of Gavel's `oracle_throughputs.json`.
+    Gavel(String),
+    /// The user's copy of Lucid's folder: `colocate_info.csv`, `single_data.csv`.
+    Lucid(String),
+}
+
+/// Where extra times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum LawSpec {
+    /// The measured pair, else fitted sensitivity and aggressiveness, else utilisations.
+    Profile,
+    /// Fitted sensitivity and aggressiveness alone.
+    Fitted,
+    /// `1 + k u v` of utilisations alone.
+    Utilisation(f64),
+    /// This much as soon as a GPU is shared.
+    Constant(f64),
+    /// None.
+    None,
+}
+
+/// How jobs on one GPU slow each other down.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename = "Interference", deny_unknown_fields)]
+pub struct InterferenceSpec {
+    /// Where extra times come from; `Profile` by default.
+    #[serde(default)]
+    pub law: Option<LawSpec>,
+    /// What they are multiplied by; 1 by default.
+    #[serde(default)]
+    pub scale: Option<f64>,
+    /// Whether each pair gets an error of the profile's spread, drawn from the seed.
+    #[serde(default)]
+    pub noise: bool,
+    /// How GPUs are shared: `TimeSlice` by default, or `Mps`.
+    #[serde(default)]
+    pub mode: sandtable_hardware::ShareMode,
+}
+
+/// What exchanging gradients costs.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename = "Communication", deny_unknown_fields)]
+pub struct CommunicationSpec {
+    /// The part of a step's computation that hides communication; 0.5 by default.
+    #[serde(default)]
+    pub overlap: Option<f64>,
+    /// Latency of each exchange, seconds; 0.00002 by default.
+    #[serde(default)]
+    pub latency: Option<f64>,
+}
+
+/// How the GPUs of a node are connected, GB/s.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub enum LinksSpec {
+    /// 40 within pairs (0,1), (2,3), …; 10 between.
+    NvlinkPairs,
+    /// 12 under one switch (pairs), 10 within a socket (half of the node), 6 across.
+    Pcie,
+    /// Row by row; the diagonal is not looked at.
+    Matrix(Vec<Vec<f64>>),
+}
+
+/// Something that a paper says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename = "Claim", deny_unknown_fields)]
+pub struct ClaimSpec {
+    /// In its words, or ours.
+    pub says: String,
+    /// The policy, by label.
+    pub of: String,
+    /// The one that it is compared with, seed by seed; none: the metric itself.
+    #[serde(default)]
+    pub against: Option<String>,
+    /// A metric, as results in CSV name it.
+    pub metric: String,
+    /// The published figure: a relative change with `against`.
+    #[serde(default)]
+    pub published: Option<f64>,
+    /// What must be measured for the claim to hold here.
+    pub holds: HoldsSpec,
+    /// Only where these values of the sweep hold, by path.
+    #[serde(default)]
+    pub at: BTreeMap<String, serde_json::Value>,
+}
+
+/// What must be measured for a claim to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+pub enum HoldsSpec {
+    /// So much or less.
+    AtMost(f64),
+    /// So much or more.
+    AtLeast(f64),
+    /// From the first to the second.
+    Between(f64, f64),
 }
 
 /// Machines.
@@ -70,8 +184,20 @@ pub enum FleetSpec {
         speed: Option<f64>,
         #[serde(default)]
         groups: Vec<Group>,
+        /// Device memory of a kind of one's own.
+        #[serde(default)]
+        memory: Option<Bytes>,
         #[serde(default)]
         failures: Option<FailuresSpec>,
+        /// Who may be on a GPU together; one job at a time by default.
+        #[serde(default)]
+        sharing: sandtable_hardware::Sharing,
+        /// None: communication costs nothing.
+        #[serde(default)]
+        links: Option<LinksSpec>,
+        /// GB/s between nodes; 1.25 by default.
+        #[serde(default)]
+        network: Option<f64>,
     },
 }
 
@@ -88,6 +214,9 @@ pub struct Group {
     /// Work done in a second; 1 is the GPU on which the workload's durations hold.
     #[serde(default)]
     pub speed: Option<f64>,
+    /// Device memory, of a kind of one's own.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
 }
 
 /// How nodes fail.
@@ -113,6 +242,9 @@ pub struct CostsSpec {
     /// GPUs held without progress at a later start.
     #[serde(default)]
     pub restore: Option<Span>,
+    /// GPUs held by a job that ran out of memory; a minute by default.
+    #[serde(default)]
+    pub relaunch: Option<Span>,
     /// Progress after which a job saves its state by itself.
     #[serde(default)]
     pub checkpoint_every: Option<Span>,
@@ -133,6 +265,9 @@ pub enum WorkloadSpec {
         /// Weight of each gang size; Philly's mix by default.
         #[serde(default)]
         gpus: BTreeMap<u32, f64>,
+        /// Weight of each workload of the profile; all alike by default.
+        #[serde(default)]
+        workloads: BTreeMap<String, f64>,
         /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
         #[serde(default)]
         declared: Option<f64>,
@@ -178,6 +313,15 @@ pub struct JobSpec {
     pub preemptible: Option<bool>,
     #[serde(default)]
     pub declared: Option<Span>,
+    /// A name of the profile.
+    #[serde(default)]
+    pub workload: Option<String>,
+    /// Part of one GPU.
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// Device memory on each GPU.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
 }
 
 /// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
@@ -209,6 +353,12 @@ pub enum Durations {
     LogNormal {
         median: Span,
         sigma: f64,
+        /// Shorter ones are made this long.
+        #[serde(default)]
+        least: Option<Span>,
+        /// Longer ones are cut.
+        #[serde(default)]
+        most: Option<Span>,
     },
     Pareto {
         least: Span,
@@ -311,7 +461,7 @@ pub struct PolicySpec {
 
 /// Who answers for a quantity.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum PredictorSpec {
     /// The truth.
@@ -320,6 +470,17 @@ pub enum PredictorSpec {
     Noisy { sigma: f64 },
     /// What the user declared, less the progress made.
     Declared,
+    /// A predictor component.
+    Component {
+        /// A shipped predictor, or with a slash or `.wasm` a path relative to the spec.
+        name: String,
+        /// Its weights: a name in `policies/predictors/weights`, or with a slash a path relative to the spec.
+        #[serde(default)]
+        weights: Option<String>,
+        /// Its parameters.
+        #[serde(default)]
+        with: BTreeMap<String, serde_json::Value>,
+    },
 }
 
 /// Something that policies may be told.
@@ -327,6 +488,10 @@ pub enum PredictorSpec {
 pub enum RevealSpec {
     /// What the user said that the job would take.
     DeclaredRunTime,
+    /// What running alone has shown of workloads.
+    SoloProfile,
+    /// The device memory that jobs need; the judge then holds policies to it.
+    Memory,
 }
 
 /// Seeds.
@@ -356,7 +521,7 @@ pub struct LimitsSpec {
 impl Default for Durations {
     /// Philly's: fitted to the 71,149 public jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
     fn default() -> Durations {
-        Durations::LogNormal { median: Span(1_058_000_000), sigma: 2.13 }
+        Durations::LogNormal { median: Span(1_058_000_000), sigma: 2.13, least: None, most: None }
     }
 }
 

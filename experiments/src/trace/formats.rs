@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandtable_hardware::{Micros, SECOND};
+use sandtable_hardware::{Job, Micros, SECOND};
 
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Row, Trace, TraceFormat};
@@ -17,7 +17,8 @@ pub struct Options {
     /// Only rows whose column has this value.
     pub filter: BTreeMap<String, String>,
     /// For [`TraceFormat::Csv`]: columns by what they hold: `submit`, `gpus`, and `duration` or `end` (with `start`,
-    /// if it has one), and if there are such `name`, `declared`; `unit` is `s` or `ms`.
+    /// if it has one), and if there are such `name`, `declared`, `workload`; `hundredths` in place of `gpus` counts
+    /// hundredths of a GPU; `unit` is `s` or `ms`.
     pub columns: BTreeMap<String, String>,
     /// The user's copy of Gavel's throughputs, or of Pollux's folder `traces`.
     pub throughputs: Option<PathBuf>,
@@ -30,6 +31,9 @@ struct Mapping<'a> {
     gpus: &'a str,
     length: Length<'a>,
     declared: Option<&'a str>,
+    workload: Option<&'a str>,
+    /// The column of GPUs counts hundredths.
+    hundredths: bool,
     unit: Unit,
 }
 
@@ -40,7 +44,16 @@ enum Length<'a> {
 }
 
 const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'a str, unit: Unit) -> Mapping<'a> {
-    Mapping { name: Some(name), submit, gpus, length: Length::Duration(duration), declared: None, unit }
+    Mapping {
+        name: Some(name),
+        submit,
+        gpus,
+        length: Length::Duration(duration),
+        declared: None,
+        workload: None,
+        hundredths: false,
+        unit,
+    }
 }
 
 pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Options) -> Result<Trace, Error> {
@@ -90,7 +103,7 @@ impl Rows {
             return self.trace.note(NO_GPU);
         }
         let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
-        self.trace.rows.push(Row { name, submit, gpus, duration, declared: None, kinds: vec![], preemptible: true });
+        self.trace.rows.push(Row::new(name, submit, gpus, duration));
     }
 
     fn finish(mut self) -> Trace {
@@ -111,7 +124,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(map.declared);
+    needed.extend(map.declared.into_iter().chain(map.workload));
     needed.extend(options.filter.keys().map(String::as_str));
     table.need(&needed)?;
     let mut rows = Rows::new();
@@ -120,7 +133,8 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             return Ok(());
         }
         let submit = row.instant(map.submit, map.unit)?;
-        let gpus = row.whole(map.gpus)?;
+        let asked = row.whole(map.gpus)?;
+        let (gpus, share) = if map.hundredths { hundredths(row, map.gpus, asked)? } else { (asked, Job::WHOLE) };
         let duration = match map.length {
             Length::Duration(column) => row.span(column, map.unit)?,
             Length::Between(start, end) => match between(row, start, end, map.unit)? {
@@ -133,12 +147,23 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         };
         let before = rows.trace.rows.len();
         rows.push(map.name.and_then(|column| row.find(column)), submit, gpus, duration);
-        if let (Some(column), Some(last)) = (map.declared, rows.trace.rows.get_mut(before)) {
-            last.declared = Some(row.span(column, map.unit)?);
+        if let Some(last) = rows.trace.rows.get_mut(before) {
+            last.share = share;
+            last.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
+            last.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
         }
         Ok(())
     })?;
     Ok(rows.finish())
+}
+
+/// GPUs and the share of each, from hundredths: parts of one GPU, or whole ones.
+fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), TraceError> {
+    match found {
+        0..100 => Ok((u32::from(found > 0), found * 10)),
+        _ if found % 100 == 0 => Ok((found / 100, Job::WHOLE)),
+        _ => Err(row.wrong(column, format!("expected less than 100 hundredths or a multiple, found {found}"))),
+    }
 }
 
 /// From start to end; `None` where it never started or never ended.
@@ -155,7 +180,8 @@ fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> Result<Optio
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 8] = ["submit", "gpus", "duration", "start", "end", "name", "declared", "unit"];
+    const KNOWN: [&str; 10] =
+        ["submit", "gpus", "hundredths", "duration", "start", "end", "name", "declared", "workload", "unit"];
     if let Some(unknown) = options.columns.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         let error = Error::usage(format!("a mapping of columns has no `{unknown}`"));
         return Err(error.hint(format!("it has {}", KNOWN.join(", "))));
@@ -178,16 +204,29 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
     let map = Mapping {
         name: get("name"),
         submit: need("submit")?,
-        gpus: need("gpus")?,
+        gpus: get("hundredths").map_or_else(|| need("gpus"), Ok)?,
+        hundredths: get("hundredths").is_some(),
         length,
         declared: get("declared"),
+        workload: get("workload"),
         unit,
     };
     mapped(file, bytes, &map, options)
 }
 
 fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 7] = ["job_id", "submit_s", "gpus", "duration_s", "declared_s", "gpu_types", "preemptible"];
+    const KNOWN: [&str; 10] = [
+        "job_id",
+        "submit_s",
+        "gpus",
+        "duration_s",
+        "declared_s",
+        "gpu_types",
+        "preemptible",
+        "share_milli",
+        "memory_mib",
+        "workload",
+    ];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
     if let Some(unknown) =
@@ -213,21 +252,27 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
             Some(other) => return Err(row.wrong("preemptible", format!("expected true or false, found {other:?}"))),
         };
         let kinds = row.find("gpu_types").filter(|text| !text.is_empty());
+        let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
+        let share = given("share_milli").map(|_| row.whole("share_milli")).transpose()?.unwrap_or(Job::WHOLE);
+        if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
+            let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
+            return Err(row.wrong("share_milli", message));
+        }
         trace.rows.push(Row {
-            name,
-            submit: row.span("submit_s", Unit::Seconds)?,
-            gpus,
-            duration: row.span("duration_s", Unit::Seconds)?,
             declared: declared.map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
             kinds: kinds.map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
+            share,
+            memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
+            workload: given("workload").map(str::to_string),
+            ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
         });
         Ok(())
     })?;
     Ok(trace)
 }
 
-const WHOLE: &str = "asks for a part of a GPU: given a whole one";
+const WHOLE: &str = "asks for parts of several GPUs: given whole ones";
 
 fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
@@ -239,7 +284,9 @@ fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         }
         let each = if row.text("num_gpu")?.is_empty() { 0.0 } else { row.number("num_gpu")? };
         let instances = if row.find("num_inst").unwrap_or("").is_empty() { 1 } else { row.whole("num_inst")? };
-        if each.fract() != 0.0 {
+        // A part of a GPU for one instance is a share; for a gang, and beyond whole ones, it is rounded up.
+        let part = each > 0.0 && each < 1.0 && instances == 1;
+        if each.fract() != 0.0 && !part {
             rows.trace.note(WHOLE);
         }
         let gpus = each.ceil() * f64::from(instances);
@@ -250,7 +297,11 @@ fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         }
         let gpus = gpus as u32;
         let (submit, duration) = (row.instant("submit_time", Unit::Seconds)?, row.span("duration", Unit::Seconds)?);
+        let before = rows.trace.rows.len();
         rows.push(row.find("job_id"), submit, gpus, duration);
+        if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| part) {
+            last.share = ((each * 1000.0 + 0.5) as u32).clamp(1, Job::WHOLE);
+        }
         Ok(())
     })?;
     Ok(rows.finish())
@@ -268,11 +319,12 @@ fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         let submit = row.instant("creation_time", Unit::Seconds)?;
         match between(row, "scheduled_time", "deletion_time", Unit::Seconds)? {
             Some(duration) => {
-                if gpus == 1 && row.whole("gpu_milli")? < 1000 {
-                    rows.trace.note(WHOLE);
-                }
+                let share = if gpus == 1 { row.whole("gpu_milli")?.clamp(1, Job::WHOLE) } else { Job::WHOLE };
                 let before = rows.trace.rows.len();
                 rows.push(row.find("name"), submit, gpus, duration);
+                if let Some(last) = rows.trace.rows.get_mut(before) {
+                    last.share = share;
+                }
                 let spec = row.find("gpu_spec").unwrap_or("");
                 if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| !spec.is_empty()) {
                     last.kinds = spec.split('|').map(str::to_string).collect();

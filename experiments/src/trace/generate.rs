@@ -35,6 +35,8 @@ pub struct Recipe<'a> {
     pub durations: &'a Durations,
     /// Weights of gang sizes; empty: Philly's, up to the fleet's size.
     pub gpus: &'a BTreeMap<u32, f64>,
+    /// Names and weights of workloads of the profile; empty: jobs have none.
+    pub workloads: &'a [(String, f64)],
     /// Sigma of the users' error.
     pub declared: Option<f64>,
     /// GPUs of the fleet, each by its speed: what it could do.
@@ -47,6 +49,8 @@ pub struct Recipe<'a> {
 pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     let (mut sizes, mut lengths) = (Stream::new(seed, "workload/gpus"), Stream::new(seed, "workload/durations"));
     let mut errors = Stream::new(seed, "workload/declared");
+    let mut kinds = Stream::new(seed, "workload/workloads");
+    let parts: Vec<f64> = recipe.workloads.iter().map(|(_, weight)| *weight).collect();
     let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
         true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.largest).collect(),
         false => recipe.gpus.iter().map(|(gpus, weight)| (*gpus, *weight)).collect(),
@@ -56,7 +60,12 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     for index in 0..recipe.jobs {
         let gpus = mix[sizes.weighted(&weights)].0;
         let micros = match recipe.durations {
-            Durations::LogNormal { median, sigma } => lengths.log_normal(median.0 as f64, *sigma),
+            Durations::LogNormal { median, sigma, least, most } => {
+                let bound =
+                    |span: &Option<crate::spec::units::Span>, none: f64| span.map_or(none, |span| span.0 as f64);
+                let drawn = lengths.log_normal(median.0 as f64, *sigma);
+                drawn.max(bound(least, 0.0)).min(bound(most, f64::INFINITY))
+            }
             Durations::Pareto { least, shape } => lengths.pareto(least.0 as f64, *shape),
             Durations::Empirical(list) => list[(lengths.uniform() * list.len() as f64) as usize].0 as f64,
             Durations::Fixed(span) => span.0 as f64,
@@ -67,15 +76,11 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
             let factor = errors.log_normal(1.0, sigma);
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
         });
-        rows.push(Row {
-            name: index.to_string(),
-            submit: 0,
-            gpus,
-            duration: whole * SECOND,
-            declared,
-            kinds: vec![],
-            preemptible: true,
-        });
+        let workload = match recipe.workloads {
+            [] => None,
+            all => Some(all[kinds.weighted(&parts)].0.clone()),
+        };
+        rows.push(Row { declared, workload, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) });
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
     Trace { rows, notes: vec![] }

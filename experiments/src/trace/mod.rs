@@ -8,9 +8,11 @@
 //!
 //! # Format
 //! The native format is CSV with a header. `submit_s`, `gpus` and `duration_s` must be there: decimal seconds from the
-//! start of the experiment, whole GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
+//! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
 //! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
-//! vertical bar; empty: any) and `preemptible` (`true` or `false`). Rows need not be sorted: their order breaks ties.
+//! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
+//! one), `memory_mib` (on each GPU; empty: as the profile says) and `workload` (a name of the profile; empty: none).
+//! Rows need not be sorted: their order breaks ties.
 
 mod formats;
 mod generate;
@@ -46,6 +48,30 @@ pub struct Row {
     pub kinds: Vec<String>,
     /// Whether it may be preempted.
     pub preemptible: bool,
+    /// Thousandths of a GPU; 1000, or less for one GPU.
+    pub share: u32,
+    /// Device memory on each GPU, MiB; none: as the profile says.
+    pub memory_mib: Option<u32>,
+    /// Its workload in the profile.
+    pub workload: Option<String>,
+}
+
+impl Row {
+    /// A job that asks for whole GPUs of any kind, may be preempted, and of which nothing else is known.
+    pub fn new(name: String, submit: Micros, gpus: u32, duration: Micros) -> Row {
+        Row {
+            name,
+            submit,
+            gpus,
+            duration,
+            declared: None,
+            kinds: Vec::new(),
+            preemptible: true,
+            share: sandtable_hardware::Job::WHOLE,
+            memory_mib: None,
+            workload: None,
+        }
+    }
 }
 
 /// A workload.
@@ -70,25 +96,26 @@ impl Trace {
 
     /// As the native format.
     pub fn to_csv(&self) -> String {
-        let declared = self.rows.iter().any(|row| row.declared.is_some());
-        let kinds = self.rows.iter().any(|row| !row.kinds.is_empty());
-        let pinned = self.rows.iter().any(|row| !row.preemptible);
+        type Column = (&'static str, fn(&Row) -> Option<String>);
+        let optional: [Column; 6] = [
+            ("declared_s", |row| row.declared.map(seconds)),
+            ("gpu_types", |row| Some(row.kinds.join("|")).filter(|kinds| !kinds.is_empty())),
+            ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
+            ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
+            ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
+            ("workload", |row| row.workload.as_deref().map(csv_cell)),
+        ];
+        let there: Vec<&Column> =
+            optional.iter().filter(|(_, get)| self.rows.iter().any(|row| get(row).is_some())).collect();
         let mut out = String::from("job_id,submit_s,gpus,duration_s");
-        for (there, name) in [(declared, ",declared_s"), (kinds, ",gpu_types"), (pinned, ",preemptible")] {
-            out.push_str(if there { name } else { "" });
-        }
+        there.iter().for_each(|(name, _)| out.push_str(&format!(",{name}")));
         out.push('\n');
         for row in &self.rows {
             let name = csv_cell(&row.name);
             out.push_str(&format!("{name},{},{},{}", seconds(row.submit), row.gpus, seconds(row.duration)));
-            if declared {
-                out.push_str(&format!(",{}", row.declared.map(seconds).unwrap_or_default()));
-            }
-            if kinds {
-                out.push_str(&format!(",{}", row.kinds.join("|")));
-            }
-            if pinned {
-                out.push_str(&format!(",{}", row.preemptible));
+            for (name, get) in &there {
+                let absent = if *name == "preemptible" { "true" } else { "" };
+                out.push_str(&format!(",{}", get(row).unwrap_or_else(|| absent.to_string())));
             }
             out.push('\n');
         }

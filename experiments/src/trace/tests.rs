@@ -52,7 +52,8 @@ fn formats_are_understood() {
     let trace = parse(Openb, openb, &plain).unwrap();
     assert_eq!((trace.rows.len(), trace.rows[0].kinds.len(), seconds(trace.rows[0].duration)), (1, 2, "20".into()));
     let counts: Vec<usize> = trace.notes.iter().map(|(_, count)| *count).collect();
-    assert_eq!(counts, [1, 1, 1], "a share, a pod that never ran, a pod without GPU: {:?}", trace.notes);
+    assert_eq!(counts, [1, 1], "a pod that never ran, a pod without GPU: {:?}", trace.notes);
+    assert_eq!(trace.rows[0].share, 460);
     let swf =
         "; Version: 2\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 -1 -1 -1\n2 3 5 -1 4 -1 -1 8 200 -1 0 1 1 1 1 -1 -1 -1\n";
     let trace = parse(Swf, swf, &plain).unwrap();
@@ -136,6 +137,7 @@ fn generators_offer_the_load_that_was_asked_for() {
             arrivals,
             durations: &durations,
             gpus: &gpus,
+            workloads: &[],
             declared: None,
             capacity: 100.0,
             largest: 8,

@@ -1,6 +1,6 @@
 //! The shipped components: as their manifest says, built from these sources, and with no machine's path in them.
 
-use sandtable::artifact::{manifest, shipped};
+use sandtable::artifact::{manifest, predictors, shipped};
 use sandtable::plan::digest;
 
 use crate::help::root;
@@ -10,7 +10,9 @@ fn components_are_those_of_the_manifest_and_of_these_sources() {
     let dist = root().join("policies/dist");
     let manifest = manifest::read(&dist).expect("a manifest");
     let names: Vec<&str> = manifest.keys().map(String::as_str).collect();
-    assert_eq!(names, shipped().collect::<Vec<_>>());
+    let mut all: Vec<&str> = shipped().chain(predictors()).collect();
+    all.sort_unstable();
+    assert_eq!(names, all);
     for (name, entry) in &manifest {
         let bytes = std::fs::read(dist.join(format!("{name}.wasm"))).expect("a component");
         assert_eq!(digest(&bytes), entry.component, "{name}.wasm is not the manifest's");
@@ -21,7 +23,7 @@ fn components_are_those_of_the_manifest_and_of_these_sources() {
 
 #[test]
 fn no_path_of_a_machine_stands_in_a_component() {
-    for name in shipped() {
+    for name in shipped().chain(predictors()) {
         let bytes = std::fs::read(root().join(format!("policies/dist/{name}.wasm"))).expect("a component");
         for needle in ["/root/", "/home/", "/work/", "/usr/", ".cargo/registry", "/tmp/"] {
             let found = bytes.windows(needle.len()).any(|window| window == needle.as_bytes());

@@ -131,7 +131,7 @@ fn pai() {
             preset: "pai-1node",
             policy,
             with: "",
-            format: "format: Csv, columns: {\"name\": \"job_id\", \"submit\": \"submit_s\", \"gpus\": \"gpu_centi\", \"duration\": \"duration_s\"}",
+            format: "format: Csv, columns: {\"name\": \"job_id\", \"submit\": \"submit_s\", \"hundredths\": \"gpu_centi\", \"duration\": \"duration_s\"}",
         };
         tell(&outcome, check(&folder, &golden));
     }

@@ -1,11 +1,12 @@
 //! The simulated fleet. Completion times are computed, never ticked: an event costs O(log n) and touches only the
 //! jobs concerned.
 //!
-//! Between events a job does `speed` microseconds of work a microsecond. Sums of integers below 2^53 are exact in
-//! f64, so on GPUs of speed 1 nothing is ever rounded; elsewhere a job ends at the first microsecond at which its
-//! work is done.
+//! Between events a job does `rate` microseconds of work a microsecond. Sums of integers below 2^53 are exact in
+//! f64, so alone on GPUs of speed 1 nothing is ever rounded; elsewhere a job ends at the first microsecond at which its
+//! work is done. What several jobs on a GPU do to each other is in `sharing`.
 
 mod failures;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use crate::{Backend, Cause, Fleet, GpuId, Job, JobId, Micros, Occurrence, SECOND, StopMode, TypeId, What};
+use crate::{
+    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sharing, StopMode, TypeId, What,
+};
 use failures::NodeClock;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +37,14 @@ struct JobState {
     started_before: bool,
     progress_from: Micros,
     gpus: Vec<GpuId>,
+    /// Speed of its GPUs.
     speed: f64,
+    /// Its progress now, throttle and neighbours included.
+    rate: f64,
+    /// Part of its own speed that it is held to.
+    throttle: f64,
+    /// It ran out of memory and holds its GPUs until it has been cleared away.
+    died: bool,
     /// Events of an earlier generation are void.
     generation: u32,
 }
@@ -57,13 +67,16 @@ pub struct Model {
     /// When a GPU has finished saving the state of whom it ran last.
     drained: Vec<Micros>,
     nodes: Vec<NodeClock>,
+    laws: Laws,
+    /// Who is on each GPU, in the order of their coming; empty where nobody shares.
+    there: Vec<Vec<JobId>>,
     due: BinaryHeap<Reverse<(Micros, Due, u32, u32)>>,
     now: Micros,
 }
 
 impl Model {
-    /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures.
-    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, seed: u64) -> Model {
+    /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the laws.
+    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &Laws, seed: u64) -> Model {
         let states = jobs.iter().map(|job| JobState {
             phase: Phase::Waiting,
             left: job.work as f64,
@@ -72,12 +85,17 @@ impl Model {
             progress_from: 0,
             gpus: Vec::new(),
             speed: 1.0,
+            rate: 1.0,
+            throttle: 1.0,
+            died: false,
             generation: 0,
         });
         let mut model = Model {
             states: states.collect(),
             drained: vec![0; fleet.gpus() as usize],
             nodes: Vec::new(),
+            laws: laws.under(seed),
+            there: vec![Vec::new(); if fleet.sharing == Sharing::Exclusive { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
             now: 0,
             fleet,
@@ -113,20 +131,19 @@ impl Model {
                 let state = &mut self.states[id as usize];
                 state.phase = Phase::Ended;
                 state.generation += 1;
-                state.gpus = Vec::new();
+                let gpus = std::mem::take(&mut state.gpus);
                 happened.push(Occurrence { at, what: What::Ended(id) });
+                self.leave(id, &gpus, happened);
             }
             Due::NodeDown => self.fail(id, happened),
             Due::NodeUp => self.repair(id, happened),
             Due::Release => {
                 let state = &mut self.states[id as usize];
+                let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
                 state.saved = state.left;
-                self.let_go(id, Cause::Asked, 0, happened);
+                self.let_go(id, cause, 0, happened);
             }
-            Due::Run => {
-                self.states[id as usize].phase = Phase::Running;
-                happened.push(Occurrence { at, what: What::Running(id) });
-            }
+            Due::Run => self.begin(id, happened),
         }
     }
 
@@ -135,14 +152,39 @@ impl Model {
         let state = &mut self.states[id as usize];
         state.phase = Phase::Waiting;
         state.generation += 1;
-        state.gpus = Vec::new();
+        let gpus = std::mem::take(&mut state.gpus);
         happened.push(Occurrence { at: self.now, what: What::Released { job: id, cause, lost } });
+        self.leave(id, &gpus, happened);
+    }
+
+    /// A job begins to make progress, if its GPUs' memory takes it.
+    fn begin(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+        if self.dies(id, happened) {
+            return;
+        }
+        let rate = self.rate(id);
+        let state = &mut self.states[id as usize];
+        state.phase = Phase::Running;
+        state.progress_from = self.now;
+        state.rate = rate;
+        happened.push(Occurrence { at: self.now, what: What::Running(id) });
+        if rate != state.speed {
+            self.pace(id, happened);
+        }
+        self.schedule_end(id);
+        self.neighbours_repace(id, happened);
+    }
+
+    fn schedule_end(&mut self, id: JobId) {
+        let state = &self.states[id as usize];
+        let end = state.progress_from + (state.left / state.rate).ceil() as Micros + self.fleet.costs.linger;
+        self.schedule(end, Due::End, id, state.generation);
     }
 
     /// Work done since progress last began.
     fn done(&self, state: &JobState) -> f64 {
         match state.phase {
-            Phase::Running => (self.now.saturating_sub(state.progress_from) as f64 * state.speed).min(state.left),
+            Phase::Running => (self.now.saturating_sub(state.progress_from) as f64 * state.rate).min(state.left),
             _ => 0.0,
         }
     }
@@ -158,7 +200,7 @@ impl Model {
             }
             None => state.saved,
         };
-        let lost = ((kept - left) / state.speed) as Micros;
+        let lost = ((kept - left) / state.rate) as Micros;
         let state = &mut self.states[id as usize];
         state.left = kept;
         state.saved = kept;
@@ -189,7 +231,7 @@ impl Backend for Model {
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
         let costs = self.fleet.costs;
-        let speed = self.fleet.types[self.fleet.nodes[self.fleet.node_of(gpus[0]) as usize].gpu_type as usize].speed;
+        let speed = self.fleet.types[self.fleet.type_of(gpus[0]) as usize].speed;
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
         let state = &mut self.states[job as usize];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
@@ -197,17 +239,16 @@ impl Backend for Model {
         state.started_before = true;
         state.gpus = gpus.to_vec();
         state.speed = speed;
+        state.throttle = 1.0;
         state.progress_from = drained + overhead;
         let (from, generation) = (state.progress_from, state.generation);
-        let end = from + (state.left / speed).ceil() as Micros + costs.linger;
+        self.come(job);
         if from > self.now {
-            state.phase = Phase::Starting;
+            self.states[job as usize].phase = Phase::Starting;
             self.schedule(from, Due::Run, job, generation);
         } else {
-            state.phase = Phase::Running;
-            happened.push(Occurrence { at: self.now, what: What::Running(job) });
+            self.begin(job, happened);
         }
-        self.schedule(end, Due::End, job, generation);
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
@@ -235,6 +276,7 @@ impl Backend for Model {
                         self.drained[*gpu as usize] = until;
                     }
                     self.schedule(until, Due::Release, job, generation);
+                    self.neighbours_repace(job, happened);
                 } else {
                     state.saved = state.left;
                     self.let_go(job, Cause::Asked, 0, happened);
@@ -243,11 +285,26 @@ impl Backend for Model {
         }
     }
 
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+        self.states[job as usize].throttle = f64::from(milli) / 1000.0;
+        self.repace(job, happened);
+        self.neighbours_repace(job, happened);
+    }
+
+    fn speed(&self, job: JobId) -> f64 {
+        let state = &self.states[job as usize];
+        if state.phase == Phase::Running { state.rate / state.speed } else { f64::NAN }
+    }
+
+    fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
+        self.speed_beside(gpu_type, job, residents)
+    }
+
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
         let state = &self.states[job as usize];
         let micros = match state.phase {
             Phase::Ended => 0.0,
-            Phase::Running => (state.left - self.done(state)) / state.speed,
+            Phase::Running => (state.left - self.done(state)) / state.rate,
             Phase::Starting => state.left / state.speed + state.progress_from.saturating_sub(self.now) as f64,
             Phase::Waiting | Phase::Stopping => {
                 let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };

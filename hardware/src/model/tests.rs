@@ -1,23 +1,16 @@
 //! The model against schedules computed by hand.
 
 use super::*;
+use crate::Laws;
 use crate::{Costs, Failures, GpuType};
 
 fn job(submit: u64, gpus: u32, seconds: u64) -> Job {
-    Job {
-        name: String::new(),
-        submit,
-        gpus,
-        work: seconds * SECOND,
-        declared: None,
-        gpu_types: vec![],
-        preemptible: true,
-    }
+    Job::new("j", submit * SECOND, gpus, seconds * SECOND)
 }
 
 fn model(costs: Costs, speed: f64, jobs: Vec<Job>) -> Model {
-    let fleet = Fleet::new(&[(2, 4, GpuType { name: "g".into(), speed })], costs, None).unwrap();
-    Model::new(fleet, jobs.into(), 0)
+    let fleet = Fleet::new(&[(2, 4, GpuType::new("g", speed))], costs, None).unwrap();
+    Model::new(fleet, jobs.into(), &Laws::none(), 0)
 }
 
 fn next(model: &mut Model) -> Vec<(u64, What)> {
@@ -92,9 +85,9 @@ fn lucid_adds_work_and_lingers() {
 #[test]
 fn a_failed_node_sends_its_jobs_back_and_returns() {
     let failures = Failures { mtbf: 1000 * SECOND, repair: 100 * SECOND };
-    let kind = GpuType { name: "g".into(), speed: 1.0 };
+    let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(1, 4, kind)], Costs::default(), Some(failures)).unwrap();
-    let mut model = Model::new(fleet, vec![job(0, 2, 1_000_000)].into(), 3);
+    let mut model = Model::new(fleet, vec![job(0, 2, 1_000_000)].into(), &Laws::none(), 3);
     model.start(0, &[0, 1], &mut Vec::new());
     let mut happened = Vec::new();
     model.advance(None, &mut happened);

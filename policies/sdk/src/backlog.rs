@@ -33,6 +33,7 @@ impl Backfill {
 /// Jobs that need the same find a place together or not at all: one queue for each shape.
 struct Queue {
     gpus: u32,
+    share: u32,
     gpu_types: Rc<[GpuTypeId]>,
     jobs: BTreeSet<(u64, JobId)>,
     /// Found no place in this pass.
@@ -49,10 +50,13 @@ pub struct Backlog {
 impl Backlog {
     /// Adds a waiting job.
     pub fn push(&mut self, job: &Job, key: u64) {
-        let known = self.queues.iter().position(|queue| queue.gpus == job.gpus && queue.gpu_types == job.gpu_types);
+        let known = self
+            .queues
+            .iter()
+            .position(|queue| queue.gpus == job.gpus && queue.share == job.share && queue.gpu_types == job.gpu_types);
         let index = known.unwrap_or_else(|| {
-            let (gpus, gpu_types) = (job.gpus, job.gpu_types.clone());
-            self.queues.push(Queue { gpus, gpu_types, jobs: BTreeSet::new(), blocked: false });
+            let (gpus, share, gpu_types) = (job.gpus, job.share, job.gpu_types.clone());
+            self.queues.push(Queue { gpus, share, gpu_types, jobs: BTreeSet::new(), blocked: false });
             self.queues.len() - 1
         });
         self.queues[index].jobs.insert((key, job.id));
@@ -67,7 +71,7 @@ impl Backlog {
             let open = self.queues.iter_mut().filter(|queue| !queue.blocked && !queue.jobs.is_empty());
             let Some(queue) = open.min_by_key(|queue| queue.jobs.first().copied()) else { return };
             let Some(head) = queue.jobs.first().copied() else { return };
-            match place.find_any(cluster, &queue.gpu_types, queue.gpus) {
+            match place.find_any(cluster, &queue.gpu_types, queue.gpus, queue.share) {
                 Some(gpus) => {
                     cluster.start(head.1, gpus);
                     queue.jobs.pop_first();
@@ -97,7 +101,7 @@ impl Backlog {
         let lasts = host::remaining(ids.clone(), vec![gpu_type; ids.len()]);
         for ((entry, index), last) in order.into_iter().zip(lasts) {
             let queue = &mut self.queues[index];
-            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.gpus) else { continue };
+            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.gpus, queue.share) else { continue };
             if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && (last.is_nan() || last > shadow) {
                 if queue.gpus > extra {
                     continue;

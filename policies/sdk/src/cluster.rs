@@ -6,9 +6,10 @@
 use std::rc::Rc;
 
 use crate::node_set::NodeSet;
+use crate::residents::Residents;
 use crate::{
-    Action, Batch, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId, Preempt,
-    PreemptMode, Start, Timer, Topology, host,
+    Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
+    Preempt, PreemptMode, SoloProfile, Start, Throttle, Timer, Topology, host,
 };
 
 /// A live job as the policy sees it.
@@ -20,6 +21,16 @@ pub struct Job {
     pub submitted: Instant,
     /// Size of its gang.
     pub gpus: u32,
+    /// Thousandths of a GPU that it asks for.
+    pub share: u32,
+    /// MiB that it needs on each GPU; 0: nobody said.
+    pub memory_mib: u32,
+    /// What running alone has shown of its workload, if that is revealed.
+    pub profile: Option<Rc<SoloProfile>>,
+    /// Jobs of one number are of one workload; numbered in the order of their first arrival. None without a profile.
+    pub workload: Option<u32>,
+    /// Times that it ran out of memory.
+    pub out_of_memory: u32,
     /// The types that it may run on; never empty.
     pub gpu_types: Rc<[GpuTypeId]>,
     /// Whether it may be preempted.
@@ -78,6 +89,7 @@ pub(crate) struct MirrorNode {
     pub(crate) free: u32,
     /// Bit i of word i / 64: GPU `first + i` is free.
     mask: Vec<u64>,
+    links: Rc<[f64]>,
 }
 
 /// Nodes of one GPU type, and the index by which they are found.
@@ -107,6 +119,10 @@ pub struct Cluster {
     all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
     pinned: usize,
+    /// Profiles by workload.
+    workloads: Vec<Rc<SoloProfile>>,
+    /// Who is on each GPU, where several may be.
+    pub(crate) there: Residents,
     actions: Vec<Action>,
 }
 
@@ -123,6 +139,8 @@ impl Cluster {
             queued: (0, 0),
             all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
+            workloads: Vec::new(),
+            there: Residents::new(topology),
             actions: Vec::new(),
         };
         for node in &topology.nodes {
@@ -137,6 +155,7 @@ impl Cluster {
                 up: false,
                 free: node.gpus,
                 mask,
+                links: node.links.as_slice().into(),
             });
         }
         for pool in &mut cluster.pools {
@@ -221,9 +240,68 @@ impl Cluster {
         host::remaining(jobs.to_vec(), types)
     }
 
+    // ---------------------------------------------------- nodes and sharing
+
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The GPUs of a node; none while it is down.
+    pub fn node_gpus(&self, node: NodeId) -> std::ops::Range<GpuId> {
+        let entry = &self.nodes[node as usize];
+        entry.first..if entry.up { entry.first + entry.gpus } else { entry.first }
+    }
+
+    /// The type of a node's GPUs.
+    pub fn node_type(&self, node: NodeId) -> GpuTypeId {
+        self.nodes[node as usize].gpu_type
+    }
+
+    /// GB/s between the GPUs of a node, row by row; empty: nobody said.
+    pub fn links(&self, node: NodeId) -> &[f64] {
+        &self.nodes[node as usize].links
+    }
+
+    /// Who is on a GPU, in the order of their coming; empty for all where GPUs are not shared.
+    pub fn residents(&self, gpu: GpuId) -> &[JobId] {
+        self.there.on(gpu)
+    }
+
+    /// How many jobs a GPU has.
+    pub fn tasks(&self, gpu: GpuId) -> usize {
+        let known = self.residents(gpu).len();
+        if known == 0 && !self.is_free(gpu) { 1 } else { known }
+    }
+
+    /// Most jobs that the host lets share a packed GPU; 1 where GPUs are not packed.
+    pub fn tenancy(&self) -> u32 {
+        self.there.tenancy
+    }
+
+    /// Device memory of a type, MiB; 0: nobody said.
+    pub fn memory_of(&self, gpu_type: GpuTypeId) -> u32 {
+        self.there.memory[gpu_type as usize]
+    }
+
+    /// MiB that those on a GPU need, as far as anybody said.
+    pub fn memory_used(&self, gpu: GpuId) -> u64 {
+        self.residents(gpu).iter().map(|id| u64::from(self.job(*id).memory_mib)).sum()
+    }
+
+    /// The profile of a workload.
+    pub fn workload(&self, workload: u32) -> &Rc<SoloProfile> {
+        &self.workloads[workload as usize]
+    }
+
+    /// Whether a fractional job asks for room beside others instead of for a whole GPU.
+    pub(crate) fn is_part(&self, share: u32) -> bool {
+        share < 1000 && self.there.by_share
+    }
+
     // ------------------------------------------------------------ actions
 
-    /// Starts a waiting job on these GPUs, all of which must be free here.
+    /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it.
     pub fn start(&mut self, id: JobId, gpus: Vec<GpuId>) {
         self.hold(id, &gpus);
         self.actions.push(Action::Start(Start { job: id, gpus }));
@@ -234,6 +312,11 @@ impl Cluster {
         let now = self.now;
         self.release(id, now, JobPhase::Stopping);
         self.actions.push(Action::Preempt(Preempt { job: id, mode: PreemptMode::Checkpoint }));
+    }
+
+    /// Holds a running job to thousandths of its own speed.
+    pub fn throttle(&mut self, id: JobId, milli: u32) {
+        self.actions.push(Action::Throttle(Throttle { job: id, milli }));
     }
 
     /// Asks to be woken.
@@ -274,6 +357,12 @@ impl Cluster {
                         }
                     }
                     JobPhase::Queued => self.release(change.job, change.at, JobPhase::Queued),
+                    JobPhase::Stopping if change.cause == ChangeCause::OutOfMemory => {
+                        self.release(change.job, change.at, JobPhase::Stopping);
+                        if let Some(job) = self.job_mut(change.job) {
+                            job.out_of_memory += 1;
+                        }
+                    }
                     _ => {}
                 },
                 Event::NodeChanged(change) => self.set_up(change.node, change.health == NodeHealth::Up),
@@ -292,10 +381,17 @@ impl Cluster {
             self.jobs.resize_with(slot + 1, || None);
         }
         let allowed = &info.demand.gpu_types;
+        let workload = info.profile.as_ref().map(|profile| self.intern(profile));
+        let profile = workload.map(|workload| self.workloads[workload as usize].clone());
         self.jobs[slot] = Some(Box::new(Job {
             id: info.id,
             submitted: info.submitted,
             gpus: info.demand.gpus,
+            share: info.demand.share_milli,
+            memory_mib: info.demand.memory_mib,
+            profile,
+            workload,
+            out_of_memory: 0,
             gpu_types: if allowed.is_empty() { self.all_types.clone() } else { allowed.as_slice().into() },
             preemptible: info.demand.preemptible,
             declared_run_time: info.declared_run_time,
@@ -308,6 +404,15 @@ impl Cluster {
         }));
         self.live += 1;
         self.count_queued(info.demand.gpus, true);
+    }
+
+    fn intern(&mut self, profile: &SoloProfile) -> u32 {
+        let known = self.workloads.iter().position(|known| known.workload == profile.workload);
+        let index = known.unwrap_or_else(|| {
+            self.workloads.push(Rc::new(profile.clone()));
+            self.workloads.len() - 1
+        });
+        index as u32
     }
 
     /// After a refused action the mirror is ahead of the truth: who holds what is read again.
@@ -348,14 +453,7 @@ impl Cluster {
     }
 
     fn hold(&mut self, id: JobId, gpus: &[GpuId]) {
-        let mut at = 0;
-        while at < gpus.len() {
-            let node = self.node_of(gpus[at]);
-            let end = self.nodes[node].first + self.nodes[node].gpus;
-            let upto = at + gpus[at..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
-            self.flip(node, &gpus[at..upto], false);
-            at = upto;
-        }
+        self.occupy(id, gpus);
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
         assert!(job.held.is_empty(), "job {id} already holds GPUs");
@@ -396,15 +494,50 @@ impl Cluster {
         {
             moved.slot = slot;
         }
+        if self.there.is_shared() {
+            let share = self.job(id).share;
+            for gpu in held {
+                let node = self.node_of(gpu);
+                if self.there.leave(gpu, self.nodes[node].gpu_type, id, share) {
+                    self.flip(node, &[gpu], true);
+                }
+            }
+            return;
+        }
+        self.flip_all(&held, true);
+    }
+
+    fn occupy(&mut self, id: JobId, gpus: &[GpuId]) {
+        if !self.there.is_shared() {
+            return self.flip_all(gpus, false);
+        }
+        let share = self.job(id).share;
+        for gpu in gpus {
+            let node = self.node_of(*gpu);
+            if self.there.come(*gpu, self.nodes[node].gpu_type, id, share) {
+                self.flip(node, &[*gpu], false);
+            }
+        }
+    }
+
+    /// Marks GPUs free or held, those of one node together.
+    fn flip_all(&mut self, gpus: &[GpuId], free: bool) {
         let mut from = 0;
-        while from < held.len() {
-            let node = self.node_of(held[from]);
-            let end = self.nodes[node].first + self.nodes[node].gpus;
-            let upto =
-                from + held[from..].iter().take_while(|gpu| **gpu < end && **gpu >= self.nodes[node].first).count();
-            self.flip(node, &held[from..upto], true);
+        while from < gpus.len() {
+            let node = self.node_of(gpus[from]);
+            let first = self.nodes[node].first;
+            let own = first..first + self.nodes[node].gpus;
+            let upto = from + gpus[from..].iter().take_while(|gpu| own.contains(gpu)).count();
+            self.flip(node, &gpus[from..upto], free);
             from = upto;
         }
+    }
+
+    /// Whether nobody is on a GPU.
+    pub(crate) fn is_free(&self, gpu: GpuId) -> bool {
+        let entry = &self.nodes[self.node_of(gpu)];
+        let bit = gpu - entry.first;
+        entry.mask[bit as usize / 64] & (1 << (bit % 64)) != 0
     }
 
     pub(crate) fn node_of(&self, gpu: GpuId) -> usize {

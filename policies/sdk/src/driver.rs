@@ -30,7 +30,14 @@ impl<P: Policy> Driver<P> {
     /// that the host cannot tell.
     pub fn new(setup: Setup) -> Result<(Self, Readiness), PolicyError> {
         let about = P::about();
-        for (fact, name) in [(Knowledge::REMAINING, "remaining"), (Knowledge::DECLARED_RUN_TIME, "declared-run-time")] {
+        let facts = [
+            (Knowledge::REMAINING, "remaining"),
+            (Knowledge::DECLARED_RUN_TIME, "declared-run-time"),
+            (Knowledge::SOLO_PROFILE, "solo-profile"),
+            (Knowledge::SIMILARITY, "similarity"),
+            (Knowledge::PAIR_SPEED, "pair-speed"),
+        ];
+        for (fact, name) in facts {
             if about.needs.contains(fact) && !setup.knowledge.contains(fact) {
                 return Err(PolicyError::Unsupported(format!("{} needs to be told `{name}`", about.name)));
             }

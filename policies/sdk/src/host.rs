@@ -7,6 +7,18 @@ use crate::{GpuId, GpuTypeId, JobId};
 pub trait Host {
     /// Seconds left of each job on the type beside it; NaN: no idea.
     fn remaining(&self, jobs: &[JobId], types: &[GpuTypeId]) -> Vec<f64>;
+    /// How likely pairs of jobs are to contend.
+    fn similarity(&self, _: GpuTypeId, first: &[JobId], _: &[JobId]) -> Vec<f64> {
+        vec![f64::NAN; first.len()]
+    }
+    /// Progress of jobs beside residents over their progress alone.
+    fn pair_speed(&self, _: GpuTypeId, jobs: &[JobId], _: &[Vec<JobId>]) -> Vec<f64> {
+        vec![f64::NAN; jobs.len()]
+    }
+    /// Progress of jobs over their progress alone.
+    fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
+        vec![f64::NAN; jobs.len()]
+    }
     /// Who is where, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
         (Vec::new(), Vec::new())
@@ -37,6 +49,45 @@ pub fn remaining(jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<f64> {
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| match host {
         Some(host) => host.remaining(&jobs, &types),
+        None => vec![f64::NAN; jobs.len()],
+    })
+}
+
+/// How likely pairs of jobs are to contend, 0 to 1; NaN: no idea.
+pub fn similarity(gpu_type: GpuTypeId, first: Vec<JobId>, second: Vec<JobId>) -> Vec<f64> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::predictor::similarity(gpu_type, &first, &second)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.similarity(gpu_type, &first, &second),
+        None => vec![f64::NAN; first.len()],
+    })
+}
+
+/// Progress of jobs beside residents over their progress alone, 0 to 1; NaN: no idea.
+pub fn pair_speed(gpu_type: GpuTypeId, jobs: Vec<JobId>, residents: Vec<Vec<JobId>>) -> Vec<f64> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::predictor::pair_speed(gpu_type, &jobs, &residents)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.pair_speed(gpu_type, &jobs, &residents),
+        None => vec![f64::NAN; jobs.len()],
+    })
+}
+
+/// Progress of running jobs over their progress alone, as their own step times show it; NaN for those that make none.
+pub fn speeds(jobs: Vec<JobId>) -> Vec<f64> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::cluster::speeds(&jobs)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.speeds(&jobs),
         None => vec![f64::NAN; jobs.len()],
     })
 }

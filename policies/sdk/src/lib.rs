@@ -8,6 +8,9 @@
 //! - [`Cluster`]: the mirror of nodes and jobs, kept from events; the only way to start and to preempt.
 //! - [`Placement`]: which GPUs a gang gets.
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
+//! - [`Colocator`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
+//! - [`predictor`]: what predictor components are written with.
+//! - [`Draws`]: all the randomness that a policy may have.
 //! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
 //! - [`host`]: the imports, with a stand-in for native tests; `testing`: a small cluster for them.
@@ -27,25 +30,31 @@ pub mod bindings {
 
 mod backlog;
 mod cluster;
+mod colocate;
 mod config;
 pub mod driver;
 pub mod host;
 mod node_set;
 mod place;
+pub mod predictor;
+mod random;
 mod ranking;
+mod residents;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod walk;
 
 pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::types::{
-    Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId,
-    JobInfo, JobPhase, Knowledge, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Preempt,
-    PreemptMode, Setup, Start, Timer, Topology, Trigger,
+    Abilities, Action, Batch, Cadence, ChangeCause, Communication, Demand, Event, GpuId, GpuType, GpuTypeId, Instant,
+    JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError,
+    Preempt, PreemptMode, Setup, Sharing, SoloProfile, Start, Throttle, Timer, Topology, Trigger,
 };
 pub use cluster::{Cluster, Job};
+pub use colocate::{Colocator, Place};
 pub use config::{Config, Kind, Param};
 pub use place::Placement;
+pub use random::Draws;
 pub use ranking::{Ranking, Ties};
 pub use walk::walk;
 

@@ -28,8 +28,14 @@ impl Placement {
         }
     }
 
-    /// GPUs of one type for a gang, ascending within a node; `None` where the rule finds no place now.
-    pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32) -> Option<Vec<GpuId>> {
+    /// GPUs of one type for a gang of this share of each, ascending within a node; `None` where the rule finds no place
+    /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must.
+    pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, share: u32) -> Option<Vec<GpuId>> {
+        if cluster.is_part(share)
+            && let Some(gpu) = cluster.there.best_fit(gpu_type, share, |gpu| cluster.nodes[cluster.node_of(gpu)].up)
+        {
+            return Some(vec![gpu]);
+        }
         let pool = &cluster.pools[gpu_type as usize];
         if gpus == 0 || pool.free < gpus {
             return None;
@@ -60,8 +66,8 @@ impl Placement {
     }
 
     /// The first place among the types that a job allows.
-    pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], gpus: u32) -> Option<Vec<GpuId>> {
-        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, gpus))
+    pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], gpus: u32, share: u32) -> Option<Vec<GpuId>> {
+        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, gpus, share))
     }
 }
 
@@ -120,7 +126,7 @@ fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, Demand, Event, GpuType, JobInfo, Node, NodeHealth, Topology, Trigger};
+    use crate::{Batch, Demand, Event, GpuType, JobInfo, Node, NodeHealth, Sharing, Topology, Trigger};
 
     /// Nodes of four GPUs with so many of them free.
     fn cluster(free: &[u32]) -> Cluster {
@@ -131,13 +137,16 @@ mod tests {
             first_gpu: index as u32 * 4,
             gpus: 4,
             health: NodeHealth::Up,
+            links: vec![],
         });
-        let topology = Topology { gpu_types: vec![GpuType { id: 0, name: "g".into() }], nodes: nodes.collect() };
+        let gpu_types = vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }];
+        let topology = Topology { gpu_types, nodes: nodes.collect() };
         let mut cluster = Cluster::new(&topology);
         let jobs = free.iter().enumerate().filter(|(_, free)| **free < 4);
         for (index, free) in jobs {
-            let demand = Demand { gpus: 4 - free, gpu_types: vec![], preemptible: true };
-            let info = JobInfo { id: index as u32, submitted: 0, demand, declared_run_time: None };
+            let demand =
+                Demand { gpus: 4 - free, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
+            let info = JobInfo { id: index as u32, submitted: 0, demand, declared_run_time: None, profile: None };
             let events = vec![Event::JobArrived(info)];
             cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events });
             let first = index as u32 * 4;
@@ -148,28 +157,28 @@ mod tests {
 
     #[test]
     fn packed_takes_the_tightest_node() {
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 2, 3]), 0, 2), Some(vec![6, 7]));
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 1, 3]), 0, 2), Some(vec![9, 10]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 2, 3]), 0, 2, 1000), Some(vec![6, 7]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 1, 3]), 0, 2, 1000), Some(vec![9, 10]));
     }
 
     #[test]
     fn packed_spreads_over_few_nodes_when_it_must() {
-        assert_eq!(Placement::Packed.find(&cluster(&[2, 2, 3]), 0, 4), Some(vec![9, 10, 11, 2]));
-        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 4), Some(vec![9, 10, 11, 3]));
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, 8), Some((0..8).collect()));
-        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 7), None);
+        assert_eq!(Placement::Packed.find(&cluster(&[2, 2, 3]), 0, 4, 1000), Some(vec![9, 10, 11, 2]));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 4, 1000), Some(vec![9, 10, 11, 3]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, 8, 1000), Some((0..8).collect()));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 7, 1000), None);
     }
 
     #[test]
     fn consolidate_waits_for_whole_nodes() {
-        assert_eq!(Placement::Consolidate.find(&cluster(&[2, 2, 3]), 0, 4), None);
-        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 4]), 0, 6), Some(vec![0, 1, 2, 3, 8, 9]));
-        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 3]), 0, 6), Some(vec![0, 1, 2, 3, 9, 10]));
-        assert_eq!(Placement::Consolidate.find(&cluster(&[3, 2, 3]), 0, 6), None);
+        assert_eq!(Placement::Consolidate.find(&cluster(&[2, 2, 3]), 0, 4, 1000), None);
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 4]), 0, 6, 1000), Some(vec![0, 1, 2, 3, 8, 9]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 3]), 0, 6, 1000), Some(vec![0, 1, 2, 3, 9, 10]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[3, 2, 3]), 0, 6, 1000), None);
     }
 
     #[test]
     fn count_ignores_nodes() {
-        assert_eq!(Placement::Count.find(&cluster(&[1, 2, 3]), 0, 4), Some(vec![3, 6, 7, 9]));
+        assert_eq!(Placement::Count.find(&cluster(&[1, 2, 3]), 0, 4, 1000), Some(vec![3, 6, 7, 9]));
     }
 }

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
     Action, Batch, ChangeCause, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node,
-    NodeHealth, PhaseChange, Policy, Setup, Topology, Trigger,
+    NodeHealth, PhaseChange, Policy, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -39,7 +39,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         config: config.into(),
         seed: 0,
         topology: topology(nodes),
-        knowledge: Knowledge::REMAINING | Knowledge::DECLARED_RUN_TIME,
+        knowledge: Knowledge::all(),
         max_actions: 10_000,
     };
     let (mut driver, readiness) = Driver::<P>::new(setup).unwrap_or_else(|error| panic!("init: {error:?}"));
@@ -67,10 +67,11 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
             }
         }
         while jobs.get(arrived).is_some_and(|job| job.0 * SECOND <= now) {
-            let demand = Demand { gpus: jobs[arrived].1, gpu_types: vec![], preemptible: true };
+            let gpus = jobs[arrived].1;
+            let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
             let (id, submitted) = (arrived as JobId, now);
             let declared_run_time = Some(jobs[arrived].2 * SECOND);
-            events.push(Event::JobArrived(JobInfo { id, submitted, demand, declared_run_time }));
+            events.push(Event::JobArrived(JobInfo { id, submitted, demand, declared_run_time, profile: None }));
             arrived += 1;
         }
         let due: Vec<u64> = timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token).collect();
@@ -79,7 +80,9 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
             events.push(Event::Timer(token));
         }
         seq += 1;
-        let batch = Batch { seq, now, trigger: Trigger::Event, events: std::mem::take(&mut events) };
+        let is_round = readiness.cadence.round.is_some_and(|period| now % period == 0);
+        let trigger = if is_round { Trigger::Round } else { Trigger::Event };
+        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut events) };
         let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
         for action in plan.actions {
             let (job, phase) = match action {
@@ -95,6 +98,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
                     owner.iter_mut().filter(|owner| **owner == Some(preempt.job)).for_each(|owner| *owner = None);
                     (preempt.job, JobPhase::Queued)
                 }
+                Action::Throttle(_) => continue,
                 Action::SetTimer(timer) => {
                     assert!(timer.at > now && timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
                     continue;
@@ -117,13 +121,13 @@ fn running_in(owner: &[Option<JobId>], job: usize) -> bool {
 fn topology(nodes: &[u32]) -> Topology {
     let mut first_gpu = 0;
     let node = |(id, gpus): (usize, &u32)| {
-        let node =
-            Node { id: id as u32, name: format!("n{id}"), gpu_type: 0, first_gpu, gpus: *gpus, health: NodeHealth::Up };
+        let (name, health, links) = (format!("n{id}"), NodeHealth::Up, vec![]);
+        let node = Node { id: id as u32, name, gpu_type: 0, first_gpu, gpus: *gpus, health, links };
         first_gpu += gpus;
         node
     };
     Topology {
-        gpu_types: vec![GpuType { id: 0, name: "g".into() }],
+        gpu_types: vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }],
         nodes: nodes.iter().enumerate().map(node).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! The quota walk of preemptive policies: those that come first in an order share the cluster, the others stop.
 
-use crate::{Cluster, JobId, Placement};
+use crate::{Cluster, Job, JobId, Placement};
 
 /// Walks `order` with a quota of all GPUs that are up, by type. A job that fits what is left of the quota takes its
 /// part, whether it holds GPUs or waits; one that holds GPUs and does not fit is preempted; one that waits and does
@@ -17,11 +17,13 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     if cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
         return everybody_fits(cluster, order, place, queued);
     }
-    let mut quota: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32)).collect();
+    let asks = |job: &Job| job.gpus * if cluster.is_part(job.share) { job.share } else { 1000 };
+    // In thousandths of a GPU.
+    let mut quota: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32) * 1000).collect();
     let mut holding = cluster.holders().len();
     for job in cluster.pinned() {
         let left = &mut quota[cluster.type_of(job) as usize];
-        *left = left.saturating_sub(job.gpus);
+        *left = left.saturating_sub(asks(job));
     }
     let (mut chosen, mut losers) = (Vec::new(), Vec::new());
     for id in order {
@@ -36,15 +38,15 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
                 continue;
             }
             let left = &mut quota[cluster.type_of(job) as usize];
-            if job.gpus <= *left {
-                *left -= job.gpus;
+            if asks(job) <= *left {
+                *left -= asks(job);
             } else {
                 losers.push(id);
             }
         } else if job.waits()
-            && let Some(gpu_type) = job.gpu_types.iter().copied().find(|t| job.gpus <= quota[*t as usize])
+            && let Some(gpu_type) = job.gpu_types.iter().copied().find(|t| asks(job) <= quota[*t as usize])
         {
-            quota[gpu_type as usize] -= job.gpus;
+            quota[gpu_type as usize] -= asks(job);
             chosen.push((id, gpu_type));
         }
     }
@@ -53,7 +55,7 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     }
     let mut unplaced = Vec::new();
     for (id, gpu_type) in chosen {
-        match place.find(cluster, gpu_type, cluster.job(id).gpus) {
+        match place.find(cluster, gpu_type, cluster.job(id).gpus, cluster.job(id).share) {
             Some(gpus) => cluster.start(id, gpus),
             None => unplaced.push(id),
         }
@@ -71,7 +73,7 @@ fn everybody_fits(
     let waiting: Vec<JobId> = order.filter(|id| cluster.job(*id).waits()).take(queued).collect();
     let mut unplaced = Vec::new();
     for id in waiting {
-        match place.find(cluster, 0, cluster.job(id).gpus) {
+        match place.find(cluster, 0, cluster.job(id).gpus, cluster.job(id).share) {
             Some(gpus) => cluster.start(id, gpus),
             None => unplaced.push(id),
         }

@@ -8,6 +8,18 @@ wasmtime::component::bindgen!({
     additional_derives: [PartialEq, serde::Serialize, serde::Deserialize],
 });
 
+/// The other world: predictors. Its types are the policies' own.
+pub mod predictor {
+    wasmtime::component::bindgen!({
+        world: "predictor-component",
+        path: "../wit",
+        with: {
+            "sandtable:policy/types": super::sandtable::policy::types,
+            "sandtable:policy/log": super::sandtable::policy::log,
+        },
+    });
+}
+
 /// Flags as a list of names; the macro derives nothing for them.
 macro_rules! flags_as_names {
     ($flags:ident { $($name:literal => $flag:ident),* }) => {
@@ -32,5 +44,10 @@ macro_rules! flags_as_names {
         }
     };
 }
-flags_as_names!(Abilities { "preempt" => PREEMPT, "timers" => TIMERS });
-flags_as_names!(Knowledge { "declared-run-time" => DECLARED_RUN_TIME, "remaining" => REMAINING });
+flags_as_names!(Abilities {
+    "preempt" => PREEMPT, "timers" => TIMERS, "share" => SHARE, "throttle" => THROTTLE
+});
+flags_as_names!(Knowledge {
+    "declared-run-time" => DECLARED_RUN_TIME, "remaining" => REMAINING, "solo-profile" => SOLO_PROFILE,
+    "similarity" => SIMILARITY, "pair-speed" => PAIR_SPEED
+});

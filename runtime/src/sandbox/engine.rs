@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use wasmtime::component::{Component as Compiled, Linker};
+use wasmtime::component::{Component as Compiled, InstancePre, Linker};
 use wasmtime::{Cache, CacheConfig, Config, Engine, OptLevel};
 
 use super::bindings::PolicyPre;
+use super::bindings::predictor::PredictorComponentPre;
 use super::imports::{self, Guest};
 use super::{Fault, Limits, LoadFault};
 
@@ -38,6 +39,12 @@ impl Component {
     pub fn digest(&self) -> &str {
         &self.digest
     }
+}
+
+/// A compiled predictor, shared by all threads.
+#[derive(Clone)]
+pub struct PredictorComponent {
+    pub(super) pre: PredictorComponentPre<Guest>,
 }
 
 impl Sandbox {
@@ -73,6 +80,21 @@ impl Sandbox {
     /// # Errors
     /// [`Fault::Load`] with the reason.
     pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        let pre = PolicyPre::new(self.prepare(bytes)?).map_err(wrong)?;
+        Ok(Component { pre, digest: blake3::hash(bytes).to_hex().to_string() })
+    }
+
+    /// Compiles a component and checks that it is a predictor.
+    ///
+    /// # Errors
+    /// [`Fault::Load`] with the reason.
+    pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        Ok(PredictorComponent { pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)? })
+    }
+
+    fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {
         check_file(bytes).map_err(Fault::Load)?;
         // Broken files have panicked compilers before.
         let compiled = catch_unwind(AssertUnwindSafe(|| Compiled::new(&self.engine, bytes)));
@@ -82,9 +104,7 @@ impl Sandbox {
             Err(_) => return Err(Fault::Load(LoadFault::Invalid("the compiler panicked".into()))),
         };
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        let pre = self.linker.instantiate_pre(&compiled).map_err(wrong)?;
-        let pre = PolicyPre::new(pre).map_err(wrong)?;
-        Ok(Component { pre, digest: blake3::hash(bytes).to_hex().to_string() })
+        self.linker.instantiate_pre(&compiled).map_err(wrong)
     }
 }
 

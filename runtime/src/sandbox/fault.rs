@@ -19,6 +19,8 @@ pub enum Place {
     Init,
     /// In `decide`.
     Decide,
+    /// While a predictor answered.
+    Predict,
 }
 
 /// Why a file is no policy.
@@ -73,6 +75,8 @@ pub enum Fault {
     BadPlan { rejections: Vec<Rejection> },
     /// It keeps itself busy and the cluster idle.
     Livelock { calls: u64 },
+    /// What the predictor that is bound to a quantity did wrong: not the policy's fault.
+    Predictor { quantity: String, fault: Box<Fault> },
     /// A fault of the host, or of the machine that it runs on: no result.
     Host(String),
 }
@@ -102,6 +106,7 @@ impl Fault {
             Fault::Closed { .. } => "closed",
             Fault::BadPlan { .. } => "bad-plan",
             Fault::Livelock { .. } => "livelock",
+            Fault::Predictor { .. } => "predictor",
             Fault::Host(_) => "host",
         }
     }
@@ -114,6 +119,7 @@ impl Fault {
             | Fault::Memory { backtrace, .. }
             | Fault::Panicked { backtrace, .. }
             | Fault::Trap { backtrace, .. } => backtrace,
+            Fault::Predictor { fault, .. } => fault.backtrace(),
             _ => &[],
         }
     }
@@ -126,6 +132,7 @@ impl fmt::Display for Place {
             Place::Describe => "describe",
             Place::Init => "init",
             Place::Decide => "decide",
+            Place::Predict => "an answer",
         })
     }
 }
@@ -204,6 +211,7 @@ impl fmt::Display for Fault {
             Fault::Livelock { calls } => {
                 write!(f, "would never end: {calls} calls, and nothing came of the last of them")
             }
+            Fault::Predictor { quantity, fault } => write!(f, "was let down: the predictor of {quantity} {fault}"),
             Fault::Host(why) => write!(f, "the host failed: {why}"),
         }
     }

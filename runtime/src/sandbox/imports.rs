@@ -196,10 +196,15 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     cluster.func_wrap("occupancy", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
         // All GPUs are looked at, whoever holds them.
-        let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.owner.len());
+        let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.residents.len());
         charge(&mut cx, gpus * 8)?;
         let pairs = answer(&mut cx, "cluster.occupancy", |world| world.occupancy())?;
         Ok((pairs,))
+    })?;
+    cluster.func_wrap("speeds", |mut cx: StoreContextMut<'_, Guest>, (jobs,): (Vec<u32>,)| {
+        charge(&mut cx, jobs.len() * 64)?;
+        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&jobs)))?;
+        Ok((numbers(speeds),))
     })?;
     cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
         let gpus =
@@ -218,11 +223,30 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
             return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
         }
-        let bits: Vec<u64> = answer(&mut cx, "predictor.estimate", |world| {
-            world.remaining(&shapes.job, &shapes.gpu_type).into_iter().map(f64::to_bits).collect()
-        })?;
-        Ok((bits.into_iter().map(f64::from_bits).collect::<Vec<f64>>(),))
+        let answers =
+            answer(&mut cx, "predictor.estimate", |world| bits(world.remaining(&shapes.job, &shapes.gpu_type)))?;
+        Ok((numbers(answers),))
     })?;
+    type Pairs = (u32, Vec<u32>, Vec<u32>);
+    predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {
+        charge(&mut cx, first.len() * 128)?;
+        equal("predictor.similarity", first.len(), second.len())?;
+        let ask = |world: &mut World| world.similarity(kind, &first, &second).map(bits);
+        Ok((numbers(foretell(&mut cx, "predictor.similarity", ask)?),))
+    })?;
+    type Groups = (u32, Vec<u32>, Vec<Vec<u32>>);
+    predictor.func_wrap("pair-speed", |mut cx: StoreContextMut<'_, Guest>, (kind, jobs, residents): Groups| {
+        let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
+        charge(&mut cx, all * 128)?;
+        equal("predictor.pair-speed", jobs.len(), residents.len())?;
+        let ask = |world: &mut World| world.pair_speed(kind, &jobs, &residents).map(bits);
+        Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
+    })?;
+    define_log(linker)
+}
+
+/// The one import that predictors share with policies.
+fn define_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut log = linker.instance("sandtable:policy/log@0.1.0")?;
     log.func_wrap("write", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, String)| {
         charge(&mut cx, message.len() * 8)?;
@@ -235,6 +259,47 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         Ok(())
     })?;
     Ok(())
+}
+
+/// Floats as their bits: a tape keeps every one, NaN too.
+fn bits(answers: Vec<f64>) -> Vec<u64> {
+    answers.into_iter().map(f64::to_bits).collect()
+}
+
+fn numbers(bits: Vec<u64>) -> Vec<f64> {
+    bits.into_iter().map(f64::from_bits).collect()
+}
+
+fn equal(function: &str, first: usize, second: usize) -> wasmtime::Result<()> {
+    if first == second {
+        return Ok(());
+    }
+    Err(BadColumns(format!("{function}: {first} and {second}")).into())
+}
+
+/// A predictor that failed while a policy asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct LetDown(pub(super) super::Fault);
+
+/// An answer that may fail, by no fault of the policy.
+fn foretell(
+    cx: &mut StoreContextMut<'_, Guest>,
+    function: &'static str,
+    ask: impl FnOnce(&mut World) -> Result<Vec<u64>, super::Fault>,
+) -> wasmtime::Result<Vec<u64>> {
+    let mut fault = None;
+    let answers = answer(cx, function, |world| match ask(world) {
+        Ok(answers) => answers,
+        Err(error) => {
+            fault = Some(error);
+            Vec::new()
+        }
+    })?;
+    match fault {
+        None => Ok(answers),
+        Some(fault) => Err(LetDown(fault).into()),
+    }
 }
 
 /// Columns of different lengths.

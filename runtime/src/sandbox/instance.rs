@@ -6,7 +6,7 @@ use super::bindings::Policy as Bound;
 use super::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
 use super::engine::{Component, host};
 use super::fault::tame;
-use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Limiter, Log, What};
+use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, LetDown, Limiter, Log, What};
 use super::{Fault, Limits, LoadFault, Place};
 use crate::capsule::{Tape, Taped};
 use crate::{Policy, World};
@@ -26,17 +26,7 @@ impl Sandboxed {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
-        let guest = Guest {
-            world: None,
-            tape: Tape::Off,
-            last_words: None,
-            log: Log::new(limits.log),
-            limiter: Limiter::new(limits),
-        };
-        let mut store = Store::new(component.pre.engine(), guest);
-        store.limiter(|guest| &mut guest.limiter);
-        store.set_hostcall_fuel(limits.data);
-        store.set_fuel(limits.start_fuel).map_err(host)?;
+        let mut store = store(component.pre.engine(), &limits)?;
         let place = (Place::Instantiate, limits.start_fuel);
         let bound = component.pre.instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
         Ok(Sandboxed { store, bound, limits, dead: false, fuel_used: 0 })
@@ -91,6 +81,22 @@ impl Sandboxed {
     }
 }
 
+/// A store with nothing to read yet.
+pub(super) fn store(engine: &wasmtime::Engine, limits: &Limits) -> Result<Store<Guest>, Fault> {
+    let guest = Guest {
+        world: None,
+        tape: Tape::Off,
+        last_words: None,
+        log: Log::new(limits.log),
+        limiter: Limiter::new(*limits),
+    };
+    let mut store = Store::new(engine, guest);
+    store.limiter(|guest| &mut guest.limiter);
+    store.set_hostcall_fuel(limits.data);
+    store.set_fuel(limits.start_fuel).map_err(host)?;
+    Ok(store)
+}
+
 impl Policy for Sandboxed {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
         let fuel = self.limits.start_fuel;
@@ -122,7 +128,12 @@ impl Policy for Sandboxed {
 }
 
 /// The name of what went wrong.
-fn name(error: wasmtime::Error, (place, budget): (Place, u64), limits: &Limits, store: &Store<Guest>) -> Fault {
+pub(super) fn name(
+    error: wasmtime::Error,
+    (place, budget): (Place, u64),
+    limits: &Limits,
+    store: &Store<Guest>,
+) -> Fault {
     let backtrace = frames(&error);
     if let Some(Denied { what, wanted, limit }) = error.downcast_ref() {
         let (wanted, limit) = (*wanted, *limit);
@@ -133,6 +144,9 @@ fn name(error: wasmtime::Error, (place, budget): (Place, u64), limits: &Limits, 
     }
     if error.downcast_ref::<HostOutOfMemory>().is_some() {
         return Fault::Host("this machine has no memory left".into());
+    }
+    if let Some(LetDown(fault)) = error.downcast_ref() {
+        return fault.clone();
     }
     if let Some(Closed(function)) = error.downcast_ref() {
         return Fault::Closed { place, function: (*function).into() };

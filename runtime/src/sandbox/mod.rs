@@ -8,13 +8,18 @@ mod engine;
 mod fault;
 mod imports;
 mod instance;
+mod provider;
 
-pub use engine::{Component, Sandbox, Settings};
+pub use engine::{Component, PredictorComponent, Sandbox, Settings};
 pub use fault::{Fault, LoadFault, Place};
 pub use instance::Sandboxed;
+pub use provider::{ProviderSetup, SandboxedProvider};
 
 /// The types of the contract.
 pub mod contract {
+    pub use super::bindings::predictor::exports::sandtable::policy::provider::{
+        Descriptor as ProviderDescriptor, Quantities,
+    };
     pub use super::bindings::sandtable::policy::types::*;
 }
 

@@ -12,6 +12,9 @@ fn init(body: impl Into<String>) -> Parts {
     Parts { init: body.into(), ..Parts::default() }
 }
 
+/// Makes text of what the host has lowered: a share of 1000 is no UTF-8.
+const BLANK: &str = "(memory.fill (i32.const 65536) (i32.const 0) (i32.const 65536)) ";
+
 /// A guest with this body of `decide`.
 pub fn decide(body: impl Into<String>) -> Parts {
     Parts { decide: body.into(), ..Parts::default() }
@@ -68,7 +71,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.check flood", decide(endless("(call $check (i32.const 0) (i32.const 0) (i32.const 1280))"))),
         ("predictor.estimate flood", decide(endless(&(afresh.to_string() + &estimate(0, 8, 8))))),
         ("log.write flood", decide(endless(&write(5)))),
-        ("log.write of 8 MiB, for ever", big(decide(endless(&write(8 << 20))))),
+        ("log.write of 8 MiB, for ever", big(decide(BLANK.to_string() + &endless(&write(8 << 20))))),
         ("memory.grow by nothing", decide(endless("(drop (memory.grow (i32.const 0)))"))),
         ("memory.fill", decide(endless("(memory.fill (i32.const 65536) (i32.const 0) (i32.const 65536))"))),
         ("recursion", Parts { declare: deep.into(), ..decide("(call $deep (i32.const 0))") }),
@@ -123,7 +126,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         // Amounts.
         ("a text of 17 MiB", big(decide(refuse(PLAN, 2, 65536, 17 << 20)))),
         ("a log line of 17 MiB", big(decide(write(17 << 20) + "(unreachable)"))),
-        ("a log line of 12 MiB", big(decide(write(12 << 20) + "(unreachable)"))),
+        ("a log line of 12 MiB", big(decide(BLANK.to_string() + &write(12 << 20) + "(unreachable)"))),
         ("a name of 17 MiB", big(describe("(i32.store (i32.const 1028) (i32.const 17825792)) (i32.const 1024)"))),
         // At the wrong time.
         ("cluster.now in describe", describe("(drop (call $now)) (i32.const 1024)")),

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, Model, SECOND};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model, SECOND};
 use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Sandboxed, Settings};
-use sandtable_runtime::schedule::{Finished, Inputs, run};
-use sandtable_runtime::{Policy, Remaining};
+use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
+use sandtable_runtime::{Policy, Predictors, Remaining};
 
 use crate::guest::{Parts, guest};
 
@@ -22,20 +22,16 @@ pub fn limits() -> Limits {
 
 /// GPUs 0 to 3 are of type a, 4 to 7 of type b.
 pub fn fleet() -> Fleet {
-    let kind = |name: &str| GpuType { name: name.into(), speed: 1.0 };
+    let kind = |name: &str| GpuType::new(name, 1.0);
     Fleet::new(&[(1, 4, kind("a")), (1, 4, kind("b"))], Costs::default(), None).expect("a fleet")
 }
 
 /// 0: small. 1: two GPUs of type a. 2: must not be preempted, ends first. 3: two GPUs. 4: comes last.
 pub fn jobs() -> Arc<[Job]> {
     let job = |submit, gpus, seconds, gpu_types: &[u32], preemptible| Job {
-        name: String::new(),
-        submit,
-        gpus,
-        work: seconds * SECOND,
-        declared: None,
         gpu_types: gpu_types.to_vec(),
         preemptible,
+        ..Job::new("", submit, gpus, seconds * SECOND)
     };
     Arc::new([
         job(0, 1, 10, &[], true),
@@ -49,21 +45,17 @@ pub fn jobs() -> Arc<[Job]> {
 /// What a run is given.
 pub fn inputs(limits: Limits) -> Inputs {
     Inputs {
-        jobs: jobs(),
-        config: "{}".into(),
         seed: 7,
-        remaining: Remaining::Oracle,
-        reveal_declared: true,
-        strict: true,
-        limits,
+        predictors: Predictors { remaining: Remaining::Oracle, ..Predictors::default() },
+        reveal: Reveal { declared_run_time: true, ..Reveal::default() },
         keep_segments: false,
-        record: None,
+        ..Inputs::plain(jobs(), limits)
     }
 }
 
 /// Runs an instance.
 pub fn simulate(policy: &mut dyn Policy, inputs: Inputs) -> Finished {
-    let backend = Box::new(Model::new(fleet(), inputs.jobs.clone(), 0));
+    let backend = Box::new(Model::new(fleet(), inputs.jobs.clone(), &Laws::none(), 0));
     run(policy, backend, inputs).expect("the ledger balances")
 }
 

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use sandtable_runtime::Policy as _;
-use sandtable_runtime::sandbox::Sandboxed;
+use sandtable_runtime::sandbox::{Sandboxed, Settings};
 
 use super::{Error, ExitCode, sandbox, ui};
 use crate::artifact::Finder;
-use crate::execute::simulate;
+use crate::execute::{Compiled, simulate};
 use crate::plan::{Options, plan};
 
 /// Measure a policy.
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
         let text = format!(
             "Experiment(title: \"bench\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"bench\", speed: 1.0), \
              workload: Generate(jobs: {jobs}, arrivals: AtOnce), policies: [Policy(name: \"./policy.wasm\")], \
-             predictors: {{\"remaining\": Oracle}}, reveal: [DeclaredRunTime])"
+             predictors: {{\"remaining\": Oracle, \"similarity\": Oracle, \"pair-speed\": Oracle}}, \
+             reveal: [DeclaredRunTime, SoloProfile])"
         );
         let path = folder.path().join("bench.ron");
         std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
@@ -53,8 +54,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
         let mut policy = Sandboxed::new(&component, cell.setting.limits).map_err(failed)?;
         policy.describe().map_err(failed)?;
         let list = cell.jobs()?;
+        let predictors = Compiled::new(&Settings::default(), plan.cells.iter())?.predictors(cell).map_err(failed)?;
         let begun = now();
-        let finished = simulate(cell, list, &mut policy, None)?;
+        let finished = simulate(cell, list, &mut policy, predictors, None)?;
         let whole = begun.elapsed().as_secs_f64();
         if let Some(fault) = finished.fault {
             return Err(failed(fault));

@@ -1,0 +1,179 @@
+//! `sandtable predictor`.
+
+use std::path::{Path, PathBuf};
+
+use sandtable_hardware::Profile;
+use sandtable_runtime::contract::Quantities;
+use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider, Settings};
+
+use crate::artifact::{Finder, predictors};
+use crate::error::{Error, ExitCode};
+use crate::learn::{Dataset, Split, evaluate, weights};
+use crate::plan::MAX_WEIGHTS;
+use crate::{profile, ui};
+
+/// Predictors.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum PredictorCommand {
+    /// The shipped predictors, in a line each.
+    List,
+    /// Fit a predictor to the pairs of a profile and write its weights.
+    Train {
+        /// iasp, iapp or bias.
+        predictor: String,
+        #[command(flatten)]
+        data: Data,
+        /// Part of the pairs that is observed.
+        #[arg(long, default_value_t = 1.0, value_name = "PART")]
+        observed: f64,
+        /// What splits and initial weights are drawn from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Where to; stdout by default.
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Print a predictor's error on pairs that it has not seen, beside its baselines'.
+    Evaluate {
+        /// iasp, iapp or bias.
+        predictor: String,
+        #[command(flatten)]
+        data: Data,
+        /// Parts of the pairs that are observed, for `--split pairs`.
+        #[arg(long, default_value = "0.8", value_delimiter = ',', value_name = "PART")]
+        observed: Vec<f64>,
+        /// What is held out.
+        #[arg(long, value_enum, default_value_t)]
+        split: Split,
+        /// Known pairs of a held-out workload, for `--split workload`.
+        #[arg(long, default_value = "0", value_delimiter = ',', value_name = "N")]
+        probes: Vec<usize>,
+        /// Seeds whose errors are averaged.
+        #[arg(long, default_value_t = 5, value_name = "N")]
+        seeds: u64,
+    },
+}
+
+/// What predictors are fitted to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Data {
+    /// A profile: one of ours in RON, Gavel's `oracle_throughputs.json`, or Lucid's folder.
+    #[arg(long, value_name = "PATH")]
+    profile: PathBuf,
+    /// Only these types of GPU.
+    #[arg(long = "gpu", value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<String>,
+}
+
+impl Data {
+    fn read(&self) -> Result<Profile, Error> {
+        any_profile(&self.profile)
+    }
+}
+
+/// A profile in any form that we know, told by what it is.
+pub(crate) fn any_profile(path: &Path) -> Result<Profile, Error> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        _ if path.is_dir() => profile::lucid(path),
+        Some("json") => profile::gavel(path),
+        _ => profile::read(path),
+    }
+}
+
+pub(crate) fn run(command: &PredictorCommand) -> Result<ExitCode, Error> {
+    match command {
+        PredictorCommand::List => list(),
+        PredictorCommand::Train { predictor, data, observed, seed, output } => {
+            part(*observed)?;
+            let weights = weights(predictor, &data.read()?, &data.kinds, *observed, *seed)?;
+            let text = serde_json::to_string(&weights).map_err(|error| Error::internal(error.to_string()))? + "\n";
+            if text.len() > MAX_WEIGHTS {
+                let message = format!("the weights have {} bytes, a file may have {MAX_WEIGHTS}", text.len());
+                return Err(Error::usage(message).hint("fit fewer types of GPU: --gpu KIND"));
+            }
+            match output {
+                Some(path) => {
+                    std::fs::write(path, &text).map_err(|error| Error::file("write", path, &error))?;
+                    ui::note(&format!("{} bytes written to {}", text.len(), path.display()));
+                }
+                None => ui::result(&text),
+            }
+            Ok(ExitCode::Done)
+        }
+        PredictorCommand::Evaluate { predictor, data, observed, split, probes, seeds } => {
+            let profile = data.read()?;
+            let all: Vec<String> = profile.gpus.iter().map(|gpu| gpu.kind.clone()).collect();
+            let settings: Vec<(f64, usize)> = match split {
+                Split::Pairs => observed.iter().map(|part| (*part, 0)).collect(),
+                Split::Family => vec![(1.0, 0)],
+                Split::Workload => probes.iter().map(|probes| (1.0, *probes)).collect(),
+            };
+            for kind in if data.kinds.is_empty() { &all } else { &data.kinds } {
+                let dataset = Dataset::new(&profile, kind)?;
+                for (observed, probes) in &settings {
+                    part(*observed)?;
+                    let what = match split {
+                        Split::Pairs => format!("{} % of {} pairs observed", observed * 100.0, dataset.count()),
+                        Split::Family => "each family held out".to_string(),
+                        Split::Workload => format!("each workload held out but {probes} probes"),
+                    };
+                    ui::result(&format!("{kind}, {what}, {seeds} seeds: mean absolute error of the speed\n"));
+                    for (name, mean, spread) in averaged(predictor, &dataset, *split, *observed, *probes, *seeds)? {
+                        ui::result(&format!("  {name:<18}{mean:.4} ± {spread:.4}\n"));
+                    }
+                }
+            }
+            Ok(ExitCode::Done)
+        }
+    }
+}
+
+fn part(observed: f64) -> Result<(), Error> {
+    if observed > 0.0 && observed <= 1.0 {
+        return Ok(());
+    }
+    Err(Error::usage(format!("--observed: expected a part above 0 and at most 1, found {observed}")))
+}
+
+/// Mean and standard deviation over the seeds, by model.
+fn averaged(
+    predictor: &str,
+    data: &Dataset,
+    split: Split,
+    observed: f64,
+    probes: usize,
+    seeds: u64,
+) -> Result<Vec<(String, f64, f64)>, Error> {
+    let mut all: Vec<(String, Vec<f64>)> = Vec::new();
+    for seed in 0..seeds.max(1) {
+        for (name, error) in evaluate(predictor, data, split, observed, probes, seed)? {
+            match all.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, errors)) => errors.push(error),
+                None => all.push((name, vec![error])),
+            }
+        }
+    }
+    let summary = |(name, errors): (String, Vec<f64>)| {
+        let (mean, spread) = crate::table::mean_and_spread(&errors);
+        (name, mean, spread)
+    };
+    Ok(all.into_iter().map(summary).collect())
+}
+
+fn list() -> Result<ExitCode, Error> {
+    let sandbox = Sandbox::new(&Settings::default()).map_err(|fault| Error::internal(fault.to_string()))?;
+    let mut finder = Finder::new(Path::new("."), None);
+    for name in predictors() {
+        let file = finder.find(name).map_err(Error::usage)?;
+        let failed = |fault: sandtable_runtime::sandbox::Fault| Error::usage(format!("{name}: {fault}"));
+        let component = sandbox.load_predictor(&file.bytes).map_err(failed)?;
+        let described = SandboxedProvider::new(&component, Limits::default()).and_then(|mut made| made.describe());
+        let descriptor = described.map_err(failed)?;
+        let answers = [(Quantities::SIMILARITY, "similarity"), (Quantities::PAIR_SPEED, "pair-speed")];
+        let answers: Vec<&str> =
+            answers.iter().filter(|(flag, _)| descriptor.answers.contains(*flag)).map(|(_, name)| *name).collect();
+        let line = format!("{name:<12} {}  {} ({})\n", &file.digest[..10], descriptor.about, answers.join(", "));
+        ui::result(&line);
+    }
+    Ok(ExitCode::Done)
+}

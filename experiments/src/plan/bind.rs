@@ -1,0 +1,178 @@
+//! Who answers for each predicted quantity, as a spec binds it: checked, with the bytes of components and weights.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_runtime::Remaining;
+use serde_json::{Value, json};
+
+use super::{canonical, digest, number};
+use crate::artifact::{Finder, PolicyFile, workspace_above};
+use crate::error::Error;
+use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
+
+/// Largest weights file, bytes.
+pub const MAX_WEIGHTS: usize = 1 << 20;
+
+/// The quantities that policies may ask for.
+pub const QUANTITIES: [&str; 3] = ["remaining", "similarity", "pair-speed"];
+
+/// Who answers for a quantity; a seed makes it an answerer.
+#[derive(Clone, Debug, Default)]
+pub enum Bound {
+    /// Nobody: NaN.
+    #[default]
+    Nobody,
+    /// The truth.
+    Oracle,
+    /// The truth with an error.
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+    },
+    /// The user's word.
+    Declared,
+    /// A component.
+    Component(Arc<Bundle>),
+}
+
+/// A predictor component with what it is handed.
+#[derive(Debug)]
+pub struct Bundle {
+    /// What results call it.
+    pub name: String,
+    /// The component.
+    pub file: Arc<PolicyFile>,
+    /// Its parameters: canonical JSON.
+    pub config: String,
+    /// Its weights; empty: none.
+    pub weights: Vec<u8>,
+}
+
+/// The bindings of one policy.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings {
+    /// Time left.
+    pub remaining: Bound,
+    /// How likely jobs are to contend.
+    pub similarity: Bound,
+    /// How fast jobs are beside others.
+    pub pair_speed: Bound,
+}
+
+impl Bound {
+    /// Who answers for the time left, under a seed.
+    pub fn remaining(&self, seed: u64) -> Remaining {
+        match self {
+            Bound::Nobody | Bound::Component(_) => Remaining::Unbound,
+            Bound::Oracle => Remaining::Oracle,
+            Bound::Noisy { sigma } => Remaining::Noisy { sigma: *sigma, seed },
+            Bound::Declared => Remaining::Declared,
+        }
+    }
+
+    fn key(&self) -> Value {
+        match self {
+            Bound::Nobody => Value::Null,
+            Bound::Oracle => json!("oracle"),
+            Bound::Noisy { sigma } => json!({"noisy": number(*sigma)}),
+            Bound::Declared => json!("declared"),
+            Bound::Component(bundle) => json!({
+                "component": bundle.file.digest, "weights": digest(&bundle.weights), "config": bundle.config,
+            }),
+        }
+    }
+
+    /// How `plan` and results call it.
+    pub fn describe(&self) -> String {
+        match self {
+            Bound::Nobody => "nobody".into(),
+            Bound::Oracle => "oracle".into(),
+            Bound::Noisy { sigma } => format!("oracle with noise {sigma}"),
+            Bound::Declared => "declared".into(),
+            Bound::Component(bundle) => bundle.name.clone(),
+        }
+    }
+}
+
+impl Bindings {
+    /// All of them, by quantity.
+    pub fn all(&self) -> [(&'static str, &Bound); 3] {
+        let [remaining, similarity, pair_speed] = QUANTITIES;
+        [(remaining, &self.remaining), (similarity, &self.similarity), (pair_speed, &self.pair_speed)]
+    }
+
+    /// Their part of a cell's identity.
+    pub(super) fn key(&self) -> Value {
+        let bound = self.all().into_iter().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+        bound.map(|(quantity, bound)| (quantity.to_string(), bound.key())).collect()
+    }
+}
+
+/// The bindings of a policy: its own before the experiment's.
+pub(super) fn bindings(
+    source: &Source,
+    spec: &Spec,
+    policy: &PolicySpec,
+    place: &str,
+    folder: &Path,
+    finder: &mut Finder,
+) -> Result<Bindings, Error> {
+    let mut bindings = Bindings::default();
+    let common = spec.predictors.iter().map(|entry| (entry, "predictors".to_string()));
+    let own = policy.predictors.iter().map(|entry| (entry, format!("{place}.predictors")));
+    for ((quantity, predictor), place) in common.chain(own) {
+        let slot = match quantity.as_str() {
+            "remaining" => &mut bindings.remaining,
+            "similarity" => &mut bindings.similarity,
+            "pair-speed" => &mut bindings.pair_speed,
+            _ => {
+                let message = format!("no quantity `{quantity}`: there is {}", QUANTITIES.join(", "));
+                return Err(source.error(&place, &message, "here"));
+            }
+        };
+        let place = format!("{place}.{quantity}");
+        let wrong = |message: &str| Err(source.error(&place, message, "here"));
+        *slot = match predictor {
+            PredictorSpec::Oracle => Bound::Oracle,
+            PredictorSpec::Declared if quantity == "remaining" => Bound::Declared,
+            PredictorSpec::Declared => return wrong("users declare run times only"),
+            PredictorSpec::Noisy { sigma } if (0.0..=10.0).contains(sigma) => Bound::Noisy { sigma: *sigma },
+            PredictorSpec::Noisy { sigma } => {
+                return wrong(&format!("expected a sigma from 0 to 10, found {sigma}"));
+            }
+            PredictorSpec::Component { .. } if quantity == "remaining" => {
+                return wrong(
+                    "components answer for similarity and pair-speed; remaining is Oracle, Noisy or Declared",
+                );
+            }
+            PredictorSpec::Component { name, weights, with } => {
+                let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;
+                let weights = match weights {
+                    None => Vec::new(),
+                    Some(weights) => {
+                        read_weights(folder, weights).map_err(|why| source.error(&place, &why, "these weights"))?
+                    }
+                };
+                let config = canonical(&with.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
+                let name = crate::spec::short_name(name).to_string();
+                Bound::Component(Arc::new(Bundle { name, file, config, weights }))
+            }
+        };
+    }
+    Ok(bindings)
+}
+
+fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let path = if name.contains('/') {
+        folder.join(name)
+    } else {
+        let root = workspace_above(folder).ok_or("no checkout here to look for weights in: name a path")?;
+        root.join("policies/predictors/weights").join(name)
+    };
+    let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    if bytes.len() > MAX_WEIGHTS {
+        return Err(format!("{} has {} bytes, weights have at most {MAX_WEIGHTS}", path.display(), bytes.len()));
+    }
+    Ok(bytes)
+}

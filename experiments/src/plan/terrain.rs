@@ -1,0 +1,199 @@
+//! What of a spec is not jobs and not policies: the fleet with its links, the profile, and the laws that follow.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_hardware::{
+    Communication, Costs, Failures, Fleet, FleetError, GpuType, Interference, Law, Laws, Links, Profile, SECOND,
+    WorkloadId, catalogue,
+};
+use serde_json::{Value, json};
+
+use super::preset::Preset;
+use super::{digest, number};
+use crate::error::{Error, nearest};
+use crate::profile;
+use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spec};
+
+/// GB/s between nodes where a spec does not say: 10 Gbit/s Ethernet.
+const NETWORK: f64 = 1.25;
+
+/// The groups of equal nodes, with speeds.
+pub(super) fn groups(source: &Source, spec: &Spec) -> Result<Vec<Group>, Error> {
+    let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet;
+    let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
+        (Some(nodes), Some(gpus), Some(kind), true) => {
+            let one = Group { nodes: *nodes, gpus: *gpus, kind: kind.clone(), speed: *speed, memory: *memory };
+            (vec![one], vec!["fleet".into()])
+        }
+        (None, None, None, false) if speed.is_none() && memory.is_none() => {
+            (groups.clone(), (0..groups.len()).map(|index| format!("fleet.groups.{index}")).collect())
+        }
+        _ => {
+            let message = "a fleet has either `nodes`, `gpus` and `kind`, or `groups`";
+            return Err(source.error("fleet", message, "here"));
+        }
+    };
+    for (group, place) in groups.iter().zip(places) {
+        if group.speed.is_none() && catalogue::find(&group.kind).is_none() {
+            let known = catalogue::MODELS.iter().map(|model| model.name);
+            let message = format!("no GPU {:?} in the catalogue", group.kind);
+            let hint = match nearest(&group.kind, known) {
+                Some(near) => format!("is {near:?} meant?"),
+                None => "another name needs a `speed`".to_string(),
+            };
+            return Err(source.error(&format!("{place}.kind"), &message, "this kind").hint(hint));
+        }
+    }
+    Ok(groups)
+}
+
+/// The fleet, with what a preset does to it under a policy.
+pub(super) fn fleet(
+    source: &Source,
+    spec: &Spec,
+    preset: Option<&Preset>,
+    groups: &[Group],
+    policy: &str,
+) -> Result<Fleet, Error> {
+    let FleetSpec::Model { failures, sharing, links, network, .. } = &spec.fleet;
+    let span = |span: Option<crate::spec::units::Span>| span.map_or(0, |span| span.0);
+    let costs = Costs {
+        start: span(spec.costs.start),
+        checkpoint: span(spec.costs.checkpoint),
+        restore: span(spec.costs.restore),
+        relaunch: spec.costs.relaunch.map_or(60 * SECOND, |span| span.0),
+        checkpoint_every: spec.costs.checkpoint_every.map(|span| span.0),
+        ..Costs::default()
+    };
+    if costs.checkpoint_every == Some(0) {
+        return Err(source.error("costs.checkpoint_every", "expected a time above 0", "here"));
+    }
+    if costs.relaunch < SECOND {
+        let message = "expected at least 1s: a job that ran out of memory takes time to find out";
+        return Err(source.error("costs.relaunch", message, "here"));
+    }
+    let costs = preset.map_or(costs, |preset| preset.costs(policy, costs));
+    let failures = failures.map(|failures| Failures { mtbf: failures.mtbf.0, repair: failures.repair.0 });
+    let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
+    let wide = |group: &Group| {
+        let own = group.memory.map(|bytes| (bytes.0 >> 20) as u32);
+        let memory = own.or_else(|| catalogue::find(&group.kind).map(|model| model.memory_mib)).unwrap_or(0);
+        let kind = GpuType { memory_mib: memory, ..GpuType::new(&group.kind, group.speed.unwrap_or(1.0)) };
+        (group.nodes, group.gpus.saturating_mul(slots), kind)
+    };
+    let groups: Vec<(u32, u32, GpuType)> = groups.iter().map(wide).collect();
+    let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
+    let fleet = Fleet::new(&groups, costs, failures).map_err(|error| at("fleet", error))?;
+    let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let Some(links) = links else { return Ok(fleet) };
+    let size = fleet.nodes[0].gpus;
+    let within = match links {
+        LinksSpec::NvlinkPairs => Links::nvlink_pairs(size),
+        LinksSpec::Pcie => Links::pcie(size),
+        LinksSpec::Matrix(rows) => {
+            if let Some(row) = rows.iter().find(|row| row.len() != rows.len()) {
+                let message = format!("expected {} numbers in every row, found {}", rows.len(), row.len());
+                return Err(source.error("fleet.links", &message, "this matrix"));
+            }
+            rows.concat()
+        }
+    };
+    let network = network.unwrap_or(NETWORK);
+    if !(network > 0.0 && network.is_finite()) {
+        return Err(source.error("fleet.network", &format!("expected GB/s above 0, found {network}"), "here"));
+    }
+    fleet.linked(Links { within, network }).map_err(|error| at("fleet.links", error))
+}
+
+/// A fleet's part of a cell's identity.
+pub(super) fn fleet_key(fleet: &Fleet) -> Value {
+    let mut runs: Vec<(u32, u32, u32)> = Vec::new();
+    for node in &fleet.nodes {
+        match runs.last_mut() {
+            Some((count, gpus, kind)) if *gpus == node.gpus && *kind == node.gpu_type => *count += 1,
+            _ => runs.push((1, node.gpus, node.gpu_type)),
+        }
+    }
+    let types: Vec<Value> =
+        fleet.types.iter().map(|kind| json!([kind.name, number(kind.speed), kind.memory_mib])).collect();
+    json!({
+        "types": types, "nodes": runs, "costs": fleet.costs, "failures": fleet.failures,
+        "sharing": fleet.sharing, "links": fleet.links,
+    })
+}
+
+/// The profile that a spec names, if it names one.
+pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Option<Arc<Profile>>, Error> {
+    let Some(named) = &spec.profile else { return Ok(None) };
+    let file = match named {
+        ProfileSpec::File(file) | ProfileSpec::Gavel(file) | ProfileSpec::Lucid(file) => file,
+    };
+    let path = folder.join(file);
+    if !path.exists() {
+        let message = format!("cannot read {}: there is no such file", path.display());
+        return Err(source.error("profile", &message, "this profile"));
+    }
+    let profile = match named {
+        ProfileSpec::File(_) => profile::read(&path)?,
+        ProfileSpec::Gavel(_) => profile::gavel(&path)?,
+        ProfileSpec::Lucid(_) => profile::lucid(&path)?,
+    };
+    Ok(Some(Arc::new(profile)))
+}
+
+/// The laws of a profile on a fleet for these workloads; the second is their part of a cell's identity.
+pub(super) fn laws(
+    source: &Source,
+    spec: &Spec,
+    profile: Option<&Arc<Profile>>,
+    fleet: &Fleet,
+    used: &[WorkloadId],
+) -> Result<(Laws, Value), Error> {
+    let given = &spec.interference;
+    let law = match given.law {
+        None | Some(LawSpec::Profile) => Law::Profile,
+        Some(LawSpec::Fitted) => Law::Fitted,
+        Some(LawSpec::Utilisation(k)) => Law::Utilisation(k),
+        Some(LawSpec::Constant(extra)) => Law::Constant(extra),
+        Some(LawSpec::None) => Law::None,
+    };
+    let number_of = match law {
+        Law::Utilisation(x) | Law::Constant(x) => Some(x),
+        _ => None,
+    };
+    if number_of.is_some_and(|x| !(0.0..=100.0).contains(&x)) {
+        return Err(source.error("interference.law", "expected a number from 0 to 100", "here"));
+    }
+    let scale = given.scale.unwrap_or(1.0);
+    if !(0.0..=100.0).contains(&scale) {
+        return Err(source.error("interference.scale", &format!("expected 0 to 100, found {scale}"), "here"));
+    }
+    let interference = Interference { law, mode: given.mode, scale, noise: given.noise };
+    let standard = Communication::default();
+    let overlap = spec.communication.overlap.unwrap_or(standard.overlap);
+    let latency = spec.communication.latency.unwrap_or(standard.latency);
+    if !(0.0..=1.0).contains(&overlap) || !(0.0..=10.0).contains(&latency) {
+        let message = "expected an overlap from 0 to 1 and a latency from 0 to 10 s";
+        return Err(source.error("communication", message, "here"));
+    }
+    let communication = Communication { overlap, latency };
+    let Some(profile) = profile else {
+        if spec.interference.law.is_some_and(|law| !matches!(law, LawSpec::None | LawSpec::Constant(_))) {
+            let message = "this law needs a `profile`";
+            return Err(source.error("interference.law", message, "here"));
+        }
+        let law = if matches!(law, Law::Constant(_)) { law } else { Law::None };
+        let laws = Laws::without_profile(Interference { law, ..interference });
+        return Ok((laws, json!({"interference": format!("{law:?}"), "scale": number(scale)})));
+    };
+    let text = serde_json::to_string(&**profile).map_err(|error| Error::internal(error.to_string()))?;
+    let key = json!({
+        "profile": digest(text.as_bytes()),
+        "interference": format!("{law:?}"), "mode": interference.mode, "scale": number(scale), "noise": given.noise,
+        "communication": {"overlap": number(overlap), "latency": number(latency)},
+    });
+    let laws = Laws::new(profile.clone(), fleet, used, interference, communication);
+    let laws = laws.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
+    Ok((laws, key))
+}

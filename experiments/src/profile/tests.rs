@@ -1,0 +1,99 @@
+//! The shipped profiles are what their makers make of their sources.
+
+use std::path::{Path, PathBuf};
+
+use super::{gavel, lucid, read, synthetic, write};
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/profiles").join(name)
+}
+
+fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
+    if !path.exists() {
+        #[expect(clippy::print_stderr, reason = "a test that skips says so")]
+        {
+            eprintln!("skipped: {} is not here", path.display());
+        }
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn the_synthetic_catalogue_is_the_one_that_ships() {
+    let text = std::fs::read_to_string(shipped("synthetic.ron")).expect("a shipped profile");
+    assert_eq!(text, write(&synthetic()).expect("RON"), "run the ignored test `write_the_shipped_profiles`");
+    synthetic().check().expect("it makes sense");
+}
+
+#[test]
+fn the_fitted_table_is_what_the_import_makes_of_gavels() {
+    let Some(path) = shared("gavel/oracle_throughputs.json") else { return };
+    let fitted = gavel(&path).expect("Gavel's table").without_pairs();
+    assert_eq!(read(&shipped("gavel-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[test]
+#[ignore = "writes files"]
+fn write_the_shipped_profiles() {
+    std::fs::write(shipped("synthetic.ron"), write(&synthetic()).expect("RON")).expect("a folder");
+    let Some(path) = shared("gavel/oracle_throughputs.json") else { return };
+    let fitted = gavel(&path).expect("Gavel's table").without_pairs();
+    std::fs::write(shipped("gavel-fit.ron"), write(&fitted).expect("RON")).expect("a folder");
+}
+
+#[test]
+fn the_fit_is_near_the_published_one() {
+    // S and A of `horus.md` §6, fitted by other means to the same pairs: V100, three workloads.
+    let profile = read(&shipped("gavel-fit.ron")).expect("a shipped profile");
+    let v100 = profile.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
+    for (name, s, a) in [
+        ("ResNet-50 (batch size 64)", 0.636, 1.453),
+        ("Recommendation (batch size 1024)", 1.181, 0.191),
+        ("LM (batch size 80)", 0.849, 0.851),
+    ] {
+        let solo = v100.solo[name];
+        let near = |found: Option<f64>, expected: f64| found.is_some_and(|x| (x / expected - 1.0).abs() < 0.1);
+        assert!(near(solo.sensitivity, s) && near(solo.aggressiveness, a), "{name}: {solo:?}");
+    }
+}
+
+#[test]
+fn profiles_survive_being_written() {
+    for profile in [synthetic()] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("profile.ron");
+        std::fs::write(&path, write(&profile).expect("RON")).expect("a file");
+        assert_eq!(read(&path).expect("a profile"), profile);
+    }
+}
+
+#[test]
+fn lucids_imputed_speeds_are_left_out() {
+    let Some(folder) = shared("lucid") else { return };
+    let profile = lucid(&folder).expect("Lucid's tables");
+    let measured = profile.gpus[0].pairs.iter().flat_map(|pair| [pair.2, pair.3]).flatten().count();
+    assert_eq!((profile.workloads.len(), profile.gpus[0].pairs.len(), measured), (66, 1388, 2458));
+}
+
+#[test]
+fn a_broken_profile_says_where() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("p.ron");
+    for (text, expected) in [
+        ("(about: \"\", workload: [], gpus: [])", "p.ron:1:"),
+        (
+            "(about: \"\", workloads: [(name: \"a\", family: \"a\")], gpus: [(kind: \"g\", sources: {}, solo: {\"b\": ()})])",
+            "g: no workload \"b\"",
+        ),
+        (
+            "(about: \"\", workloads: [(name: \"a\", family: \"a\")], gpus: [(kind: \"g\", sources: {}, solo: {\"a\": (utilisation: 2.0)})])",
+            "utilisation must be from 0 to 1, found 2",
+        ),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let message = read(&path).expect_err("broken").to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}

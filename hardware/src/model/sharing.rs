@@ -1,0 +1,132 @@
+//! What several jobs on a GPU do to each other: rates re-evaluated for those touched and nobody else, memory that adds
+//! up, and the job that finds none left.
+
+use super::{Due, Model, Phase};
+use crate::laws::{beside, out_of_memory};
+use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, TypeId, What};
+
+impl Model {
+    /// A job takes its place on its GPUs: memory is taken from now on, time from when it makes progress.
+    pub(super) fn come(&mut self, id: JobId) {
+        if !self.there.is_empty() {
+            for gpu in &self.states[id as usize].gpus {
+                self.there[*gpu as usize].push(id);
+            }
+        }
+    }
+
+    /// A job has left these GPUs: whoever stays goes on at another pace.
+    pub(super) fn leave(&mut self, id: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
+        if self.there.is_empty() {
+            return;
+        }
+        for gpu in gpus {
+            self.there[*gpu as usize].retain(|other| *other != id);
+        }
+        self.repace_on(gpus, id, happened);
+    }
+
+    /// The others on a job's GPUs go on at the pace that it leaves them.
+    pub(super) fn neighbours_repace(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+        if !self.there.is_empty() {
+            let gpus = self.states[id as usize].gpus.clone();
+            self.repace_on(&gpus, id, happened);
+        }
+    }
+
+    fn repace_on(&mut self, gpus: &[GpuId], but: JobId, happened: &mut Vec<Occurrence>) {
+        let mut touched: Vec<JobId> = gpus.iter().flat_map(|gpu| &self.there[*gpu as usize]).copied().collect();
+        touched.sort_unstable();
+        touched.dedup();
+        for id in touched {
+            if id != but {
+                self.repace(id, happened);
+            }
+        }
+    }
+
+    /// Settles what a running job has done and goes on at the rate that holds now.
+    pub(super) fn repace(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+        let state = &self.states[id as usize];
+        if state.phase != Phase::Running {
+            return;
+        }
+        let rate = self.rate(id);
+        if rate == state.rate {
+            return;
+        }
+        let left = state.left - self.done(state);
+        let state = &mut self.states[id as usize];
+        state.left = left;
+        state.rate = rate;
+        state.progress_from = self.now.max(state.progress_from);
+        state.generation += 1;
+        self.pace(id, happened);
+        self.schedule_end(id);
+    }
+
+    pub(super) fn pace(&self, id: JobId, happened: &mut Vec<Occurrence>) {
+        let state = &self.states[id as usize];
+        happened.push(Occurrence { at: self.now, what: What::Pace { job: id, pace: state.rate / state.speed } });
+    }
+
+    /// Work a microsecond: the slowest task's, and the communication that it leaves uncovered.
+    pub(super) fn rate(&self, id: JobId) -> f64 {
+        let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
+        let mut p = 1.0f64;
+        if !self.there.is_empty() {
+            let gpu_type = self.fleet.type_of(state.gpus[0]);
+            for gpu in &state.gpus {
+                let others = self.there[*gpu as usize].iter().filter(|other| **other != id);
+                let running = others.filter(|other| self.states[**other as usize].phase == Phase::Running);
+                let pairs = running.map(|other| (&self.jobs[*other as usize], self.states[*other as usize].throttle));
+                p = p.min(beside(&self.laws, gpu_type, job, pairs));
+            }
+        }
+        // Two jobs that run out of memory together never both run.
+        state.speed * state.throttle * self.laws.scaling(&self.fleet, job, &state.gpus, p.max(1e-6))
+    }
+
+    /// Whether a job that is about to begin finds too little memory: then it holds its GPUs for the relaunch cost.
+    pub(super) fn dies(&mut self, id: JobId, happened: &mut Vec<Occurrence>) -> bool {
+        if self.there.is_empty() {
+            return false;
+        }
+        let gpus = &self.states[id as usize].gpus;
+        let gpu_type = self.fleet.type_of(gpus[0]);
+        let holds = |other: &JobId| {
+            let state = &self.states[*other as usize];
+            *other == id || (state.phase != Phase::Starting && !state.died)
+        };
+        let full = |gpu: &GpuId| {
+            let crowd: Vec<JobId> = self.there[*gpu as usize].iter().copied().filter(holds).collect();
+            // A job that is alone has nobody to blame: whoever let it in said that it fits.
+            crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd)
+        };
+        if !gpus.iter().any(full) {
+            return false;
+        }
+        let until: Micros = self.now + self.fleet.costs.relaunch.max(SECOND);
+        let state = &mut self.states[id as usize];
+        state.phase = Phase::Stopping;
+        state.died = true;
+        state.generation += 1;
+        let generation = state.generation;
+        happened.push(Occurrence { at: self.now, what: What::Died(id) });
+        self.schedule(until, Due::Release, id, generation);
+        true
+    }
+
+    /// Progress of a job on a GPU beside these, by the laws alone; 0 where they run out of memory.
+    pub(super) fn speed_beside(&self, gpu_type: TypeId, id: JobId, residents: &[JobId]) -> f64 {
+        let mut crowd: Vec<JobId> = residents.iter().copied().filter(|other| *other != id).collect();
+        let others: Vec<&Job> = crowd.iter().map(|other| &self.jobs[*other as usize]).collect();
+        let speed = beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0)));
+        crowd.push(id);
+        if crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd) {
+            0.0
+        } else {
+            speed
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What workloads do alone and beside each other, on each type of GPU. Files in RON, every table with its source;
+//! what a profile means on a fleet is [`Laws`](crate::Laws)'s business.
+//!
+//! # Format
+//! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(kind, mode, sources, noise, solo: {name: Solo(…)}, pairs: […])])`.
+//! A number that nobody measured is left out. Speeds are progress beside others over progress alone, 0 to 1; a pair that
+//! ran out of memory has the speed 0 for both.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Workloads and what was measured of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is, in a line.
+    pub about: String,
+    /// What jobs may be.
+    pub workloads: Vec<Workload>,
+    /// One for each type of GPU and way of sharing it.
+    pub gpus: Vec<GpuProfile>,
+}
+
+/// How the tasks of a gang exchange gradients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ring {
+    /// All-reduce over a ring: the slowest link counts.
+    #[default]
+    Ring,
+    /// Over a parameter server on the gang's first GPU.
+    ParameterServer,
+}
+
+/// One thing that jobs do: a model, a batch size, a precision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// How jobs name it.
+    pub name: String,
+    /// Workloads of one family share a model architecture.
+    pub family: String,
+    /// Batch size on each GPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<f64>,
+    /// Whether it computes in mixed precision.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub mixed_precision: bool,
+    /// Gradients exchanged in a step, MB (10^6 bytes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradient_mb: Option<f64>,
+    /// How they are exchanged.
+    #[serde(default)]
+    pub communication: Ring,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// How several jobs use one GPU: different laws, never mixed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ShareMode {
+    /// Kernels of different processes take turns.
+    #[default]
+    TimeSlice,
+    /// Kernels run beside each other (MPS).
+    Mps,
+}
+
+/// What was measured on one type of GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename = "Gpu", deny_unknown_fields)]
+pub struct GpuProfile {
+    /// The type's name in the catalogue.
+    pub kind: String,
+    /// How it was shared.
+    #[serde(default)]
+    pub mode: ShareMode,
+    /// Where each column comes from.
+    pub sources: BTreeMap<String, String>,
+    /// Spread of the logarithm of a speed, by speeds below a bound, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<(f64, f64)>,
+    /// By workload.
+    pub solo: BTreeMap<String, Solo>,
+    /// Measured pairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
+}
+
+/// One workload on one type of GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Solo {
+    /// Seconds of a step, alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_s: Option<f64>,
+    /// GPU utilisation alone, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilisation: Option<f64>,
+    /// Utilisation of the memory's bandwidth alone, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_utilisation: Option<f64>,
+    /// Device memory, MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u32>,
+    /// S: extra time suffered for each unit of aggressiveness beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<f64>,
+    /// A: extra time inflicted on a workload of sensitivity 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aggressiveness: Option<f64>,
+}
+
+/// Two workloads on one GPU: (first, second, speed of the first, speed of the second).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair(pub String, pub String, pub Option<f64>, pub Option<f64>);
+
+/// What is wrong with a profile.
+#[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ProfileError {
+    #[error("a profile needs at least one workload and one GPU")]
+    Empty,
+    #[error("two workloads are called {0:?}")]
+    Twice(String),
+    #[error("{kind}: no workload {name:?}{near}")]
+    Unknown { kind: String, name: String, near: String },
+    #[error("{kind}, {name}: {what} must be {expected}, found {found}")]
+    Number { kind: String, name: String, what: &'static str, expected: &'static str, found: f64 },
+    #[error("{0} is there twice in one mode")]
+    KindTwice(String),
+}
+
+impl Profile {
+    /// Checks that names and numbers make sense.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check(&self) -> Result<(), ProfileError> {
+        if self.workloads.is_empty() || self.gpus.is_empty() {
+            return Err(ProfileError::Empty);
+        }
+        for (index, workload) in self.workloads.iter().enumerate() {
+            if self.workloads[..index].iter().any(|other| other.name == workload.name) {
+                return Err(ProfileError::Twice(workload.name.clone()));
+            }
+            let own = [("batch", workload.batch), ("gradient_mb", workload.gradient_mb)];
+            for (what, found) in own {
+                number("any GPU", &workload.name, what, found, "0 or more", |x| x >= 0.0)?;
+            }
+        }
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            if self.gpus[..index].iter().any(|other| other.kind == gpu.kind && other.mode == gpu.mode) {
+                return Err(ProfileError::KindTwice(gpu.kind.clone()));
+            }
+            self.check_gpu(gpu)?;
+        }
+        Ok(())
+    }
+
+    fn check_gpu(&self, gpu: &GpuProfile) -> Result<(), ProfileError> {
+        let kind = gpu.kind.as_str();
+        let known = |name: &String| match self.id(name) {
+            Some(_) => Ok(()),
+            None => Err(ProfileError::Unknown { kind: kind.into(), name: name.clone(), near: String::new() }),
+        };
+        for (name, solo) in &gpu.solo {
+            known(name)?;
+            number(kind, name, "step_s", solo.step_s, "above 0", |x| x > 0.0)?;
+            for (what, found) in [("utilisation", solo.utilisation), ("memory_utilisation", solo.memory_utilisation)] {
+                number(kind, name, what, found, "from 0 to 1", |x| (0.0..=1.0).contains(&x))?;
+            }
+            for (what, found) in [("sensitivity", solo.sensitivity), ("aggressiveness", solo.aggressiveness)] {
+                number(kind, name, what, found, "from 0 to 1000", |x| (0.0..=1000.0).contains(&x))?;
+            }
+        }
+        for Pair(first, second, one, other) in &gpu.pairs {
+            known(first)?;
+            known(second)?;
+            for speed in [one, other] {
+                number(kind, &format!("{first} beside {second}"), "a speed", *speed, "from 0 to 1", |x| {
+                    (0.0..=1.0).contains(&x)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same profile with what was fitted to the measured pairs, and without the pairs.
+    #[must_use]
+    pub fn without_pairs(mut self) -> Profile {
+        self.gpus.iter_mut().for_each(|gpu| {
+            gpu.pairs.clear();
+            gpu.sources.remove("pairs");
+        });
+        self
+    }
+
+    /// The number of a workload.
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.workloads.iter().position(|workload| workload.name == name).map(|index| index as u32)
+    }
+
+    /// What was measured on a type of GPU.
+    pub fn gpu(&self, kind: &str, mode: ShareMode) -> Option<&GpuProfile> {
+        self.gpus.iter().find(|gpu| gpu.kind == kind && gpu.mode == mode)
+    }
+}
+
+fn number(
+    kind: &str,
+    name: &str,
+    what: &'static str,
+    found: Option<f64>,
+    expected: &'static str,
+    good: impl Fn(f64) -> bool,
+) -> Result<(), ProfileError> {
+    match found {
+        Some(found) if !good(found) || !found.is_finite() => {
+            Err(ProfileError::Number { kind: kind.into(), name: name.into(), what, expected, found })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,244 @@
+//! AntMan-like: opportunistic jobs in the leftovers of guaranteed ones, after Xiao et al., OSDI 2020. The choice of GPUs is
+//! the published scheduler's; the local controller is not published: its loop is a reconstruction, hence the name.
+//!
+//! A gang, or a job that may not be preempted, is guaranteed: it gets GPUs with no other guaranteed job on them, empty
+//! ones first. A one-GPU job that may be preempted is opportunistic: it joins the least utilised GPU below a limit, and is
+//! throttled as long as it slows a guaranteed one down (multiplicative decrease, additive increase).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Instant, Job, JobId, JobPhase, Kind, Knowledge,
+    NodeId, Param, Placement, Policy, PolicyError, Setup, Trigger, host,
+};
+
+/// The policy.
+pub struct AntmanLike {
+    period: u64,
+    utilisation: f64,
+    memory_mib: u64,
+    tolerance: f64,
+    relief: f64,
+    waiting: BTreeSet<(Instant, JobId)>,
+    /// Thousandths of their speed that opportunistic jobs are held to, where that is not all of it.
+    held_to: BTreeMap<JobId, u32>,
+}
+
+/// Thousandths below which nobody is held.
+const LEAST: u32 = 10;
+/// Thousandths that come back a period.
+const STEP: u32 = 50;
+
+impl Policy for AntmanLike {
+    fn about() -> About {
+        About {
+            name: "antman-like",
+            about: "opportunistic jobs in the leftovers of guaranteed ones, throttled by what they cost (after AntMan, OSDI 2020; the controller is a reconstruction)",
+            uses: Abilities::SHARE | Abilities::THROTTLE,
+            needs: Knowledge::SOLO_PROFILE,
+            params: &[
+                Param {
+                    name: "period",
+                    kind: Kind::Number { min: 0.1, max: 1e6 },
+                    default: "1",
+                    about: "Seconds between looks at what sharing costs.",
+                },
+                Param {
+                    name: "utilisation",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    default: "0.8",
+                    about: "GPU utilisation from which no opportunistic job joins.",
+                },
+                Param {
+                    name: "memory_mib",
+                    kind: Kind::Number { min: 0.0, max: 1e9 },
+                    default: "16384",
+                    about: "Memory in use from which no opportunistic job joins, MiB.",
+                },
+                Param {
+                    name: "tolerance",
+                    kind: Kind::Number { min: 0.0, max: 10.0 },
+                    default: "0.05",
+                    about: "Slowdown of a guaranteed job above which its neighbours are held to half.",
+                },
+                Param {
+                    name: "relief",
+                    kind: Kind::Number { min: 0.0, max: 10.0 },
+                    default: "0.02",
+                    about: "Slowdown below which they get five points back.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        Ok(AntmanLike {
+            period: config.micros("period"),
+            utilisation: config.number("utilisation"),
+            memory_mib: config.number("memory_mib") as u64,
+            tolerance: config.number("tolerance"),
+            relief: config.number("relief"),
+            waiting: BTreeSet::new(),
+            held_to: BTreeMap::new(),
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence { round: Some(self.period), on_events: true }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => {
+                    self.waiting.insert((info.submitted, info.id));
+                }
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    self.waiting.insert((cluster.job(change.job).submitted, change.job));
+                    self.held_to.remove(&change.job);
+                }
+                Event::JobEnded(end) => {
+                    self.held_to.remove(&end.job);
+                }
+                _ => {}
+            }
+        }
+        if !batch.events.is_empty() {
+            self.start(cluster);
+        }
+        if batch.trigger == Trigger::Round {
+            self.control(cluster);
+        }
+        Ok(())
+    }
+}
+
+fn is_guaranteed(job: &Job) -> bool {
+    job.gpus > 1 || !job.preemptible
+}
+
+fn utilisation(job: &Job) -> f64 {
+    let known = job.profile.as_ref().map_or(f64::NAN, |profile| profile.gpu_utilisation);
+    if known.is_nan() { 1.0 } else { known }
+}
+
+impl AntmanLike {
+    fn start(&mut self, cluster: &mut Cluster) {
+        let order: Vec<(Instant, JobId)> = self.waiting.iter().copied().collect();
+        let (first, last): (Vec<_>, Vec<_>) = order.into_iter().partition(|(_, id)| is_guaranteed(cluster.job(*id)));
+        for (submitted, id) in first.into_iter().chain(last) {
+            let job = cluster.job(id);
+            let place = if is_guaranteed(job) { guaranteed(cluster, job) } else { self.opportunistic(cluster, job) };
+            if let Some(gpus) = place {
+                cluster.start(id, gpus);
+                self.waiting.remove(&(submitted, id));
+            }
+        }
+    }
+
+    /// The least utilised GPU that has room, by what its residents use alone and are held to.
+    fn opportunistic(&self, cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+        let mut best: Option<(f64, GpuId)> = None;
+        for node in 0..cluster.node_count() as NodeId {
+            if !job.gpu_types.contains(&cluster.node_type(node)) {
+                continue;
+            }
+            for gpu in cluster.node_gpus(node) {
+                if !has_room(cluster, job, gpu) || cluster.memory_used(gpu) >= self.memory_mib {
+                    continue;
+                }
+                let part = |id: &JobId| f64::from(self.held_to.get(id).copied().unwrap_or(1000)) / 1000.0;
+                let idle = |idle: f64, id: &JobId| idle * (1.0 - utilisation(cluster.job(*id)) * part(id));
+                let used = 1.0 - cluster.residents(gpu).iter().fold(1.0, idle);
+                if used < self.utilisation && best.is_none_or(|(least, _)| used < least) {
+                    best = Some((used, gpu));
+                }
+            }
+        }
+        best.map(|(_, gpu)| vec![gpu])
+    }
+
+    /// The local controllers, all at once.
+    fn control(&mut self, cluster: &mut Cluster) {
+        let mixed = |job: &&Job| {
+            let neighbours = |gpu: &GpuId| cluster.residents(*gpu).iter().any(|id| !is_guaranteed(cluster.job(*id)));
+            is_guaranteed(job) && job.phase == JobPhase::Running && job.held.iter().any(neighbours)
+        };
+        let mut guarded: Vec<JobId> = cluster.holders().filter(mixed).map(|job| job.id).collect();
+        if guarded.is_empty() {
+            return;
+        }
+        guarded.sort_unstable();
+        let speeds = host::speeds(guarded.clone());
+        let mut wanted: BTreeMap<JobId, bool> = BTreeMap::new();
+        for (id, speed) in guarded.into_iter().zip(speeds) {
+            let slowdown = 1.0 / speed - 1.0;
+            let cut = slowdown > self.tolerance;
+            if !cut && !(slowdown < self.relief) {
+                continue;
+            }
+            for gpu in &cluster.job(id).held {
+                for other in cluster.residents(*gpu) {
+                    let job = cluster.job(*other);
+                    if !is_guaranteed(job) && job.phase == JobPhase::Running {
+                        *wanted.entry(*other).or_insert(cut) |= cut;
+                    }
+                }
+            }
+        }
+        for (id, cut) in wanted {
+            let now = self.held_to.get(&id).copied().unwrap_or(1000);
+            let next = if cut { (now / 2).max(LEAST) } else { (now + STEP).min(1000) };
+            if next != now {
+                self.held_to.insert(id, next);
+                cluster.throttle(id, next);
+            }
+        }
+    }
+}
+
+fn has_room(cluster: &Cluster, job: &Job, gpu: GpuId) -> bool {
+    let there = cluster.residents(gpu);
+    if there.is_empty() {
+        return cluster.tasks(gpu) == 0;
+    }
+    let alone = |id: &JobId| cluster.job(*id).out_of_memory > 0;
+    if there.len() >= cluster.tenancy() as usize || job.out_of_memory > 0 || there.iter().any(alone) {
+        return false;
+    }
+    let capacity = u64::from(cluster.memory_of(cluster.type_of(cluster.job(there[0]))));
+    capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity
+}
+
+/// Empty GPUs; else those of one node that have no guaranteed job.
+fn guaranteed(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+    if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.gpus, job.share) {
+        return Some(gpus);
+    }
+    let free_of_them = |gpu: &GpuId| {
+        has_room(cluster, job, *gpu) && !cluster.residents(*gpu).iter().any(|id| is_guaranteed(cluster.job(*id)))
+    };
+    let nodes = (0..cluster.node_count() as NodeId).filter(|node| job.gpu_types.contains(&cluster.node_type(*node)));
+    nodes.into_iter().find_map(|node| {
+        let mut gpus: Vec<GpuId> = cluster.node_gpus(node).filter(free_of_them).collect();
+        gpus.sort_by_key(|gpu| (cluster.tasks(*gpu), *gpu));
+        gpus.truncate(job.gpus as usize);
+        gpus.sort_unstable();
+        (gpus.len() == job.gpus as usize).then_some(gpus)
+    })
+}
+
+sandtable_policy::export!(AntmanLike);
+
+#[cfg(test)]
+mod tests {
+    use super::AntmanLike;
+    use sandtable_policy::testing::completion_times;
+
+    #[test]
+    fn guaranteed_jobs_come_first_where_gpus_are_not_shared() {
+        // The gang is guaranteed: of two jobs that wait it goes before the one that came earlier.
+        let times = completion_times::<AntmanLike>("{}", &[2], &[(0, 2, 100), (1, 1, 50), (2, 2, 100)]);
+        assert_eq!(times, [100, 249, 198]);
+    }
+}

@@ -1,0 +1,44 @@
+//! The bias model: the mean of all pairs, what each workload suffers on average and what it inflicts. A baseline that is
+//! strong where few pairs are known; it says nothing of workloads that were not there when it was fitted.
+
+use sandtable_nets::{Bias as Model, Weights};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
+use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+
+/// The predictor.
+pub struct Bias {
+    weights: Weights,
+}
+
+impl Predictor for Bias {
+    fn about() -> About {
+        About {
+            name: "bias",
+            about: "bias model: mean, victims' and aggressors' terms, fitted to measured pairs",
+            answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            needs_weights: true,
+            params: &[],
+        }
+    }
+
+    fn new(_: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let bad = |why: String| PolicyError::BadConfig(why);
+        let weights: Weights =
+            serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
+        weights.check("bias").map_err(bad)?;
+        Ok(Bias { weights })
+    }
+
+    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+        let Some(pairs) = self.weights.gpus.get(&kind.name) else { return f64::NAN };
+        let Some(model) = &pairs.bias else { return f64::NAN };
+        let index = |profile: &SoloProfile| pairs.known.iter().position(|known| known.name == profile.workload);
+        let beside = |model: &Model, other: &SoloProfile| match (index(job), index(other)) {
+            (Some(victim), Some(corunner)) => model.forward(victim, corunner),
+            _ => f64::NAN,
+        };
+        residents.iter().map(|other| beside(model, other)).product()
+    }
+}
+
+sandtable_policy::export_predictor!(Bias);

@@ -1,0 +1,41 @@
+//! Cosine similarity of solo profiles: GPU utilisation, memory utilisation and part of the device memory. Needs no
+//! training and says only how alike workloads are, not how fast (`geng-thanapol.md` §5).
+
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
+use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+
+/// The predictor.
+pub struct Cosine;
+
+impl Predictor for Cosine {
+    fn about() -> About {
+        About {
+            name: "cosine",
+            about: "cosine of solo profiles: GPU utilisation, memory utilisation, part of the device memory",
+            answers: Quantities::SIMILARITY,
+            needs_weights: false,
+            params: &[],
+        }
+    }
+
+    fn new(_: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        Ok(Cosine)
+    }
+
+    fn pair_speed(&self, _: &GpuType, _: &SoloProfile, _: &[&SoloProfile]) -> f64 {
+        f64::NAN
+    }
+
+    fn similarity(&self, kind: &GpuType, first: &SoloProfile, second: &SoloProfile) -> f64 {
+        let vector = |profile: &SoloProfile| {
+            let memory = f64::from(profile.memory_mib) / f64::from(kind.memory_mib);
+            [profile.gpu_utilisation, profile.memory_utilisation, memory]
+        };
+        let (a, b) = (vector(first), vector(second));
+        let dot = |a: &[f64; 3], b: &[f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+        let length = (dot(&a, &a) * dot(&b, &b)).sqrt();
+        if length > 0.0 { dot(&a, &b) / length } else { f64::NAN }
+    }
+}
+
+sandtable_policy::export_predictor!(Cosine);

@@ -1,0 +1,70 @@
+//! One parameter on summed utilisation: nothing is lost until the GPU is full, then in proportion to what is too much
+//! (`geng-thanapol.md` §4). As good as anything on model families that nobody has measured together.
+
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
+use sandtable_policy::{Config, GpuType, Kind, Param, PolicyError, SoloProfile};
+
+/// The predictor.
+pub struct Utilisation {
+    a: f64,
+}
+
+impl Predictor for Utilisation {
+    fn about() -> About {
+        About {
+            name: "utilisation",
+            about: "one-parameter rule on summed GPU utilisation: 1 - a max(0, u + U - 1)",
+            answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            needs_weights: false,
+            params: &[Param {
+                name: "a",
+                kind: Kind::Number { min: 0.0, max: 10.0 },
+                default: "0.41",
+                about: "Speed lost for each GPU's worth of utilisation too much; 0.41 is the least-squares fit to 2,776 measured samples.",
+            }],
+        }
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        Ok(Utilisation { a: config.number("a") })
+    }
+
+    fn pair_speed(&self, _: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+        let together = residents.iter().fold(job.gpu_utilisation, |sum, other| sum + other.gpu_utilisation);
+        // `max` would make a number of NaN.
+        if together.is_nan() { f64::NAN } else { (1.0 - self.a * (together - 1.0).max(0.0)).max(0.05) }
+    }
+}
+
+sandtable_policy::export_predictor!(Utilisation);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandtable_policy::{Communication, Sharing};
+
+    fn profile(utilisation: f64) -> SoloProfile {
+        SoloProfile {
+            workload: "w".into(),
+            family: "f".into(),
+            gpu_utilisation: utilisation,
+            memory_utilisation: f64::NAN,
+            memory_mib: 0,
+            batch: f64::NAN,
+            mixed_precision: false,
+            gradient_gb: f64::NAN,
+            communication: Communication::Ring,
+            step_time: vec![],
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_until_the_gpu_is_full() {
+        let rule = Utilisation { a: 0.41 };
+        let kind = GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Packed(2) };
+        let speed = |u: f64, r: f64| rule.pair_speed(&kind, &profile(u), &[&profile(r)]);
+        assert_eq!(speed(0.5, 0.5), 1.0);
+        assert!((speed(0.9, 0.9) - (1.0 - 0.41 * 0.8)).abs() < 1e-12);
+        assert!(speed(f64::NAN, 0.5).is_nan());
+    }
+}

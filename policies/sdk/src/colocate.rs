@@ -1,0 +1,210 @@
+//! Waiting jobs for GPUs that are shared: first come, first served, on one node each; a job that finds no place is passed
+//! over. Which node and which GPUs is the policy's business.
+//!
+//! Jobs of one shape find a place together or not at all, and a node that refused a shape refuses it until something
+//! on the node changes: a pass looks only at what is new.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Cluster, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase, NodeId};
+
+/// What a policy knows a place by: the node, and those of its GPUs that take the job.
+pub struct Place {
+    /// The node.
+    pub node: NodeId,
+    /// GPUs that take one task of the job each, ascending.
+    pub eligible: Vec<GpuId>,
+}
+
+/// Jobs of one shape are alike to every rule of placement.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    workload: Option<u32>,
+    /// The job itself, where nothing is known that others could share.
+    job: Option<JobId>,
+    gpus: u32,
+    memory_mib: u32,
+    alone: bool,
+    gpu_types: Vec<GpuTypeId>,
+}
+
+/// The waiting jobs.
+pub struct Colocator {
+    waiting: BTreeSet<(Instant, JobId)>,
+    /// Most jobs on a GPU.
+    max_share: u32,
+    /// Once its head has waited so long, nobody else gets the node that it is nearest to.
+    patience: Option<u64>,
+    /// The head that waits for a node.
+    reserved: Option<(JobId, NodeId)>,
+    /// When each node last changed, in passes.
+    changed: Vec<u64>,
+    /// When each shape was last refused everywhere.
+    refused: BTreeMap<Shape, u64>,
+    pass: u64,
+    /// Nodes that changed since the last pass; GPUs that each job last held.
+    touched: BTreeSet<NodeId>,
+    last_held: BTreeMap<JobId, NodeId>,
+}
+
+impl Colocator {
+    /// Nobody waits.
+    pub fn new(max_share: u32, patience: Option<u64>) -> Colocator {
+        Colocator {
+            waiting: BTreeSet::new(),
+            max_share,
+            patience,
+            reserved: None,
+            changed: Vec::new(),
+            refused: BTreeMap::new(),
+            pass: 0,
+            touched: BTreeSet::new(),
+            last_held: BTreeMap::new(),
+        }
+    }
+
+    /// Brings the queue up to a batch.
+    pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
+        for event in events {
+            match event {
+                Event::JobArrived(info) => {
+                    self.waiting.insert((info.submitted, info.id));
+                }
+                Event::JobEnded(end) => self.left(end.job),
+                Event::JobChanged(change) if change.phase == JobPhase::Stopping => self.left(change.job),
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    self.left(change.job);
+                    self.wait_again(cluster.job(change.job));
+                }
+                Event::NodeChanged(change) => {
+                    self.touched.insert(change.node);
+                }
+                // A start that was refused (under lenient judging).
+                Event::Rejected(rejection) => {
+                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
+                        self.left(job.id);
+                        self.wait_again(job);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn wait_again(&mut self, job: &Job) {
+        self.waiting.insert((job.submitted, job.id));
+    }
+
+    fn left(&mut self, job: JobId) {
+        self.touched.extend(self.last_held.remove(&job));
+    }
+
+    /// Whether anybody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Offers every waiting job, in order, its possible places; `choose` answers with GPUs of one of them, or with
+    /// nothing where it likes none.
+    pub fn pass(
+        &mut self,
+        cluster: &mut Cluster,
+        mut choose: impl FnMut(&Cluster, JobId, Vec<Place>) -> Option<(NodeId, Vec<GpuId>)>,
+    ) {
+        self.pass += 1;
+        self.changed.resize(cluster.node_count(), 0);
+        for node in std::mem::take(&mut self.touched) {
+            self.changed[node as usize] = self.pass;
+        }
+        let order: Vec<(Instant, JobId)> = self.waiting.iter().copied().collect();
+        let mut is_head = true;
+        for (submitted, id) in order {
+            let job = cluster.job(id);
+            let (now, shape) = (cluster.now(), shape(job));
+            let seen = self.refused.get(&shape).copied().unwrap_or(0);
+            let reserved = self.reserved.filter(|(head, _)| *head != id).map(|(_, node)| node);
+            let places: Vec<Place> = (0..cluster.node_count())
+                .filter(|node| seen == 0 || self.changed[*node] >= seen)
+                .filter(|node| reserved != Some(*node as NodeId))
+                .filter_map(|node| self.place(cluster, cluster.job(id), node as NodeId))
+                .collect();
+            let chosen = if places.is_empty() { None } else { choose(cluster, id, places) };
+            match chosen {
+                Some((node, gpus)) => {
+                    cluster.start(id, gpus);
+                    self.waiting.remove(&(submitted, id));
+                    self.last_held.insert(id, node);
+                    // Whoever was refused for a neighbour may like the new one: the node is new to those behind.
+                    self.changed[node as usize] = self.pass;
+                    if self.reserved.is_some_and(|(head, _)| head == id)
+                        && let Some((_, node)) = self.reserved.take()
+                    {
+                        self.changed[node as usize] = self.pass;
+                    }
+                }
+                None => {
+                    self.refused.insert(shape, self.pass);
+                    if is_head && self.patience.is_some_and(|patience| now - submitted.min(now) >= patience) {
+                        self.reserve(cluster, id);
+                    }
+                    is_head = false;
+                }
+            }
+        }
+    }
+
+    /// The GPUs of a node that take a job, if they are enough.
+    fn place(&self, cluster: &Cluster, job: &Job, node: NodeId) -> Option<Place> {
+        if !job.gpu_types.contains(&cluster.node_type(node)) {
+            return None;
+        }
+        let eligible: Vec<GpuId> =
+            cluster.node_gpus(node).filter(|gpu| is_eligible(cluster, job, *gpu, self.max_share)).collect();
+        (eligible.len() >= job.gpus as usize).then_some(Place { node, eligible })
+    }
+
+    /// Keeps the node for the head on which the fewest more GPUs must become eligible; ties by index.
+    fn reserve(&mut self, cluster: &Cluster, head: JobId) {
+        if self.reserved.is_some_and(|(reserved, _)| reserved == head) {
+            return;
+        }
+        let job = cluster.job(head);
+        let able = |node: &NodeId| {
+            let gpus = cluster.node_gpus(*node);
+            job.gpu_types.contains(&cluster.node_type(*node)) && gpus.len() >= job.gpus as usize
+        };
+        let eligible = |node: NodeId| {
+            cluster.node_gpus(node).filter(|gpu| is_eligible(cluster, job, *gpu, self.max_share)).count()
+        };
+        let best =
+            (0..cluster.node_count() as NodeId).filter(able).max_by_key(|node| (eligible(*node), u32::MAX - node));
+        self.reserved = best.map(|node| (head, node));
+    }
+}
+
+fn shape(job: &Job) -> Shape {
+    Shape {
+        workload: job.workload,
+        job: if job.workload.is_none() { Some(job.id) } else { None },
+        gpus: job.gpus,
+        memory_mib: job.memory_mib,
+        alone: job.out_of_memory > 0,
+        gpu_types: job.gpu_types.to_vec(),
+    }
+}
+
+/// Whether a GPU takes one task of a job: few enough residents, enough memory, and nobody who ran out of memory before.
+fn is_eligible(cluster: &Cluster, job: &Job, gpu: GpuId, max_share: u32) -> bool {
+    let there = cluster.residents(gpu);
+    if there.is_empty() {
+        return cluster.is_free(gpu);
+    }
+    if there.len() >= max_share.min(cluster.tenancy()) as usize || job.out_of_memory > 0 {
+        return false;
+    }
+    if there.iter().any(|other| cluster.job(*other).out_of_memory > 0) {
+        return false;
+    }
+    let capacity = u64::from(cluster.memory_of(cluster.node_type(cluster.node_of(gpu) as NodeId)));
+    capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity
+}

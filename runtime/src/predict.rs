@@ -1,0 +1,258 @@
+//! Who answers a policy's questions about what nobody can know yet: the truth, the truth with an error, or a predictor
+//! component. Answers are remembered, and each is scored against the truth the first time that it is given.
+
+use std::collections::BTreeMap;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Backend, Job, JobId, TypeId, WorkloadId};
+use serde::{Deserialize, Serialize};
+
+use crate::contract::SoloProfile;
+use crate::sandbox::Fault;
+
+/// A predictor, sandboxed or compiled in. Workloads are numbered in the order of their introduction.
+pub trait Provider {
+    /// Introduces workloads.
+    ///
+    /// # Errors
+    /// Any fault ends the predictor, and the run.
+    fn introduce(&mut self, profiles: &[SoloProfile]) -> Result<(), Fault>;
+
+    /// How likely workloads are to contend, 0 to 1; NaN: no idea.
+    ///
+    /// # Errors
+    /// Any fault ends the predictor, and the run.
+    fn similarity(&mut self, gpu_type: TypeId, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault>;
+
+    /// Progress of each workload beside residents over its progress alone, 0 to 1; NaN: no idea.
+    ///
+    /// # Errors
+    /// Any fault ends the predictor, and the run.
+    fn pair_speed(&mut self, gpu_type: TypeId, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault>;
+}
+
+/// Who answers for a quantity.
+#[derive(Default)]
+pub enum Answerer {
+    /// Nobody: NaN.
+    #[default]
+    Nobody,
+    /// The truth.
+    Oracle,
+    /// The truth times a log-normal error, drawn once for each question.
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+        /// What the errors are drawn from.
+        seed: u64,
+    },
+    /// A component.
+    Provider(Box<dyn Provider>),
+}
+
+/// How good the answers for a quantity were.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// `remaining`, `similarity` or `pair-speed`.
+    pub quantity: String,
+    /// Different questions that were answered.
+    pub answers: u64,
+    /// Mean absolute error, in the quantity's unit.
+    pub mae: f64,
+    /// Mean of answer less truth.
+    pub bias: f64,
+}
+
+/// Sums of errors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Errors {
+    count: u64,
+    absolute: f64,
+    signed: f64,
+}
+
+impl Errors {
+    pub(crate) fn add(&mut self, answer: f64, truth: f64) {
+        if answer.is_finite() && truth.is_finite() {
+            self.count += 1;
+            self.absolute += (answer - truth).abs();
+            self.signed += answer - truth;
+        }
+    }
+
+    pub(crate) fn score(&self, quantity: &str) -> Option<Score> {
+        let count = self.count as f64;
+        let (quantity, answers) = (quantity.to_string(), self.count);
+        (self.count > 0).then(|| Score { quantity, answers, mae: self.absolute / count, bias: self.signed / count })
+    }
+}
+
+/// A job and its neighbours, as what can be told apart of them.
+type Question = (TypeId, u64, Vec<u64>);
+
+/// One quantity's answerer, with what it has said.
+#[derive(Default)]
+pub(crate) struct Quantity {
+    pub(crate) who: Answerer,
+    known: BTreeMap<Question, f64>,
+    pub(crate) errors: Errors,
+    /// Numbers of the workloads that the component knows.
+    introduced: BTreeMap<WorkloadId, u32>,
+}
+
+/// What questions are answered from.
+pub(crate) struct Facts<'a> {
+    pub(crate) jobs: &'a [Job],
+    pub(crate) backend: &'a dyn Backend,
+    /// Solo profiles by workload.
+    pub(crate) profiles: &'a [SoloProfile],
+}
+
+impl Facts<'_> {
+    /// Jobs of one workload are one to a predictor; any other is itself.
+    fn key(&self, job: JobId) -> u64 {
+        match self.jobs[job as usize].workload {
+            Some(workload) => u64::from(workload),
+            None => (1 << 32) | u64::from(job),
+        }
+    }
+
+    /// The truth, and whether the pair fits into memory: of one that does not, speeds mean nothing to a predictor.
+    fn similarity(&self, gpu_type: TypeId, a: JobId, b: JobId) -> (f64, bool) {
+        let (one, other) = (self.backend.pair_speed(gpu_type, a, &[b]), self.backend.pair_speed(gpu_type, b, &[a]));
+        (1.0 - (one + other) / 2.0, one > 0.0 && other > 0.0)
+    }
+}
+
+impl Quantity {
+    pub(crate) fn of(who: Answerer) -> Quantity {
+        Quantity { who, ..Quantity::default() }
+    }
+
+    pub(crate) fn is_bound(&self) -> bool {
+        !matches!(self.who, Answerer::Nobody)
+    }
+
+    /// Answers for pairs of jobs.
+    pub(crate) fn similarity(
+        &mut self,
+        facts: &Facts<'_>,
+        gpu_type: TypeId,
+        first: &[JobId],
+        second: &[JobId],
+    ) -> Result<Vec<f64>, Fault> {
+        let mut answers = Vec::with_capacity(first.len());
+        for (a, b) in first.iter().zip(second) {
+            let question = (gpu_type, facts.key(*a), vec![facts.key(*b)]);
+            let answer = match self.known.get(&question) {
+                Some(answer) => *answer,
+                None => {
+                    let (truth, fits) = facts.similarity(gpu_type, *a, *b);
+                    let answer = match &mut self.who {
+                        Answerer::Nobody => f64::NAN,
+                        Answerer::Oracle => truth,
+                        Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, "similarity", &question),
+                        Answerer::Provider(_) => self.ask_similarity(facts, gpu_type, *a, *b)?,
+                    };
+                    self.settle(question, answer, if fits { truth } else { f64::NAN })
+                }
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    /// Answers for jobs beside residents.
+    pub(crate) fn pair_speed(
+        &mut self,
+        facts: &Facts<'_>,
+        gpu_type: TypeId,
+        jobs: &[JobId],
+        residents: &[Vec<JobId>],
+    ) -> Result<Vec<f64>, Fault> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (job, beside) in jobs.iter().zip(residents) {
+            let mut keys: Vec<u64> = beside.iter().map(|other| facts.key(*other)).collect();
+            keys.sort_unstable();
+            let question = (gpu_type, facts.key(*job), keys);
+            let answer = match self.known.get(&question) {
+                Some(answer) => *answer,
+                None => {
+                    let truth = facts.backend.pair_speed(gpu_type, *job, beside);
+                    let answer = match &mut self.who {
+                        Answerer::Nobody => f64::NAN,
+                        Answerer::Oracle => truth,
+                        Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, "pair-speed", &question),
+                        Answerer::Provider(_) => self.ask_pair_speed(facts, gpu_type, *job, beside)?,
+                    };
+                    self.settle(question, answer, if truth > 0.0 { truth } else { f64::NAN })
+                }
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn settle(&mut self, question: Question, answer: f64, truth: f64) -> f64 {
+        // Only the canonical NaN crosses the border.
+        let answer = if answer.is_nan() { f64::NAN } else { answer };
+        self.errors.add(answer, truth);
+        self.known.insert(question, answer);
+        answer
+    }
+
+    /// The component's number of a job's workload; none: the job has no workload, or nothing is known of it.
+    fn number(&mut self, facts: &Facts<'_>, job: JobId) -> Result<Option<u32>, Fault> {
+        let Some(workload) = facts.jobs[job as usize].workload else { return Ok(None) };
+        let Some(profile) = facts.profiles.get(workload as usize) else { return Ok(None) };
+        if let Some(number) = self.introduced.get(&workload) {
+            return Ok(Some(*number));
+        }
+        let number = self.introduced.len() as u32;
+        if let Answerer::Provider(provider) = &mut self.who {
+            provider.introduce(std::slice::from_ref(profile))?;
+        }
+        self.introduced.insert(workload, number);
+        Ok(Some(number))
+    }
+
+    fn ask_similarity(&mut self, facts: &Facts<'_>, gpu_type: TypeId, a: JobId, b: JobId) -> Result<f64, Fault> {
+        let (Some(a), Some(b)) = (self.number(facts, a)?, self.number(facts, b)?) else { return Ok(f64::NAN) };
+        let Answerer::Provider(provider) = &mut self.who else { return Ok(f64::NAN) };
+        one(provider.similarity(gpu_type, &[a], &[b])?)
+    }
+
+    fn ask_pair_speed(
+        &mut self,
+        facts: &Facts<'_>,
+        gpu_type: TypeId,
+        job: JobId,
+        residents: &[JobId],
+    ) -> Result<f64, Fault> {
+        let Some(job) = self.number(facts, job)? else { return Ok(f64::NAN) };
+        let mut beside = Vec::new();
+        for other in residents {
+            let Some(number) = self.number(facts, *other)? else { return Ok(f64::NAN) };
+            beside.push(number);
+        }
+        let Answerer::Provider(provider) = &mut self.who else { return Ok(f64::NAN) };
+        one(provider.pair_speed(gpu_type, &[job], &[beside])?)
+    }
+}
+
+/// The answer to one question, which must be a share or NaN.
+fn one(answers: Vec<f64>) -> Result<f64, Fault> {
+    let wrong = |message: String| Fault::BadValue { place: crate::sandbox::Place::Predict, message };
+    match answers.as_slice() {
+        [answer] if answer.is_nan() || (0.0..=1.0).contains(answer) => Ok(*answer),
+        [answer] => Err(wrong(format!("expected an answer from 0 to 1, or NaN, found {answer}"))),
+        _ => Err(wrong(format!("1 question, {} answers", answers.len()))),
+    }
+}
+
+fn noisy(truth: f64, sigma: f64, seed: u64, what: &str, question: &Question) -> f64 {
+    let (gpu_type, job, others) = question;
+    let others: Vec<String> = others.iter().map(u64::to_string).collect();
+    let name = format!("noise/{what}/{gpu_type}/{job}/{}", others.join("+"));
+    (truth * Stream::new(seed, &name).log_normal(1.0, sigma)).min(1.0)
+}

@@ -1,0 +1,103 @@
+//! One predictor, alive in one store of its own: a fault of it ends the run, but never blames the policy.
+
+use wasmtime::Store;
+
+use super::bindings::predictor::PredictorComponent as Bound;
+use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
+use super::contract::{GpuType, ProviderDescriptor, SoloProfile};
+use super::engine::{PredictorComponent, host};
+use super::imports::Guest;
+use super::instance::{name, store};
+use super::{Fault, Limits, Place};
+use crate::Provider;
+
+/// What a predictor is given before its first question.
+#[derive(Clone, Debug)]
+pub struct ProviderSetup {
+    /// A JSON object, canonical.
+    pub config: String,
+    /// All its randomness.
+    pub seed: u64,
+    /// The fleet's types of GPU.
+    pub gpu_types: Vec<GpuType>,
+    /// The file that the spec names; empty: none.
+    pub weights: Vec<u8>,
+}
+
+/// A predictor component in a store of its own.
+pub struct SandboxedProvider {
+    store: Store<Guest>,
+    bound: Bound,
+    limits: Limits,
+}
+
+impl SandboxedProvider {
+    /// Brings a predictor to life.
+    ///
+    /// # Errors
+    /// A fault of its start function or of the sizes that it begins with.
+    pub fn new(component: &PredictorComponent, limits: Limits) -> Result<SandboxedProvider, Fault> {
+        let mut store = store(component.pre.engine(), &limits)?;
+        let place = (Place::Instantiate, limits.start_fuel);
+        let bound = component.pre.instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
+        Ok(SandboxedProvider { store, bound, limits })
+    }
+
+    /// What it says about itself.
+    ///
+    /// # Errors
+    /// Any fault ends the predictor.
+    pub fn describe(&mut self) -> Result<ProviderDescriptor, Fault> {
+        let fuel = self.limits.start_fuel;
+        self.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_provider().call_describe(store))
+    }
+
+    /// Hands over weights and parameters.
+    ///
+    /// # Errors
+    /// [`Fault::Refused`] where the predictor does not accept them; any fault ends the predictor.
+    pub fn init(&mut self, setup: &ProviderSetup) -> Result<(), Fault> {
+        let fuel = self.limits.init_fuel;
+        let setup = Setup {
+            config: setup.config.clone(),
+            seed: setup.seed,
+            gpu_types: setup.gpu_types.clone(),
+            weights: setup.weights.clone(),
+        };
+        self.call(Place::Init, fuel, |bound, store| bound.sandtable_policy_provider().call_init(store, &setup))?
+            .map_err(|error| Fault::Refused { place: Place::Init, error })
+    }
+
+    fn call<T>(
+        &mut self,
+        place: Place,
+        fuel: u64,
+        call: impl FnOnce(&Bound, &mut Store<Guest>) -> wasmtime::Result<T>,
+    ) -> Result<T, Fault> {
+        self.store.set_fuel(fuel).map_err(host)?;
+        call(&self.bound, &mut self.store).map_err(|error| name(error, (place, fuel), &self.limits, &self.store))
+    }
+}
+
+impl Provider for SandboxedProvider {
+    fn introduce(&mut self, profiles: &[SoloProfile]) -> Result<(), Fault> {
+        let fuel = self.limits.decide_fuel;
+        self.call(Place::Predict, fuel, |bound, store| {
+            bound.sandtable_policy_provider().call_introduce(store, profiles)
+        })
+    }
+
+    fn similarity(&mut self, gpu_type: u32, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault> {
+        let fuel = self.limits.decide_fuel;
+        self.call(Place::Predict, fuel, |bound, store| {
+            bound.sandtable_policy_provider().call_similarity(store, gpu_type, first, second)
+        })
+    }
+
+    fn pair_speed(&mut self, gpu_type: u32, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault> {
+        let fuel = self.limits.decide_fuel;
+        self.call(Place::Predict, fuel, |bound, store| {
+            bound.sandtable_policy_provider().call_pair_speed(store, gpu_type, job, residents)
+        })
+    }
+}
