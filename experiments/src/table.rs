@@ -230,41 +230,36 @@ fn for_people(rows: &[Row<'_>]) -> String {
     lines(&table) + &scores(rows)
 }
 
-/// How good the predictors were, a line for each policy, variant and quantity.
+/// How good the predictors were: a line for each and each quantity, over all policies, variants and seeds.
 fn scores(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
-        "predictor",
-        "quantity",
-        "policy",
-        "variant",
-        "answers",
-        "MAE",
-        "bias",
-    ]);
-    let mut any = false;
+    let mut all: BTreeMap<(String, &str), Vec<Score>> = BTreeMap::new();
     for row in rows {
         for (quantity, bound) in row.cell.predictors.all() {
-            let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
-            let scores: Vec<_> = row.done.iter().filter_map(of).collect();
             // The truth about itself is nothing to score.
-            if scores.is_empty() || matches!(bound, Bound::Oracle) {
-                continue;
+            if !matches!(bound, Bound::Oracle) {
+                let scores = row.done.iter().flat_map(|summary| &summary.predictors);
+                let scores = scores.filter(|score| score.quantity == quantity).cloned();
+                all.entry((bound.describe(), quantity)).or_default().extend(scores);
             }
-            any = true;
-            let mean = |get: fn(&Score) -> f64| mean_and_spread(&scores.iter().map(get).collect::<Vec<f64>>()).0;
-            table.add_row([
-                bound.describe(),
-                quantity.to_string(),
-                row.cell.label.clone(),
-                row.cell.variant_text(),
-                format!("{:.0}", mean(|score| score.answers as f64)),
-                format!("{:.4}", mean(|score| score.mae)),
-                format!("{:+.4}", mean(|score| score.bias)),
-            ]);
         }
     }
-    if any { format!("\n{}", lines(&table)) } else { String::new() }
+    all.retain(|_, scores| !scores.is_empty());
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["predictor", "quantity", "answers a run", "MAE", "bias"]);
+    for ((by, quantity), scores) in &all {
+        let mean = |get: fn(&Score) -> f64| mean_and_spread(&scores.iter().map(get).collect::<Vec<f64>>()).0;
+        table.add_row([
+            by.clone(),
+            (*quantity).to_string(),
+            format!("{:.0}", mean(|score| score.answers as f64)),
+            format!("{:.4}", mean(|score| score.mae)),
+            format!("{:+.4}", mean(|score| score.bias)),
+        ]);
+    }
+    format!("\n{}", lines(&table))
 }
 
 /// A table without the padding at its edges.

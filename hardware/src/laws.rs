@@ -125,7 +125,7 @@ impl Laws {
                     profile.gpus.iter().map(|gpu| format!("{} ({:?})", gpu.kind, gpu.mode)).collect();
                 LawError::NoKind { kind: kind.name.clone(), mode: interference.mode, known: known.join(", ") }
             })?;
-            types.push(on_type(&profile, gpu, used, &interference)?);
+            types.push(on_type(&profile, gpu, kind.memory_mib, used, &interference)?);
         }
         Ok(Laws { profile: Some(profile), interference, communication, types })
     }
@@ -285,6 +285,7 @@ fn widest(within: &[f64], size: u32, count: u32, ring: Ring) -> f64 {
 fn on_type(
     profile: &Profile,
     gpu: &GpuProfile,
+    capacity: u32,
     used: &[WorkloadId],
     interference: &Interference,
 ) -> Result<OnType, LawError> {
@@ -317,7 +318,10 @@ fn on_type(
                 (speed.or_else(fitted).or_else(|| utilised(UTILISATION)), "sensitivity, aggressiveness or utilisation")
             }
         };
-        let needed = used.contains(&(i as u32)) && used.contains(&(j as u32));
+        // Two that can't be on one GPU together need no speed.
+        let memory = solo[i].memory_mib.unwrap_or(0).saturating_add(solo[j].memory_mib.unwrap_or(0));
+        let fits = capacity == 0 || memory <= capacity;
+        let needed = fits && used.contains(&(i as u32)) && used.contains(&(j as u32));
         extra[i * count + j] = match found {
             Some(found) => found * interference.scale,
             None if !needed => 0.0,

@@ -191,6 +191,7 @@ impl Profile {
     /// The same profile with what was fitted to the measured pairs, and without the pairs.
     #[must_use]
     pub fn without_pairs(mut self) -> Profile {
+        self.about = format!("{}: what is fitted to them", self.about);
         self.gpus.iter_mut().for_each(|gpu| {
             gpu.pairs.clear();
             gpu.sources.remove("pairs");

@@ -283,7 +283,7 @@ impl Ledger {
             let slot = *gpu as usize;
             let stays = |other: &&JobId| !self.rows[**other as usize].draining;
             let others: Vec<JobId> =
-                self.there[slot].iter().filter(stays).chain(&self.promised[slot]).copied().collect();
+                self.there[slot].iter().chain(&self.promised[slot]).filter(stays).copied().collect();
             if let Some(other) = others.first().filter(|_| !self.takes(job, &others)) {
                 return Err(Conservation::GivenTwice { gpu: *gpu, job, other: *other });
             }

@@ -40,7 +40,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
     let wrong = |why: String| Error::usage(format!("{}: {why}", path.display()));
     let table: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let mut profile = Profile {
-        about: "Gavel's measured pairs (Narayanan et al., OSDI 2020), by a user's own copy".into(),
+        about: "Gavel's measured pairs (Narayanan et al., OSDI 2020)".into(),
         workloads: Vec::new(),
         gpus: Vec::new(),
     };

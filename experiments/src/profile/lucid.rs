@@ -103,7 +103,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
         ("noise", "spread of the measured pairs around the fit S x A (horus.md §6)"),
     ];
     let profile = Profile {
-        about: "Lucid's measured pairs (Hu et al., ASPLOS 2023), by a user's own copy; non-commercial".into(),
+        about: "Lucid's measured pairs (Hu et al., ASPLOS 2023; non-commercial)".into(),
         workloads,
         gpus: vec![GpuProfile {
             kind: KIND.into(),

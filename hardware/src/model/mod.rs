@@ -273,7 +273,8 @@ impl Backend for Model {
                     let generation = state.generation;
                     let until = self.now + costs.checkpoint;
                     for gpu in &state.gpus {
-                        self.drained[*gpu as usize] = until;
+                        let drained = &mut self.drained[*gpu as usize];
+                        *drained = (*drained).max(until);
                     }
                     self.schedule(until, Due::Release, job, generation);
                     self.neighbours_repace(job, happened);

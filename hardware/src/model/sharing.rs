@@ -112,6 +112,11 @@ impl Model {
         state.died = true;
         state.generation += 1;
         let generation = state.generation;
+        // Whoever comes next waits until it has been cleared away.
+        for gpu in state.gpus.iter() {
+            let drained = &mut self.drained[*gpu as usize];
+            *drained = (*drained).max(until);
+        }
         happened.push(Occurrence { at: self.now, what: What::Died(id) });
         self.schedule(until, Due::Release, id, generation);
         true

@@ -165,12 +165,17 @@ impl AntmanLike {
             is_guaranteed(job) && job.phase == JobPhase::Running && job.held.iter().any(neighbours)
         };
         let mut guarded: Vec<JobId> = cluster.holders().filter(mixed).map(|job| job.id).collect();
-        if guarded.is_empty() {
-            return;
-        }
         guarded.sort_unstable();
-        let speeds = host::speeds(guarded.clone());
+        let speeds = if guarded.is_empty() { Vec::new() } else { host::speeds(guarded.clone()) };
         let mut wanted: BTreeMap<JobId, bool> = BTreeMap::new();
+        // Whoever is held back and in nobody's way any more gets its speed back too.
+        let guarded_there = |id: &JobId| {
+            let neighbours = cluster.job(*id).held.iter().flat_map(|gpu| cluster.residents(*gpu));
+            neighbours.into_iter().any(|other| is_guaranteed(cluster.job(*other)))
+        };
+        let free = self.held_to.iter().filter(|(_, milli)| **milli < 1000).map(|(id, _)| *id);
+        let running = |id: &JobId| cluster.get(*id).is_some_and(|job| job.phase == JobPhase::Running);
+        wanted.extend(free.filter(running).filter(|id| !guarded_there(id)).map(|id| (id, false)));
         for (id, speed) in guarded.into_iter().zip(speeds) {
             let slowdown = 1.0 / speed - 1.0;
             let cut = slowdown > self.tolerance;

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Jobs of one shape are alike to every rule of placement.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(PartialEq, Eq)]
 struct Shape {
     workload: Option<u32>,
     /// The job itself, where nothing is known that others could share.
@@ -30,20 +30,26 @@ struct Shape {
 
 /// The waiting jobs.
 pub struct Colocator {
-    waiting: BTreeSet<(Instant, JobId)>,
+    /// With their shapes, by number.
+    waiting: BTreeMap<(Instant, JobId), usize>,
+    shapes: Vec<Shape>,
     /// Most jobs on a GPU.
     max_share: u32,
     /// Once its head has waited so long, nobody else gets the node that it is nearest to.
     patience: Option<u64>,
     /// The head that waits for a node.
     reserved: Option<(JobId, NodeId)>,
-    /// When each node last changed, in passes.
-    changed: Vec<u64>,
-    /// When each shape was last refused everywhere.
-    refused: BTreeMap<Shape, u64>,
-    pass: u64,
-    /// Nodes that changed since the last pass; GPUs that each job last held.
+    /// Counts changes and refusals.
+    clock: u64,
+    /// Which node changed when, ascending; older ones are forgotten.
+    changes: Vec<(u64, NodeId)>,
+    /// When the last of the forgotten ones was.
+    forgotten: u64,
+    /// When each shape was last refused everywhere; 0: never.
+    refused: Vec<u64>,
+    /// Nodes that changed since the last pass.
     touched: BTreeSet<NodeId>,
+    /// The node of each job that holds GPUs.
     last_held: BTreeMap<JobId, NodeId>,
 }
 
@@ -51,13 +57,15 @@ impl Colocator {
     /// Nobody waits.
     pub fn new(max_share: u32, patience: Option<u64>) -> Colocator {
         Colocator {
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            shapes: Vec::new(),
             max_share,
             patience,
             reserved: None,
-            changed: Vec::new(),
-            refused: BTreeMap::new(),
-            pass: 0,
+            clock: 0,
+            changes: Vec::new(),
+            forgotten: 0,
+            refused: Vec::new(),
             touched: BTreeSet::new(),
             last_held: BTreeMap::new(),
         }
@@ -67,14 +75,12 @@ impl Colocator {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
-                Event::JobArrived(info) => {
-                    self.waiting.insert((info.submitted, info.id));
-                }
+                Event::JobArrived(info) => self.wait(cluster.job(info.id)),
                 Event::JobEnded(end) => self.left(end.job),
                 Event::JobChanged(change) if change.phase == JobPhase::Stopping => self.left(change.job),
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => {
                     self.left(change.job);
-                    self.wait_again(cluster.job(change.job));
+                    self.wait(cluster.job(change.job));
                 }
                 Event::NodeChanged(change) => {
                     self.touched.insert(change.node);
@@ -83,7 +89,7 @@ impl Colocator {
                 Event::Rejected(rejection) => {
                     if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
                         self.left(job.id);
-                        self.wait_again(job);
+                        self.wait(job);
                     }
                 }
                 _ => {}
@@ -91,8 +97,36 @@ impl Colocator {
         }
     }
 
-    fn wait_again(&mut self, job: &Job) {
-        self.waiting.insert((job.submitted, job.id));
+    fn wait(&mut self, job: &Job) {
+        let shape = shape(job);
+        let known = self.shapes.iter().position(|known| *known == shape);
+        let number = known.unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.refused.push(0);
+            self.shapes.len() - 1
+        });
+        self.waiting.insert((job.submitted, job.id), number);
+    }
+
+    fn change(&mut self, node: NodeId) {
+        self.clock += 1;
+        self.changes.push((self.clock, node));
+    }
+
+    fn clock_of_last_change(&self) -> u64 {
+        self.changes.last().map_or(self.forgotten, |(at, _)| *at)
+    }
+
+    /// Nodes that changed since a shape was refused, ascending; all where that is long ago.
+    fn changed_since(&self, refused: u64, nodes: usize) -> Vec<NodeId> {
+        if refused <= self.forgotten {
+            return (0..nodes as NodeId).collect();
+        }
+        let from = self.changes.partition_point(|(at, _)| *at <= refused);
+        let mut changed: Vec<NodeId> = self.changes[from..].iter().map(|(_, node)| *node).collect();
+        changed.sort_unstable();
+        changed.dedup();
+        changed
     }
 
     fn left(&mut self, job: JobId) {
@@ -111,22 +145,28 @@ impl Colocator {
         cluster: &mut Cluster,
         mut choose: impl FnMut(&Cluster, JobId, Vec<Place>) -> Option<(NodeId, Vec<GpuId>)>,
     ) {
-        self.pass += 1;
-        self.changed.resize(cluster.node_count(), 0);
-        for node in std::mem::take(&mut self.touched) {
-            self.changed[node as usize] = self.pass;
+        let most = 4 * cluster.node_count() + 64;
+        if self.changes.len() > most {
+            let old = self.changes.drain(..self.changes.len() - most / 2).next_back();
+            self.forgotten = old.map_or(self.forgotten, |(at, _)| at);
         }
-        let order: Vec<(Instant, JobId)> = self.waiting.iter().copied().collect();
+        for node in std::mem::take(&mut self.touched) {
+            self.change(node);
+        }
+        let order: Vec<((Instant, JobId), usize)> = self.waiting.iter().map(|(key, shape)| (*key, *shape)).collect();
         let mut is_head = true;
-        for (submitted, id) in order {
-            let job = cluster.job(id);
-            let (now, shape) = (cluster.now(), shape(job));
-            let seen = self.refused.get(&shape).copied().unwrap_or(0);
+        for ((submitted, id), shape) in order {
+            let refused = self.refused[shape];
             let reserved = self.reserved.filter(|(head, _)| *head != id).map(|(_, node)| node);
-            let places: Vec<Place> = (0..cluster.node_count())
-                .filter(|node| seen == 0 || self.changed[*node] >= seen)
-                .filter(|node| reserved != Some(*node as NodeId))
-                .filter_map(|node| self.place(cluster, cluster.job(id), node as NodeId))
+            // Nearly every job of a long queue: nothing has changed since one of its shape was refused.
+            if !is_head && refused > self.clock_of_last_change() {
+                continue;
+            }
+            let changed = self.changed_since(refused, cluster.node_count());
+            let places: Vec<Place> = changed
+                .into_iter()
+                .filter(|node| reserved != Some(*node))
+                .filter_map(|node| self.place(cluster, cluster.job(id), node))
                 .collect();
             let chosen = if places.is_empty() { None } else { choose(cluster, id, places) };
             match chosen {
@@ -134,17 +174,19 @@ impl Colocator {
                     cluster.start(id, gpus);
                     self.waiting.remove(&(submitted, id));
                     self.last_held.insert(id, node);
-                    // Whoever was refused for a neighbour may like the new one: the node is new to those behind.
-                    self.changed[node as usize] = self.pass;
+                    // Whoever was refused for a neighbour may like the new one.
+                    self.change(node);
                     if self.reserved.is_some_and(|(head, _)| head == id)
                         && let Some((_, node)) = self.reserved.take()
                     {
-                        self.changed[node as usize] = self.pass;
+                        self.change(node);
                     }
                 }
                 None => {
-                    self.refused.insert(shape, self.pass);
-                    if is_head && self.patience.is_some_and(|patience| now - submitted.min(now) >= patience) {
+                    self.clock += 1;
+                    self.refused[shape] = self.clock;
+                    let waited = cluster.now().saturating_sub(submitted);
+                    if is_head && self.patience.is_some_and(|patience| waited >= patience) {
                         self.reserve(cluster, id);
                     }
                     is_head = false;
