@@ -9,6 +9,8 @@ mod failures;
 mod sharing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_sharing;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,0 +1,211 @@
+//! Jobs on shared GPUs against schedules computed by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    Cause, Communication, Costs, GpuProfile, GpuType, Interference, Law, LawError, Links, Pair, Profile, ShareMode,
+    Solo, Workload,
+};
+
+/// a suffers as much as it inflicts, b inflicts half of that; c fits beside nobody.
+fn profile() -> Profile {
+    let workload = |name: &str| Workload {
+        name: name.into(),
+        family: name.into(),
+        gradient_mb: Some(1000.0),
+        ..Workload::default()
+    };
+    let solo = |s: f64, a: f64, memory: u32| Solo {
+        step_s: Some(0.1),
+        sensitivity: Some(s),
+        aggressiveness: Some(a),
+        memory_mib: Some(memory),
+        ..Solo::default()
+    };
+    Profile {
+        about: "by hand".into(),
+        workloads: ["a", "b", "c"].map(workload).to_vec(),
+        gpus: vec![GpuProfile {
+            kind: "g".into(),
+            mode: ShareMode::TimeSlice,
+            sources: BTreeMap::new(),
+            noise: vec![(2.0, 0.1)],
+            solo: BTreeMap::from([
+                ("a".into(), solo(1.0, 1.0, 4000)),
+                ("b".into(), solo(1.0, 0.5, 4000)),
+                ("c".into(), solo(1.0, 1.0, 9000)),
+            ]),
+            pairs: Vec::new(),
+        }],
+    }
+}
+
+fn laws(profile: Profile, interference: Interference) -> Result<Laws, LawError> {
+    let fleet = fleet(Costs::default());
+    Laws::new(Arc::new(profile), &fleet, &[0, 1, 2], interference, Communication { overlap: 0.0, latency: 0.0 })
+}
+
+const FITTED: Interference = Interference { law: Law::Profile, mode: ShareMode::TimeSlice, scale: 1.0, noise: false };
+
+fn fleet(costs: Costs) -> Fleet {
+    let kind = GpuType { memory_mib: 10_000, ..GpuType::new("g", 1.0) };
+    Fleet::new(&[(2, 4, kind)], costs, None).and_then(|fleet| fleet.shared(Sharing::Packed(3))).unwrap()
+}
+
+fn job(workload: u32, gpus: u32, seconds: u64) -> Job {
+    Job { workload: Some(workload), ..Job::new("j", 0, gpus, seconds * SECOND) }
+}
+
+fn model(costs: Costs, jobs: Vec<Job>) -> Model {
+    Model::new(fleet(costs), jobs.into(), &laws(profile(), FITTED).unwrap(), 0)
+}
+
+fn start(model: &mut Model, job: JobId, gpus: &[GpuId]) -> Vec<What> {
+    let mut happened = Vec::new();
+    model.start(job, gpus, &mut happened);
+    happened.into_iter().map(|o| o.what).collect()
+}
+
+/// Ends of jobs in seconds, until nothing is left to come.
+fn ends(model: &mut Model) -> Vec<(f64, JobId)> {
+    let (mut ends, mut happened) = (Vec::new(), Vec::new());
+    loop {
+        model.advance(None, &mut happened);
+        if happened.is_empty() {
+            return ends;
+        }
+        for o in happened.drain(..) {
+            if let What::Ended(job) = o.what {
+                ends.push((o.at as f64 / SECOND as f64, job));
+            }
+        }
+    }
+}
+
+#[test]
+fn who_shares_goes_slower_and_recovers() {
+    // a beside b: 1 / (1 + 1 * 0.5); b beside a: 1 / (1 + 1 * 1).
+    let mut model = model(Costs::default(), vec![job(0, 1, 300), job(1, 1, 100)]);
+    assert_eq!(start(&mut model, 0, &[0]), [What::Running(0)]);
+    let happened = start(&mut model, 1, &[0]);
+    assert_eq!(happened, [What::Running(1), What::Pace { job: 1, pace: 0.5 }, What::Pace { job: 0, pace: 1.0 / 1.5 }]);
+    assert_eq!((model.speed(0), model.speed(1)), (1.0 / 1.5, 0.5));
+    // b needs 200 s; a has then done 133.3 and goes on alone.
+    let [b, a] = ends(&mut model)[..] else { panic!("two ends") };
+    assert_eq!((b, a.1), ((200.0, 1), 0));
+    assert!((a.0 - (200.0 + 300.0 - 200.0 / 1.5)).abs() < 1e-5, "{a:?}");
+}
+
+#[test]
+fn extra_times_of_several_add_up_and_a_gang_goes_at_its_slowest() {
+    let mut model = model(Costs::default(), vec![job(0, 2, 100), job(1, 1, 1000), job(1, 1, 1000)]);
+    start(&mut model, 0, &[0, 1]);
+    start(&mut model, 1, &[0]);
+    // Memory takes two of them beside the gang's task only as 4000 + 4000.
+    assert_eq!(model.speed(0), 1.0 / 1.5);
+    start(&mut model, 2, &[1]);
+    assert_eq!(model.speed(0), 1.0 / 1.5);
+    assert_eq!(model.pair_speed(0, 0, &[1, 2]), 0.0, "12,000 MiB on 10,000");
+    assert_eq!(model.pair_speed(0, 0, &[1]), 1.0 / 1.5);
+}
+
+#[test]
+fn only_those_touched_are_looked_at() {
+    let mut model = model(Costs::default(), vec![job(0, 1, 100), job(0, 1, 100), job(1, 1, 10)]);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[1]);
+    let generation = model.states[1].generation;
+    let happened = start(&mut model, 2, &[0]);
+    assert!(happened.iter().all(|what| !matches!(what, What::Pace { job: 1, .. })), "{happened:?}");
+    assert_eq!(model.states[1].generation, generation);
+}
+
+#[test]
+fn who_finds_no_memory_dies_and_is_back_after_the_relaunch_cost() {
+    let mut model = model(Costs { relaunch: 60 * SECOND, ..Costs::default() }, vec![job(0, 1, 100), job(2, 1, 100)]);
+    start(&mut model, 0, &[0]);
+    assert_eq!(start(&mut model, 1, &[0]), [What::Died(1)]);
+    assert_eq!(model.speed(0), 1.0, "the dead are in nobody's way");
+    let mut happened = Vec::new();
+    model.advance(None, &mut happened);
+    let expected = What::Released { job: 1, cause: Cause::OutOfMemory, lost: 0 };
+    assert_eq!(happened, [Occurrence { at: 60 * SECOND, what: expected }]);
+    // Alone it runs.
+    assert_eq!(start(&mut model, 1, &[1]), [What::Running(1)]);
+}
+
+#[test]
+fn whoever_comes_waits_until_the_dead_are_cleared_away() {
+    let jobs = vec![job(0, 1, 100), job(2, 1, 100), job(1, 1, 10)];
+    let mut model = model(Costs { relaunch: 60 * SECOND, ..Costs::default() }, jobs);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[0]);
+    assert_eq!(start(&mut model, 2, &[0]), []);
+    let mut happened = Vec::new();
+    model.advance(None, &mut happened);
+    assert!(happened.iter().any(|o| o.at == 60 * SECOND && o.what == What::Running(2)), "{happened:?}");
+}
+
+#[test]
+fn a_throttled_job_is_slower_and_inflicts_less() {
+    let mut model = model(Costs::default(), vec![job(0, 1, 100), job(1, 1, 100)]);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[0]);
+    model.throttle(1, 500, &mut Vec::new());
+    assert_eq!((model.speed(0), model.speed(1)), (1.0 / 1.25, 0.25));
+}
+
+#[test]
+fn a_gang_pays_for_slow_links() {
+    // 1 GB over a ring of two at 40 GB/s takes 25 ms beside a step of 100 ms, at 10 GB/s 100 ms.
+    let kind = GpuType::new("g", 1.0);
+    let links = Links { within: Links::nvlink_pairs(4), network: 1.0 };
+    let fleet = Fleet::new(&[(2, 4, kind)], Costs::default(), None).and_then(|fleet| fleet.linked(links)).unwrap();
+    let jobs: Vec<Job> = (0..3).map(|_| job(0, 2, 125)).collect();
+    let mut model = Model::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
+    start(&mut model, 0, &[0, 1]);
+    start(&mut model, 1, &[4, 6]);
+    start(&mut model, 2, &[3, 7]);
+    let speeds: Vec<f64> = (0..3).map(|job| model.speed(job)).collect();
+    // Pair; across pairs; across nodes: a second.
+    for (found, expected) in speeds.iter().zip([1.0, 0.125 / 0.2, 0.125 / 1.1]) {
+        assert!((found - expected).abs() < 1e-12, "{speeds:?}");
+    }
+}
+
+#[test]
+fn measured_pairs_come_before_the_fit_and_a_hole_is_named() {
+    let mut measured = profile();
+    measured.gpus[0].pairs =
+        vec![Pair("a".into(), "b".into(), Some(0.9), Some(0.8)), Pair("a".into(), "a".into(), Some(0.4), Some(0.6))];
+    let laws = laws(measured.clone(), FITTED).unwrap();
+    let speed = |i: u32, j: u32| 1.0 / (1.0 + laws.extra(0, &job(i, 1, 1), &job(j, 1, 1)));
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+    assert!(near(speed(0, 1), 0.9) && near(speed(1, 0), 0.8) && near(speed(0, 0), 0.5) && near(speed(1, 1), 1.0 / 1.5));
+    measured.gpus[0].solo.get_mut("b").unwrap().sensitivity = None;
+    let error = super::tests_sharing::laws(measured, FITTED).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "g: the profile has no speed of b beside b, and no sensitivity, aggressiveness or utilisation to work one out"
+    );
+    let mps = Interference { mode: ShareMode::Mps, ..FITTED };
+    let error = super::tests_sharing::laws(profile(), mps).err().unwrap();
+    assert_eq!(error.to_string(), "the profile has no figures for g shared by Mps: it has g (TimeSlice)");
+}
+
+#[test]
+fn scale_noise_and_constants_do_what_they_say() {
+    let speed = |laws: &Laws| 1.0 / (1.0 + laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)));
+    let scaled = laws(profile(), Interference { scale: 3.0, ..FITTED }).unwrap();
+    assert_eq!(speed(&scaled), 1.0 / 2.5);
+    let noisy = laws(profile(), Interference { noise: true, ..FITTED }).unwrap();
+    let (one, two) = (speed(&noisy.under(1)), speed(&noisy.under(2)));
+    assert!(one != two && one == speed(&noisy.under(1)) && (0.4..=1.0).contains(&one), "{one} {two}");
+    let constant = Laws::without_profile(Interference { law: Law::Constant(0.2), ..FITTED });
+    let jobs: Vec<Job> = (0..3).map(|_| Job::new("j", 0, 1, SECOND)).collect();
+    let mut model = Model::new(fleet(Costs::default()), jobs.into(), &constant, 0);
+    (0..3).for_each(|job| drop(start(&mut model, job, &[0])));
+    assert_eq!(model.speed(0), 1.0 / 1.2, "not once for each neighbour");
+}
