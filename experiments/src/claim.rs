@@ -64,7 +64,13 @@ pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell]) -> Re
         for (field, label) in [("of", Some(&claim.of)), ("against", claim.against.as_ref())] {
             if let Some(label) = label.filter(|label| !labels().any(|known| known == label.as_str())) {
                 let error = source.error(&place(field), &format!("no policy is called `{label}`"), "this policy");
-                return Err(hinted(error, nearest(label, labels())));
+                let mut all: Vec<&str> = labels().collect();
+                all.sort_unstable();
+                all.dedup();
+                return Err(match nearest(label, labels()) {
+                    None => error.hint(format!("there is {}", all.join(", "))),
+                    near => hinted(error, near),
+                });
             }
         }
         if metric(&claim.metric).is_none() {

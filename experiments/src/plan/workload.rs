@@ -224,8 +224,9 @@ fn read(
             for (index, job) in list.iter().enumerate() {
                 let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
                 if let Some(share) = job.share.filter(|share| wrong(*share)) {
-                    let message = format!("expected a share of one GPU, above 0 and at most 1, found {share}");
-                    return Err(source.error(&format!("workload.{index}.share"), &message, "here"));
+                    let found = format!("found {share} of {}", job.gpus);
+                    let message = format!("job {index}: expected a share of one GPU, above 0 and at most 1, {found}");
+                    return Err(source.error("workload", &message, "these jobs"));
                 }
             }
             let rows = list.iter().enumerate().map(|(index, job)| Row {

@@ -31,15 +31,15 @@ impl<P: Policy> Driver<P> {
     pub fn new(setup: Setup) -> Result<(Self, Readiness), PolicyError> {
         let about = P::about();
         let facts = [
-            (Knowledge::REMAINING, "remaining"),
-            (Knowledge::DECLARED_RUN_TIME, "declared-run-time"),
-            (Knowledge::SOLO_PROFILE, "solo-profile"),
-            (Knowledge::SIMILARITY, "similarity"),
-            (Knowledge::PAIR_SPEED, "pair-speed"),
+            (Knowledge::REMAINING, "remaining: bind a predictor to it"),
+            (Knowledge::DECLARED_RUN_TIME, "declared-run-time: reveal it"),
+            (Knowledge::SOLO_PROFILE, "solo-profile: reveal it"),
+            (Knowledge::SIMILARITY, "similarity: bind a predictor to it"),
+            (Knowledge::PAIR_SPEED, "pair-speed: bind a predictor to it"),
         ];
         for (fact, name) in facts {
             if about.needs.contains(fact) && !setup.knowledge.contains(fact) {
-                return Err(PolicyError::Unsupported(format!("{} needs to be told `{name}`", about.name)));
+                return Err(PolicyError::Unsupported(format!("{} needs to be told {name}", about.name)));
             }
         }
         let config = Config::parse(&setup.config, about.params).map_err(PolicyError::BadConfig)?;
