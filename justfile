@@ -17,7 +17,8 @@ bless:
 
 # The full figures, not their cuts for tests.
 figures:
-    cargo run --release -- run experiments/specs/*.ron experiments/specs/*/*.ron
+    cargo run --release -- run experiments/specs/*.ron experiments/specs/philly/*.ron experiments/specs/sharing/*.ron
+    cargo run --release -- run --check experiments/specs/geng2020/*.ron
 
 # Whole runs and single decisions, sandboxed against native.
 bench:

@@ -164,7 +164,7 @@ fn simulate(case: &Case) -> Finished {
         laws: laws.clone(),
         predictors: Predictors { remaining: Remaining::Oracle, ..Predictors::default() },
         // Where memory is told the judge holds policies to it, and nobody runs out of it.
-        reveal: Reveal { memory: case.seed % 2 == 0, ..Reveal::default() },
+        reveal: Reveal { memory: case.seed.is_multiple_of(2), ..Reveal::default() },
         strict: false,
         ..Inputs::plain(jobs.clone(), Limits { calls: 3000, ..Limits::default() })
     };
@@ -205,7 +205,7 @@ proptest! {
             prop_assert!(case.sharing != Sharing::Exclusive || summary.productive <= summary.utilisation + 1e-12);
             let most = match case.sharing { Sharing::Packed(most) => f64::from(most), _ => 1.0 };
             prop_assert!(summary.throughput <= most + 1e-9 && summary.throughput >= -1e-9, "{}", summary.throughput);
-            if case.seed % 2 == 0 {
+            if case.seed.is_multiple_of(2) {
                 prop_assert_eq!(summary.out_of_memory, 0);
             }
             prop_assert_eq!(summary.completed + summary.rejected + summary.unfinished, summary.jobs);

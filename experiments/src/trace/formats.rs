@@ -161,7 +161,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
 fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), TraceError> {
     match found {
         0..100 => Ok((u32::from(found > 0), found * 10)),
-        _ if found % 100 == 0 => Ok((found / 100, Job::WHOLE)),
+        _ if found.is_multiple_of(100) => Ok((found / 100, Job::WHOLE)),
         _ => Err(row.wrong(column, format!("expected less than 100 hundredths or a multiple, found {found}"))),
     }
 }

@@ -178,8 +178,8 @@ impl AntmanLike {
         wanted.extend(free.filter(running).filter(|id| !guarded_there(id)).map(|id| (id, false)));
         for (id, speed) in guarded.into_iter().zip(speeds) {
             let slowdown = 1.0 / speed - 1.0;
-            let cut = slowdown > self.tolerance;
-            if !cut && !(slowdown < self.relief) {
+            let (cut, spared) = (slowdown > self.tolerance, slowdown < self.relief);
+            if !cut && !spared {
                 continue;
             }
             for gpu in &cluster.job(id).held {

@@ -246,7 +246,8 @@ fn gang(job: &Job, kind: GpuTypeId) -> Gang {
     let none = Gang { count: job.gpus as usize, step: 1.0, gradient: 0.0, communication: Communication::Ring };
     let Some(profile) = &job.profile else { return none };
     let step = profile.step_time.get(kind as usize).copied().unwrap_or(f64::NAN);
-    if !(step > 0.0) || !(profile.gradient_gb > 0.0) {
+    let known = |x: f64| x.is_finite() && x > 0.0;
+    if !known(step) || !known(profile.gradient_gb) {
         return none;
     }
     Gang { step, gradient: profile.gradient_gb, communication: profile.communication, ..none }

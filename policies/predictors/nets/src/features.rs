@@ -60,8 +60,8 @@ pub fn nearest(of: &Features, known: &[Features], count: usize) -> Vec<(usize, f
     let scales: Vec<Option<f64>> = (0..width).map(scale).collect();
     let distance = |other: &Features| {
         let mut sum = 0.0;
-        for at in 0..width {
-            if let (Some(a), Some(Some(b)), Some(sd)) = (of.0[at], other.0.get(at), scales[at]) {
+        for (at, sd) in scales.iter().enumerate() {
+            if let (Some(a), Some(Some(b)), Some(sd)) = (of.0[at], other.0.get(at), sd) {
                 sum += (a - b) * (a - b) / (sd * sd);
             }
         }
