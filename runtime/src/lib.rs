@@ -21,6 +21,7 @@ mod policy;
 mod predict;
 pub mod sandbox;
 pub mod schedule;
+mod told;
 mod world;
 
 pub use ledger::{Conservation, JobRow, Ledger, Outcome as JobOutcome, Segment};

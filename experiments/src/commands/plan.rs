@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
-use crate::plan::{Cell, Plan};
+use crate::plan::{Bound, Cell, Plan};
 use crate::store::Store;
 use crate::table::Format;
 use crate::ui;
@@ -98,7 +98,9 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
                 format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
             }
         };
-        let line = format!("  {}: {} {} {}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config);
+        let bound = cell.predictors.all().into_iter().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+        let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
+        let line = format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config);
         if !policies.contains(&line) {
             policies.push(line);
         }

@@ -1,5 +1,8 @@
 //! What a spec's file says: exactly the grammar, nothing clever. What it means is `plan`'s business.
 
+mod claim;
+mod sharing;
+mod source;
 pub mod tree;
 pub mod units;
 
@@ -8,8 +11,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::diagnostic;
-use crate::error::{Error, nearest};
+pub use claim::{ClaimSpec, HoldsSpec};
+pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
+pub use source::Source;
 use units::{Bytes, Span};
 
 /// An experiment.
@@ -63,108 +67,6 @@ pub struct Spec {
     /// Values, by path, that cut the experiment down to a test.
     #[serde(default)]
     pub test: BTreeMap<String, IgnoredAny>,
-}
-
-/// Where a profile comes from; paths are relative to the spec.
-#[derive(Clone, Debug, Deserialize)]
-pub enum ProfileSpec {
-    /// One of our own files.
-    File(String),
-    /// The user's copy of Gavel's `oracle_throughputs.json`.
-    Gavel(String),
-    /// The user's copy of Lucid's folder: `colocate_info.csv`, `single_data.csv`.
-    Lucid(String),
-}
-
-/// Where extra times come from.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum LawSpec {
-    /// The measured pair, else fitted sensitivity and aggressiveness, else utilisations.
-    Profile,
-    /// Fitted sensitivity and aggressiveness alone.
-    Fitted,
-    /// `1 + k u v` of utilisations alone.
-    Utilisation(f64),
-    /// This much as soon as a GPU is shared.
-    Constant(f64),
-    /// None.
-    None,
-}
-
-/// How jobs on one GPU slow each other down.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename = "Interference", deny_unknown_fields)]
-pub struct InterferenceSpec {
-    /// Where extra times come from; `Profile` by default.
-    #[serde(default)]
-    pub law: Option<LawSpec>,
-    /// What they are multiplied by; 1 by default.
-    #[serde(default)]
-    pub scale: Option<f64>,
-    /// Whether each pair gets an error of the profile's spread, drawn from the seed.
-    #[serde(default)]
-    pub noise: bool,
-    /// How GPUs are shared: `TimeSlice` by default, or `Mps`.
-    #[serde(default)]
-    pub mode: sandtable_hardware::ShareMode,
-}
-
-/// What exchanging gradients costs.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename = "Communication", deny_unknown_fields)]
-pub struct CommunicationSpec {
-    /// The part of a step's computation that hides communication; 0.5 by default.
-    #[serde(default)]
-    pub overlap: Option<f64>,
-    /// Latency of each exchange, seconds; 0.00002 by default.
-    #[serde(default)]
-    pub latency: Option<f64>,
-}
-
-/// How the GPUs of a node are connected, GB/s.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub enum LinksSpec {
-    /// 40 within pairs (0,1), (2,3), …; 10 between.
-    NvlinkPairs,
-    /// 12 under one switch (pairs), 10 within a socket (half of the node), 6 across.
-    Pcie,
-    /// Row by row; the diagonal is not looked at.
-    Matrix(Vec<Vec<f64>>),
-}
-
-/// Something that a paper says.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename = "Claim", deny_unknown_fields)]
-pub struct ClaimSpec {
-    /// In its words, or ours.
-    pub says: String,
-    /// The policy, by label.
-    pub of: String,
-    /// The one that it is compared with, seed by seed; none: the metric itself.
-    #[serde(default)]
-    pub against: Option<String>,
-    /// A metric, as results in CSV name it.
-    pub metric: String,
-    /// The published figure: a relative change with `against`.
-    #[serde(default)]
-    pub published: Option<f64>,
-    /// What must be measured for the claim to hold here.
-    pub holds: HoldsSpec,
-    /// Only where these values of the sweep hold, by path.
-    #[serde(default)]
-    pub at: BTreeMap<String, serde_json::Value>,
-}
-
-/// What must be measured for a claim to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-pub enum HoldsSpec {
-    /// So much or less.
-    AtMost(f64),
-    /// So much or more.
-    AtLeast(f64),
-    /// From the first to the second.
-    Between(f64, f64),
 }
 
 /// Machines.
@@ -529,107 +431,4 @@ impl Default for Durations {
 pub fn short_name(name: &str) -> &str {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.strip_suffix(".wasm").unwrap_or(file)
-}
-
-/// A spec and the source that it was read from.
-#[derive(Debug)]
-pub struct Source {
-    /// How diagnostics call it.
-    pub origin: String,
-    /// The text, edits included.
-    pub text: String,
-}
-
-impl Source {
-    /// Reads the text.
-    ///
-    /// # Errors
-    /// A diagnostic with the place in the source.
-    pub fn parse(&self) -> Result<Spec, Error> {
-        use ron::extensions::Extensions;
-        let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-        options.from_str(&self.text).map_err(|error| {
-            let place = |at: ron::error::Position| diagnostic::offset(&self.text, at.line, at.col);
-            let mut span = place(error.span.start)..place(error.span.end);
-            let (mut message, label) = describe(&error.code);
-            // A wrong value is marked by a point in it or behind it: the whole value says more.
-            let tree = tree::Node::parse(&self.text);
-            if let Some(node) =
-                tree.as_ref().map(|tree| tree.around(span.start)).filter(|node| node.is_plain() && label == "here")
-            {
-                span = node.span.clone();
-                let found = &self.text[span.clone()];
-                if !message.contains("found") {
-                    message.push_str(&format!(", found {found}"));
-                }
-            }
-            let hint = match &error.code {
-                ron::Error::NoSuchStructField { expected, found, .. } => suggestion(found, expected),
-                ron::Error::NoSuchEnumVariant { expected, found, .. } => suggestion(found, expected),
-                _ => None,
-            };
-            diagnostic::at(&self.origin, &self.text, span, &message, &label, hint)
-        })
-    }
-
-    /// The error of what a valid source means at `path`.
-    pub fn error(&self, path: &str, message: &str, label: &str) -> Error {
-        let node = tree::Node::parse(&self.text);
-        let node = node.as_ref().and_then(|node| node.find(&self.text, path).ok());
-        match node {
-            Some(node) => diagnostic::at(&self.origin, &self.text, node.span.clone(), message, label, None),
-            None => Error::usage(format!("{}: {path}: {message}", self.origin)),
-        }
-    }
-
-    /// The source with one value set.
-    ///
-    /// # Errors
-    /// Where the path leads nowhere.
-    pub fn with(&self, path: &str, value: &str) -> Result<Source, Error> {
-        match tree::set(&self.text, path, value) {
-            Ok(text) => Ok(Source { origin: self.origin.clone(), text }),
-            Err(no_such) => {
-                let near = nearest(&no_such.segment, no_such.known.iter().map(String::as_str));
-                let error =
-                    Error::usage(format!("{}: nothing at `{path}`: no `{}` there", self.origin, no_such.segment));
-                Err(match near {
-                    Some(near) => error.hint(format!("there is `{near}`")),
-                    None if no_such.known.is_empty() => error,
-                    None => error.hint(format!("there is {}", no_such.known.join(", "))),
-                })
-            }
-        }
-    }
-}
-
-fn suggestion(found: &str, expected: &[&'static str]) -> Option<String> {
-    nearest(found, expected.iter().copied()).map(|near| format!("did you mean `{near}`?"))
-}
-
-/// What is wrong, in our words where RON's are about its own machinery, and what to write beside the place.
-fn describe(error: &ron::Error) -> (String, String) {
-    let place = |outer: &Option<String>| outer.as_ref().map_or(String::new(), |outer| format!(" in `{outer}`"));
-    let list = |names: &[&str]| format!("`{}`", names.join("`, `"));
-    let (message, label) = match error {
-        ron::Error::NoSuchStructField { expected, found, outer } => {
-            (format!("no field `{found}`{}: expected {}", place(outer), list(expected)), "no such field")
-        }
-        ron::Error::NoSuchEnumVariant { expected, found, outer } => {
-            (format!("no `{found}`{}: expected {}", place(outer), list(expected)), "no such choice")
-        }
-        ron::Error::MissingStructField { field, outer } => {
-            (format!("field `{field}` is missing{}", place(outer)), "missing before this")
-        }
-        ron::Error::DuplicateStructField { field, outer } => {
-            (format!("field `{field}` stands twice{}", place(outer)), "the second")
-        }
-        ron::Error::IntegerOutOfBounds => ("the number is out of bounds".to_string(), "here"),
-        other => {
-            let text = other.to_string();
-            let mut chars = text.chars();
-            (chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect(), "here")
-        }
-    };
-    (message, label.to_string())
 }

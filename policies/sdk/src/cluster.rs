@@ -5,81 +5,13 @@
 
 use std::rc::Rc;
 
+use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
     Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
     Preempt, PreemptMode, SoloProfile, Start, Throttle, Timer, Topology, host,
 };
-
-/// A live job as the policy sees it.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// Its id: the tie-break of last resort.
-    pub id: JobId,
-    /// When it was submitted.
-    pub submitted: Instant,
-    /// Size of its gang.
-    pub gpus: u32,
-    /// Thousandths of a GPU that it asks for.
-    pub share: u32,
-    /// MiB that it needs on each GPU; 0: nobody said.
-    pub memory_mib: u32,
-    /// What running alone has shown of its workload, if that is revealed.
-    pub profile: Option<Rc<SoloProfile>>,
-    /// Jobs of one number are of one workload; numbered in the order of their first arrival. None without a profile.
-    pub workload: Option<u32>,
-    /// Times that it ran out of memory.
-    pub out_of_memory: u32,
-    /// The types that it may run on; never empty.
-    pub gpu_types: Rc<[GpuTypeId]>,
-    /// Whether it may be preempted.
-    pub preemptible: bool,
-    /// What its user said that it would take, µs.
-    pub declared_run_time: Option<u64>,
-    /// Where it is in its life.
-    pub phase: JobPhase,
-    /// What it holds; empty while it waits.
-    pub held: Vec<GpuId>,
-    run_time: u64,
-    running_since: Option<Instant>,
-    waiting_since: Instant,
-    /// Where it stands among the holders.
-    slot: usize,
-}
-
-impl Job {
-    /// Microseconds that it has run so far, restarts included.
-    pub fn run_time(&self, now: Instant) -> u64 {
-        self.run_time + self.running_since.map_or(0, |since| now.saturating_sub(since))
-    }
-
-    /// Attained service: GPU-microseconds.
-    pub fn service(&self, now: Instant) -> u64 {
-        self.run_time(now) * u64::from(self.gpus)
-    }
-
-    /// Microseconds since it last held GPUs, or since it was submitted.
-    pub fn waited(&self, now: Instant) -> u64 {
-        if self.holds() { 0 } else { now.saturating_sub(self.waiting_since) }
-    }
-
-    /// Whether it holds GPUs.
-    pub fn holds(&self) -> bool {
-        !self.held.is_empty()
-    }
-
-    /// Whether a start may name it.
-    pub fn waits(&self) -> bool {
-        self.phase == JobPhase::Queued
-    }
-
-    fn stop_clock(&mut self, at: Instant) {
-        self.run_time = self.run_time(at);
-        self.running_since = None;
-        self.waiting_since = at;
-    }
-}
 
 pub(crate) struct MirrorNode {
     pub(crate) gpu_type: GpuTypeId,

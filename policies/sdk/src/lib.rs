@@ -34,6 +34,7 @@ mod colocate;
 mod config;
 pub mod driver;
 pub mod host;
+mod job;
 mod node_set;
 mod place;
 pub mod predictor;
@@ -50,9 +51,10 @@ pub use bindings::sandtable::policy::types::{
     JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError,
     Preempt, PreemptMode, Setup, Sharing, SoloProfile, Start, Throttle, Timer, Topology, Trigger,
 };
-pub use cluster::{Cluster, Job};
+pub use cluster::Cluster;
 pub use colocate::{Colocator, Place};
 pub use config::{Config, Kind, Param};
+pub use job::Job;
 pub use place::Placement;
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};

@@ -1,0 +1,71 @@
+//! What a spec says of jobs that share GPUs.
+
+use serde::Deserialize;
+
+/// Where a profile comes from; paths are relative to the spec.
+#[derive(Clone, Debug, Deserialize)]
+pub enum ProfileSpec {
+    /// One of our own files.
+    File(String),
+    /// The user's copy of Gavel's `oracle_throughputs.json`.
+    Gavel(String),
+    /// The user's copy of Lucid's folder: `colocate_info.csv`, `single_data.csv`.
+    Lucid(String),
+}
+
+/// Where extra times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum LawSpec {
+    /// The measured pair, else fitted sensitivity and aggressiveness, else utilisations.
+    Profile,
+    /// Fitted sensitivity and aggressiveness alone.
+    Fitted,
+    /// `1 + k u v` of utilisations alone.
+    Utilisation(f64),
+    /// This much as soon as a GPU is shared.
+    Constant(f64),
+    /// None.
+    None,
+}
+
+/// How jobs on one GPU slow each other down.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename = "Interference", deny_unknown_fields)]
+pub struct InterferenceSpec {
+    /// Where extra times come from; `Profile` by default.
+    #[serde(default)]
+    pub law: Option<LawSpec>,
+    /// What they are multiplied by; 1 by default.
+    #[serde(default)]
+    pub scale: Option<f64>,
+    /// Whether each pair gets an error of the profile's spread, drawn from the seed.
+    #[serde(default)]
+    pub noise: bool,
+    /// How GPUs are shared: `TimeSlice` by default, or `Mps`.
+    #[serde(default)]
+    pub mode: sandtable_hardware::ShareMode,
+}
+
+/// What exchanging gradients costs.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename = "Communication", deny_unknown_fields)]
+pub struct CommunicationSpec {
+    /// The part of a step's computation that hides communication; 0.5 by default.
+    #[serde(default)]
+    pub overlap: Option<f64>,
+    /// Latency of each exchange, seconds; 0.00002 by default.
+    #[serde(default)]
+    pub latency: Option<f64>,
+}
+
+/// How the GPUs of a node are connected, GB/s.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub enum LinksSpec {
+    /// 40 within pairs (0,1), (2,3), …; 10 between.
+    NvlinkPairs,
+    /// 12 under one switch (pairs), 10 within a socket (half of the node), 6 across.
+    Pcie,
+    /// Row by row; the diagonal is not looked at.
+    Matrix(Vec<Vec<f64>>),
+}

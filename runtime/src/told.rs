@@ -1,0 +1,130 @@
+//! What a policy is told before its first batch, and what of jobs: as much as the experiment reveals.
+
+use std::sync::Arc;
+
+use sandtable_hardware::{Fleet, GpuType, Job, Laws, Ring, Sharing};
+
+use crate::contract::{Communication, Knowledge, Node, NodeHealth, Setup, SoloProfile, Topology};
+use crate::schedule::Inputs;
+use crate::world::{Told, World};
+
+/// What policies are told beside what every scheduler sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reveal {
+    /// What users declared that their jobs would take.
+    pub declared_run_time: bool,
+    /// The memory that jobs need; then the judge holds policies to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory: bool,
+    /// What running alone has shown of workloads.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub solo_profile: bool,
+}
+
+/// The type that a job is taken to be on where it matters little: utilisation alone, the memory that is told.
+pub(crate) fn first_type(job: &Job) -> u32 {
+    job.gpu_types.first().copied().unwrap_or(0)
+}
+
+pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> Told {
+    let memory = |job: &Job| {
+        let types =
+            (0..fleet.types.len() as u32).filter(|kind| job.gpu_types.is_empty() || job.gpu_types.contains(kind));
+        types.map(|kind| inputs.laws.memory(kind, job)).max().unwrap_or(0)
+    };
+    let memory = if inputs.reveal.memory { inputs.jobs.iter().map(memory).collect() } else { Arc::from([]) };
+    let profiles =
+        (0..inputs.laws.profile().map_or(0, |profile| profile.workloads.len())).map(|id| profile(inputs, id));
+    Told { memory, profiles: profiles.collect() }
+}
+
+fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
+    let Some(profile) = inputs.laws.profile() else { unreachable!("asked for workloads of a profile") };
+    let workload = &profile.workloads[id];
+    let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).copied().unwrap_or_default();
+    let tables = inputs.laws.tables();
+    let first = tables.first().map(solo).unwrap_or_default();
+    let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    SoloProfile {
+        workload: workload.name.clone(),
+        family: workload.family.clone(),
+        gpu_utilisation: number(first.utilisation),
+        memory_utilisation: number(first.memory_utilisation),
+        memory_mib: first.memory_mib.unwrap_or(0),
+        batch: number(workload.batch),
+        mixed_precision: workload.mixed_precision,
+        gradient_gb: number(workload.gradient_mb.map(|mb| mb / 1000.0)),
+        communication: match workload.communication {
+            Ring::Ring => Communication::Ring,
+            Ring::ParameterServer => Communication::ParameterServer,
+        },
+        step_time: tables.iter().map(|gpu| number(solo(gpu).step_s)).collect(),
+    }
+}
+
+/// The types of GPU of a fleet, as the contract has them.
+pub fn gpu_types(fleet: &Fleet) -> Vec<crate::contract::GpuType> {
+    let sharing = match fleet.sharing {
+        Sharing::Exclusive => crate::contract::Sharing::Exclusive,
+        Sharing::Shares => crate::contract::Sharing::Shares,
+        Sharing::Packed(most) => crate::contract::Sharing::Packed(most),
+    };
+    let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType {
+        id: id as u32,
+        name: kind.name.clone(),
+        memory_mib: kind.memory_mib,
+        sharing,
+    };
+    fleet.types.iter().enumerate().map(kind).collect()
+}
+
+pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
+    let fleet = world.fleet();
+    let nodes = fleet.nodes.iter().enumerate().map(|(id, node)| Node {
+        id: id as u32,
+        name: node.name.clone(),
+        gpu_type: node.gpu_type,
+        first_gpu: node.first_gpu,
+        gpus: node.gpus,
+        health: NodeHealth::Up,
+        links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
+    });
+    let (remaining, similarity, pair_speed) = world.bound();
+    let facts = [
+        (remaining, Knowledge::REMAINING),
+        (similarity, Knowledge::SIMILARITY),
+        (pair_speed, Knowledge::PAIR_SPEED),
+        (inputs.reveal.declared_run_time, Knowledge::DECLARED_RUN_TIME),
+        (inputs.reveal.solo_profile, Knowledge::SOLO_PROFILE),
+    ];
+    let known = facts.iter().filter(|(known, _)| *known);
+    Setup {
+        config: inputs.config.clone(),
+        seed: inputs.seed,
+        topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
+        knowledge: known.fold(Knowledge::empty(), |all, (_, fact)| all | *fact),
+        max_actions: inputs.limits.actions,
+    }
+}
+
+/// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block a
+/// queue for ever.
+pub(crate) fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> Option<String> {
+    if job.gpus == 0 {
+        return Some("it asks for no GPU".into());
+    }
+    let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
+    let types = || capacities.iter().enumerate().filter(|(index, _)| allowed(*index));
+    let most = types().map(|(_, (gpus, _))| *gpus).max().unwrap_or(0);
+    if job.gpus > most {
+        return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
+    }
+    let short = |(index, (_, memory)): (usize, &(u32, u32))| {
+        let needs = laws.memory(index as u32, job);
+        (*memory > 0 && needs > *memory).then_some((needs, *memory))
+    };
+    let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
+    let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
+    Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
+}
