@@ -106,8 +106,9 @@ impl Finder {
             return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: crate::plan::digest(bytes) });
         }
         let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; is `{near}` meant?"));
-        let near = near.unwrap_or_else(|| format!("; shipped are {}", shipped().collect::<Vec<_>>().join(", ")));
-        Err(format!("no policy `{name}`{near}"))
+        let all = shipped().chain(predictors()).collect::<Vec<_>>().join(", ");
+        let near = near.unwrap_or_else(|| format!("; shipped are {all}"));
+        Err(format!("no policy or predictor `{name}`{near}"))
     }
 }
 

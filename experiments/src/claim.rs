@@ -22,6 +22,11 @@ pub struct Measured<'a> {
 }
 
 impl Measured<'_> {
+    /// Whether any cell of the plan is about it.
+    pub fn is_asked(&self, plan: &Plan) -> bool {
+        plan.cells.iter().any(|cell| cell.label == self.claim.of && at(cell, self.claim))
+    }
+
     /// Whether it holds; none where nothing was measured.
     pub fn holds(&self) -> Option<bool> {
         self.value.map(|(mean, _)| within(self.claim.holds, mean))
@@ -57,7 +62,7 @@ fn within(holds: HoldsSpec, x: f64) -> bool {
 ///
 /// # Errors
 /// The first that does not.
-pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell]) -> Result<(), Error> {
+pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell], cut: bool) -> Result<(), Error> {
     for (index, claim) in claims.iter().enumerate() {
         let place = |field: &str| format!("claims.{index}.{field}");
         let labels = || cells.iter().map(|cell| cell.label.as_str());
@@ -82,6 +87,10 @@ pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell]) -> Re
                 let message = format!("`{path}` is not swept");
                 return Err(source.error(&place("at"), &message, "here"));
             }
+        }
+        // The cut of a test may leave values of the sweep out.
+        if !cut && !cells.iter().any(|cell| at(cell, claim)) {
+            return Err(source.error(&place("at"), "the sweep never has these values", "here"));
         }
     }
     Ok(())
@@ -186,7 +195,7 @@ fn scope(claim: &ClaimSpec) -> String {
 pub fn render(measured: &[Measured<'_>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["claim", "of", "metric", "published", "measured", "95 %", "seeds", "verdict"]);
+    table.set_header(["claim", "of", "metric", "published", "measured", "95 %", "runs", "verdict"]);
     for one in measured {
         let claim = one.claim;
         let published = claim.published.map_or("direction".to_string(), |x| person(claim, x));

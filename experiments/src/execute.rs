@@ -152,8 +152,14 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
     let finished = simulate(cell, jobs.clone(), &mut policy, predictors, None)?;
     let log = policy.log();
     if let Some(fault) = &finished.fault {
-        if let Fault::Host(why) = fault {
+        if let Some(why) = of_the_host(fault) {
             return Err(Error::internal(format!("{}: {why}", cell.label)));
+        }
+        // A capsule replays a policy, not the predictor that let it down.
+        if let Fault::Predictor { .. } = fault {
+            let mut executed = failed(cell, fault, None)?;
+            executed.log = log;
+            return Ok(executed);
         }
         // A run is a function of its inputs: the capsule is recorded by running it once more.
         let mut again =
@@ -203,6 +209,15 @@ pub fn simulate(
         record,
     };
     run(policy, backend, inputs).map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+}
+
+/// What a fault says of the host, if it is the host's own.
+fn of_the_host(fault: &Fault) -> Option<&str> {
+    match fault {
+        Fault::Host(why) => Some(why),
+        Fault::Predictor { fault, .. } => of_the_host(fault),
+        _ => None,
+    }
 }
 
 fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {

@@ -9,7 +9,7 @@ use sandtable_nets::{Bias, Draw, Features, Known, Mlp, NeuMf, Pairs, Rule, Seen,
 use crate::error::{Error, nearest};
 
 /// Predictors that have something to fit.
-pub const TRAINABLE: [&str; 3] = ["iasp", "iapp", "bias"];
+pub const TRAINABLE: [&str; 4] = ["iasp", "iapp", "bias", "utilisation"];
 
 /// Networks whose mean is IASP's answer, and IAPP's.
 const IASP_NETS: usize = 3;
@@ -155,6 +155,11 @@ pub fn train(predictor: &str, data: &Dataset, pairs: &[usize], seed: u64) -> Res
                 ..Pairs::default()
             })
         }
+        "utilisation" => {
+            let rows = rows(data, &seen)?;
+            let rule: Vec<(f64, f64, f64)> = rows.iter().map(|(a, b, y)| (a[0], b[0], *y)).collect();
+            Ok(Pairs { known: data.known.clone(), rule: Some(Rule::fit(&rule)), ..Pairs::default() })
+        }
         other => {
             let hint = format!("there are {}", TRAINABLE.join(", "));
             Err(Error::usage(format!("`{other}` has nothing to fit")).hint(hint))
@@ -288,7 +293,7 @@ pub fn evaluate(
         }
     }
     if sums.is_empty() {
-        return Err(Error::usage("nothing is held out: observe less"));
+        return Err(Error::usage("nothing is observed, or nothing held out: observe more, or less"));
     }
     Ok(sums.into_iter().map(|(name, sum, count)| (name, sum / count)).collect())
 }
@@ -315,6 +320,13 @@ fn fold(predictor: &str, data: &Dataset, train_on: &[usize], held: &[usize], see
                 Some(model.filtered((&a.name, &a.features), (&b.name, &b.features)))
             };
             out.push(("iasp".into(), sum(&answer)));
+        }
+        "utilisation" => {
+            let use_of = |at: usize| of(at).features.five().map(|five| five[0]);
+            let share = |i: usize, j: usize| Some(1.0 / (use_of(i)? + use_of(j)?).max(1.0));
+            out.push(("share of the GPU".into(), sum(&share)));
+            let rule = model.rule.unwrap_or_default();
+            out.push(("utilisation".into(), sum(&|i, j| Some(rule.forward(use_of(i)?, use_of(j)?)))));
         }
         "iapp" => {
             let use_of = |at: usize| of(at).features.five().map(|five| five[0]);

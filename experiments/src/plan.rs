@@ -77,7 +77,16 @@ impl Cell {
     /// # Errors
     /// A job that names a kind of GPU that the fleet lacks.
     pub fn jobs(&self) -> Result<Arc<[Job]>, Error> {
-        self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)
+        let mut jobs = self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)?;
+        // Where a type of GPU is too small for a job, no policy needs to be told: it may not run there.
+        for job in &mut jobs {
+            let fitting = self.setting.laws.fitting(&self.fleet, job);
+            let allowed = if job.gpu_types.is_empty() { self.fleet.types.len() } else { job.gpu_types.len() };
+            if !fitting.is_empty() && fitting.len() < allowed {
+                job.gpu_types = fitting;
+            }
+        }
+        Ok(jobs.into())
     }
 
     /// The id as people see it.
@@ -167,7 +176,7 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
         }
     }
-    crate::claim::check(&source, &spec.claims, &cells)?;
+    crate::claim::check(&source, &spec.claims, &cells, options.test)?;
     if !options.only.is_empty() {
         only(&mut cells, &source, &options.only)?;
     }

@@ -183,6 +183,21 @@ impl Laws {
         job.memory_mib.or_else(of_profile).unwrap_or(0)
     }
 
+    /// The types of a fleet that a job may be put on, by what it allows and by what their memory takes; all of them take
+    /// the memory that the job needs on the one where it needs the most. Empty: none does.
+    pub fn fitting(&self, fleet: &Fleet, job: &Job) -> Vec<TypeId> {
+        let capacity = |kind: TypeId| match fleet.types[kind as usize].memory_mib {
+            0 => u32::MAX,
+            mib => mib,
+        };
+        let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
+        let alone = |kind: &TypeId| self.memory(*kind, job) <= capacity(*kind);
+        let mut types: Vec<TypeId> = (0..fleet.types.len() as TypeId).filter(allowed).filter(alone).collect();
+        let most = types.iter().map(|kind| self.memory(*kind, job)).max().unwrap_or(0);
+        types.retain(|kind| most <= capacity(*kind));
+        types
+    }
+
     /// GPU utilisation of a job alone, 0 to 1; NaN: not known.
     pub fn utilisation(&self, gpu_type: TypeId, job: &Job) -> f64 {
         let of_profile = || Some(self.types.get(gpu_type as usize)?.utilisation[job.workload? as usize]);
@@ -228,7 +243,8 @@ impl Laws {
         } else {
             links.network
         };
-        let best = if job.gpus <= size { widest(&links.within, size, job.gpus, ring) } else { links.network };
+        let inside = if job.gpus <= size { widest(&links.within, size, job.gpus, ring) } else { 0.0 };
+        let best = inside.max(links.network);
         self.step(best, step, 1.0, gradient, ring, job.gpus) / self.step(here, step, p, gradient, ring, job.gpus)
     }
 
@@ -323,6 +339,8 @@ fn on_type(
         let fits = capacity == 0 || memory <= capacity;
         let needed = fits && used.contains(&(i as u32)) && used.contains(&(j as u32));
         extra[i * count + j] = match found {
+            // Out of memory stays out of memory at any scale.
+            Some(found) if found.is_infinite() => found,
             Some(found) => found * interference.scale,
             None if !needed => 0.0,
             None => {

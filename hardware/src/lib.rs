@@ -27,6 +27,8 @@ pub use profile::{GpuProfile, Pair, Profile, ProfileError, Ring, ShareMode, Solo
 
 /// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
 pub type Micros = u64;
+/// Instants end here, that they may be exact as doubles.
+pub const END_OF_TIME: Micros = 1 << 53;
 /// Microseconds in a second.
 pub const SECOND: Micros = 1_000_000;
 /// Dense, in the order in which jobs are submitted, ties as the experiment breaks them.

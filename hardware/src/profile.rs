@@ -166,6 +166,12 @@ impl Profile {
             Some(_) => Ok(()),
             None => Err(ProfileError::Unknown { kind: kind.into(), name: name.clone(), near: String::new() }),
         };
+        let ascending = gpu.noise.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let spread = gpu.noise.iter().map(|(_, spread)| *spread).find(|spread| !(0.0..=2.0).contains(spread));
+        if let Some(found) = spread.or((!ascending).then_some(f64::NAN)) {
+            let (name, what, expected) = ("noise".to_string(), "a spread", "from 0 to 2, bounds ascending");
+            return Err(ProfileError::Number { kind: kind.into(), name, what, expected, found });
+        }
         for (name, solo) in &gpu.solo {
             known(name)?;
             number(kind, name, "step_s", solo.step_s, "above 0", |x| x > 0.0)?;

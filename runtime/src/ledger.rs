@@ -146,15 +146,18 @@ pub struct Ledger {
 /// What GPUs would show as their utilisation: `1 - Π(1 - u)` over the jobs that make progress there (`horus.md` §5.2).
 #[derive(Debug)]
 pub(crate) struct Busy {
-    of_job: Vec<f64>,
+    /// By type, then by job.
+    of_job: Vec<Vec<f64>>,
+    type_of: Vec<u32>,
     of_gpu: Vec<f64>,
     sum: f64,
 }
 
 impl Ledger {
-    /// Counts GPU utilisation too, from that of each job alone; 0 to 1.
-    pub fn with_utilisation(mut self, of_job: Vec<f64>) -> Ledger {
-        self.busy = Some(Busy { of_job, of_gpu: vec![0.0; self.total as usize], sum: 0.0 });
+    /// Counts GPU utilisation too, from that of each job alone by type of GPU; 0 to 1.
+    pub fn with_utilisation(mut self, fleet: &Fleet, of_job: Vec<Vec<f64>>) -> Ledger {
+        let type_of = (0..self.total).map(|gpu| fleet.type_of(gpu)).collect();
+        self.busy = Some(Busy { of_job, type_of, of_gpu: vec![0.0; self.total as usize], sum: 0.0 });
         self
     }
 
@@ -346,8 +349,10 @@ impl Ledger {
         for gpu in &self.rows[job as usize].last_gpus {
             let slot = *gpu as usize;
             let works = |id: &&JobId| self.rows[**id as usize].running_since.is_some();
-            let idle =
-                self.there[slot].iter().filter(works).fold(1.0, |idle, id| idle * (1.0 - busy.of_job[*id as usize]));
+            let idle = self.there[slot]
+                .iter()
+                .filter(works)
+                .fold(1.0, |idle, id| idle * (1.0 - busy.of_job[busy.type_of[slot] as usize][*id as usize]));
             busy.sum += (1.0 - idle) - busy.of_gpu[slot];
             busy.of_gpu[slot] = 1.0 - idle;
         }

@@ -111,9 +111,12 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// Jobs of one workload are one to a predictor; any other is itself.
     fn key(&self, job: JobId) -> u64 {
-        match self.jobs[job as usize].workload {
-            Some(workload) => u64::from(workload),
-            None => (1 << 32) | u64::from(job),
+        let of = &self.jobs[job as usize];
+        // Memory of its own decides who fits beside it: 0 stands for the profile's.
+        let memory = of.memory_mib.map_or(0, |mib| u64::from(mib) + 1) << 24;
+        match of.workload {
+            Some(workload) => memory | u64::from(workload),
+            None => (1 << 63) | u64::from(job),
         }
     }
 
@@ -294,9 +297,9 @@ mod tests {
         let profile = |name: &str| SoloProfile {
             workload: name.into(),
             family: name.into(),
-            gpu_utilisation: f64::NAN,
-            memory_utilisation: f64::NAN,
-            memory_mib: 0,
+            gpu_utilisation: vec![],
+            memory_utilisation: vec![],
+            memory_mib: vec![],
             batch: f64::NAN,
             mixed_precision: false,
             gradient_gb: f64::NAN,

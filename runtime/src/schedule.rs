@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Backend, Cause, Job, JobId, Laws, Micros, Occurrence, StopMode, What};
+use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, StopMode, What};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
 pub use crate::told::{Reveal, gpu_types};
-use crate::told::{first_type, never_fits, setup, told};
+use crate::told::{never_fits, setup, told, utilisation};
 use crate::world::{Predictors, World};
 
 /// What a run is given beside the policy and the machines.
@@ -80,9 +80,6 @@ pub struct Finished {
     pub capsule: Option<Capsule>,
 }
 
-/// Instants end here, that they may be exact as doubles.
-const END_OF_TIME: Micros = 1 << 53;
-
 /// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.
 const RECORDING: usize = 256 << 20;
 
@@ -97,9 +94,8 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let mut inputs = inputs;
     let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
     let told = told(backend.fleet(), &inputs);
-    let utilisation: Vec<f64> = inputs.jobs.iter().map(|job| inputs.laws.utilisation(first_type(job), job)).collect();
-    if utilisation.iter().all(|u| !u.is_nan()) {
-        ledger = ledger.with_utilisation(utilisation);
+    if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
+        ledger = ledger.with_utilisation(backend.fleet(), of_job);
     }
     let predictors = std::mem::take(&mut inputs.predictors);
     let profiles = told.profiles.clone();
@@ -207,6 +203,9 @@ impl Run {
             let until = submission.into_iter().chain(timer).chain(next_round).min().filter(|at| *at < END_OF_TIME);
             self.advance(until)?;
             let now = self.world().cluster.now;
+            if now >= END_OF_TIME {
+                return Ok(Ok(()));
+            }
             self.submit(now);
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.

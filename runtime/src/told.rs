@@ -22,9 +22,11 @@ pub struct Reveal {
     pub solo_profile: bool,
 }
 
-/// The type that a job is taken to be on where it matters little: utilisation alone, the memory that is told.
-pub(crate) fn first_type(job: &Job) -> u32 {
-    job.gpu_types.first().copied().unwrap_or(0)
+/// GPU utilisation of each job alone by type of GPU, where it is known of all.
+pub(crate) fn utilisation(fleet: &Fleet, inputs: &Inputs) -> Option<Vec<Vec<f64>>> {
+    let of = |kind: u32| inputs.jobs.iter().map(|job| inputs.laws.utilisation(kind, job)).collect::<Vec<f64>>();
+    let all: Vec<Vec<f64>> = (0..fleet.types.len() as u32).map(of).collect();
+    all.iter().flatten().all(|u| !u.is_nan()).then_some(all)
 }
 
 pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> Told {
@@ -43,15 +45,14 @@ fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
     let Some(profile) = inputs.laws.profile() else { unreachable!("asked for workloads of a profile") };
     let workload = &profile.workloads[id];
     let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).copied().unwrap_or_default();
-    let tables = inputs.laws.tables();
-    let first = tables.first().map(solo).unwrap_or_default();
+    let tables: Vec<sandtable_hardware::Solo> = inputs.laws.tables().iter().map(solo).collect();
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
     SoloProfile {
         workload: workload.name.clone(),
         family: workload.family.clone(),
-        gpu_utilisation: number(first.utilisation),
-        memory_utilisation: number(first.memory_utilisation),
-        memory_mib: first.memory_mib.unwrap_or(0),
+        gpu_utilisation: tables.iter().map(|solo| number(solo.utilisation)).collect(),
+        memory_utilisation: tables.iter().map(|solo| number(solo.memory_utilisation)).collect(),
+        memory_mib: tables.iter().map(|solo| solo.memory_mib.unwrap_or(0)).collect(),
         batch: number(workload.batch),
         mixed_precision: workload.mixed_precision,
         gradient_gb: number(workload.gradient_mb.map(|mb| mb / 1000.0)),
@@ -59,7 +60,7 @@ fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
             Ring::Ring => Communication::Ring,
             Ring::ParameterServer => Communication::ParameterServer,
         },
-        step_time: tables.iter().map(|gpu| number(solo(gpu).step_s)).collect(),
+        step_time: tables.iter().map(|solo| number(solo.step_s)).collect(),
     }
 }
 

@@ -152,7 +152,14 @@ impl World {
     /// A fault of the predictor.
     pub fn similarity(&mut self, gpu_type: TypeId, first: &[JobId], second: &[JobId]) -> Result<Vec<f64>, Fault> {
         if !self.all_known(gpu_type, first.iter().chain(second)) {
-            return Ok(vec![f64::NAN; first.len()]);
+            // One that nobody knows spoils its own answer only.
+            let known = |pair: (&JobId, &JobId)| self.all_known(gpu_type, [pair.0, pair.1].into_iter());
+            let known: Vec<bool> = first.iter().zip(second).map(known).collect();
+            let mut answers = vec![f64::NAN; first.len()];
+            for at in (0..first.len()).filter(|at| known[*at]) {
+                answers[at] = self.similarity(gpu_type, &first[at..=at], &second[at..=at])?[0];
+            }
+            return Ok(answers);
         }
         let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
         let answers = self.similarity.similarity(&facts, gpu_type, first, second);
@@ -170,7 +177,13 @@ impl World {
         residents: &[Vec<JobId>],
     ) -> Result<Vec<f64>, Fault> {
         if !self.all_known(gpu_type, jobs.iter().chain(residents.iter().flatten())) {
-            return Ok(vec![f64::NAN; jobs.len()]);
+            let known = |(job, beside): (&JobId, &Vec<JobId>)| self.all_known(gpu_type, beside.iter().chain([job]));
+            let known: Vec<bool> = jobs.iter().zip(residents).map(known).collect();
+            let mut answers = vec![f64::NAN; jobs.len()];
+            for at in (0..jobs.len()).filter(|at| known[*at]) {
+                answers[at] = self.pair_speed(gpu_type, &jobs[at..=at], &residents[at..=at])?[0];
+            }
+            return Ok(answers);
         }
         let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
         let answers = self.pair_speed.pair_speed(&facts, gpu_type, jobs, residents);

@@ -45,6 +45,11 @@ pub(crate) struct StoreArgs {
 }
 
 impl SpecArgs {
+    /// Whether the spec's own cut for its test applies.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.test
+    }
+
     pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
         let pair = |text: &String| {
             let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));

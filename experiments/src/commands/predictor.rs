@@ -19,7 +19,7 @@ pub(crate) enum PredictorCommand {
     List,
     /// Fit a predictor to the pairs of a profile and write its weights.
     Train {
-        /// iasp, iapp or bias.
+        /// iasp, iapp, bias or utilisation.
         predictor: String,
         #[command(flatten)]
         data: Data,
@@ -35,7 +35,7 @@ pub(crate) enum PredictorCommand {
     },
     /// Print a predictor's error on pairs that it has not seen, beside its baselines'.
     Evaluate {
-        /// iasp, iapp or bias.
+        /// iasp, iapp, bias or utilisation.
         predictor: String,
         #[command(flatten)]
         data: Data,

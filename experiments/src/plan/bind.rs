@@ -167,7 +167,8 @@ fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
     let path = if name.contains('/') {
         folder.join(name)
     } else {
-        let root = workspace_above(folder).ok_or("no checkout here to look for weights in: name a path")?;
+        let root = workspace_above(folder)
+            .ok_or("no checkout here whose policies/predictors/weights would have it: name a path, ./FILE")?;
         root.join("policies/predictors/weights").join(name)
     };
     let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;

@@ -86,6 +86,10 @@ pub(super) fn fleet(
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
     let fleet = Fleet::new(&groups, costs, failures).map_err(|error| at("fleet", error))?;
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    if let (None, Some(_)) = (links, network) {
+        let message = "a network between nodes counts only beside `links` within them";
+        return Err(source.error("fleet.network", message, "here"));
+    }
     let Some(links) = links else { return Ok(fleet) };
     let size = fleet.nodes[0].gpus;
     let within = match links {
@@ -168,6 +172,10 @@ pub(super) fn laws(
     let scale = given.scale.unwrap_or(1.0);
     if !(0.0..=100.0).contains(&scale) {
         return Err(source.error("interference.scale", &format!("expected 0 to 100, found {scale}"), "here"));
+    }
+    if given.noise && (profile.is_none() || matches!(law, Law::None | Law::Constant(_))) {
+        let message = "noise is a spread around a profile's figures: this law has none";
+        return Err(source.error("interference.noise", message, "here"));
     }
     let interference = Interference { law, mode: given.mode, scale, noise: given.noise };
     let standard = Communication::default();

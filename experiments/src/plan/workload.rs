@@ -65,7 +65,7 @@ impl Workload {
     }
 
     /// The jobs under a seed, numbered by submission and then by the rule for ties.
-    pub(super) fn jobs(&self, seed: u64, ties: Ties, fleet: &Fleet) -> Result<Arc<[Job]>, Error> {
+    pub(super) fn jobs(&self, seed: u64, ties: Ties, fleet: &Fleet) -> Result<Vec<Job>, Error> {
         let trace = self.trace(seed, fleet);
         let mut order: Vec<usize> = (0..trace.rows.len()).collect();
         let rows = &trace.rows;
@@ -83,7 +83,7 @@ impl Workload {
                 order.sort_by_key(|i| (rows[*i].submit, draws[*i]));
             }
         }
-        order.into_iter().map(|i| self.job(&rows[i], fleet)).collect::<Result<Vec<Job>, Error>>().map(Arc::from)
+        order.into_iter().map(|i| self.job(&rows[i], fleet)).collect()
     }
 }
 
@@ -111,7 +111,8 @@ impl Workload {
         let profile = self.profile.as_deref();
         let mut ids: Vec<WorkloadId> = match &self.from {
             From::Generated { workloads, .. } => {
-                workloads.iter().map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
+                let there = workloads.iter().filter(|(_, weight)| *weight > 0.0);
+                there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
             From::Fixed(trace) => {
                 let mut names: Vec<&String> = trace.rows.iter().filter_map(|row| row.workload.as_ref()).collect();
@@ -225,7 +226,7 @@ fn read(
                 let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
                 if let Some(share) = job.share.filter(|share| wrong(*share)) {
                     let found = format!("found {share} of {}", job.gpus);
-                    let message = format!("job {index}: expected a share of one GPU, above 0 and at most 1, {found}");
+                    let message = format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}");
                     return Err(source.error("workload", &message, "these jobs"));
                 }
             }

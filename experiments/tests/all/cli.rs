@@ -248,7 +248,7 @@ fn policies_say_what_they_are() {
         ran.stdout.lines().filter(|line| !line.starts_with("blake3")).map(|line| line.to_string() + "\n").collect();
     insta::assert_snapshot!(text);
     let ran = sandtable(folder.path(), &["policy", "inspect", "los"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: no policy `los`; is `las` meant?\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: no policy or predictor `los`; is `las` meant?\n"));
 }
 
 #[test]

@@ -34,6 +34,10 @@ fn iapp_is_as_good_as_the_design_asks_on_lucids_table() {
     // One seed: five take half a minute; `predictor evaluate` prints them.
     let pairs = evaluate("iapp", &data, Split::Pairs, 0.8, 0, 0).expect("errors");
     assert!(error_of(&pairs, "iapp") <= 0.042, "{pairs:?}");
+    // The design's 0.0536 for the rule on unseen families counts 318 imputed rows, which SOURCE.md says to drop; of the
+    // 2,458 measured speeds it is this.
+    let families = evaluate("utilisation", &data, Split::Family, 1.0, 0, 0).expect("errors");
+    assert!((error_of(&families, "utilisation") - 0.0601).abs() < 1e-4, "{families:?}");
 }
 
 #[test]
@@ -276,4 +280,61 @@ fn measured_tables_become_profiles() {
     assert_eq!(ran.stderr, "a profile of 26 workloads on 3 types of GPU written to p.ron\n");
     let profile = profile::read(&folder.path().join("p.ron")).expect("a profile");
     assert_eq!(profile.gpus.iter().map(|gpu| gpu.pairs.len()).collect::<Vec<_>>(), [351; 3]);
+}
+
+#[test]
+fn a_job_goes_only_where_its_memory_does() {
+    // One T4 of 15 GiB and one A100 of 40: the large job waits for the A100, under every policy, told or not.
+    let folder = tempfile::tempdir().expect("a folder");
+    for reveal in ["[Memory, SoloProfile]", "[SoloProfile]"] {
+        let spec = format!(
+            "Experiment(title: \"mixed\", fleet: Model(groups: [Group(nodes: 1, gpus: 1, kind: \"T4\"), \
+             Group(nodes: 1, gpus: 1, kind: \"A100-SXM4-40GB\")], sharing: Packed(2)), reveal: {reveal}, \
+             workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1h\", memory: \"20GiB\"), \
+             Job(submit: \"1s\", gpus: 1, duration: \"1h\", memory: \"30GiB\")]), predictors: {{\"remaining\": Oracle, \
+             \"similarity\": Oracle, \"pair-speed\": Oracle}}, policies: [Policy(name: \"fifo\"), Policy(name: \"las\"), \
+             Policy(name: \"share\", with: {{\"max_share\": 1}}), Policy(name: \"gandiva-like\"), Policy(name: \"antman-like\")])"
+        );
+        std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+        let store = folder.path().join("store");
+        let ran =
+            sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--no-progress", "--store", "store"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        for (path, bytes) in crate::help::cells(&store) {
+            let text = String::from_utf8_lossy(&bytes).to_string();
+            // Both ran on node 1, and ended.
+            if path.ends_with("jobs.csv") {
+                assert!(text.lines().skip(1).all(|row| row.ends_with(",completed,1:1")), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gang_that_no_node_holds_blocks_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let jobs = |extra: &str| {
+        let small: Vec<String> =
+            (0..60).map(|at| format!("Job(submit: \"{}min\", gpus: 1, duration: \"100min\")", at * 8)).collect();
+        format!(
+            "Experiment(title: \"wide\", fleet: Model(nodes: 3, gpus: 4, kind: \"T4\", sharing: Packed(2)), \
+             workload: Jobs([{extra}{}, Job(submit: \"100min\", gpus: 4, duration: \"10min\", name: \"wide\")]), \
+             policies: [Policy(name: \"share\", with: {{\"max_share\": 1}})])",
+            small.join(", ")
+        )
+    };
+    let start = |extra: &str, store: &str| {
+        std::fs::write(folder.path().join("spec.ron"), jobs(extra)).expect("written");
+        let ran = sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", store, "--log"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let cells = crate::help::cells(&folder.path().join(store));
+        let (_, bytes) = cells.iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("jobs.csv");
+        let text = String::from_utf8_lossy(bytes).to_string();
+        let row = text.lines().find(|row| row.starts_with("wide,")).expect("the wide job");
+        (row.split(',').nth(3).expect("a start").to_string(), ran.stderr)
+    };
+    let (alone, _) = start("", "a");
+    let (beside, log) = start("Job(submit: \"0s\", gpus: 8, duration: \"1s\"), ", "b");
+    assert_eq!(alone, beside, "an impossible gang moves nobody");
+    assert!(log.contains("waits for ever: it asks for 8 GPUs of one node, the largest has 4"), "{log}");
 }

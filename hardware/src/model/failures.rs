@@ -21,6 +21,9 @@ impl Model {
 
     pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<Occurrence>) {
         happened.push(Occurrence { at: self.now, what: What::NodeDown(node) });
+        let place = &self.fleet.nodes[node as usize];
+        // Whatever was being saved there is gone: nobody waits for it.
+        self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
         for job in self.jobs_on(node) {
             let lost = self.roll_back(job);
             self.let_go(job, Cause::NodeLost, lost, happened);

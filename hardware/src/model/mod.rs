@@ -16,6 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use crate::END_OF_TIME;
 use crate::{
     Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sharing, StopMode, TypeId, What,
 };
@@ -36,6 +37,8 @@ struct JobState {
     left: f64,
     /// Work left at the last checkpoint.
     saved: f64,
+    /// Microseconds of progress since then, up to when progress last began.
+    unsaved: Micros,
     started_before: bool,
     progress_from: Micros,
     gpus: Vec<GpuId>,
@@ -83,6 +86,7 @@ impl Model {
             phase: Phase::Waiting,
             left: job.work as f64,
             saved: job.work as f64,
+            unsaved: 0,
             started_before: false,
             progress_from: 0,
             gpus: Vec::new(),
@@ -143,6 +147,7 @@ impl Model {
                 let state = &mut self.states[id as usize];
                 let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
                 state.saved = state.left;
+                state.unsaved = 0;
                 self.let_go(id, cause, 0, happened);
             }
             Due::Run => self.begin(id, happened),
@@ -153,6 +158,7 @@ impl Model {
     fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<Occurrence>) {
         let state = &mut self.states[id as usize];
         state.phase = Phase::Waiting;
+        state.died = false;
         state.generation += 1;
         let gpus = std::mem::take(&mut state.gpus);
         happened.push(Occurrence { at: self.now, what: What::Released { job: id, cause, lost } });
@@ -179,7 +185,9 @@ impl Model {
 
     fn schedule_end(&mut self, id: JobId) {
         let state = &self.states[id as usize];
-        let end = state.progress_from + (state.left / state.rate).ceil() as Micros + self.fleet.costs.linger;
+        let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
+        // Beyond the end of time a job never ends.
+        let end = end.saturating_add(self.fleet.costs.linger).min(END_OF_TIME);
         self.schedule(end, Due::End, id, state.generation);
     }
 
@@ -189,6 +197,12 @@ impl Model {
             Phase::Running => (self.now.saturating_sub(state.progress_from) as f64 * state.rate).min(state.left),
             _ => 0.0,
         }
+    }
+
+    /// Microseconds of progress since the last checkpoint.
+    fn since_saved(&self, state: &JobState) -> Micros {
+        let running = if state.phase == Phase::Running { self.now.saturating_sub(state.progress_from) } else { 0 };
+        state.unsaved + running
     }
 
     /// Takes back what was done since the last checkpoint; microseconds of progress that are lost.
@@ -202,10 +216,14 @@ impl Model {
             }
             None => state.saved,
         };
-        let lost = ((kept - left) / state.rate) as Micros;
+        // The pace may have changed since: what is lost is lost in proportion to the work.
+        let done = state.saved - left;
+        let time = self.since_saved(state) as f64;
+        let lost = if done > 0.0 { (time * (kept - left) / done) as Micros } else { 0 };
         let state = &mut self.states[id as usize];
         state.left = kept;
         state.saved = kept;
+        state.unsaved = 0;
         lost
     }
 }
@@ -267,7 +285,9 @@ impl Backend for Model {
                 let small = |rule: &crate::RestartRule| self.jobs[job as usize].gpus <= rule.small_gpus;
                 let added =
                     costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
+                let unsaved = self.since_saved(state);
                 let state = &mut self.states[job as usize];
+                state.unsaved = unsaved;
                 state.left = left + added as f64;
                 if running && costs.checkpoint > 0 {
                     state.phase = Phase::Stopping;
@@ -282,6 +302,7 @@ impl Backend for Model {
                     self.neighbours_repace(job, happened);
                 } else {
                     state.saved = state.left;
+                    state.unsaved = 0;
                     self.let_go(job, Cause::Asked, 0, happened);
                 }
             }

@@ -3,10 +3,10 @@
 
 use super::{Due, Model, Phase};
 use crate::laws::{beside, out_of_memory};
-use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, TypeId, What};
+use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, Sharing, TypeId, What};
 
 impl Model {
-    /// A job takes its place on its GPUs: memory is taken from now on, time from when it makes progress.
+    /// A job takes its place on its GPUs; memory and time it takes from when it begins to make progress.
     pub(super) fn come(&mut self, id: JobId) {
         if !self.there.is_empty() {
             for gpu in &self.states[id as usize].gpus {
@@ -55,9 +55,10 @@ impl Model {
         if rate == state.rate {
             return;
         }
-        let left = state.left - self.done(state);
+        let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
         let state = &mut self.states[id as usize];
         state.left = left;
+        state.unsaved = unsaved;
         state.rate = rate;
         state.progress_from = self.now.max(state.progress_from);
         state.generation += 1;
@@ -74,7 +75,8 @@ impl Model {
     pub(super) fn rate(&self, id: JobId) -> f64 {
         let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
         let mut p = 1.0f64;
-        if !self.there.is_empty() {
+        // Parts of a GPU were measured as parts: they do not disturb each other.
+        if let Sharing::Packed(_) = self.fleet.sharing {
             let gpu_type = self.fleet.type_of(state.gpus[0]);
             for gpu in &state.gpus {
                 let others = self.there[*gpu as usize].iter().filter(|other| **other != id);
@@ -126,7 +128,12 @@ impl Model {
     pub(super) fn speed_beside(&self, gpu_type: TypeId, id: JobId, residents: &[JobId]) -> f64 {
         let mut crowd: Vec<JobId> = residents.iter().copied().filter(|other| *other != id).collect();
         let others: Vec<&Job> = crowd.iter().map(|other| &self.jobs[*other as usize]).collect();
-        let speed = beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0)));
+        let speed = match self.fleet.sharing {
+            Sharing::Packed(_) => {
+                beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0)))
+            }
+            _ => 1.0,
+        };
         crowd.push(id);
         if crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd) {
             0.0

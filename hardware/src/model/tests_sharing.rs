@@ -209,3 +209,71 @@ fn scale_noise_and_constants_do_what_they_say() {
     (0..3).for_each(|job| drop(start(&mut model, job, &[0])));
     assert_eq!(model.speed(0), 1.0 / 1.2, "not once for each neighbour");
 }
+
+#[test]
+fn what_is_lost_is_counted_at_the_paces_at_which_it_was_done() {
+    // Alone for 100 s, then beside another at two thirds for 60 s: a kill loses all of it, which took 160 s.
+    let mut model = model(Costs::default(), vec![job(0, 1, 1000), job(1, 1, 1000)]);
+    start(&mut model, 0, &[0]);
+    let mut happened = Vec::new();
+    model.advance(Some(100 * SECOND), &mut happened);
+    start(&mut model, 1, &[0]);
+    model.advance(Some(160 * SECOND), &mut happened);
+    happened.clear();
+    model.stop(0, StopMode::Kill, &mut happened);
+    assert_eq!(happened[0].what, What::Released { job: 0, cause: Cause::Asked, lost: 160 * SECOND });
+}
+
+#[test]
+fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
+    let costs = Costs { relaunch: 10_000 * SECOND, checkpoint: SECOND, ..Costs::default() };
+    let mut model = model(costs, vec![job(0, 1, 100), job(2, 1, 100)]);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[0]);
+    let mut happened = Vec::new();
+    model.fail(0, &mut happened);
+    assert!(happened.iter().any(|o| matches!(o.what, What::Released { job: 1, cause: Cause::NodeLost, .. })));
+    // Nobody waits for what was being cleared away there, and it counts again as taking memory.
+    assert_eq!(start(&mut model, 1, &[0]), [What::Running(1)]);
+    assert_eq!(start(&mut model, 0, &[0]), [What::Died(0)]);
+    happened.clear();
+    model.stop(1, StopMode::Checkpoint, &mut happened);
+    model.advance(None, &mut happened);
+    assert_eq!(happened[0].what, What::Released { job: 1, cause: Cause::Asked, lost: 0 });
+}
+
+#[test]
+fn a_job_that_would_end_after_the_end_of_time_ends_then() {
+    let enormous = Interference { scale: 100.0, ..FITTED };
+    let mut loud = profile();
+    loud.gpus[0].solo.get_mut("a").unwrap().aggressiveness = Some(1000.0);
+    loud.gpus[0].solo.get_mut("a").unwrap().sensitivity = Some(1000.0);
+    let laws = laws(loud, enormous).unwrap();
+    let jobs: Vec<Job> = (0..2).map(|_| job(0, 1, 36_000_000)).collect();
+    let mut model = Model::new(fleet(Costs::default()), jobs.into(), &laws, 0);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[0]);
+    let mut happened = Vec::new();
+    model.advance(None, &mut happened);
+    assert_eq!(happened[0].at, crate::END_OF_TIME);
+}
+
+#[test]
+fn out_of_memory_stays_so_at_any_scale() {
+    let mut measured = profile();
+    measured.gpus[0].pairs = vec![Pair("a".into(), "b".into(), Some(0.0), Some(0.0))];
+    let laws = laws(measured, Interference { scale: 0.0, ..FITTED }).unwrap();
+    assert!(laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)).is_infinite());
+}
+
+#[test]
+fn parts_of_a_gpu_do_not_disturb_each_other() {
+    let kind = GpuType::new("g", 1.0);
+    let fleet =
+        Fleet::new(&[(1, 1, kind)], Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Shares)).unwrap();
+    let jobs: Vec<Job> = (0..2).map(|_| Job { share: 500, ..job(0, 1, 10) }).collect();
+    let mut model = Model::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
+    start(&mut model, 0, &[0]);
+    start(&mut model, 1, &[0]);
+    assert_eq!((model.speed(0), model.speed(1)), (1.0, 1.0));
+}

@@ -100,6 +100,12 @@ impl Policy for AntmanLike {
                 Event::JobEnded(end) => {
                     self.held_to.remove(&end.job);
                 }
+                // A start that was refused (under lenient judging).
+                Event::Rejected(rejection) => {
+                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
+                        self.waiting.insert((job.submitted, job.id));
+                    }
+                }
                 _ => {}
             }
         }
@@ -117,9 +123,11 @@ fn is_guaranteed(job: &Job) -> bool {
     job.gpus > 1 || !job.preemptible
 }
 
-fn utilisation(job: &Job) -> f64 {
-    let known = job.profile.as_ref().map_or(f64::NAN, |profile| profile.gpu_utilisation);
-    if known.is_nan() { 1.0 } else { known }
+/// GPU utilisation of a job alone, on the type that it holds; one that nobody knows is taken for full.
+fn utilisation(cluster: &Cluster, job: &Job) -> f64 {
+    let kind = cluster.type_of(job) as usize;
+    let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());
+    known.filter(|u| !u.is_nan()).unwrap_or(1.0)
 }
 
 impl AntmanLike {
@@ -148,7 +156,7 @@ impl AntmanLike {
                     continue;
                 }
                 let part = |id: &JobId| f64::from(self.held_to.get(id).copied().unwrap_or(1000)) / 1000.0;
-                let idle = |idle: f64, id: &JobId| idle * (1.0 - utilisation(cluster.job(*id)) * part(id));
+                let idle = |idle: f64, id: &JobId| idle * (1.0 - utilisation(cluster, cluster.job(*id)) * part(id));
                 let used = 1.0 - cluster.residents(gpu).iter().fold(1.0, idle);
                 if used < self.utilisation && best.is_none_or(|(least, _)| used < least) {
                     best = Some((used, gpu));
@@ -217,7 +225,7 @@ fn has_room(cluster: &Cluster, job: &Job, gpu: GpuId) -> bool {
 
 /// Empty GPUs; else those of one node that have no guaranteed job.
 fn guaranteed(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
-    if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.gpus, job.share) {
+    if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
         return Some(gpus);
     }
     let free_of_them = |gpu: &GpuId| {

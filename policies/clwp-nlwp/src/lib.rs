@@ -40,11 +40,11 @@ struct Chooser {
 const NO_IDEA_SIMILARITY: f64 = 1.0;
 const NO_IDEA_SPEED: f64 = 0.5;
 
-/// Jobs of one workload are one to a predictor; any other is itself.
+/// Jobs of one workload and one need of memory are one to a predictor; any other is itself.
 fn key(job: &Job) -> u64 {
     match job.workload {
-        Some(workload) => u64::from(workload),
-        None => (1 << 32) | u64::from(job.id),
+        Some(workload) => u64::from(job.memory_mib) << 24 | u64::from(workload),
+        None => (1 << 63) | u64::from(job.id),
     }
 }
 

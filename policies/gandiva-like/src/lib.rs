@@ -89,9 +89,16 @@ impl Policy for GandivaLike {
     }
 }
 
-fn utilisation(job: &Job) -> f64 {
-    let known = job.profile.as_ref().map_or(f64::NAN, |profile| profile.gpu_utilisation);
-    if known.is_nan() { 1.0 } else { known }
+/// GPU utilisation of a job alone, on the type that it holds or would hold; one that nobody knows is taken for full.
+fn utilisation(cluster: &Cluster, job: &Job) -> f64 {
+    let kind = cluster.type_of(job) as usize;
+    let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());
+    known.filter(|u| !u.is_nan()).unwrap_or(1.0)
+}
+
+/// A pair is one, whoever came first.
+fn pair(one: JobId, other: JobId) -> (JobId, JobId) {
+    (one.min(other), one.max(other))
 }
 
 impl GandivaLike {
@@ -106,6 +113,13 @@ impl GandivaLike {
                     self.forget(change.job);
                 }
                 Event::JobEnded(end) => self.forget(end.job),
+                // A start that was refused (under lenient judging).
+                Event::Rejected(rejection) => {
+                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
+                        self.waiting.insert((job.submitted, job.id));
+                        self.forget(job.id);
+                    }
+                }
                 _ => {}
             }
         }
@@ -127,7 +141,7 @@ impl GandivaLike {
     fn start_what_fits(&mut self, cluster: &mut Cluster) {
         for (_, id) in self.waiting.clone() {
             let job = cluster.job(id);
-            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.gpus, job.share) {
+            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
                 self.start(cluster, id, gpus);
             }
         }
@@ -145,7 +159,7 @@ impl GandivaLike {
             }
             self.trials.retain(|trial| (trial.0, trial.1) != (newcomer, resident));
             if speeds[0] + speeds[1] <= self.least {
-                self.failed.insert((newcomer, resident), now + self.pause);
+                self.failed.insert(pair(newcomer, resident), now + self.pause);
                 losers.push(newcomer);
             }
         }
@@ -161,7 +175,8 @@ impl GandivaLike {
             return;
         }
         let by_use = |ids: &mut Vec<JobId>, cluster: &Cluster| {
-            ids.sort_by(|a, b| utilisation(cluster.job(*a)).total_cmp(&utilisation(cluster.job(*b))).then(a.cmp(b)));
+            let of = |id: &JobId| utilisation(cluster, cluster.job(*id));
+            ids.sort_by(|a, b| of(a).total_cmp(&of(b)).then(a.cmp(b)));
         };
         let one = |job: &Job| job.gpus == 1 && job.preemptible && job.out_of_memory == 0;
         let mut newcomers: Vec<JobId> =
@@ -177,7 +192,7 @@ impl GandivaLike {
                 let kind = cluster.type_of(cluster.job(*resident));
                 let capacity = u64::from(cluster.memory_of(kind));
                 let room = capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity;
-                room && job.gpu_types.contains(&kind) && !self.failed.contains_key(&(newcomer, *resident))
+                room && job.gpu_types.contains(&kind) && !self.failed.contains_key(&pair(newcomer, *resident))
             };
             let Some(at) = residents.iter().position(fits) else { continue };
             let resident = residents.remove(at);
@@ -216,27 +231,34 @@ impl GandivaLike {
         }
     }
 
-    /// A one-GPU job that is alone on a node moves off it, if a waiting gang then finds the node whole.
+    /// A one-GPU job that is alone on a node moves off it, where a waiting gang then finds the node whole and the job
+    /// another free GPU of a type that it allows, on a node that is in use.
     fn defragment(&mut self, cluster: &mut Cluster) {
-        let Some(wanted) = self.waiting.iter().map(|(_, id)| cluster.job(*id).gpus).max() else { return };
-        let mut lone = None;
-        let mut elsewhere = 0;
-        for node in 0..cluster.node_count() as NodeId {
-            let gpus = cluster.node_gpus(node);
-            let held: Vec<GpuId> = gpus.clone().filter(|gpu| cluster.tasks(*gpu) > 0).collect();
-            let free = gpus.len() - held.len();
-            match held.as_slice() {
-                [gpu] if gpus.len() as u32 == wanted && lone.is_none() && cluster.residents(*gpu).len() == 1 => {
-                    let job = cluster.job(cluster.residents(*gpu)[0]);
-                    if job.gpus == 1 && job.preemptible && job.phase == JobPhase::Running {
-                        lone = Some(job.id);
-                    }
-                }
-                [] => {}
-                _ => elsewhere += free,
+        let Some(gang) = self.waiting.iter().map(|(_, id)| cluster.job(*id)).find(|job| job.gpus > 1) else { return };
+        let nodes = || 0..cluster.node_count() as NodeId;
+        let used = |node: NodeId| cluster.node_gpus(node).filter(|gpu| cluster.tasks(*gpu) > 0).collect::<Vec<GpuId>>();
+        let lone = |node: NodeId| {
+            let whole = cluster.node_gpus(node).len() as u32 == gang.gpus;
+            match used(node).as_slice() {
+                [gpu] if whole && gang.gpu_types.contains(&cluster.node_type(node)) => match cluster.residents(*gpu) {
+                    [id] => Some(cluster.job(*id)).filter(|job| job.gpus == 1 && job.preemptible),
+                    _ => None,
+                },
+                _ => None,
             }
-        }
-        if let Some(job) = lone.filter(|_| elsewhere > 0) {
+        };
+        let elsewhere = |from: NodeId, job: &Job| {
+            let there = |node: NodeId| {
+                let held = used(node).len();
+                node != from && held > 0 && held < cluster.node_gpus(node).len()
+            };
+            nodes().any(|node| there(node) && job.gpu_types.contains(&cluster.node_type(node)))
+        };
+        let mover = nodes().find_map(|node| {
+            let job = lone(node).filter(|job| job.phase == JobPhase::Running)?;
+            elsewhere(node, job).then_some(job.id)
+        });
+        if let Some(job) = mover {
             cluster.preempt(job);
             self.forget(job);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::{Cluster, GpuTypeId, Job, JobId, Placement, host};
+use crate::{Ask, Cluster, GpuTypeId, Job, JobId, Placement, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +32,7 @@ impl Backfill {
 
 /// Jobs that need the same find a place together or not at all: one queue for each shape.
 struct Queue {
-    gpus: u32,
-    share: u32,
+    ask: Ask,
     gpu_types: Rc<[GpuTypeId]>,
     jobs: BTreeSet<(u64, JobId)>,
     /// Found no place in this pass.
@@ -50,13 +49,10 @@ pub struct Backlog {
 impl Backlog {
     /// Adds a waiting job.
     pub fn push(&mut self, job: &Job, key: u64) {
-        let known = self
-            .queues
-            .iter()
-            .position(|queue| queue.gpus == job.gpus && queue.share == job.share && queue.gpu_types == job.gpu_types);
+        let known = self.queues.iter().position(|queue| queue.ask == job.ask() && queue.gpu_types == job.gpu_types);
         let index = known.unwrap_or_else(|| {
-            let (gpus, share, gpu_types) = (job.gpus, job.share, job.gpu_types.clone());
-            self.queues.push(Queue { gpus, share, gpu_types, jobs: BTreeSet::new(), blocked: false });
+            let (ask, gpu_types) = (job.ask(), job.gpu_types.clone());
+            self.queues.push(Queue { ask, gpu_types, jobs: BTreeSet::new(), blocked: false });
             self.queues.len() - 1
         });
         self.queues[index].jobs.insert((key, job.id));
@@ -71,7 +67,7 @@ impl Backlog {
             let open = self.queues.iter_mut().filter(|queue| !queue.blocked && !queue.jobs.is_empty());
             let Some(queue) = open.min_by_key(|queue| queue.jobs.first().copied()) else { return };
             let Some(head) = queue.jobs.first().copied() else { return };
-            match place.find_any(cluster, &queue.gpu_types, queue.gpus, queue.share) {
+            match place.find_any(cluster, &queue.gpu_types, queue.ask) {
                 Some(gpus) => {
                     cluster.start(head.1, gpus);
                     queue.jobs.pop_first();
@@ -101,12 +97,12 @@ impl Backlog {
         let lasts = host::remaining(ids.clone(), vec![gpu_type; ids.len()]);
         for ((entry, index), last) in order.into_iter().zip(lasts) {
             let queue = &mut self.queues[index];
-            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.gpus, queue.share) else { continue };
+            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.ask) else { continue };
             if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && (last.is_nan() || last > shadow) {
-                if queue.gpus > extra {
+                if queue.ask.gpus > extra {
                     continue;
                 }
-                extra -= queue.gpus;
+                extra -= queue.ask.gpus;
             }
             cluster.start(entry.1, found);
             queue.jobs.remove(&entry);

@@ -221,6 +221,18 @@ impl Cluster {
         self.residents(gpu).iter().map(|id| u64::from(self.job(*id).memory_mib)).sum()
     }
 
+    /// Whether those on a GPU leave it so much memory, as far as anybody said, and none of them must be alone.
+    pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
+        let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
+        let fits = capacity == 0 || self.memory_used(gpu) + u64::from(mib) <= capacity;
+        fits && self.residents(gpu).iter().all(|id| self.job(*id).out_of_memory == 0)
+    }
+
+    /// GPUs of the largest node of these types.
+    pub(crate) fn largest_node(&self, gpu_types: &[GpuTypeId]) -> u32 {
+        gpu_types.iter().map(|gpu_type| self.pools[*gpu_type as usize].node_size).max().unwrap_or(0)
+    }
+
     /// The profile of a workload.
     pub fn workload(&self, workload: u32) -> &Rc<SoloProfile> {
         &self.workloads[workload as usize]

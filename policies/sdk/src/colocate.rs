@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Cluster, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase, NodeId};
+use crate::{Cluster, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase, NodeId, host};
 
 /// What a policy knows a place by: the node, and those of its GPUs that take the job.
 pub struct Place {
@@ -75,7 +75,20 @@ impl Colocator {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
-                Event::JobArrived(info) => self.wait(cluster.job(info.id)),
+                Event::JobArrived(info) => {
+                    let job = cluster.job(info.id);
+                    let largest = cluster.largest_node(&job.gpu_types);
+                    if job.gpus > largest {
+                        // It must not keep the head of the queue from anybody else.
+                        let asked = job.gpus;
+                        host::warn(&format!(
+                            "job {} waits for ever: it asks for {asked} GPUs of one node, the largest has {largest}",
+                            job.id
+                        ));
+                    } else {
+                        self.wait(job);
+                    }
+                }
                 Event::JobEnded(end) => self.left(end.job),
                 Event::JobChanged(change) if change.phase == JobPhase::Stopping => self.left(change.job),
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => {
@@ -220,6 +233,9 @@ impl Colocator {
         };
         let best =
             (0..cluster.node_count() as NodeId).filter(able).max_by_key(|node| (eligible(*node), u32::MAX - node));
+        if let Some((_, node)) = self.reserved.take() {
+            self.change(node);
+        }
         self.reserved = best.map(|node| (head, node));
     }
 }
@@ -244,9 +260,5 @@ fn is_eligible(cluster: &Cluster, job: &Job, gpu: GpuId, max_share: u32) -> bool
     if there.len() >= max_share.min(cluster.tenancy()) as usize || job.out_of_memory > 0 {
         return false;
     }
-    if there.iter().any(|other| cluster.job(*other).out_of_memory > 0) {
-        return false;
-    }
-    let capacity = u64::from(cluster.memory_of(cluster.node_type(cluster.node_of(gpu) as NodeId)));
-    capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity
+    cluster.has_memory(gpu, job.memory_mib)
 }

@@ -102,6 +102,14 @@ pub fn occupancy() -> (Vec<GpuId>, Vec<JobId>) {
     HOST.with_borrow(|host| host.as_ref().map(|host| host.occupancy()).unwrap_or_default())
 }
 
+/// Writes a line to the run's log: for people, of no effect on anything.
+pub fn warn(message: &str) {
+    #[cfg(target_arch = "wasm32")]
+    crate::bindings::sandtable::policy::log::write(crate::bindings::sandtable::policy::log::Level::Warn, message);
+    #[cfg(not(target_arch = "wasm32"))]
+    let _ = message;
+}
+
 /// Makes a panic's message and place the fault's name.
 pub fn report_panics() {
     #[cfg(target_arch = "wasm32")]

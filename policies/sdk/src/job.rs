@@ -72,3 +72,23 @@ impl Job {
         self.waiting_since = at;
     }
 }
+
+/// What a job asks of a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// Size of its gang.
+    pub gpus: u32,
+    /// Thousandths of each GPU.
+    pub share: u32,
+    /// MiB on each GPU; 0: nobody said.
+    pub memory_mib: u32,
+    /// It ran out of memory beside others before: no more of that.
+    pub alone: bool,
+}
+
+impl Job {
+    /// What it asks of a place.
+    pub fn ask(&self) -> Ask {
+        Ask { gpus: self.gpus, share: self.share, memory_mib: self.memory_mib, alone: self.out_of_memory > 0 }
+    }
+}

@@ -54,7 +54,7 @@ pub use bindings::sandtable::policy::types::{
 pub use cluster::Cluster;
 pub use colocate::{Colocator, Place};
 pub use config::{Config, Kind, Param};
-pub use job::Job;
+pub use job::{Ask, Job};
 pub use place::Placement;
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};

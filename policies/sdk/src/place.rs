@@ -1,7 +1,7 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
 use crate::node_set::NodeSet;
-use crate::{Cluster, GpuId, GpuTypeId, NodeId};
+use crate::{Ask, Cluster, GpuId, GpuTypeId, NodeId};
 
 /// A rule of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,13 +28,15 @@ impl Placement {
         }
     }
 
-    /// GPUs of one type for a gang of this share of each, ascending within a node; `None` where the rule finds no place
+    /// GPUs of one type for what is asked, ascending within a node; `None` where the rule finds no place
     /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must.
-    pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, share: u32) -> Option<Vec<GpuId>> {
-        if cluster.is_part(share)
-            && let Some(gpu) = cluster.there.best_fit(gpu_type, share, |gpu| cluster.nodes[cluster.node_of(gpu)].up)
-        {
-            return Some(vec![gpu]);
+    pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
+        let gpus = ask.gpus;
+        if cluster.is_part(ask.share) && !ask.alone {
+            let takes = |gpu| cluster.nodes[cluster.node_of(gpu)].up && cluster.has_memory(gpu, ask.memory_mib);
+            if let Some(gpu) = cluster.there.best_fit(gpu_type, ask.share, takes) {
+                return Some(vec![gpu]);
+            }
         }
         let pool = &cluster.pools[gpu_type as usize];
         if gpus == 0 || pool.free < gpus {
@@ -66,8 +68,8 @@ impl Placement {
     }
 
     /// The first place among the types that a job allows.
-    pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], gpus: u32, share: u32) -> Option<Vec<GpuId>> {
-        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, gpus, share))
+    pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], ask: Ask) -> Option<Vec<GpuId>> {
+        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, ask))
     }
 }
 
@@ -155,30 +157,34 @@ mod tests {
         cluster
     }
 
+    fn ask(gpus: u32) -> Ask {
+        Ask { gpus, share: 1000, memory_mib: 0, alone: false }
+    }
+
     #[test]
     fn packed_takes_the_tightest_node() {
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 2, 3]), 0, 2, 1000), Some(vec![6, 7]));
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 1, 3]), 0, 2, 1000), Some(vec![9, 10]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 2, 3]), 0, ask(2)), Some(vec![6, 7]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 1, 3]), 0, ask(2)), Some(vec![9, 10]));
     }
 
     #[test]
     fn packed_spreads_over_few_nodes_when_it_must() {
-        assert_eq!(Placement::Packed.find(&cluster(&[2, 2, 3]), 0, 4, 1000), Some(vec![9, 10, 11, 2]));
-        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 4, 1000), Some(vec![9, 10, 11, 3]));
-        assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, 8, 1000), Some((0..8).collect()));
-        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, 7, 1000), None);
+        assert_eq!(Placement::Packed.find(&cluster(&[2, 2, 3]), 0, ask(4)), Some(vec![9, 10, 11, 2]));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, ask(4)), Some(vec![9, 10, 11, 3]));
+        assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, ask(8)), Some((0..8).collect()));
+        assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, ask(7)), None);
     }
 
     #[test]
     fn consolidate_waits_for_whole_nodes() {
-        assert_eq!(Placement::Consolidate.find(&cluster(&[2, 2, 3]), 0, 4, 1000), None);
-        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 4]), 0, 6, 1000), Some(vec![0, 1, 2, 3, 8, 9]));
-        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 3]), 0, 6, 1000), Some(vec![0, 1, 2, 3, 9, 10]));
-        assert_eq!(Placement::Consolidate.find(&cluster(&[3, 2, 3]), 0, 6, 1000), None);
+        assert_eq!(Placement::Consolidate.find(&cluster(&[2, 2, 3]), 0, ask(4)), None);
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 4]), 0, ask(6)), Some(vec![0, 1, 2, 3, 8, 9]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[4, 2, 3]), 0, ask(6)), Some(vec![0, 1, 2, 3, 9, 10]));
+        assert_eq!(Placement::Consolidate.find(&cluster(&[3, 2, 3]), 0, ask(6)), None);
     }
 
     #[test]
     fn count_ignores_nodes() {
-        assert_eq!(Placement::Count.find(&cluster(&[1, 2, 3]), 0, 4, 1000), Some(vec![3, 6, 7, 9]));
+        assert_eq!(Placement::Count.find(&cluster(&[1, 2, 3]), 0, ask(4)), Some(vec![3, 6, 7, 9]));
     }
 }

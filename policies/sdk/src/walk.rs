@@ -55,7 +55,7 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     }
     let mut unplaced = Vec::new();
     for (id, gpu_type) in chosen {
-        match place.find(cluster, gpu_type, cluster.job(id).gpus, cluster.job(id).share) {
+        match place.find(cluster, gpu_type, cluster.job(id).ask()) {
             Some(gpus) => cluster.start(id, gpus),
             None => unplaced.push(id),
         }
@@ -73,7 +73,7 @@ fn everybody_fits(
     let waiting: Vec<JobId> = order.filter(|id| cluster.job(*id).waits()).take(queued).collect();
     let mut unplaced = Vec::new();
     for id in waiting {
-        match place.find(cluster, 0, cluster.job(id).gpus, cluster.job(id).share) {
+        match place.find(cluster, 0, cluster.job(id).ask()) {
             Some(gpus) => cluster.start(id, gpus),
             None => unplaced.push(id),
         }

@@ -26,6 +26,12 @@ impl Predictor for Bias {
         let weights: Weights =
             serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
         weights.check("bias").map_err(bad)?;
+        for kind in &setup.gpu_types {
+            if !weights.gpus.get(&kind.name).is_some_and(|pairs| pairs.bias.is_some()) {
+                let known: Vec<&str> = weights.gpus.keys().map(String::as_str).collect();
+                return Err(bad(format!("weights have nothing for {}: they have {}", kind.name, known.join(", "))));
+            }
+        }
         Ok(Bias { weights })
     }
 

@@ -28,8 +28,9 @@ impl Predictor for Cosine {
 
     fn similarity(&self, kind: &GpuType, first: &SoloProfile, second: &SoloProfile) -> f64 {
         let vector = |profile: &SoloProfile| {
-            let memory = f64::from(profile.memory_mib) / f64::from(kind.memory_mib);
-            [profile.gpu_utilisation, profile.memory_utilisation, memory]
+            let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
+            let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
+            [of(&profile.gpu_utilisation), of(&profile.memory_utilisation), f64::from(mib) / f64::from(kind.memory_mib)]
         };
         let (a, b) = (vector(first), vector(second));
         let dot = |a: &[f64; 3], b: &[f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];

@@ -13,9 +13,11 @@ pub struct Iasp {
 }
 
 fn features(profile: &SoloProfile, kind: &GpuType) -> Features {
-    let memory = f64::from(profile.memory_mib) / f64::from(kind.memory_mib);
-    let step = profile.step_time.get(kind.id as usize).copied().unwrap_or(f64::NAN);
-    let (gpu, bandwidth) = (profile.gpu_utilisation, profile.memory_utilisation);
+    let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
+    let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
+    let memory = if mib == 0 { f64::NAN } else { f64::from(mib) / f64::from(kind.memory_mib) };
+    let (gpu, bandwidth) = (of(&profile.gpu_utilisation), of(&profile.memory_utilisation));
+    let step = of(&profile.step_time);
     Features::new([gpu, bandwidth, memory, profile.batch, step, profile.gradient_gb], profile.mixed_precision)
 }
 

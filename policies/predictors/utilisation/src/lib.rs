@@ -1,12 +1,17 @@
 //! One parameter on summed utilisation: nothing is lost until the GPU is full, then in proportion to what is too much
 //! (`geng-thanapol.md` §4). As good as anything on model families that nobody has measured together.
 
+use std::collections::BTreeMap;
+
+use sandtable_nets::{Rule, Weights};
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
 use sandtable_policy::{Config, GpuType, Kind, Param, PolicyError, SoloProfile};
 
 /// The predictor.
 pub struct Utilisation {
-    a: f64,
+    /// For types of GPU that no weights are given for.
+    rule: Rule,
+    fitted: BTreeMap<String, Rule>,
 }
 
 impl Predictor for Utilisation {
@@ -20,19 +25,31 @@ impl Predictor for Utilisation {
                 name: "a",
                 kind: Kind::Number { min: 0.0, max: 10.0 },
                 default: "0.41",
-                about: "Speed lost for each GPU's worth of utilisation too much; 0.41 is the least-squares fit to 2,776 measured samples.",
+                about: "Speed lost for each GPU's worth of utilisation too much, where no weights say it; 0.41 is the least-squares fit to 2,776 measured samples.",
             }],
         }
     }
 
-    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
-        Ok(Utilisation { a: config.number("a") })
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let mut fitted = BTreeMap::new();
+        if !setup.weights.is_empty() {
+            let bad = |why: String| PolicyError::BadConfig(why);
+            let weights: Weights =
+                serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
+            weights.check("utilisation").map_err(bad)?;
+            fitted = weights.gpus.into_iter().filter_map(|(kind, pairs)| Some((kind, pairs.rule?))).collect();
+        }
+        Ok(Utilisation { rule: Rule { a: config.number("a") }, fitted })
     }
 
-    fn pair_speed(&self, _: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
-        let together = residents.iter().fold(job.gpu_utilisation, |sum, other| sum + other.gpu_utilisation);
+    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+        let of = |profile: &SoloProfile| profile.gpu_utilisation.get(kind.id as usize).copied().unwrap_or(f64::NAN);
+        let residents = residents.iter().fold(0.0, |sum, other| sum + of(other));
         // `max` would make a number of NaN.
-        if together.is_nan() { f64::NAN } else { (1.0 - self.a * (together - 1.0).max(0.0)).max(0.05) }
+        if (of(job) + residents).is_nan() {
+            return f64::NAN;
+        }
+        self.fitted.get(&kind.name).unwrap_or(&self.rule).forward(of(job), residents)
     }
 }
 
@@ -47,9 +64,9 @@ mod tests {
         SoloProfile {
             workload: "w".into(),
             family: "f".into(),
-            gpu_utilisation: utilisation,
-            memory_utilisation: f64::NAN,
-            memory_mib: 0,
+            gpu_utilisation: vec![utilisation],
+            memory_utilisation: vec![],
+            memory_mib: vec![],
             batch: f64::NAN,
             mixed_precision: false,
             gradient_gb: f64::NAN,
@@ -60,7 +77,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_until_the_gpu_is_full() {
-        let rule = Utilisation { a: 0.41 };
+        let rule = Utilisation { rule: Rule::default(), fitted: BTreeMap::new() };
         let kind = GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Packed(2) };
         let speed = |u: f64, r: f64| rule.pair_speed(&kind, &profile(u), &[&profile(r)]);
         assert_eq!(speed(0.5, 0.5), 1.0);
