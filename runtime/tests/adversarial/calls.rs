@@ -35,6 +35,19 @@ fn write(length: usize) -> String {
     format!("(call $write (i32.const 1) (i32.const {TEXT}) (i32.const {length}))")
 }
 
+/// `predictor.similarity` or `pair-speed` on a type of so many jobs and so many others, all of the bytes at `TEXT`.
+fn together(function: &str, kind: u32, jobs: u32, others: u32) -> String {
+    format!(
+        "(call ${function} (i32.const {kind}) (i32.const {TEXT}) (i32.const {jobs})
+         (i32.const {TEXT}) (i32.const {others}) (i32.const {ANSWER}))"
+    )
+}
+
+/// `cluster.speeds` of so many jobs, the bytes at `TEXT`.
+fn speeds(jobs: u32) -> String {
+    format!("(call $speeds (i32.const {TEXT}) (i32.const {jobs}) (i32.const {ANSWER}))")
+}
+
 /// `predictor.estimate` of so many jobs and so many types, all of the bytes at `TEXT`.
 fn estimate(quantity: u32, jobs: u32, types: u32) -> String {
     format!(
@@ -70,6 +83,9 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.free-gpus flood", decide(endless(&format!("{afresh} (call $free (i32.const {ANSWER}))")))),
         ("cluster.check flood", decide(endless("(call $check (i32.const 0) (i32.const 0) (i32.const 1280))"))),
         ("predictor.estimate flood", decide(endless(&(afresh.to_string() + &estimate(0, 8, 8))))),
+        ("cluster.speeds flood", decide(endless(&(afresh.to_string() + &speeds(8))))),
+        ("predictor.similarity flood", decide(endless(&(afresh.to_string() + &together("similarity", 0, 8, 8))))),
+        ("predictor.pair-speed flood", decide(endless(&(afresh.to_string() + &together("pairs", 0, 8, 8))))),
         ("log.write flood", decide(endless(&write(5)))),
         ("log.write of 8 MiB, for ever", big(decide(BLANK.to_string() + &endless(&write(8 << 20))))),
         ("memory.grow by nothing", decide(endless("(drop (memory.grow (i32.const 0)))"))),
@@ -122,6 +138,16 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("text beyond the memory", decide(refuse(PLAN, 2, 1 << 20, 1))),
         ("realloc answers misaligned", realloc("(return (i32.const 65537))")),
         ("realloc answers out of range", realloc("(return (i32.const -16))")),
+        ("similarity of columns of different length", decide(together("similarity", 0, 2, 1) + "(i32.const 0)")),
+        ("pair-speed of columns of different length", decide(together("pairs", 0, 1, 3) + "(i32.const 0)")),
+        (
+            "residents beyond memory",
+            decide(format!(
+                "(i32.store (i32.const {TEXT}) (i32.const -16)) (i32.store (i32.const {}) (i32.const 9)) {} (i32.const 0)",
+                TEXT + 4,
+                together("pairs", 0, 1, 1)
+            )),
+        ),
         ("columns of different length", decide(estimate(0, 2, 1) + "(i32.const 0)")),
         // Amounts.
         ("a text of 17 MiB", big(decide(refuse(PLAN, 2, 65536, 17 << 20)))),
@@ -134,6 +160,9 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.free-gpus in init", init("(call $free (i32.const 1280)) (i32.const 1104)")),
         ("cluster.occupancy in init", init("(call $occupancy (i32.const 1280)) (i32.const 1104)")),
         ("cluster.check in init", init("(call $check (i32.const 0) (i32.const 0) (i32.const 1280)) (i32.const 1104)")),
+        ("cluster.speeds in init", init(speeds(1) + "(i32.const 1104)")),
+        ("predictor.similarity in init", init(together("similarity", 0, 1, 1) + "(i32.const 1104)")),
+        ("predictor.pair-speed in init", init(together("pairs", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.estimate in init", init(estimate(0, 1, 1) + "(i32.const 1104)")),
     ];
     for (name, bytes) in [
@@ -188,7 +217,13 @@ pub fn sound() -> Vec<(&'static str, Parts)> {
     ];
     let to_the_cap = trap_if("(i32.ne (memory.grow (i32.const 2032)) (i32.const 16))")
         + &trap_if("(i32.ne (memory.size) (i32.const 2048))");
+    // Jobs and types that never were: the canonical NaN, and nobody is hurt.
+    let first_is_nan = trap_if(&format!("(i64.ne (i64.load {answer}) (i64.const 0x7ff8000000000000))"));
+    let nobody = |call: &str| format!("(i32.store (i32.const {TEXT}) (i32.const 77)) {call} {first_is_nan}");
     vec![
+        ("similarity on no such type", decide(then_decide(&nobody(&together("similarity", 99, 1, 1))))),
+        ("similarity of jobs that never were", decide(then_decide(&nobody(&together("similarity", 0, 1, 1))))),
+        ("speeds of jobs that never were", decide(then_decide(&nobody(&speeds(1))))),
         ("well-behaved", Parts::default()),
         ("memory up to the cap", init(to_the_cap + "(i32.const 1104)")),
         ("memory begins at the cap", Parts { memory: "2048".into(), ..Parts::default() }),
