@@ -117,7 +117,9 @@ pub struct Ledger {
     total: u32,
     /// Until the last submission.
     window_end: Micros,
-    pub(crate) whole: Areas,
+    whole: Areas,
+    /// The whole until GPUs were last let go: what comes after is waiting for jobs that nobody will start.
+    pub(crate) active: Areas,
     pub(crate) window: Areas,
     sharing: Sharing,
     /// In thousandths of a GPU.
@@ -200,6 +202,7 @@ impl Ledger {
             total: fleet.gpus(),
             window_end: jobs.last().map_or(0, |job| job.submit),
             whole: Areas::default(),
+            active: Areas::default(),
             window: Areas::default(),
             sharing: fleet.sharing,
             allocated: 0,
@@ -417,6 +420,7 @@ impl Ledger {
         }
         self.segment_count += 1;
         row.last_gpus = gpus;
+        self.active = self.whole;
     }
 
     /// A node failed under a job.
@@ -450,6 +454,7 @@ impl Ledger {
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
                 self.vacate(gpu, job);
+                self.active = self.whole;
             }
         }
         for (job, row) in self.rows.iter_mut().enumerate() {

@@ -38,11 +38,12 @@ pub struct Summary {
     pub queueing: Distribution,
     /// From the first submission to the last end.
     pub makespan: f64,
-    /// GPU-time held, over all GPU-time of the whole run.
+    /// GPU-time held, over all GPU-time of the run until the last job let its GPUs go.
     pub utilisation: f64,
     /// The same until the last submission.
     pub utilisation_window: f64,
-    /// Progress over what all GPUs would make with one job alone on each, of the whole run; above 1 where sharing pays.
+    /// Progress over what all GPUs would make with one job alone on each, until the last job let its GPUs go; above 1
+    /// where sharing pays.
     pub throughput: f64,
     /// The same until the last submission.
     pub throughput_window: f64,
@@ -54,7 +55,8 @@ pub struct Summary {
     pub slowdown_p95: f64,
     /// Times that jobs ran out of memory.
     pub out_of_memory: u64,
-    /// Time of jobs with progress that lasted, over all GPU-time of the whole run; every job on a shared GPU counts.
+    /// Time of jobs with progress that lasted, over all GPU-time until the last job let its GPUs go; every job on a
+    /// shared GPU counts.
     pub productive: f64,
     /// The same until the last submission.
     pub productive_window: f64,
@@ -104,7 +106,7 @@ impl Summary {
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
         let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
         let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
-        let (whole, window) = (&ledger.whole, &ledger.window);
+        let (whole, window) = (&ledger.active, &ledger.window);
         let rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
         let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));

@@ -223,3 +223,41 @@ proptest! {
         prop_assert_eq!(first.calls, second.calls);
     }
 }
+
+/// Never starts anybody after the first.
+struct Once(bool);
+
+impl Policy for Once {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor {
+            name: "once".into(),
+            version: "0".into(),
+            about: String::new(),
+            uses: Abilities::empty(),
+            needs: Knowledge::empty(),
+            config_schema: "{}".into(),
+        })
+    }
+
+    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        let first = !std::mem::replace(&mut self.0, true);
+        let start = Action::Start(Start { job: 0, gpus: vec![0] });
+        (world, Ok(Plan { base: batch.seq, actions: if first { vec![start] } else { vec![] } }))
+    }
+}
+
+#[test]
+fn waiting_for_a_job_that_nobody_starts_is_no_idle_time() {
+    // Nodes fail and come back for ever; the second job waits until the run gives up.
+    let failures = Some(Failures { mtbf: 1_000_000 * SECOND, repair: 60 * SECOND });
+    let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), failures).expect("a fleet");
+    let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 100 * SECOND), Job::new("b", 0, 1, 100 * SECOND)].into();
+    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 1));
+    let finished = run(&mut Once(false), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
+    let summary = Summary::of(&finished.ledger);
+    assert_eq!((summary.completed, summary.unfinished, summary.utilisation), (1, 1, 1.0));
+}
