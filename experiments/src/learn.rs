@@ -40,8 +40,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The pairs of a profile: those measured, else what fitted sensitivity and aggressiveness say. Pairs that run out of
-    /// memory are no samples.
+    /// The pairs of a profile: those measured, else what fitted sensitivity and aggressiveness say. Pairs that run out
+    /// of memory are no samples.
     ///
     /// # Errors
     /// A type that the profile lacks, or one of which it knows nothing together.

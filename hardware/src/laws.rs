@@ -183,8 +183,8 @@ impl Laws {
         job.memory_mib.or_else(of_profile).unwrap_or(0)
     }
 
-    /// The types of a fleet that a job may be put on, by what it allows and by what their memory takes; all of them take
-    /// the memory that the job needs on the one where it needs the most. Empty: none does.
+    /// The types of a fleet that a job may be put on, by what it allows and by what their memory takes; all of them
+    /// take the memory that the job needs on the one where it needs the most. Empty: none does.
     pub fn fitting(&self, fleet: &Fleet, job: &Job) -> Vec<TypeId> {
         let capacity = |kind: TypeId| match fleet.types[kind as usize].memory_mib {
             0 => u32::MAX,
@@ -248,7 +248,8 @@ impl Laws {
         self.step(best, step, 1.0, gradient, ring, job.gpus) / self.step(here, step, p, gradient, ring, job.gpus)
     }
 
-    /// Seconds of a step (Geng et al. 2020, our reconstruction): computation, and the communication that it does not hide.
+    /// Seconds of a step (Geng et al. 2020, our reconstruction): computation, and the communication that it does not
+    /// hide.
     fn step(&self, bandwidth: f64, alone: f64, p: f64, gradient: f64, ring: Ring, gpus: u32) -> f64 {
         let (compute, k) = (alone / p, f64::from(gpus));
         let alpha = self.communication.latency;

@@ -4,7 +4,8 @@
 //! - [`catalogue`]: GPU models, each with its source.
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
-//! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication costs.
+//! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
+//!   costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
 //! - [`Backend`]: what the loop drives; [`Model`] is the simulated one.
 //! - [`random`]: seeded streams by name, and the distributions drawn from them.

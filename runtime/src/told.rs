@@ -109,8 +109,8 @@ pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
     }
 }
 
-/// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block a
-/// queue for ever.
+/// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block
+/// a queue for ever.
 pub(crate) fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> Option<String> {
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());

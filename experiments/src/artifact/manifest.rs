@@ -50,8 +50,8 @@ pub fn write(dist: &Path, manifest: &Manifest) -> Result<(), Error> {
     std::fs::write(&path, text + "\n").map_err(|error| Error::file("write", &path, &error))
 }
 
-/// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the guest profile, and the locked versions of the
-/// packages that it is built with.
+/// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the
+/// guest profile, and the locked versions of the packages that it is built with.
 ///
 /// # Errors
 /// A file that can't be read.

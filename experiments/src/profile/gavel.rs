@@ -1,5 +1,5 @@
-//! Gavel's measured pairs (Narayanan et al., OSDI 2020; MIT): K80, P100 and V100, 26 workloads, by the user's own copy of
-//! `oracle_throughputs.json`.
+//! Gavel's measured pairs (Narayanan et al., OSDI 2020; MIT): K80, P100 and V100, 26 workloads, by the user's own copy
+//! of `oracle_throughputs.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Lucid's measured pairs (Hu et al., ASPLOS 2023; non-commercial licence: the user's own copy, never ours): RTX 3090, solo
-//! utilisations and 1,388 pairs.
+//! Lucid's measured pairs (Hu et al., ASPLOS 2023; non-commercial licence: the user's own copy, never ours): RTX 3090,
+//! solo utilisations and 1,388 pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -55,8 +55,8 @@ pub fn write(profile: &Profile) -> Result<String, Error> {
         .map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Memory that explains which pairs ran out of it, as well as memory that adds up can: estimates, MiB. Pairs that failed
-/// push both up until they exceed the capacity together, pairs that ran pull both down until they don't.
+/// Memory that explains which pairs ran out of it, as well as memory that adds up can: estimates, MiB. Pairs that
+/// failed push both up until they exceed the capacity together, pairs that ran pull both down until they don't.
 fn fit_memory(names: &[&str], pairs: &[Pair], capacity: u32) -> Vec<u32> {
     let index = |name: &str| names.iter().position(|known| *known == name);
     let mut memory = vec![f64::from(capacity) * 0.2; names.len()];
@@ -80,8 +80,8 @@ fn fit_memory(names: &[&str], pairs: &[Pair], capacity: u32) -> Vec<u32> {
     memory.into_iter().map(|mib| (mib / 10.0).round() as u32 * 10).collect()
 }
 
-/// Least-squares `S` and `A` of `1 / (1 + S A)` on the pairs that ran, ridge 0.02 on the logarithms, by alternating Newton
-/// steps; gauge: the geometric mean of S is 1 (`horus.md` §6).
+/// Least-squares `S` and `A` of `1 / (1 + S A)` on the pairs that ran, ridge 0.02 on the logarithms, by alternating
+/// Newton steps; gauge: the geometric mean of S is 1 (`horus.md` §6).
 fn fit_sensitivity(names: &[&str], pairs: &[Pair], solo: &mut std::collections::BTreeMap<String, Solo>) {
     let index = |name: &str| names.iter().position(|known| *known == name);
     let mut seen: Vec<(usize, usize, f64)> = Vec::new();

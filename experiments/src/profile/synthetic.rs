@@ -1,4 +1,5 @@
-//! A catalogue of workloads that nobody measured, for tests and for whoever has no measurements: utilisations are assumed,
+//! A catalogue of workloads that nobody measured, for tests and for whoever has no measurements: utilisations are
+//! assumed,
 //! the law is fitted to an RTX 3090 (`horus.md` §6), and what a workload suffers and inflicts beyond its utilisation is
 //! drawn once, from seed 0. A predictor that sees only utilisations then explains about as much as one does of measured
 //! pairs: half.

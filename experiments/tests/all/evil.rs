@@ -1,5 +1,5 @@
-//! Evil policies beside a good one, through the command: each ends its own cell with its own error, the others complete,
-//! and what failed in a decision replays from its capsule.
+//! Evil policies beside a good one, through the command: each ends its own cell with its own error, the others
+//! complete, and what failed in a decision replays from its capsule.
 
 use crate::guest::{ANSWER, Act, HEAP, Parts, endless, guest, once_ready, raw_plan, then_decide};
 use crate::help::{cells, dist, sandtable};

@@ -80,7 +80,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the laws.
+    /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the
+    /// laws.
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &Laws, seed: u64) -> Model {
         let states = jobs.iter().map(|job| JobState {
             phase: Phase::Waiting,

@@ -1,9 +1,10 @@
-//! AntMan-like: opportunistic jobs in the leftovers of guaranteed ones, after Xiao et al., OSDI 2020. The choice of GPUs is
+//! AntMan-like: opportunistic jobs in the leftovers of guaranteed ones, after Xiao et al., OSDI 2020. The choice of
+//! GPUs is
 //! the published scheduler's; the local controller is not published: its loop is a reconstruction, hence the name.
 //!
 //! A gang, or a job that may not be preempted, is guaranteed: it gets GPUs with no other guaranteed job on them, empty
-//! ones first. A one-GPU job that may be preempted is opportunistic: it joins the least utilised GPU below a limit, and is
-//! throttled as long as it slows a guaranteed one down (multiplicative decrease, additive increase).
+//! ones first. A one-GPU job that may be preempted is opportunistic: it joins the least utilised GPU below a limit,
+//! and is throttled as long as it slows a guaranteed one down (multiplicative decrease, additive increase).
 
 use std::collections::{BTreeMap, BTreeSet};
 

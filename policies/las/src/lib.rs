@@ -3,7 +3,8 @@
 //! `mode: "queues"`: a job enters the first queue and moves down when its attained service reaches a limit. Queues are
 //! served in order; within a queue those that run come before those that wait, then by entry (`running-first`); or the
 //! order is kept and runners come first only in the next pass, so that a job that has just moved down comes last
-//! (`kept`, Tiresias' simulator); or all by submission (Lucid's). `mode: "gittins"`: the greatest Gittins index first, from a sample of past service.
+//! (`kept`, Tiresias' simulator); or all by submission (Lucid's). `mode: "gittins"`: the greatest Gittins index first,
+//! from a sample of past service.
 //!
 //! One timer stands for the earliest crossing of a limit. The thresholds change the order of published results: they
 //! are parameters and part of an experiment's identity.

@@ -1,5 +1,5 @@
-//! Waiting jobs for GPUs that are shared: first come, first served, on one node each; a job that finds no place is passed
-//! over. Which node and which GPUs is the policy's business.
+//! Waiting jobs for GPUs that are shared: first come, first served, on one node each; a job that finds no place is
+//! passed over. Which node and which GPUs is the policy's business.
 //!
 //! Jobs of one shape find a place together or not at all, and a node that refused a shape refuses it until something
 //! on the node changes: a pass looks only at what is new.

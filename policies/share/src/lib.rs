@@ -1,4 +1,5 @@
-//! Blind sharing: the baselines that co-location by prediction is compared with. First come, first served, jobs that find
+//! Blind sharing: the baselines that co-location by prediction is compared with. First come, first served, jobs that
+//! find
 //! no place are passed over, and interference is not looked at. With `max_share: 1` it is exclusive FIFO under the very
 //! same queue.
 

@@ -43,8 +43,8 @@ impl Features {
     }
 }
 
-/// The `count` nearest known workloads to one that is not known, with weights that add up to 1: Euclid on z-scores of the
-/// known, over the features that all of both have; weights 1/(distance + 1e-6).
+/// The `count` nearest known workloads to one that is not known, with weights that add up to 1: Euclid on z-scores of
+/// the known, over the features that all of both have; weights 1/(distance + 1e-6).
 pub fn nearest(of: &Features, known: &[Features], count: usize) -> Vec<(usize, f64)> {
     let width = of.0.len();
     let scale = |at: usize| {

@@ -70,7 +70,8 @@ impl Mlp {
         all
     }
 
-    /// Trains on rows of inputs with their targets: mean squared error, Adam 1e-3, decay 1e-4, batches of 64, 120 epochs.
+    /// Trains on rows of inputs with their targets: mean squared error, Adam 1e-3, decay 1e-4, batches of 64, 120
+    /// epochs.
     pub fn train(rows: &[(Vec<f64>, f64)], draw: &mut dyn Draw) -> Mlp {
         let inputs = rows.first().map_or(0, |(row, _)| row.len());
         let sizes: Vec<usize> = [inputs].into_iter().chain(Mlp::HIDDEN).chain([1]).collect();
