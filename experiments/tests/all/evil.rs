@@ -40,7 +40,7 @@ fn guests() -> Vec<(&'static str, Vec<u8>)> {
         ("realloc-spins", evil(&Parts { realloc: once_ready(&endless("")), ..decide(then_decide("")) })),
         ("wrong-world", wat::parse_str("(component)").expect("a component")),
         ("core-module", wat::parse_str("(module)").expect("a module")),
-        ("truncated", sound[..sound.len() / 2].to_vec()),
+        ("truncated", sound[..200].to_vec()),
         ("empty", Vec::new()),
     ]
 }
@@ -63,7 +63,10 @@ fn each_ends_its_own_cell_and_no_other() {
     assert_eq!(ran.code, 3);
     let errors: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("error")).collect();
     let done: Vec<&str> = ran.stdout.lines().filter(|line| !line.contains("failed")).collect();
-    insta::assert_snapshot!(format!("{}\n---\n{}\n", errors.join("\n"), done.join("\n")));
+    // Where the cut falls moves with the guest.
+    insta::with_settings!({filters => vec![(r"offset 0x[0-9a-f]+", "offset [cut]")]}, {
+        insta::assert_snapshot!(format!("{}\n---\n{}\n", errors.join("\n"), done.join("\n")));
+    });
     // What failed while it decided left a capsule, which replays to the same fault.
     let store = folder.path().join("store");
     let capsules: Vec<_> = cells(&store).into_iter().filter(|(path, _)| path.ends_with("capsule.json.zst")).collect();
