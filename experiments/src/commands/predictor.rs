@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandtable_hardware::Profile;
+use sandtable_hardware::{Profile, ShareMode};
 use sandtable_runtime::contract::Quantities;
 use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider, Settings};
 
@@ -63,11 +63,20 @@ pub(crate) struct Data {
     /// Only these types of GPU.
     #[arg(long = "gpu", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
+    /// What was measured on GPUs shared by MPS, not in time slices.
+    #[arg(long)]
+    mps: bool,
 }
 
 impl Data {
     fn read(&self) -> Result<Profile, Error> {
-        any_profile(&self.profile)
+        let mut profile = any_profile(&self.profile)?;
+        let mode = if self.mps { ShareMode::Mps } else { ShareMode::TimeSlice };
+        profile.gpus.retain(|gpu| gpu.mode == mode);
+        if profile.gpus.is_empty() {
+            return Err(Error::usage(format!("{}: nothing was measured in {mode:?}", self.profile.display())));
+        }
+        Ok(profile)
     }
 }
 
