@@ -6,6 +6,15 @@ default:
 policies *names:
     cargo run --release -- policy build {{ names }}
 
+# Rewrite the shipped profiles from what they are made of, and the weights trained on them.
+profiles:
+    cargo run --release --example profiles
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --observed 0.5 -o policies/predictors/weights/iasp-gavel-fit.json
+    cargo run --release -- predictor train iasp --profile ../shared/data/gavel/oracle_throughputs.json --observed 0.5 -o policies/predictors/weights/iasp-gavel-measured.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iasp-synthetic.json
+    cargo run --release -- predictor train iapp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iapp-synthetic.json
+    cargo run --release -- predictor train bias --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/bias-synthetic.json
+
 # What CI runs.
 check:
     bash .ci/run

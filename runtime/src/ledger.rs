@@ -3,75 +3,9 @@
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
 //! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
+use crate::busy::Busy;
+use crate::row::{JobRow, Outcome, Segment};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
-
-/// How a job's story ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
-    /// It did all its work.
-    Completed,
-    /// It could never have run, for this reason.
-    Rejected(String),
-    /// The run ended before the job did, for this reason.
-    Unfinished(String),
-}
-
-/// What happened to one job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobRow {
-    /// When it was submitted.
-    pub submit: Micros,
-    /// Size of its gang.
-    pub gpus: u32,
-    /// When it was first given GPUs.
-    pub first_start: Option<Micros>,
-    /// When it ended.
-    pub end: Option<Micros>,
-    /// How.
-    pub outcome: Outcome,
-    /// Times that the policy took its GPUs.
-    pub preemptions: u32,
-    /// Times that a node failed under it.
-    pub failures: u32,
-    /// Times that it ran out of memory.
-    pub out_of_memory: u32,
-    /// Time with all its GPUs.
-    pub held: Micros,
-    /// Time in which it made progress that lasted.
-    pub productive: Micros,
-    /// Time in which it made progress that was lost.
-    pub lost: Micros,
-    /// GPUs of its last placement.
-    pub last_gpus: Vec<GpuId>,
-    /// Run time alone on the fastest type that it allows.
-    pub solo: Micros,
-    /// Demand of all live jobs, integrated over its life; GPU-µs.
-    pub contention: u128,
-    /// Thousandths of a GPU that it asks for.
-    share: u32,
-    gpu_time: u64,
-    given_at: Micros,
-    /// It holds its GPUs and makes no progress any more.
-    draining: bool,
-    /// Its progress over its progress alone, while it makes any.
-    pace: f64,
-    /// GPUs promised to it that still drain for whom they ran before.
-    awaited: u32,
-    running_since: Option<Micros>,
-}
-
-/// One stay of a job on GPUs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Segment {
-    /// Who.
-    pub job: JobId,
-    /// When it was given them.
-    pub from: Micros,
-    /// When it let them go.
-    pub to: Micros,
-    /// Which.
-    pub gpus: Vec<GpuId>,
-}
 
 /// Integrals over time, GPU-microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -145,21 +79,10 @@ pub struct Ledger {
     pub(crate) segment_count: u64,
 }
 
-/// What GPUs would show as their utilisation: `1 - Π(1 - u)` over the jobs that make progress there (`horus.md` §5.2).
-#[derive(Debug)]
-pub(crate) struct Busy {
-    /// By type, then by job.
-    of_job: Vec<Vec<f64>>,
-    type_of: Vec<u32>,
-    of_gpu: Vec<f64>,
-    sum: f64,
-}
-
 impl Ledger {
     /// Counts GPU utilisation too, from that of each job alone by type of GPU; 0 to 1.
     pub fn with_utilisation(mut self, fleet: &Fleet, of_job: Vec<Vec<f64>>) -> Ledger {
-        let type_of = (0..self.total).map(|gpu| fleet.type_of(gpu)).collect();
-        self.busy = Some(Busy { of_job, type_of, of_gpu: vec![0.0; self.total as usize], sum: 0.0 });
+        self.busy = Some(Busy::new(fleet, of_job));
         self
     }
 
@@ -259,7 +182,7 @@ impl Ledger {
         areas.allocated += area(self.allocated);
         areas.resident += area(self.resident);
         areas.progress += self.progress * span as f64;
-        areas.busy += self.busy.as_ref().map_or(0.0, |busy| busy.sum) * span as f64;
+        areas.busy += self.busy.as_ref().map_or(0.0, Busy::sum) * span as f64;
         areas.productive += area(self.progressing);
         areas.fragmented += area(self.fragmented);
         areas.free += area(u64::from(self.total) - self.used);
@@ -351,13 +274,8 @@ impl Ledger {
         let Some(busy) = &mut self.busy else { return };
         for gpu in &self.rows[job as usize].last_gpus {
             let slot = *gpu as usize;
-            let works = |id: &&JobId| self.rows[**id as usize].running_since.is_some();
-            let idle = self.there[slot]
-                .iter()
-                .filter(works)
-                .fold(1.0, |idle, id| idle * (1.0 - busy.of_job[busy.type_of[slot] as usize][*id as usize]));
-            busy.sum += (1.0 - idle) - busy.of_gpu[slot];
-            busy.of_gpu[slot] = 1.0 - idle;
+            let works = |id: &JobId| self.rows[*id as usize].running_since.is_some();
+            busy.set(*gpu, self.there[slot].iter().copied().filter(works));
         }
     }
 

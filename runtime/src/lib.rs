@@ -12,6 +12,7 @@
 //!
 //! Knows no file and no RON; time is what the backend says.
 
+mod busy;
 pub mod capsule;
 pub mod cluster;
 pub mod judge;
@@ -19,15 +20,17 @@ mod ledger;
 mod metrics;
 mod policy;
 mod predict;
+mod row;
 pub mod sandbox;
 pub mod schedule;
 mod told;
 mod world;
 
-pub use ledger::{Conservation, JobRow, Ledger, Outcome as JobOutcome, Segment};
+pub use ledger::{Conservation, Ledger};
 pub use metrics::{Distribution, Summary};
 pub use policy::Policy;
 pub use predict::{Answerer, Provider, Score};
+pub use row::{JobRow, Outcome as JobOutcome, Segment};
 pub use sandbox::contract;
 pub use world::{Predictors, Remaining, Told, World};
 

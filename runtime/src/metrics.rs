@@ -3,8 +3,9 @@
 use sandtable_hardware::{Micros, SECOND};
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{Areas, JobRow, Ledger, Outcome};
+use crate::ledger::{Areas, Ledger};
 use crate::predict::Score;
+use crate::row::{JobRow, Outcome};
 
 /// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ fn shared(name: &str) -> Option<PathBuf> {
 #[test]
 fn the_synthetic_catalogue_is_the_one_that_ships() {
     let text = std::fs::read_to_string(shipped("synthetic.ron")).expect("a shipped profile");
-    assert_eq!(text, write(&synthetic()).expect("RON"), "run the ignored test `write_the_shipped_profiles`");
+    assert_eq!(text, write(&synthetic()).expect("RON"), "`just profiles` writes it");
     synthetic().check().expect("it makes sense");
 }
 
@@ -32,15 +32,6 @@ fn the_fitted_table_is_what_the_import_makes_of_gavels() {
     let Some(path) = shared("gavel/oracle_throughputs.json") else { return };
     let fitted = gavel(&path).expect("Gavel's table").without_pairs();
     assert_eq!(read(&shipped("gavel-fit.ron")).expect("a shipped profile"), fitted);
-}
-
-#[test]
-#[ignore = "writes files"]
-fn write_the_shipped_profiles() {
-    std::fs::write(shipped("synthetic.ron"), write(&synthetic()).expect("RON")).expect("a folder");
-    let Some(path) = shared("gavel/oracle_throughputs.json") else { return };
-    let fitted = gavel(&path).expect("Gavel's table").without_pairs();
-    std::fs::write(shipped("gavel-fit.ron"), write(&fitted).expect("RON")).expect("a folder");
 }
 
 #[test]

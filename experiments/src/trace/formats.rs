@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandtable_hardware::{Job, Micros, SECOND};
 
+use super::alibaba::{openb, pai};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Row, Trace, TraceFormat};
 use crate::error::Error;
@@ -84,20 +85,20 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
 }
 
 const NO_GPU: &str = "asks for no GPU: left out";
-const NO_TIME: &str = "never ran: left out";
+pub(super) const NO_TIME: &str = "never ran: left out";
 
 /// Collects rows; dates become seconds since the first.
-struct Rows {
-    trace: Trace,
+pub(super) struct Rows {
+    pub(super) trace: Trace,
     dated: bool,
 }
 
 impl Rows {
-    fn new() -> Rows {
+    pub(super) fn new() -> Rows {
         Rows { trace: Trace::default(), dated: false }
     }
 
-    fn push(&mut self, name: Option<&str>, (submit, dated): (Micros, bool), gpus: u32, duration: Micros) {
+    pub(super) fn push(&mut self, name: Option<&str>, (submit, dated): (Micros, bool), gpus: u32, duration: Micros) {
         self.dated |= dated;
         if gpus == 0 {
             return self.trace.note(NO_GPU);
@@ -106,7 +107,7 @@ impl Rows {
         self.trace.rows.push(Row::new(name, submit, gpus, duration));
     }
 
-    fn finish(mut self) -> Trace {
+    pub(super) fn finish(mut self) -> Trace {
         if self.dated {
             let first = self.trace.rows.iter().map(|row| row.submit).min().unwrap_or(0);
             for row in &mut self.trace.rows {
@@ -167,7 +168,7 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 }
 
 /// From start to end; `None` where it never started or never ended.
-fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> Result<Option<Micros>, TraceError> {
+pub(super) fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> Result<Option<Micros>, TraceError> {
     let absent = |text: &str| matches!(text, "" | "Unknown" | "None" | "nan");
     if absent(row.text(start)?) || absent(row.text(end)?) {
         return Ok(None);
@@ -270,71 +271,6 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         Ok(())
     })?;
     Ok(trace)
-}
-
-const WHOLE: &str = "asks for parts of several GPUs: given whole ones";
-
-fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    let table = Table::new(file, bytes, b',', true)?;
-    table.need(&["submit_time", "duration", "num_gpu"])?;
-    let mut rows = Rows::new();
-    table.each(|row| {
-        if !row.matches(&options.filter)? {
-            return Ok(());
-        }
-        let each = if row.text("num_gpu")?.is_empty() { 0.0 } else { row.number("num_gpu")? };
-        let instances = if row.find("num_inst").unwrap_or("").is_empty() { 1 } else { row.whole("num_inst")? };
-        // A part of a GPU for one instance is a share; for a gang, and beyond whole ones, it is rounded up.
-        let part = each > 0.0 && each < 1.0 && instances == 1;
-        if each.fract() != 0.0 && !part {
-            rows.trace.note(WHOLE);
-        }
-        let gpus = each.ceil() * f64::from(instances);
-        if !(0.0..=f64::from(u32::MAX)).contains(&gpus) {
-            return Err(
-                row.wrong("num_gpu", format!("expected a number of GPUs, found {each} for {instances} instances"))
-            );
-        }
-        let gpus = gpus as u32;
-        let (submit, duration) = (row.instant("submit_time", Unit::Seconds)?, row.span("duration", Unit::Seconds)?);
-        let before = rows.trace.rows.len();
-        rows.push(row.find("job_id"), submit, gpus, duration);
-        if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| part) {
-            last.share = ((each * 1000.0 + 0.5) as u32).clamp(1, Job::WHOLE);
-        }
-        Ok(())
-    })?;
-    Ok(rows.finish())
-}
-
-fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    let table = Table::new(file, bytes, b',', true)?;
-    table.need(&["name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time"])?;
-    let mut rows = Rows::new();
-    table.each(|row| {
-        if !row.matches(&options.filter)? {
-            return Ok(());
-        }
-        let gpus = row.whole("num_gpu")?;
-        let submit = row.instant("creation_time", Unit::Seconds)?;
-        match between(row, "scheduled_time", "deletion_time", Unit::Seconds)? {
-            Some(duration) => {
-                let share = if gpus == 1 { row.whole("gpu_milli")?.clamp(1, Job::WHOLE) } else { Job::WHOLE };
-                let before = rows.trace.rows.len();
-                rows.push(row.find("name"), submit, gpus, duration);
-                if let Some(last) = rows.trace.rows.get_mut(before) {
-                    last.share = share;
-                }
-                let spec = row.find("gpu_spec").unwrap_or("");
-                if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| !spec.is_empty()) {
-                    last.kinds = spec.split('|').map(str::to_string).collect();
-                }
-            }
-            None => rows.trace.note(NO_TIME),
-        }
-        Ok(())
-    })?;
-    Ok(rows.finish())
 }
 
 /// Seconds that are a time at all.

@@ -14,6 +14,7 @@
 //! one), `memory_mib` (on each GPU; empty: as the profile says) and `workload` (a name of the profile; empty: none).
 //! Rows need not be sorted: their order breaks ties.
 
+mod alibaba;
 mod formats;
 mod generate;
 mod stats;

@@ -1,6 +1,6 @@
 //! AntMan-like: opportunistic jobs in the leftovers of guaranteed ones, after Xiao et al., OSDI 2020. The choice of
-//! GPUs is
-//! the published scheduler's; the local controller is not published: its loop is a reconstruction, hence the name.
+//! GPUs is the published scheduler's; the local controller is not published: its loop is a reconstruction, hence the
+//! name.
 //!
 //! A gang, or a job that may not be preempted, is guaranteed: it gets GPUs with no other guaranteed job on them, empty
 //! ones first. A one-GPU job that may be preempted is opportunistic: it joins the least utilised GPU below a limit,
@@ -90,24 +90,12 @@ impl Policy for AntmanLike {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
-            match event {
-                Event::JobArrived(info) => {
-                    self.waiting.insert((info.submitted, info.id));
-                }
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
-                    self.waiting.insert((cluster.job(change.job).submitted, change.job));
-                    self.held_to.remove(&change.job);
-                }
-                Event::JobEnded(end) => {
-                    self.held_to.remove(&end.job);
-                }
-                // A start that was refused (under lenient judging).
-                Event::Rejected(rejection) => {
-                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
-                        self.waiting.insert((job.submitted, job.id));
-                    }
-                }
-                _ => {}
+            if let Event::JobEnded(end) = event {
+                self.held_to.remove(&end.job);
+            }
+            if let Some(job) = cluster.queued_by(event) {
+                self.waiting.insert((job.submitted, job.id));
+                self.held_to.remove(&job.id);
             }
         }
         if !batch.events.is_empty() {
@@ -122,13 +110,6 @@ impl Policy for AntmanLike {
 
 fn is_guaranteed(job: &Job) -> bool {
     job.gpus > 1 || !job.preemptible
-}
-
-/// GPU utilisation of a job alone, on the type that it holds; one that nobody knows is taken for full.
-fn utilisation(cluster: &Cluster, job: &Job) -> f64 {
-    let kind = cluster.type_of(job) as usize;
-    let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());
-    known.filter(|u| !u.is_nan()).unwrap_or(1.0)
 }
 
 impl AntmanLike {
@@ -153,11 +134,11 @@ impl AntmanLike {
                 continue;
             }
             for gpu in cluster.node_gpus(node) {
-                if !has_room(cluster, job, gpu) || cluster.memory_used(gpu) >= self.memory_mib {
+                if !cluster.takes(job, gpu, u32::MAX) || cluster.memory_used(gpu) >= self.memory_mib {
                     continue;
                 }
                 let part = |id: &JobId| f64::from(self.held_to.get(id).copied().unwrap_or(1000)) / 1000.0;
-                let idle = |idle: f64, id: &JobId| idle * (1.0 - utilisation(cluster, cluster.job(*id)) * part(id));
+                let idle = |idle: f64, id: &JobId| idle * (1.0 - cluster.utilisation(cluster.job(*id)) * part(id));
                 let used = 1.0 - cluster.residents(gpu).iter().fold(1.0, idle);
                 if used < self.utilisation && best.is_none_or(|(least, _)| used < least) {
                     best = Some((used, gpu));
@@ -211,26 +192,13 @@ impl AntmanLike {
     }
 }
 
-fn has_room(cluster: &Cluster, job: &Job, gpu: GpuId) -> bool {
-    let there = cluster.residents(gpu);
-    if there.is_empty() {
-        return cluster.tasks(gpu) == 0;
-    }
-    let alone = |id: &JobId| cluster.job(*id).out_of_memory > 0;
-    if there.len() >= cluster.tenancy() as usize || job.out_of_memory > 0 || there.iter().any(alone) {
-        return false;
-    }
-    let capacity = u64::from(cluster.memory_of(cluster.type_of(cluster.job(there[0]))));
-    capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity
-}
-
 /// Empty GPUs; else those of one node that have no guaranteed job.
 fn guaranteed(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
     if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
         return Some(gpus);
     }
     let free_of_them = |gpu: &GpuId| {
-        has_room(cluster, job, *gpu) && !cluster.residents(*gpu).iter().any(|id| is_guaranteed(cluster.job(*id)))
+        cluster.takes(job, *gpu, u32::MAX) && !cluster.residents(*gpu).iter().any(|id| is_guaranteed(cluster.job(*id)))
     };
     let nodes = (0..cluster.node_count() as NodeId).filter(|node| job.gpu_types.contains(&cluster.node_type(*node)));
     nodes.into_iter().find_map(|node| {

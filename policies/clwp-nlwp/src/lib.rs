@@ -104,18 +104,8 @@ impl Policy for ClwpNlwp {
                     default: "0",
                     about: "Throughput that sharing must win, in jobs alone.",
                 },
-                Param {
-                    name: "max_share",
-                    kind: Kind::Number { min: 1.0, max: 64.0 },
-                    default: "2",
-                    about: "Most jobs on a GPU; the host may allow fewer.",
-                },
-                Param {
-                    name: "head_patience",
-                    kind: Kind::Number { min: 0.0, max: 1e9 },
-                    default: "7200",
-                    about: "Seconds that the head of the queue waits before the node nearest to taking it is kept for it.",
-                },
+                Colocator::MAX_SHARE,
+                Colocator::HEAD_PATIENCE,
             ],
         }
     }
@@ -123,7 +113,7 @@ impl Policy for ClwpNlwp {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let (phi, latency, beta) = (config.number("phi"), config.number("alpha"), config.number("beta"));
         Ok(ClwpNlwp {
-            queue: Colocator::new(config.number("max_share") as u32, Some(config.micros("head_patience"))),
+            queue: Colocator::new(config),
             choice: Chooser {
                 by_similarity: config.choice("node") == "clwp",
                 by_speed: config.choice("gpus") == "nlwp",

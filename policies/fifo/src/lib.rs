@@ -5,8 +5,8 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobPhase, Kind, Knowledge, Param,
-    Placement, Policy, PolicyError, Setup,
+    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Setup,
 };
 
 /// The policy.
@@ -49,19 +49,7 @@ impl Policy for Fifo {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        for event in &batch.events {
-            let id = match event {
-                Event::JobArrived(info) => info.id,
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => change.job,
-                // A start that was refused (under lenient judging).
-                Event::Rejected(rejection) => match rejection.job.filter(|id| cluster.get(*id).is_some_and(Job::waits))
-                {
-                    Some(job) => job,
-                    None => continue,
-                },
-                _ => continue,
-            };
-            let job = cluster.job(id);
+        for job in batch.events.iter().filter_map(|event| cluster.queued_by(event)) {
             self.backlog.push(job, job.submitted);
         }
         self.backlog.start(cluster, self.place, self.backfill);

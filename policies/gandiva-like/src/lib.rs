@@ -89,13 +89,6 @@ impl Policy for GandivaLike {
     }
 }
 
-/// GPU utilisation of a job alone, on the type that it holds or would hold; one that nobody knows is taken for full.
-fn utilisation(cluster: &Cluster, job: &Job) -> f64 {
-    let kind = cluster.type_of(job) as usize;
-    let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());
-    known.filter(|u| !u.is_nan()).unwrap_or(1.0)
-}
-
 /// A pair is one, whoever came first.
 fn pair(one: JobId, other: JobId) -> (JobId, JobId) {
     (one.min(other), one.max(other))
@@ -104,23 +97,12 @@ fn pair(one: JobId, other: JobId) -> (JobId, JobId) {
 impl GandivaLike {
     fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
         for event in &batch.events {
-            match event {
-                Event::JobArrived(info) => {
-                    self.waiting.insert((info.submitted, info.id));
-                }
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
-                    self.waiting.insert((cluster.job(change.job).submitted, change.job));
-                    self.forget(change.job);
-                }
-                Event::JobEnded(end) => self.forget(end.job),
-                // A start that was refused (under lenient judging).
-                Event::Rejected(rejection) => {
-                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
-                        self.waiting.insert((job.submitted, job.id));
-                        self.forget(job.id);
-                    }
-                }
-                _ => {}
+            if let Event::JobEnded(end) = event {
+                self.forget(end.job);
+            }
+            if let Some(job) = cluster.queued_by(event) {
+                self.waiting.insert((job.submitted, job.id));
+                self.forget(job.id);
             }
         }
         self.failed.retain(|_, until| *until > batch.now);
@@ -175,7 +157,7 @@ impl GandivaLike {
             return;
         }
         let by_use = |ids: &mut Vec<JobId>, cluster: &Cluster| {
-            let of = |id: &JobId| utilisation(cluster, cluster.job(*id));
+            let of = |id: &JobId| cluster.utilisation(cluster.job(*id));
             ids.sort_by(|a, b| of(a).total_cmp(&of(b)).then(a.cmp(b)));
         };
         let one = |job: &Job| job.gpus == 1 && job.preemptible && job.out_of_memory == 0;
@@ -190,9 +172,8 @@ impl GandivaLike {
             let fits = |resident: &JobId| {
                 let (job, gpu) = (cluster.job(newcomer), cluster.job(*resident).held[0]);
                 let kind = cluster.type_of(cluster.job(*resident));
-                let capacity = u64::from(cluster.memory_of(kind));
-                let room = capacity == 0 || cluster.memory_used(gpu) + u64::from(job.memory_mib) <= capacity;
-                room && job.gpu_types.contains(&kind) && !self.failed.contains_key(&pair(newcomer, *resident))
+                let allowed = job.gpu_types.contains(&kind) && !self.failed.contains_key(&pair(newcomer, *resident));
+                allowed && cluster.takes(job, gpu, 2)
             };
             let Some(at) = residents.iter().position(fits) else { continue };
             let resident = residents.remove(at);

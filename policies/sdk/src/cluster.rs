@@ -21,7 +21,7 @@ pub(crate) struct MirrorNode {
     pub(crate) free: u32,
     /// Bit i of word i / 64: GPU `first + i` is free.
     mask: Vec<u64>,
-    links: Rc<[f64]>,
+    pub(crate) links: Rc<[f64]>,
 }
 
 /// Nodes of one GPU type, and the index by which they are found.
@@ -52,7 +52,7 @@ pub struct Cluster {
     /// How many of the holders may not be preempted.
     pinned: usize,
     /// Profiles by workload.
-    workloads: Vec<Rc<SoloProfile>>,
+    pub(crate) workloads: Vec<Rc<SoloProfile>>,
     /// Who is on each GPU, where several may be.
     pub(crate) there: Residents,
     actions: Vec<Action>,
@@ -170,77 +170,6 @@ impl Cluster {
     pub fn remaining(&self, jobs: &[JobId]) -> Vec<f64> {
         let types = jobs.iter().map(|id| self.type_of(self.job(*id))).collect();
         host::remaining(jobs.to_vec(), types)
-    }
-
-    // ---------------------------------------------------- nodes and sharing
-
-    /// How many nodes there are.
-    pub fn node_count(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// The GPUs of a node; none while it is down.
-    pub fn node_gpus(&self, node: NodeId) -> std::ops::Range<GpuId> {
-        let entry = &self.nodes[node as usize];
-        entry.first..if entry.up { entry.first + entry.gpus } else { entry.first }
-    }
-
-    /// The type of a node's GPUs.
-    pub fn node_type(&self, node: NodeId) -> GpuTypeId {
-        self.nodes[node as usize].gpu_type
-    }
-
-    /// GB/s between the GPUs of a node, row by row; empty: nobody said.
-    pub fn links(&self, node: NodeId) -> &[f64] {
-        &self.nodes[node as usize].links
-    }
-
-    /// Who is on a GPU, in the order of their coming; empty for all where GPUs are not shared.
-    pub fn residents(&self, gpu: GpuId) -> &[JobId] {
-        self.there.on(gpu)
-    }
-
-    /// How many jobs a GPU has.
-    pub fn tasks(&self, gpu: GpuId) -> usize {
-        let known = self.residents(gpu).len();
-        if known == 0 && !self.is_free(gpu) { 1 } else { known }
-    }
-
-    /// Most jobs that the host lets share a packed GPU; 1 where GPUs are not packed.
-    pub fn tenancy(&self) -> u32 {
-        self.there.tenancy
-    }
-
-    /// Device memory of a type, MiB; 0: nobody said.
-    pub fn memory_of(&self, gpu_type: GpuTypeId) -> u32 {
-        self.there.memory[gpu_type as usize]
-    }
-
-    /// MiB that those on a GPU need, as far as anybody said.
-    pub fn memory_used(&self, gpu: GpuId) -> u64 {
-        self.residents(gpu).iter().map(|id| u64::from(self.job(*id).memory_mib)).sum()
-    }
-
-    /// Whether those on a GPU leave it so much memory, as far as anybody said, and none of them must be alone.
-    pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
-        let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
-        let fits = capacity == 0 || self.memory_used(gpu) + u64::from(mib) <= capacity;
-        fits && self.residents(gpu).iter().all(|id| self.job(*id).out_of_memory == 0)
-    }
-
-    /// GPUs of the largest node of these types.
-    pub(crate) fn largest_node(&self, gpu_types: &[GpuTypeId]) -> u32 {
-        gpu_types.iter().map(|gpu_type| self.pools[*gpu_type as usize].node_size).max().unwrap_or(0)
-    }
-
-    /// The profile of a workload.
-    pub fn workload(&self, workload: u32) -> &Rc<SoloProfile> {
-        &self.workloads[workload as usize]
-    }
-
-    /// Whether a fractional job asks for room beside others instead of for a whole GPU.
-    pub(crate) fn is_part(&self, share: u32) -> bool {
-        share < 1000 && self.there.by_share
     }
 
     // ------------------------------------------------------------ actions

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Cluster, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase, NodeId, host};
+use crate::{Cluster, Config, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase, Kind, NodeId, Param, host};
 
 /// What a policy knows a place by: the node, and those of its GPUs that take the job.
 pub struct Place {
@@ -36,7 +36,7 @@ pub struct Colocator {
     /// Most jobs on a GPU.
     max_share: u32,
     /// Once its head has waited so long, nobody else gets the node that it is nearest to.
-    patience: Option<u64>,
+    patience: u64,
     /// The head that waits for a node.
     reserved: Option<(JobId, NodeId)>,
     /// Counts changes and refusals.
@@ -54,8 +54,24 @@ pub struct Colocator {
 }
 
 impl Colocator {
-    /// Nobody waits.
-    pub fn new(max_share: u32, patience: Option<u64>) -> Colocator {
+    /// Most jobs on a GPU, as a parameter of a policy.
+    pub const MAX_SHARE: Param = Param {
+        name: "max_share",
+        kind: Kind::Number { min: 1.0, max: 64.0 },
+        default: "2",
+        about: "Most jobs on a GPU; the host may allow fewer.",
+    };
+    /// The patience of the queue's head, as a parameter of a policy.
+    pub const HEAD_PATIENCE: Param = Param {
+        name: "head_patience",
+        kind: Kind::Number { min: 0.0, max: 1e9 },
+        default: "7200",
+        about: "Seconds that the head of the queue waits before the node nearest to taking it is kept for it.",
+    };
+
+    /// Nobody waits; the configuration has both parameters.
+    pub fn new(config: &Config) -> Colocator {
+        let (max_share, patience) = (config.number("max_share") as u32, config.micros("head_patience"));
         Colocator {
             waiting: BTreeMap::new(),
             shapes: Vec::new(),
@@ -75,42 +91,27 @@ impl Colocator {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
-                Event::JobArrived(info) => {
-                    let job = cluster.job(info.id);
-                    let largest = cluster.largest_node(&job.gpu_types);
-                    if job.gpus > largest {
-                        // It must not keep the head of the queue from anybody else.
-                        let asked = job.gpus;
-                        host::warn(&format!(
-                            "job {} waits for ever: it asks for {asked} GPUs of one node, the largest has {largest}",
-                            job.id
-                        ));
-                    } else {
-                        self.wait(job);
-                    }
-                }
                 Event::JobEnded(end) => self.left(end.job),
-                Event::JobChanged(change) if change.phase == JobPhase::Stopping => self.left(change.job),
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
-                    self.left(change.job);
-                    self.wait(cluster.job(change.job));
-                }
+                Event::JobChanged(change) if change.phase != JobPhase::Running => self.left(change.job),
                 Event::NodeChanged(change) => {
                     self.touched.insert(change.node);
                 }
-                // A start that was refused (under lenient judging).
-                Event::Rejected(rejection) => {
-                    if let Some(job) = rejection.job.and_then(|id| cluster.get(id)).filter(|job| job.waits()) {
-                        self.left(job.id);
-                        self.wait(job);
-                    }
-                }
                 _ => {}
+            }
+            if let Some(job) = cluster.queued_by(event) {
+                self.left(job.id);
+                self.wait(job, cluster);
             }
         }
     }
 
-    fn wait(&mut self, job: &Job) {
+    fn wait(&mut self, job: &Job, cluster: &Cluster) {
+        let (asked, largest) = (job.gpus, cluster.largest_node(&job.gpu_types));
+        if asked > largest {
+            // It must not keep the head of the queue from anybody else.
+            let why = format!("it asks for {asked} GPUs of one node, the largest has {largest}");
+            return host::warn(&format!("job {} waits for ever: {why}", job.id));
+        }
         let shape = shape(job);
         let known = self.shapes.iter().position(|known| *known == shape);
         let number = known.unwrap_or_else(|| {
@@ -199,7 +200,7 @@ impl Colocator {
                     self.clock += 1;
                     self.refused[shape] = self.clock;
                     let waited = cluster.now().saturating_sub(submitted);
-                    if is_head && self.patience.is_some_and(|patience| waited >= patience) {
+                    if is_head && waited >= self.patience {
                         self.reserve(cluster, id);
                     }
                     is_head = false;
@@ -214,7 +215,7 @@ impl Colocator {
             return None;
         }
         let eligible: Vec<GpuId> =
-            cluster.node_gpus(node).filter(|gpu| is_eligible(cluster, job, *gpu, self.max_share)).collect();
+            cluster.node_gpus(node).filter(|gpu| cluster.takes(job, *gpu, self.max_share)).collect();
         (eligible.len() >= job.gpus as usize).then_some(Place { node, eligible })
     }
 
@@ -228,9 +229,8 @@ impl Colocator {
             let gpus = cluster.node_gpus(*node);
             job.gpu_types.contains(&cluster.node_type(*node)) && gpus.len() >= job.gpus as usize
         };
-        let eligible = |node: NodeId| {
-            cluster.node_gpus(node).filter(|gpu| is_eligible(cluster, job, *gpu, self.max_share)).count()
-        };
+        let eligible =
+            |node: NodeId| cluster.node_gpus(node).filter(|gpu| cluster.takes(job, *gpu, self.max_share)).count();
         let best =
             (0..cluster.node_count() as NodeId).filter(able).max_by_key(|node| (eligible(*node), u32::MAX - node));
         if let Some((_, node)) = self.reserved.take() {
@@ -249,16 +249,4 @@ fn shape(job: &Job) -> Shape {
         alone: job.out_of_memory > 0,
         gpu_types: job.gpu_types.to_vec(),
     }
-}
-
-/// Whether a GPU takes one task of a job: few enough residents, enough memory, and nobody who ran out of memory before.
-fn is_eligible(cluster: &Cluster, job: &Job, gpu: GpuId, max_share: u32) -> bool {
-    let there = cluster.residents(gpu);
-    if there.is_empty() {
-        return cluster.is_free(gpu);
-    }
-    if there.len() >= max_share.min(cluster.tenancy()) as usize || job.out_of_memory > 0 {
-        return false;
-    }
-    cluster.has_memory(gpu, job.memory_mib)
 }

@@ -41,6 +41,7 @@ pub mod predictor;
 mod random;
 mod ranking;
 mod residents;
+mod sharing;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod walk;

@@ -36,18 +36,8 @@ impl Policy for Share {
                     default: "\"least-loaded\"",
                     about: "Which node, and which of its GPUs: those with the fewest tasks, with the most, or any.",
                 },
-                Param {
-                    name: "max_share",
-                    kind: Kind::Number { min: 1.0, max: 64.0 },
-                    default: "2",
-                    about: "Most jobs on a GPU; the host may allow fewer.",
-                },
-                Param {
-                    name: "head_patience",
-                    kind: Kind::Number { min: 0.0, max: 1e9 },
-                    default: "7200",
-                    about: "Seconds that the head of the queue waits before the node nearest to taking it is kept for it.",
-                },
+                Colocator::MAX_SHARE,
+                Colocator::HEAD_PATIENCE,
             ],
         }
     }
@@ -58,7 +48,7 @@ impl Policy for Share {
             "random" => Choose::Random,
             _ => Choose::LeastLoaded,
         };
-        let queue = Colocator::new(config.number("max_share") as u32, Some(config.micros("head_patience")));
+        let queue = Colocator::new(config);
         Ok(Share { queue, choose, draws: Draws::new(setup.seed) })
     }
 

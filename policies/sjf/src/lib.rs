@@ -5,8 +5,8 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, JobPhase, Kind, Knowledge, Param,
-    Placement, Policy, PolicyError, Setup,
+    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Setup,
 };
 
 /// The policy.
@@ -46,18 +46,8 @@ impl Policy for Sjf {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let mut waiting: Vec<JobId> = Vec::new();
-        for event in &batch.events {
-            match event {
-                Event::JobArrived(info) => waiting.push(info.id),
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => waiting.push(change.job),
-                // A start that was refused (under lenient judging).
-                Event::Rejected(rejection) => {
-                    waiting.extend(rejection.job.filter(|id| cluster.get(*id).is_some_and(Job::waits)));
-                }
-                _ => {}
-            }
-        }
+        let queued = batch.events.iter().filter_map(|event| cluster.queued_by(event));
+        let waiting: Vec<JobId> = queued.map(|job| job.id).collect();
         let lengths = cluster.remaining(&waiting);
         for (id, seconds) in waiting.into_iter().zip(lengths) {
             let micros = if seconds.is_nan() { u64::MAX } else { (seconds * 1e6 + 0.5) as u64 };

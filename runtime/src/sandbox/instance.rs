@@ -11,12 +11,62 @@ use super::{Fault, Limits, LoadFault, Place};
 use crate::capsule::{Tape, Taped};
 use crate::{Policy, World};
 
-/// A component in a store of its own, with no world but the one that it is lent.
-pub struct Sandboxed {
-    store: Store<Guest>,
-    bound: Bound,
-    limits: Limits,
+/// A component of either world in a store of its own, called under limits until it fails.
+pub(super) struct Live<B> {
+    pub(super) store: Store<Guest>,
+    bound: B,
+    pub(super) limits: Limits,
     dead: bool,
+}
+
+impl<B> Live<B> {
+    pub(super) fn new(
+        engine: &wasmtime::Engine,
+        limits: Limits,
+        instantiate: impl FnOnce(&mut Store<Guest>) -> wasmtime::Result<B>,
+    ) -> Result<Live<B>, Fault> {
+        let guest = Guest {
+            world: None,
+            tape: Tape::Off,
+            last_words: None,
+            log: Log::new(limits.log),
+            limiter: Limiter::new(limits),
+        };
+        let mut store = Store::new(engine, guest);
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_hostcall_fuel(limits.data);
+        store.set_fuel(limits.start_fuel).map_err(host)?;
+        let place = (Place::Instantiate, limits.start_fuel);
+        let bound = instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
+        Ok(Live { store, bound, limits, dead: false })
+    }
+
+    pub(super) fn call<T>(
+        &mut self,
+        place: Place,
+        fuel: u64,
+        call: impl FnOnce(&B, &mut Store<Guest>) -> wasmtime::Result<T>,
+    ) -> Result<T, Fault> {
+        if self.dead {
+            return Err(Fault::Host("a component was called after it had failed".into()));
+        }
+        self.store.set_fuel(fuel).map_err(host)?;
+        call(&self.bound, &mut self.store).map_err(|error| {
+            self.dead = true;
+            name(error, (place, fuel), &self.limits, &self.store)
+        })
+    }
+
+    /// The guest's own error: it is not called again.
+    pub(super) fn refused(&mut self, place: Place, error: PolicyError) -> Fault {
+        self.dead = true;
+        Fault::Refused { place, error }
+    }
+}
+
+/// A policy component in a store of its own, with no world but the one that it is lent.
+pub struct Sandboxed {
+    live: Live<Bound>,
     fuel_used: u64,
 }
 
@@ -26,10 +76,8 @@ impl Sandboxed {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
-        let mut store = store(component.pre.engine(), &limits)?;
-        let place = (Place::Instantiate, limits.start_fuel);
-        let bound = component.pre.instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
-        Ok(Sandboxed { store, bound, limits, dead: false, fuel_used: 0 })
+        let live = Live::new(component.pre.engine(), limits, |store| component.pre.instantiate(store))?;
+        Ok(Sandboxed { live, fuel_used: 0 })
     }
 
     /// Fuel that all calls of `decide` have used. Depends on the version of wasmtime: for people, never in a result.
@@ -39,7 +87,7 @@ impl Sandboxed {
 
     /// What the policy wrote to its log.
     pub fn log(&mut self) -> Vec<String> {
-        self.store.data_mut().log.finish()
+        self.live.store.data_mut().log.finish()
     }
 
     /// Decides with recorded answers in place of a world.
@@ -47,83 +95,48 @@ impl Sandboxed {
     /// # Errors
     /// The fault that the recording ends with, or one that says where the replay parts from it.
     pub fn replay(&mut self, batch: &Batch, answers: Taped) -> Result<Plan, Fault> {
-        self.store.data_mut().tape = Tape::Replay(answers.into());
+        self.live.store.data_mut().tape = Tape::Replay(answers.into());
         self.call_decide(batch)
     }
 
-    fn call<T>(
-        &mut self,
-        place: Place,
-        fuel: u64,
-        call: impl FnOnce(&Bound, &mut Store<Guest>) -> wasmtime::Result<T>,
-    ) -> Result<T, Fault> {
-        if self.dead {
-            return Err(Fault::Host("a policy was called after it had failed".into()));
-        }
-        self.store.set_fuel(fuel).map_err(host)?;
-        call(&self.bound, &mut self.store).map_err(|error| {
-            self.dead = true;
-            name(error, (place, fuel), &self.limits, &self.store)
-        })
-    }
-
     fn call_decide(&mut self, batch: &Batch) -> Result<Plan, Fault> {
-        let fuel = self.limits.decide_fuel;
+        let fuel = self.live.limits.decide_fuel;
         let plan = self
+            .live
             .call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
-        self.fuel_used += fuel - self.store.get_fuel().unwrap_or(fuel);
-        plan.map_err(|error| self.refused(Place::Decide, error))
+        self.fuel_used += fuel - self.live.store.get_fuel().unwrap_or(fuel);
+        plan.map_err(|error| self.live.refused(Place::Decide, error))
     }
-
-    fn refused(&mut self, place: Place, error: PolicyError) -> Fault {
-        self.dead = true;
-        Fault::Refused { place, error }
-    }
-}
-
-/// A store with nothing to read yet.
-pub(super) fn store(engine: &wasmtime::Engine, limits: &Limits) -> Result<Store<Guest>, Fault> {
-    let guest = Guest {
-        world: None,
-        tape: Tape::Off,
-        last_words: None,
-        log: Log::new(limits.log),
-        limiter: Limiter::new(*limits),
-    };
-    let mut store = Store::new(engine, guest);
-    store.limiter(|guest| &mut guest.limiter);
-    store.set_hostcall_fuel(limits.data);
-    store.set_fuel(limits.start_fuel).map_err(host)?;
-    Ok(store)
 }
 
 impl Policy for Sandboxed {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
-        let fuel = self.limits.start_fuel;
-        self.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_scheduler().call_describe(store))
+        let fuel = self.live.limits.start_fuel;
+        self.live.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_scheduler().call_describe(store))
     }
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
-        let fuel = self.limits.init_fuel;
-        self.call(Place::Init, fuel, |bound, store| bound.sandtable_policy_scheduler().call_init(store, setup))?
-            .map_err(|error| self.refused(Place::Init, error))
+        let fuel = self.live.limits.init_fuel;
+        self.live
+            .call(Place::Init, fuel, |bound, store| bound.sandtable_policy_scheduler().call_init(store, setup))?
+            .map_err(|error| self.live.refused(Place::Init, error))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
-        self.store.data_mut().world = Some(world);
+        self.live.store.data_mut().world = Some(world);
         let plan = self.call_decide(batch);
-        match self.store.data_mut().world.take() {
+        match self.live.store.data_mut().world.take() {
             Some(world) => (world, plan),
             None => unreachable!("imports only borrow the world"),
         }
     }
 
     fn record(&mut self) {
-        self.store.data_mut().tape = Tape::Record(Vec::new());
+        self.live.store.data_mut().tape = Tape::Record(Vec::new());
     }
 
     fn recorded(&mut self) -> Taped {
-        self.store.data_mut().tape.take()
+        self.live.store.data_mut().tape.take()
     }
 }
 

@@ -1,13 +1,10 @@
 //! One predictor, alive in one store of its own: a fault of it ends the run, but never blames the policy.
 
-use wasmtime::Store;
-
 use super::bindings::predictor::PredictorComponent as Bound;
 use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
 use super::contract::{GpuType, ProviderDescriptor, SoloProfile};
-use super::engine::{PredictorComponent, host};
-use super::imports::Guest;
-use super::instance::{name, store};
+use super::engine::PredictorComponent;
+use super::instance::Live;
 use super::{Fault, Limits, Place};
 use crate::Provider;
 
@@ -26,9 +23,7 @@ pub struct ProviderSetup {
 
 /// A predictor component in a store of its own.
 pub struct SandboxedProvider {
-    store: Store<Guest>,
-    bound: Bound,
-    limits: Limits,
+    live: Live<Bound>,
 }
 
 impl SandboxedProvider {
@@ -37,10 +32,8 @@ impl SandboxedProvider {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &PredictorComponent, limits: Limits) -> Result<SandboxedProvider, Fault> {
-        let mut store = store(component.pre.engine(), &limits)?;
-        let place = (Place::Instantiate, limits.start_fuel);
-        let bound = component.pre.instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
-        Ok(SandboxedProvider { store, bound, limits })
+        let live = Live::new(component.pre.engine(), limits, |store| component.pre.instantiate(store))?;
+        Ok(SandboxedProvider { live })
     }
 
     /// What it says about itself.
@@ -48,8 +41,8 @@ impl SandboxedProvider {
     /// # Errors
     /// Any fault ends the predictor.
     pub fn describe(&mut self) -> Result<ProviderDescriptor, Fault> {
-        let fuel = self.limits.start_fuel;
-        self.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_provider().call_describe(store))
+        let fuel = self.live.limits.start_fuel;
+        self.live.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_provider().call_describe(store))
     }
 
     /// Hands over weights and parameters.
@@ -57,46 +50,37 @@ impl SandboxedProvider {
     /// # Errors
     /// [`Fault::Refused`] where the predictor does not accept them; any fault ends the predictor.
     pub fn init(&mut self, setup: &ProviderSetup) -> Result<(), Fault> {
-        let fuel = self.limits.init_fuel;
+        let fuel = self.live.limits.init_fuel;
         let setup = Setup {
             config: setup.config.clone(),
             seed: setup.seed,
             gpu_types: setup.gpu_types.clone(),
             weights: setup.weights.clone(),
         };
-        self.call(Place::Init, fuel, |bound, store| bound.sandtable_policy_provider().call_init(store, &setup))?
-            .map_err(|error| Fault::Refused { place: Place::Init, error })
-    }
-
-    fn call<T>(
-        &mut self,
-        place: Place,
-        fuel: u64,
-        call: impl FnOnce(&Bound, &mut Store<Guest>) -> wasmtime::Result<T>,
-    ) -> Result<T, Fault> {
-        self.store.set_fuel(fuel).map_err(host)?;
-        call(&self.bound, &mut self.store).map_err(|error| name(error, (place, fuel), &self.limits, &self.store))
+        self.live
+            .call(Place::Init, fuel, |bound, store| bound.sandtable_policy_provider().call_init(store, &setup))?
+            .map_err(|error| self.live.refused(Place::Init, error))
     }
 }
 
 impl Provider for SandboxedProvider {
     fn introduce(&mut self, profiles: &[SoloProfile]) -> Result<(), Fault> {
-        let fuel = self.limits.decide_fuel;
-        self.call(Place::Predict, fuel, |bound, store| {
+        let fuel = self.live.limits.decide_fuel;
+        self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_introduce(store, profiles)
         })
     }
 
     fn similarity(&mut self, gpu_type: u32, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault> {
-        let fuel = self.limits.decide_fuel;
-        self.call(Place::Predict, fuel, |bound, store| {
+        let fuel = self.live.limits.decide_fuel;
+        self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_similarity(store, gpu_type, first, second)
         })
     }
 
     fn pair_speed(&mut self, gpu_type: u32, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault> {
-        let fuel = self.limits.decide_fuel;
-        self.call(Place::Predict, fuel, |bound, store| {
+        let fuel = self.live.limits.decide_fuel;
+        self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_pair_speed(store, gpu_type, job, residents)
         })
     }

@@ -1,6 +1,7 @@
 //! The bias model: the mean of all pairs, what each workload suffers on average and what it inflicts. A baseline that
 //! is strong where few pairs are known; it says nothing of workloads that were not there when it was fitted.
 
+use sandtable_nets::guest::open;
 use sandtable_nets::{Bias as Model, Weights};
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
 use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
@@ -22,16 +23,7 @@ impl Predictor for Bias {
     }
 
     fn new(_: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let bad = |why: String| PolicyError::BadConfig(why);
-        let weights: Weights =
-            serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
-        weights.check("bias").map_err(bad)?;
-        for kind in &setup.gpu_types {
-            if weights.gpus.get(&kind.name).is_none_or(|pairs| pairs.bias.is_none()) {
-                let known: Vec<&str> = weights.gpus.keys().map(String::as_str).collect();
-                return Err(bad(format!("weights have nothing for {}: they have {}", kind.name, known.join(", "))));
-            }
-        }
+        let weights = open(setup, "bias", |pairs| pairs.bias.is_some())?;
         Ok(Bias { weights })
     }
 

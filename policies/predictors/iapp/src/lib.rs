@@ -2,6 +2,7 @@
 //! features and sizes are our reconstruction). Of a model family that was not there in training, the one-parameter rule
 //! on utilisation knows as much. Without utilisations in the profiles it has no idea: NaN.
 
+use sandtable_nets::guest::{features, open};
 use sandtable_nets::{Features, Weights};
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
 use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
@@ -9,15 +10,6 @@ use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
 /// The predictor.
 pub struct Iapp {
     weights: Weights,
-}
-
-fn features(profile: &SoloProfile, kind: &GpuType) -> Features {
-    let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
-    let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
-    let memory = if mib == 0 { f64::NAN } else { f64::from(mib) / f64::from(kind.memory_mib) };
-    let (gpu, bandwidth) = (of(&profile.gpu_utilisation), of(&profile.memory_utilisation));
-    let step = of(&profile.step_time);
-    Features::new([gpu, bandwidth, memory, profile.batch, step, profile.gradient_gb], profile.mixed_precision)
 }
 
 impl Predictor for Iapp {
@@ -32,16 +24,7 @@ impl Predictor for Iapp {
     }
 
     fn new(_: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let bad = |why: String| PolicyError::BadConfig(why);
-        let weights: Weights =
-            serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
-        weights.check("iapp").map_err(bad)?;
-        for kind in &setup.gpu_types {
-            if !weights.gpus.get(&kind.name).is_some_and(|pairs| !pairs.known.is_empty() && !pairs.mlp.is_empty()) {
-                let known: Vec<&str> = weights.gpus.keys().map(String::as_str).collect();
-                return Err(bad(format!("weights have nothing for {}: they have {}", kind.name, known.join(", "))));
-            }
-        }
+        let weights = open(setup, "iapp", |pairs| !pairs.known.is_empty() && !pairs.mlp.is_empty())?;
         Ok(Iapp { weights })
     }
 

@@ -3,22 +3,14 @@
 //! training is taken for its three nearest by solo profile; one of which only a few pairs were measured is judged by
 //! the bias model and those.
 
-use sandtable_nets::{Features, Weights};
+use sandtable_nets::Weights;
+use sandtable_nets::guest::{features, open};
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
 use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
 
 /// The predictor.
 pub struct Iasp {
     weights: Weights,
-}
-
-fn features(profile: &SoloProfile, kind: &GpuType) -> Features {
-    let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
-    let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
-    let memory = if mib == 0 { f64::NAN } else { f64::from(mib) / f64::from(kind.memory_mib) };
-    let (gpu, bandwidth) = (of(&profile.gpu_utilisation), of(&profile.memory_utilisation));
-    let step = of(&profile.step_time);
-    Features::new([gpu, bandwidth, memory, profile.batch, step, profile.gradient_gb], profile.mixed_precision)
 }
 
 impl Predictor for Iasp {
@@ -33,16 +25,7 @@ impl Predictor for Iasp {
     }
 
     fn new(_: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let bad = |why: String| PolicyError::BadConfig(why);
-        let weights: Weights =
-            serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
-        weights.check("iasp").map_err(bad)?;
-        for kind in &setup.gpu_types {
-            if !weights.gpus.get(&kind.name).is_some_and(|pairs| !pairs.known.is_empty() && !pairs.neumf.is_empty()) {
-                let known: Vec<&str> = weights.gpus.keys().map(String::as_str).collect();
-                return Err(bad(format!("weights have nothing for {}: they have {}", kind.name, known.join(", "))));
-            }
-        }
+        let weights = open(setup, "iasp", |pairs| !pairs.known.is_empty() && !pairs.neumf.is_empty())?;
         Ok(Iasp { weights })
     }
 

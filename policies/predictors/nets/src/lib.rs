@@ -6,11 +6,13 @@
 //! - [`Mlp`]: a feed-forward network on features (IAPP).
 //! - [`Bias`]: mean, victims' and aggressors' terms; also what an unseen workload is judged by after a few probes.
 //! - [`Rule`]: one parameter on summed utilisation.
-//! - [`Weights`]: the file that predictors are handed.
+//! - [`Weights`]: the file that predictors are handed; `guest` (a feature) is what components open it with.
 
 mod adam;
 mod bias;
 mod features;
+#[cfg(feature = "guest")]
+pub mod guest;
 mod mlp;
 mod neumf;
 mod rule;

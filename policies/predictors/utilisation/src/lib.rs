@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_nets::{Rule, Weights};
+use sandtable_nets::Rule;
+use sandtable_nets::guest::open;
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
 use sandtable_policy::{Config, GpuType, Kind, Param, PolicyError, SoloProfile};
 
@@ -33,10 +34,7 @@ impl Predictor for Utilisation {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let mut fitted = BTreeMap::new();
         if !setup.weights.is_empty() {
-            let bad = |why: String| PolicyError::BadConfig(why);
-            let weights: Weights =
-                serde_json::from_slice(&setup.weights).map_err(|error| bad(format!("weights: {error}")))?;
-            weights.check("utilisation").map_err(bad)?;
+            let weights = open(setup, "utilisation", |pairs| pairs.rule.is_some())?;
             fitted = weights.gpus.into_iter().filter_map(|(kind, pairs)| Some((kind, pairs.rule?))).collect();
         }
         Ok(Utilisation { rule: Rule { a: config.number("a") }, fitted })

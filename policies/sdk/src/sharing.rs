@@ -1,0 +1,106 @@
+//! What the mirror says of nodes and of GPUs that several jobs may be on.
+
+use std::rc::Rc;
+
+use crate::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, SoloProfile};
+
+impl Cluster {
+    /// How many nodes there are.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The GPUs of a node; none while it is down.
+    pub fn node_gpus(&self, node: NodeId) -> std::ops::Range<GpuId> {
+        let entry = &self.nodes[node as usize];
+        entry.first..if entry.up { entry.first + entry.gpus } else { entry.first }
+    }
+
+    /// The type of a node's GPUs.
+    pub fn node_type(&self, node: NodeId) -> GpuTypeId {
+        self.nodes[node as usize].gpu_type
+    }
+
+    /// GB/s between the GPUs of a node, row by row; empty: nobody said.
+    pub fn links(&self, node: NodeId) -> &[f64] {
+        &self.nodes[node as usize].links
+    }
+
+    /// Who is on a GPU, in the order of their coming; empty for all where GPUs are not shared.
+    pub fn residents(&self, gpu: GpuId) -> &[JobId] {
+        self.there.on(gpu)
+    }
+
+    /// How many jobs a GPU has.
+    pub fn tasks(&self, gpu: GpuId) -> usize {
+        let known = self.residents(gpu).len();
+        if known == 0 && !self.is_free(gpu) { 1 } else { known }
+    }
+
+    /// Most jobs that the host lets share a packed GPU; 1 where GPUs are not packed.
+    pub fn tenancy(&self) -> u32 {
+        self.there.tenancy
+    }
+
+    /// Device memory of a type, MiB; 0: nobody said.
+    pub fn memory_of(&self, gpu_type: GpuTypeId) -> u32 {
+        self.there.memory[gpu_type as usize]
+    }
+
+    /// MiB that those on a GPU need, as far as anybody said.
+    pub fn memory_used(&self, gpu: GpuId) -> u64 {
+        self.residents(gpu).iter().map(|id| u64::from(self.job(*id).memory_mib)).sum()
+    }
+
+    /// Whether those on a GPU leave it so much memory, as far as anybody said, and none of them must be alone.
+    pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
+        let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
+        let fits = capacity == 0 || self.memory_used(gpu) + u64::from(mib) <= capacity;
+        fits && self.residents(gpu).iter().all(|id| self.job(*id).out_of_memory == 0)
+    }
+
+    /// GPUs of the largest node of these types.
+    pub(crate) fn largest_node(&self, gpu_types: &[GpuTypeId]) -> u32 {
+        gpu_types.iter().map(|gpu_type| self.pools[*gpu_type as usize].node_size).max().unwrap_or(0)
+    }
+
+    /// The profile of a workload.
+    pub fn workload(&self, workload: u32) -> &Rc<SoloProfile> {
+        &self.workloads[workload as usize]
+    }
+
+    /// Whether a fractional job asks for room beside others instead of for a whole GPU.
+    pub(crate) fn is_part(&self, share: u32) -> bool {
+        share < 1000 && self.there.by_share
+    }
+
+    /// Whether a GPU takes one task of a job: empty, or with few enough residents, enough memory, and nobody, the job
+    /// included, who ran out of memory before.
+    pub fn takes(&self, job: &Job, gpu: GpuId, max_share: u32) -> bool {
+        let there = self.residents(gpu);
+        if there.is_empty() {
+            return self.is_free(gpu);
+        }
+        let most = max_share.min(self.tenancy()) as usize;
+        there.len() < most && job.out_of_memory == 0 && self.has_memory(gpu, job.memory_mib)
+    }
+
+    /// GPU utilisation of a job alone, on the type that it holds or would hold; one that nobody knows is taken for full.
+    pub fn utilisation(&self, job: &Job) -> f64 {
+        let kind = self.type_of(job) as usize;
+        let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());
+        known.filter(|u| !u.is_nan()).unwrap_or(1.0)
+    }
+
+    /// The job that an event puts into the queue, if it does: it arrived, lost its GPUs, or its start was refused (under
+    /// lenient judging).
+    pub fn queued_by(&self, event: &Event) -> Option<&Job> {
+        let id = match event {
+            Event::JobArrived(info) => info.id,
+            Event::JobChanged(change) if change.phase == JobPhase::Queued => change.job,
+            Event::Rejected(rejection) => rejection.job?,
+            _ => return None,
+        };
+        self.get(id).filter(|job| job.waits())
+    }
+}

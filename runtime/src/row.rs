@@ -1,0 +1,71 @@
+//! What happened to one job, as the ledger enters it.
+
+use sandtable_hardware::{GpuId, JobId, Micros};
+
+/// How a job's story ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It did all its work.
+    Completed,
+    /// It could never have run, for this reason.
+    Rejected(String),
+    /// The run ended before the job did, for this reason.
+    Unfinished(String),
+}
+
+/// What happened to one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRow {
+    /// When it was submitted.
+    pub submit: Micros,
+    /// Size of its gang.
+    pub gpus: u32,
+    /// When it was first given GPUs.
+    pub first_start: Option<Micros>,
+    /// When it ended.
+    pub end: Option<Micros>,
+    /// How.
+    pub outcome: Outcome,
+    /// Times that the policy took its GPUs.
+    pub preemptions: u32,
+    /// Times that a node failed under it.
+    pub failures: u32,
+    /// Times that it ran out of memory.
+    pub out_of_memory: u32,
+    /// Time with all its GPUs.
+    pub held: Micros,
+    /// Time in which it made progress that lasted.
+    pub productive: Micros,
+    /// Time in which it made progress that was lost.
+    pub lost: Micros,
+    /// GPUs of its last placement.
+    pub last_gpus: Vec<GpuId>,
+    /// Run time alone on the fastest type that it allows.
+    pub solo: Micros,
+    /// Demand of all live jobs, integrated over its life; GPU-µs.
+    pub contention: u128,
+    /// Thousandths of a GPU that it asks for.
+    pub(crate) share: u32,
+    pub(crate) gpu_time: u64,
+    pub(crate) given_at: Micros,
+    /// It holds its GPUs and makes no progress any more.
+    pub(crate) draining: bool,
+    /// Its progress over its progress alone, while it makes any.
+    pub(crate) pace: f64,
+    /// GPUs promised to it that still drain for whom they ran before.
+    pub(crate) awaited: u32,
+    pub(crate) running_since: Option<Micros>,
+}
+
+/// One stay of a job on GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Who.
+    pub job: JobId,
+    /// When it was given them.
+    pub from: Micros,
+    /// When it let them go.
+    pub to: Micros,
+    /// Which.
+    pub gpus: Vec<GpuId>,
+}
