@@ -2,10 +2,9 @@
 //! what a profile means on a fleet is [`Laws`](crate::Laws)'s business.
 //!
 //! # Format
-//! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(kind, mode, sources, noise, solo: {name: Solo(…)}, pairs:
-//! […])])`.
-//! A number that nobody measured is left out. Speeds are progress beside others over progress alone, 0 to 1; a pair
-//! that ran out of memory has the speed 0 for both.
+//! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(…)])`, a `Gpu` being `(kind, mode, sources, noise, solo: {name:
+//! Solo(…)}, pairs: […])`. A number that nobody measured is left out. Speeds are progress beside others over progress
+//! alone, 0 to 1; a pair that ran out of memory has the speed 0 for both.
 
 use std::collections::BTreeMap;
 

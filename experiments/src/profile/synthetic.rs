@@ -1,8 +1,7 @@
 //! A catalogue of workloads that nobody measured, for tests and for whoever has no measurements: utilisations are
-//! assumed,
-//! the law is fitted to an RTX 3090 (`horus.md` §6), and what a workload suffers and inflicts beyond its utilisation is
-//! drawn once, from seed 0. A predictor that sees only utilisations then explains about as much as one does of measured
-//! pairs: half.
+//! assumed, the law is fitted to an RTX 3090 (`horus.md` §6), and what a workload suffers and inflicts beyond its
+//! utilisation is drawn once, from seed 0: by the design's figures a predictor that sees only utilisations can then
+//! explain about half, as of measured pairs.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! Blind sharing: the baselines that co-location by prediction is compared with. First come, first served, jobs that
-//! find
-//! no place are passed over, and interference is not looked at. With `max_share: 1` it is exclusive FIFO under the very
-//! same queue.
+//! find no place are passed over, and interference is not looked at. With `max_share: 1` it is exclusive FIFO under the
+//! very same queue.
 
 use sandtable_policy::{
     Abilities, About, Batch, Cluster, Colocator, Config, Draws, GpuId, Job, Kind, Knowledge, NodeId, Param, Place,
