@@ -33,6 +33,7 @@ fn setup() -> Setup {
         gpus: 8,
         health: NodeHealth::Up,
         links: vec![],
+        rack: 0,
     };
     let kind =
         sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
@@ -43,7 +44,14 @@ fn setup() -> Setup {
 fn arrivals(count: u32) -> Batch {
     let arrival = |id| {
         let demand = Demand { gpus: 1, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-        Event::JobArrived(JobInfo { id, submitted: 0, demand, declared_run_time: None, profile: None })
+        Event::JobArrived(JobInfo {
+            id,
+            submitted: 0,
+            demand,
+            declared_run_time: None,
+            profile: None,
+            user: String::new(),
+        })
     };
     Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect() }
 }

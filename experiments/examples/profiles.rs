@@ -2,12 +2,24 @@
 
 use std::path::Path;
 
-use sandtable::profile::{gavel, synthetic, write};
+use sandtable::facts::fill;
+use sandtable::profile::{fitted, gavel, synthetic, torchvision, write};
 
 fn main() -> Result<(), sandtable::Error> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = here.join("../../shared/data/gavel/oracle_throughputs.json");
-    for (name, profile) in [("synthetic", synthetic()), ("gavel-fit", gavel(&table)?.without_pairs())] {
+    let steps = here.join("../../shared/data/torchvision-gpu-bench/step_ms.csv");
+    let fitted = |precision: &str| -> Result<sandtable_hardware::Profile, sandtable::Error> {
+        let about = format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
+        Ok(fitted(&fill(torchvision(&steps, precision)?, here)?, &about))
+    };
+    let all = [
+        ("synthetic", synthetic()),
+        ("gavel-fit", gavel(&table)?.without_pairs()),
+        ("vision-float", fitted("float")?),
+        ("vision-half", fitted("half")?),
+    ];
+    for (name, profile) in all {
         let path = here.join(format!("specs/profiles/{name}.ron"));
         std::fs::write(&path, write(&profile)?).map_err(|error| sandtable::Error::file("write", &path, &error))?;
     }

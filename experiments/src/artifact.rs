@@ -21,24 +21,33 @@ pub struct PolicyFile {
 }
 
 /// Components that the binary carries: it works without a checkout.
-const SHIPPED: [(&str, &[u8]); 9] = [
+const SHIPPED: [(&str, &[u8]); 16] = [
+    ("allox", include_bytes!("../../policies/dist/allox.wasm")),
     ("antman-like", include_bytes!("../../policies/dist/antman-like.wasm")),
     ("clwp-nlwp", include_bytes!("../../policies/dist/clwp-nlwp.wasm")),
     ("fifo", include_bytes!("../../policies/dist/fifo.wasm")),
+    ("gandiva-fair", include_bytes!("../../policies/dist/gandiva-fair.wasm")),
     ("gandiva-like", include_bytes!("../../policies/dist/gandiva-like.wasm")),
+    ("gavel", include_bytes!("../../policies/dist/gavel.wasm")),
+    ("horus", include_bytes!("../../policies/dist/horus.wasm")),
+    ("horus-plus", include_bytes!("../../policies/dist/horus-plus.wasm")),
     ("las", include_bytes!("../../policies/dist/las.wasm")),
+    ("packer", include_bytes!("../../policies/dist/packer.wasm")),
     ("share", include_bytes!("../../policies/dist/share.wasm")),
+    ("similarity", include_bytes!("../../policies/dist/similarity.wasm")),
     ("sjf", include_bytes!("../../policies/dist/sjf.wasm")),
     ("srsf", include_bytes!("../../policies/dist/srsf.wasm")),
     ("srtf", include_bytes!("../../policies/dist/srtf.wasm")),
 ];
 
 /// Predictors likewise.
-const PREDICTORS: [(&str, &[u8]); 5] = [
+const PREDICTORS: [(&str, &[u8]); 7] = [
     ("bias", include_bytes!("../../policies/dist/bias.wasm")),
     ("cosine", include_bytes!("../../policies/dist/cosine.wasm")),
+    ("forest", include_bytes!("../../policies/dist/forest.wasm")),
     ("iapp", include_bytes!("../../policies/dist/iapp.wasm")),
     ("iasp", include_bytes!("../../policies/dist/iasp.wasm")),
+    ("memory", include_bytes!("../../policies/dist/memory.wasm")),
     ("utilisation", include_bytes!("../../policies/dist/utilisation.wasm")),
 ];
 

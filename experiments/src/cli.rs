@@ -47,6 +47,9 @@ enum Command {
     /// Policies: list, inspect, build, replay, measure.
     #[command(subcommand)]
     Policy(commands::policy::PolicyCommand),
+    /// Facts of models: from ONNX files, and the catalogue.
+    #[command(subcommand)]
+    Model(commands::model::ModelCommand),
     /// Predictors: list, fit to a profile, measure.
     #[command(subcommand)]
     Predictor(commands::predictor::PredictorCommand),
@@ -82,6 +85,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Store(command) => commands::store::run(&command),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
+        Command::Model(command) => commands::model::run(&command),
         Command::Predictor(command) => commands::predictor::run(&command),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use sandtable_hardware::{Fleet, GpuId, Job, Model};
-use sandtable_runtime::contract::{PolicyError, Quantities};
+use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
 use sandtable_runtime::sandbox::{
     Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
@@ -82,8 +82,8 @@ impl Compiled {
     /// # Errors
     /// A fault of a predictor component.
     pub fn predictors(&self, cell: &Cell) -> Result<Predictors, Fault> {
-        let answerer = |quantity: &str, flag: Quantities, bound: &Bound| -> Result<Answerer, Fault> {
-            Ok(match bound {
+        let answerer = |quantity: &'static str, flag: Quantities| -> Result<Answerer, Fault> {
+            Ok(match cell.predictors.of(quantity) {
                 Bound::Nobody | Bound::Declared => Answerer::Nobody,
                 Bound::Oracle => Answerer::Oracle,
                 Bound::Noisy { sigma } => Answerer::Noisy { sigma: *sigma, seed: cell.seed },
@@ -93,14 +93,18 @@ impl Compiled {
                         let quantity = format!("{quantity} ({})", bundle.name);
                         Fault::Predictor { quantity, fault: Box::new(fault) }
                     });
-                    Answerer::Provider(Box::new(provider?))
+                    let (provider, reads) = provider?;
+                    Answerer::Provider(Box::new(provider), reads)
                 }
             })
         };
         Ok(Predictors {
-            remaining: cell.predictors.remaining.remaining(cell.seed),
-            similarity: answerer("similarity", Quantities::SIMILARITY, &cell.predictors.similarity)?,
-            pair_speed: answerer("pair-speed", Quantities::PAIR_SPEED, &cell.predictors.pair_speed)?,
+            remaining: cell.predictors.of("remaining").remaining(cell.seed),
+            similarity: answerer("similarity", Quantities::SIMILARITY)?,
+            pair_speed: answerer("pair-speed", Quantities::PAIR_SPEED)?,
+            throughput: answerer("throughput", Quantities::empty())?,
+            utilisation: answerer("utilisation", Quantities::UTILISATION)?,
+            memory: answerer("memory", Quantities::MEMORY)?,
         })
     }
 
@@ -110,14 +114,15 @@ impl Compiled {
         bundle: &Bundle,
         quantity: &str,
         flag: Quantities,
-    ) -> Result<SandboxedProvider, Fault> {
+    ) -> Result<(SandboxedProvider, Sources), Fault> {
         let component = match self.predictors.get(&bundle.file.digest) {
             Some(Ok(component)) => component,
             Some(Err(fault)) => return Err(fault.clone()),
             None => return Err(Fault::Host("a predictor was not compiled".into())),
         };
         let mut provider = SandboxedProvider::new(component, cell.setting.limits)?;
-        if !provider.describe()?.answers.contains(flag) {
+        let descriptor = provider.describe()?;
+        if !descriptor.answers.contains(flag) {
             let error = PolicyError::Unsupported(format!("it does not answer for {quantity}"));
             return Err(Fault::Refused { place: Place::Describe, error });
         }
@@ -127,7 +132,7 @@ impl Compiled {
             gpu_types: gpu_types(&cell.fleet),
             weights: bundle.weights.clone(),
         })?;
-        Ok(provider)
+        Ok((provider, descriptor.reads))
     }
 }
 
@@ -203,6 +208,7 @@ pub fn simulate(
         laws,
         predictors,
         reveal: cell.setting.reveal,
+        references: cell.setting.references.clone(),
         strict: cell.setting.judge == Judge::Strict,
         limits: cell.setting.limits,
         keep_segments: true,

@@ -1,5 +1,7 @@
 //! Fitting predictors to a profile, and how good they are on what they have not seen.
 
+mod solo;
+
 use std::collections::BTreeMap;
 
 use sandtable_hardware::random::Stream;
@@ -7,9 +9,10 @@ use sandtable_hardware::{GpuProfile, Pair, Profile, catalogue};
 use sandtable_nets::{Bias, Draw, Features, Known, Mlp, NeuMf, Pairs, Rule, Seen, Weights};
 
 use crate::error::{Error, nearest};
+pub use solo::{Measured, MemoryError, SoloError, cross_validate, forests, horus_features, memory_errors};
 
 /// Predictors that have something to fit.
-pub const TRAINABLE: [&str; 4] = ["iasp", "iapp", "bias", "utilisation"];
+pub const TRAINABLE: [&str; 5] = ["iasp", "iapp", "bias", "utilisation", "forest"];
 
 /// Networks whose mean is IASP's answer, and IAPP's.
 const IASP_NETS: usize = 3;
@@ -56,7 +59,7 @@ impl Dataset {
         };
         let memory = catalogue::find(kind).map_or(0, |model| model.memory_mib);
         let known = profile.workloads.iter().map(|workload| {
-            let solo = gpu.solo.get(&workload.name).copied().unwrap_or_default();
+            let solo = gpu.solo.get(&workload.name).cloned().unwrap_or_default();
             let or_nan = |x: Option<f64>| x.unwrap_or(f64::NAN);
             let part = solo.memory_mib.map(|mib| f64::from(mib) / f64::from(memory));
             let gradient = workload.gradient_mb.map(|mb| mb / 1000.0);
@@ -121,7 +124,7 @@ fn measured(profile: &Profile, gpu: &GpuProfile) -> Vec<(usize, usize, Option<f6
 
 fn fitted(profile: &Profile, gpu: &GpuProfile, memory: u32) -> Vec<(usize, usize, Option<f64>, Option<f64>)> {
     let solo: Vec<_> =
-        profile.workloads.iter().map(|workload| gpu.solo.get(&workload.name).copied().unwrap_or_default()).collect();
+        profile.workloads.iter().map(|workload| gpu.solo.get(&workload.name).cloned().unwrap_or_default()).collect();
     let speed = |i: usize, j: usize| Some(1.0 / (1.0 + solo[i].sensitivity? * solo[j].aggressiveness?));
     let fits =
         |i: usize, j: usize| memory == 0 || solo[i].memory_mib.unwrap_or(0) + solo[j].memory_mib.unwrap_or(0) <= memory;
@@ -222,7 +225,11 @@ pub fn weights(
 ) -> Result<Weights, Error> {
     let mut gpus = BTreeMap::new();
     let all: Vec<String> = profile.gpus.iter().map(|gpu| gpu.kind.clone()).collect();
-    for kind in if kinds.is_empty() { &all } else { kinds } {
+    let kinds = if kinds.is_empty() { &all } else { kinds };
+    if predictor == "forest" {
+        return forests(profile, kinds, seed);
+    }
+    for kind in kinds {
         let data = Dataset::new(profile, kind)?;
         let (pairs, _) = data.split(observed, seed);
         gpus.insert(kind.clone(), train(predictor, &data, &pairs, seed)?);

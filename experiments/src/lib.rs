@@ -4,6 +4,7 @@
 //! - [`spec`]: what a file says, spans kept; [`plan`]: what it means, expanded to cells.
 //! - [`trace`]: jobs from files, from importers and from generators.
 //! - [`profile`]: what workloads do alone and together, from our files and from users' copies of published ones.
+//! - [`facts`]: what computation graphs show, from ONNX files and from the catalogue of models.
 //! - [`learn`]: fitting predictors, and their error on what they have not seen.
 //! - [`claim`]: what papers say, beside what is measured.
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
@@ -18,6 +19,7 @@ mod commands;
 pub mod diagnostic;
 pub mod error;
 pub mod execute;
+pub mod facts;
 pub mod learn;
 pub mod plan;
 pub mod profile;

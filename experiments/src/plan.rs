@@ -65,6 +65,8 @@ pub struct Setting {
     pub judge: Judge,
     /// What policies are told.
     pub reveal: Reveal,
+    /// Workloads that the site has measured.
+    pub references: Vec<sandtable_hardware::WorkloadId>,
     /// What a policy may use.
     pub limits: Limits,
     /// The semantics in words, for `plan` and results.

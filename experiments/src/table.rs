@@ -62,6 +62,12 @@ const METRICS: &[Metric] = &[
     Metric { name: "throughput", shown: None, shared: false, get: |s| s.throughput },
     Metric { name: "throughput_window", shown: Some("throughput"), shared: true, get: |s| s.throughput_window },
     Metric {
+        name: "gpu_utilisation",
+        shown: None,
+        shared: false,
+        get: |s| s.gpu_utilisation.unwrap_or(f64::NAN),
+    },
+    Metric {
         name: "gpu_utilisation_window",
         shown: None,
         shared: false,
@@ -263,6 +269,27 @@ fn scores(rows: &[Row<'_>]) -> String {
 }
 
 /// A table without the padding at its edges.
+/// Columns under the first row's names, numbers to the right.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    rows.iter().for_each(|row| {
+        table.add_row(row);
+    });
+    let numeric = |at: usize| {
+        let is_number = |cell: &String| cell.starts_with(|first: char| first.is_ascii_digit());
+        rows.iter().skip(1).filter_map(|row| row.get(at)).all(is_number)
+    };
+    for at in 0..rows.first().map_or(0, Vec::len) {
+        if let Some(column) = table.column_mut(at)
+            && numeric(at)
+        {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    lines(&table)
+}
+
 pub(crate) fn lines(table: &Table) -> String {
     table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
 }
@@ -334,7 +361,7 @@ pub fn snapshot(plan: &Plan, known: &[Known]) -> String {
             }
         }
     }
-    if plan.cells.iter().any(|cell| matches!(cell.predictors.similarity, Bound::Component(_))) {
+    if plan.cells.iter().any(|cell| cell.predictors.all().any(|(_, bound)| matches!(bound, Bound::Component(_)))) {
         out.push_str(&scores(&rows(plan, known)));
     }
     if !plan.claims.is_empty() {

@@ -88,6 +88,10 @@ pub trait Backend {
     /// Progress of a job over its progress alone at its best place on the same type; NaN while it makes none.
     fn speed(&self, job: JobId) -> f64;
 
+    /// The truth about the work that a job does in a second on this type, alone; 0: it does not run there. NaN where
+    /// the backend can't know.
+    fn alone(&self, job: JobId, gpu_type: TypeId) -> f64;
+
     /// The truth about the progress of `job` on a GPU of this type beside `residents`, over its progress alone; 0
     /// where they run out of memory. NaN where the backend can't know. For oracles and for scoring predictors.
     fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64;

@@ -77,6 +77,8 @@ pub struct Node {
     pub first_gpu: GpuId,
     /// How many.
     pub gpus: u32,
+    /// Nodes of one rack are near each other.
+    pub rack: u32,
 }
 
 /// What a restart after a preemption costs, where it is not a matter of the clock alone.
@@ -206,7 +208,7 @@ impl Fleet {
             });
             for _ in 0..*nodes {
                 let name = format!("node{}", fleet.nodes.len());
-                fleet.nodes.push(Node { name, gpu_type: gpu_type as TypeId, first_gpu, gpus: *gpus });
+                fleet.nodes.push(Node { name, gpu_type: gpu_type as TypeId, first_gpu, gpus: *gpus, rack: 0 });
                 first_gpu += gpus;
             }
         }
@@ -225,6 +227,13 @@ impl Fleet {
         }
         self.sharing = sharing;
         Ok(self)
+    }
+
+    /// The same fleet in racks of so many nodes each, in their order.
+    #[must_use]
+    pub fn racked(mut self, nodes: u32) -> Fleet {
+        self.nodes.iter_mut().enumerate().for_each(|(id, node)| node.rack = id as u32 / nodes.max(1));
+        self
     }
 
     /// The same fleet with links.

@@ -25,6 +25,8 @@ pub struct Job {
     pub memory_mib: Option<u32>,
     /// Which workload of the profile it is; none: it is in nobody's way.
     pub workload: Option<WorkloadId>,
+    /// Whose it is; empty: nobody said.
+    pub user: String,
 }
 
 impl Job {
@@ -41,6 +43,7 @@ impl Job {
             share: Job::WHOLE,
             memory_mib: None,
             workload: None,
+            user: String::new(),
         }
     }
 

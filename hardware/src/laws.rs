@@ -4,6 +4,7 @@
 //! inflicts on it. For `S × A` that is the fitted law itself; that extra times of more than two jobs add up is an
 //! assumption (there are no data).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
@@ -59,12 +60,26 @@ impl Default for Communication {
     }
 }
 
+/// The GPU on which durations hold, for workloads whose throughputs are known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum DurationsOn {
+    /// A GPU as fast as the geometric mean of the fleet's types on which the workload runs.
+    #[default]
+    Mean,
+    /// This type of the fleet.
+    Kind(TypeId),
+}
+
 /// Why a profile does not hold on a fleet.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum LawError {
     #[error("the profile has no figures for {kind} shared by {mode:?}: it has {known}")]
     NoKind { kind: String, mode: ShareMode, known: String },
+    #[error("{kind}: the profile has no throughput of {workload} there, but it has on {other}")]
+    NoThroughput { kind: String, workload: String, other: String },
+    #[error("{workload} does not run on {kind}, on which durations are to hold")]
+    NoBase { kind: String, workload: String },
     #[error("{kind}: the profile has no speed of {first} beside {second}, and no {lacking} to work one out")]
     NoPair { kind: String, first: String, second: String, lacking: &'static str },
 }
@@ -82,6 +97,8 @@ struct OnType {
     memory: Vec<u32>,
     utilisation: Vec<f64>,
     step: Vec<f64>,
+    /// Samples a second by gang size, by workload.
+    throughput: Vec<BTreeMap<u32, f64>>,
 }
 
 /// A profile on a fleet. Cheap to share between runs.
@@ -90,6 +107,7 @@ pub struct Laws {
     interference: Interference,
     communication: Communication,
     types: Vec<OnType>,
+    base: DurationsOn,
 }
 
 impl Laws {
@@ -100,6 +118,7 @@ impl Laws {
             interference: Interference::NONE,
             communication: Communication::default(),
             types: Vec::new(),
+            base: DurationsOn::Mean,
         }
     }
 
@@ -128,7 +147,37 @@ impl Laws {
             })?;
             types.push(on_type(&profile, gpu, kind.memory_mib, used, &interference)?);
         }
-        Ok(Laws { profile: Some(profile), interference, communication, types })
+        for id in used {
+            let at = *id as usize;
+            let Some(other) = types.iter().find(|of| !of.throughput[at].is_empty()) else { continue };
+            if let Some(lacking) = types.iter().find(|of| of.throughput[at].is_empty()) {
+                let (kind, other) = (lacking.kind.clone(), other.kind.clone());
+                return Err(LawError::NoThroughput { kind, workload: profile.workloads[at].name.clone(), other });
+            }
+        }
+        let base = DurationsOn::Mean;
+        Ok(Laws { profile: Some(profile), interference, communication, types, base })
+    }
+
+    /// The same laws, with durations that hold elsewhere than on the mean.
+    ///
+    /// # Errors
+    /// Where one of these workloads does not run there.
+    pub fn with_durations_on(mut self, base: DurationsOn, used: &[WorkloadId]) -> Result<Laws, LawError> {
+        if let (DurationsOn::Kind(kind), Some(profile)) = (&base, &self.profile)
+            && let Some(of) = self.types.get(*kind as usize)
+        {
+            let nowhere = |id: &&WorkloadId| {
+                let known = &of.throughput[**id as usize];
+                !known.is_empty() && known.values().all(|rate| *rate == 0.0)
+            };
+            if let Some(id) = used.iter().find(nowhere) {
+                let workload = profile.workloads[*id as usize].name.clone();
+                return Err(LawError::NoBase { kind: of.kind.clone(), workload });
+            }
+        }
+        self.base = base;
+        Ok(self)
     }
 
     /// The same laws with the errors of a seed, where they are asked for.
@@ -156,7 +205,31 @@ impl Laws {
             interference: self.interference,
             communication: self.communication,
             types,
+            base: self.base.clone(),
         }
+    }
+
+    /// Samples a second of a job on a type of GPU, alone; none: nobody knows.
+    ///
+    /// Between measured gang sizes it is interpolated; beyond them each GPU is worth what it is worth at the nearest.
+    pub fn throughput(&self, gpu_type: TypeId, job: &Job) -> Option<f64> {
+        let of = self.types.get(gpu_type as usize)?;
+        at_size(&of.throughput[job.workload? as usize], job.gpus)
+    }
+
+    /// Work that a job does in a second on a type of GPU, alone: what its throughput says, else the type's speed. 0: it
+    /// does not run there.
+    pub fn speed(&self, fleet: &Fleet, gpu_type: TypeId, job: &Job) -> f64 {
+        let Some(here) = self.throughput(gpu_type, job) else { return fleet.types[gpu_type as usize].speed };
+        let rates = || (0..fleet.types.len() as TypeId).filter_map(|kind| self.throughput(kind, job));
+        let base = match self.base {
+            DurationsOn::Kind(kind) => self.throughput(kind, job).unwrap_or(here),
+            DurationsOn::Mean => {
+                let logs: Vec<f64> = rates().filter(|rate| *rate > 0.0).map(libm::log).collect();
+                libm::exp(logs.iter().sum::<f64>() / logs.len() as f64)
+            }
+        };
+        if here > 0.0 { here / base } else { 0.0 }
     }
 
     /// The profile, if there is one.
@@ -192,7 +265,8 @@ impl Laws {
             mib => mib,
         };
         let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
-        let alone = |kind: &TypeId| self.memory(*kind, job) <= capacity(*kind);
+        let runs = |kind: &TypeId| self.throughput(*kind, job).is_none_or(|rate| rate > 0.0);
+        let alone = |kind: &TypeId| self.memory(*kind, job) <= capacity(*kind) && runs(kind);
         let mut types: Vec<TypeId> = (0..fleet.types.len() as TypeId).filter(allowed).filter(alone).collect();
         let most = types.iter().map(|kind| self.memory(*kind, job)).max().unwrap_or(0);
         types.retain(|kind| most <= capacity(*kind));
@@ -263,6 +337,17 @@ impl Laws {
     }
 }
 
+/// What a table by gang size says of another size.
+fn at_size(known: &BTreeMap<u32, f64>, gpus: u32) -> Option<f64> {
+    let below = known.range(..=gpus).next_back();
+    let above = known.range(gpus..).next();
+    Some(match (below, above) {
+        (Some((a, low)), Some((b, high))) if b > a => low + (high - low) * f64::from(gpus - a) / f64::from(b - a),
+        (Some((size, rate)), _) | (None, Some((size, rate))) => rate * f64::from(gpus) / f64::from(*size),
+        (None, None) => return None,
+    })
+}
+
 fn noisy(extra: f64, bounds: &[(f64, f64)], z: f64) -> f64 {
     if !extra.is_finite() {
         return extra;
@@ -309,7 +394,7 @@ fn on_type(
 ) -> Result<OnType, LawError> {
     let count = profile.workloads.len();
     let solo: Vec<_> =
-        profile.workloads.iter().map(|workload| gpu.solo.get(&workload.name).copied().unwrap_or_default()).collect();
+        profile.workloads.iter().map(|workload| gpu.solo.get(&workload.name).cloned().unwrap_or_default()).collect();
     let mut measured = vec![None; count * count];
     for crate::Pair(first, second, one, other) in &gpu.pairs {
         if let Some((i, j)) = profile.id(first).zip(profile.id(second)) {
@@ -358,6 +443,7 @@ fn on_type(
         memory: solo.iter().map(|solo| solo.memory_mib.unwrap_or(0)).collect(),
         utilisation: solo.iter().map(|solo| solo.utilisation.unwrap_or(f64::NAN)).collect(),
         step: solo.iter().map(|solo| solo.step_s.unwrap_or(0.0)).collect(),
+        throughput: solo.iter().map(|solo| solo.throughput.clone()).collect(),
     })
 }
 

@@ -3,6 +3,7 @@
 //! # Architecture
 //! - [`catalogue`]: GPU models, each with its source.
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
+//! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
 //! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
 //!   costs.
@@ -12,6 +13,7 @@
 
 mod backend;
 pub mod catalogue;
+mod facts;
 mod fleet;
 mod job;
 mod laws;
@@ -20,9 +22,10 @@ mod profile;
 pub mod random;
 
 pub use backend::{Backend, Cause, Occurrence, StopMode, What};
+pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, RestartRule, Sharing};
 pub use job::Job;
-pub use laws::{Communication, Interference, Law, LawError, Laws};
+pub use laws::{Communication, DurationsOn, Interference, Law, LawError, Laws};
 pub use model::Model;
 pub use profile::{GpuProfile, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 

@@ -3,12 +3,14 @@
 //!
 //! # Format
 //! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(…)])`, a `Gpu` being `(kind, mode, sources, noise, solo: {name:
-//! Solo(…)}, pairs: […])`. A number that nobody measured is left out. Speeds are progress beside others over progress
+//! Solo(…)}, pairs: […])`. A workload may name a `model`, whose facts the reader of the file fills in. A number that nobody measured is left out. Speeds are progress beside others over progress
 //! alone, 0 to 1; a pair that ran out of memory has the speed 0 for both.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use crate::ModelFacts;
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,12 @@ pub struct Workload {
     /// How they are exchanged.
     #[serde(default)]
     pub communication: Ring,
+    /// A model of the catalogue, or a path that ends in `.onnx`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What its computation graph shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<ModelFacts>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -90,7 +98,7 @@ pub struct GpuProfile {
 }
 
 /// One workload on one type of GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Solo {
     /// Seconds of a step, alone.
@@ -111,6 +119,9 @@ pub struct Solo {
     /// A: extra time inflicted on a workload of sensitivity 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggressiveness: Option<f64>,
+    /// Samples a second, alone, with so many GPUs of one node; 0: it does not run there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub throughput: BTreeMap<u32, f64>,
 }
 
 /// Two workloads on one GPU: (first, second, speed of the first, speed of the second).
@@ -180,6 +191,13 @@ impl Profile {
             }
             for (what, found) in [("sensitivity", solo.sensitivity), ("aggressiveness", solo.aggressiveness)] {
                 number(kind, name, what, found, "from 0 to 1000", |x| (0.0..=1000.0).contains(&x))?;
+            }
+            for (gpus, found) in &solo.throughput {
+                number(kind, &format!("{name} on {gpus} GPUs"), "throughput", Some(*found), "0 or more", |x| x >= 0.0)?;
+            }
+            if solo.throughput.contains_key(&0) {
+                let (what, expected) = ("a gang", "of at least one GPU");
+                return Err(ProfileError::Number { kind: kind.into(), name: name.clone(), what, expected, found: 0.0 });
             }
         }
         for Pair(first, second, one, other) in &gpu.pairs {

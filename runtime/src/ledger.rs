@@ -86,36 +86,41 @@ impl Ledger {
         self
     }
 
+    /// What jobs would take alone on the fastest type that each may run on.
+    pub(crate) fn alone_by(&mut self, speed: impl Fn(&Job, u32) -> f64, fleet: &Fleet, jobs: &[Job]) {
+        for (row, job) in self.rows.iter_mut().zip(jobs) {
+            let allows = |kind: &u32| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
+            let types = (0..fleet.types.len() as u32).filter(allows);
+            let speed = types.map(|kind| speed(job, kind)).fold(0.0, f64::max);
+            row.solo = if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work };
+        }
+    }
+
     /// An empty ledger for these jobs.
     pub fn new(fleet: &Fleet, jobs: &[Job], keep_segments: bool) -> Ledger {
         let gpus = fleet.gpus() as usize;
-        let rows = jobs.iter().map(|job| {
-            let allows = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
-            let types = fleet.types.iter().enumerate().filter(|(index, _)| allows(*index));
-            let speed = types.map(|(_, kind)| kind.speed).fold(0.0, f64::max);
-            JobRow {
-                submit: job.submit,
-                gpus: job.gpus,
-                first_start: None,
-                end: None,
-                outcome: Outcome::Unfinished("never submitted".into()),
-                preemptions: 0,
-                failures: 0,
-                out_of_memory: 0,
-                held: 0,
-                productive: 0,
-                lost: 0,
-                last_gpus: Vec::new(),
-                solo: if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work },
-                contention: 0,
-                share: job.share,
-                gpu_time: 0,
-                given_at: 0,
-                draining: false,
-                pace: 1.0,
-                awaited: 0,
-                running_since: None,
-            }
+        let rows = jobs.iter().map(|job| JobRow {
+            submit: job.submit,
+            gpus: job.gpus,
+            first_start: None,
+            end: None,
+            outcome: Outcome::Unfinished("never submitted".into()),
+            preemptions: 0,
+            failures: 0,
+            out_of_memory: 0,
+            held: 0,
+            productive: 0,
+            lost: 0,
+            last_gpus: Vec::new(),
+            solo: job.work,
+            contention: 0,
+            share: job.share,
+            gpu_time: 0,
+            given_at: 0,
+            draining: false,
+            pace: 1.0,
+            awaited: 0,
+            running_since: None,
         });
         Ledger {
             rows: rows.collect(),

@@ -48,7 +48,10 @@ pub struct Summary {
     pub throughput: f64,
     /// The same until the last submission.
     pub throughput_window: f64,
-    /// What GPUs would show as their utilisation, until the last submission; none where it is not known of the jobs.
+    /// What GPUs would show as their utilisation, until the last job let its GPUs go; none where it is not known of the
+    /// jobs.
+    pub gpu_utilisation: Option<f64>,
+    /// The same until the last submission.
     pub gpu_utilisation_window: Option<f64>,
     /// Time with progress over time alone of completed jobs: the mean.
     pub slowdown: f64,
@@ -127,6 +130,7 @@ impl Summary {
             utilisation_window: given_away(window),
             throughput: done_of(whole.progress, whole),
             throughput_window: done_of(window.progress, window),
+            gpu_utilisation: ledger.busy.as_ref().map(|_| done_of(whole.busy, whole)),
             gpu_utilisation_window: ledger.busy.as_ref().map(|_| done_of(window.busy, window)),
             slowdown: ratio(slow.iter().sum(), slow.len() as f64),
             slowdown_p95: quantile(&slow, 0.95),

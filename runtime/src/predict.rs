@@ -7,7 +7,7 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Job, JobId, TypeId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-use crate::contract::SoloProfile;
+use crate::contract::{SoloQuantity, Sources, WorkloadProfile};
 use crate::sandbox::Fault;
 
 /// A predictor, sandboxed or compiled in. Workloads are numbered in the order of their introduction.
@@ -16,7 +16,13 @@ pub trait Provider {
     ///
     /// # Errors
     /// Any fault ends the predictor, and the run.
-    fn introduce(&mut self, profiles: &[SoloProfile]) -> Result<(), Fault>;
+    fn introduce(&mut self, profiles: &[WorkloadProfile]) -> Result<(), Fault>;
+
+    /// A quantity of each workload alone; NaN: no idea.
+    ///
+    /// # Errors
+    /// Any fault ends the predictor, and the run.
+    fn estimate(&mut self, what: SoloQuantity, gpu_type: TypeId, workloads: &[u32]) -> Result<Vec<f64>, Fault>;
 
     /// How likely workloads are to contend, 0 to 1; NaN: no idea.
     ///
@@ -46,14 +52,14 @@ pub enum Answerer {
         /// What the errors are drawn from.
         seed: u64,
     },
-    /// A component.
-    Provider(Box<dyn Provider>),
+    /// A component, and what it is shown of workloads.
+    Provider(Box<dyn Provider>, Sources),
 }
 
 /// How good the answers for a quantity were.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// `remaining`, `similarity` or `pair-speed`.
+    /// `remaining`, `similarity`, `pair-speed`, `throughput`, `utilisation` or `memory`.
     pub quantity: String,
     /// Different questions that were answered.
     pub answers: u64,
@@ -87,6 +93,14 @@ impl Errors {
     }
 }
 
+/// What is asked of a job alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alone {
+    Throughput,
+    Utilisation,
+    Memory,
+}
+
 /// A job and its neighbours, as what can be told apart of them.
 type Question = (TypeId, u64, Vec<u64>);
 
@@ -105,7 +119,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) jobs: &'a [Job],
     pub(crate) backend: &'a dyn Backend,
     /// Solo profiles by workload.
-    pub(crate) profiles: &'a [SoloProfile],
+    pub(crate) profiles: &'a [WorkloadProfile],
 }
 
 impl Facts<'_> {
@@ -117,6 +131,23 @@ impl Facts<'_> {
         match of.workload {
             Some(workload) => memory | u64::from(workload),
             None => (1 << 63) | u64::from(job),
+        }
+    }
+
+    /// The truth about a job alone.
+    fn alone(&self, what: Alone, gpu_type: TypeId, job: JobId) -> f64 {
+        let of = &self.jobs[job as usize];
+        let profile = of.workload.and_then(|workload| self.profiles.get(workload as usize));
+        let at = gpu_type as usize;
+        match what {
+            Alone::Throughput => self.backend.alone(job, gpu_type),
+            Alone::Utilisation => {
+                profile.and_then(|profile| profile.gpu_utilisation.get(at).copied()).unwrap_or(f64::NAN)
+            }
+            Alone::Memory => {
+                let known = of.memory_mib.or_else(|| profile.and_then(|profile| profile.memory_mib.get(at).copied()));
+                known.filter(|mib| *mib > 0).map_or(f64::NAN, f64::from)
+            }
         }
     }
 
@@ -134,6 +165,47 @@ impl Quantity {
 
     pub(crate) fn is_bound(&self) -> bool {
         !matches!(self.who, Answerer::Nobody)
+    }
+
+    /// Answers for jobs alone, each on the type beside it.
+    pub(crate) fn alone(
+        &mut self,
+        facts: &Facts<'_>,
+        what: Alone,
+        jobs: &[JobId],
+        types: &[TypeId],
+    ) -> Result<Vec<f64>, Fault> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (job, gpu_type) in jobs.iter().zip(types) {
+            let gang = if what == Alone::Throughput { facts.jobs[*job as usize].gpus } else { 1 };
+            let question = (*gpu_type, facts.key(*job), vec![u64::from(gang)]);
+            let answer = match self.known.get(&question) {
+                Some(answer) => *answer,
+                None => {
+                    let truth = facts.alone(what, *gpu_type, *job);
+                    let most = if what == Alone::Utilisation { 1.0 } else { f64::INFINITY };
+                    let answer = match &mut self.who {
+                        Answerer::Nobody => f64::NAN,
+                        Answerer::Oracle => truth,
+                        Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, &format!("{what:?}"), &question),
+                        Answerer::Provider(..) => self.ask_alone(facts, what, *gpu_type, *job)?,
+                    };
+                    self.settle(question, if answer > most { most } else { answer }, truth)
+                }
+            };
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn ask_alone(&mut self, facts: &Facts<'_>, what: Alone, gpu_type: TypeId, job: JobId) -> Result<f64, Fault> {
+        let Some(job) = self.number(facts, job)? else { return Ok(f64::NAN) };
+        let Answerer::Provider(provider, _) = &mut self.who else { return Ok(f64::NAN) };
+        match what {
+            Alone::Throughput => Ok(f64::NAN),
+            Alone::Utilisation => one(provider.estimate(SoloQuantity::Utilisation, gpu_type, &[job])?, 1.0),
+            Alone::Memory => one(provider.estimate(SoloQuantity::Memory, gpu_type, &[job])?, 1e12),
+        }
     }
 
     /// Answers for pairs of jobs.
@@ -154,8 +226,10 @@ impl Quantity {
                     let answer = match &mut self.who {
                         Answerer::Nobody => f64::NAN,
                         Answerer::Oracle => truth,
-                        Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, "similarity", &question),
-                        Answerer::Provider(_) => self.ask_similarity(facts, gpu_type, *a, *b)?,
+                        Answerer::Noisy { sigma, seed } => {
+                            noisy(truth, *sigma, *seed, "similarity", &question).min(1.0)
+                        }
+                        Answerer::Provider(..) => self.ask_similarity(facts, gpu_type, *a, *b)?,
                     };
                     self.settle(question, answer, if fits { truth } else { f64::NAN })
                 }
@@ -185,8 +259,10 @@ impl Quantity {
                     let answer = match &mut self.who {
                         Answerer::Nobody => f64::NAN,
                         Answerer::Oracle => truth,
-                        Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, "pair-speed", &question),
-                        Answerer::Provider(_) => self.ask_pair_speed(facts, gpu_type, *job, beside)?,
+                        Answerer::Noisy { sigma, seed } => {
+                            noisy(truth, *sigma, *seed, "pair-speed", &question).min(1.0)
+                        }
+                        Answerer::Provider(..) => self.ask_pair_speed(facts, gpu_type, *job, beside)?,
                     };
                     self.settle(question, answer, if truth > 0.0 { truth } else { f64::NAN })
                 }
@@ -212,8 +288,8 @@ impl Quantity {
             return Ok(Some(*number));
         }
         let number = self.introduced.len() as u32;
-        if let Answerer::Provider(provider) = &mut self.who {
-            provider.introduce(std::slice::from_ref(profile))?;
+        if let Answerer::Provider(provider, reads) = &mut self.who {
+            provider.introduce(&[shown(profile, *reads)])?;
         }
         self.introduced.insert(workload, number);
         Ok(Some(number))
@@ -221,8 +297,8 @@ impl Quantity {
 
     fn ask_similarity(&mut self, facts: &Facts<'_>, gpu_type: TypeId, a: JobId, b: JobId) -> Result<f64, Fault> {
         let (Some(a), Some(b)) = (self.number(facts, a)?, self.number(facts, b)?) else { return Ok(f64::NAN) };
-        let Answerer::Provider(provider) = &mut self.who else { return Ok(f64::NAN) };
-        one(provider.similarity(gpu_type, &[a], &[b])?)
+        let Answerer::Provider(provider, _) = &mut self.who else { return Ok(f64::NAN) };
+        one(provider.similarity(gpu_type, &[a], &[b])?, 1.0)
     }
 
     fn ask_pair_speed(
@@ -238,17 +314,33 @@ impl Quantity {
             let Some(number) = self.number(facts, *other)? else { return Ok(f64::NAN) };
             beside.push(number);
         }
-        let Answerer::Provider(provider) = &mut self.who else { return Ok(f64::NAN) };
-        one(provider.pair_speed(gpu_type, &[job], &[beside])?)
+        let Answerer::Provider(provider, _) = &mut self.who else { return Ok(f64::NAN) };
+        one(provider.pair_speed(gpu_type, &[job], &[beside])?, 1.0)
     }
 }
 
-/// The answer to one question, which must be a share or NaN.
-fn one(answers: Vec<f64>) -> Result<f64, Fault> {
+/// A workload as somebody is shown it who reads only this much.
+pub(crate) fn shown(profile: &WorkloadProfile, reads: Sources) -> WorkloadProfile {
+    let mut shown = profile.clone();
+    if !reads.contains(Sources::MODEL_FACTS) {
+        shown.facts = None;
+    }
+    if !reads.contains(Sources::SOLO_PROFILE) {
+        shown.gpu_utilisation.clear();
+        shown.memory_utilisation.clear();
+        shown.memory_mib.clear();
+        shown.step_time.clear();
+        shown.throughput.clear();
+    }
+    shown
+}
+
+/// The answer to one question, which must be from 0 to `most`, or NaN.
+fn one(answers: Vec<f64>, most: f64) -> Result<f64, Fault> {
     let wrong = |message: String| Fault::BadValue { place: crate::sandbox::Place::Predict, message };
     match answers.as_slice() {
-        [answer] if answer.is_nan() || (0.0..=1.0).contains(answer) => Ok(*answer),
-        [answer] => Err(wrong(format!("expected an answer from 0 to 1, or NaN, found {answer}"))),
+        [answer] if answer.is_nan() || (0.0..=most).contains(answer) => Ok(*answer),
+        [answer] => Err(wrong(format!("expected an answer from 0 to {most}, or NaN, found {answer}"))),
         _ => Err(wrong(format!("1 question, {} answers", answers.len()))),
     }
 }
@@ -257,7 +349,7 @@ fn noisy(truth: f64, sigma: f64, seed: u64, what: &str, question: &Question) -> 
     let (gpu_type, job, others) = question;
     let others: Vec<String> = others.iter().map(u64::to_string).collect();
     let name = format!("noise/{what}/{gpu_type}/{job}/{}", others.join("+"));
-    (truth * Stream::new(seed, &name).log_normal(1.0, sigma)).min(1.0)
+    truth * Stream::new(seed, &name).log_normal(1.0, sigma)
 }
 
 #[cfg(test)]
@@ -275,8 +367,12 @@ mod tests {
     struct Stubborn(f64, Rc<Cell<u32>>);
 
     impl Provider for Stubborn {
-        fn introduce(&mut self, _: &[SoloProfile]) -> Result<(), Fault> {
+        fn introduce(&mut self, _: &[WorkloadProfile]) -> Result<(), Fault> {
             Ok(())
+        }
+        fn estimate(&mut self, _: SoloQuantity, _: TypeId, workloads: &[u32]) -> Result<Vec<f64>, Fault> {
+            self.1.set(self.1.get() + 1);
+            Ok(vec![self.0; workloads.len()])
         }
         fn similarity(&mut self, _: TypeId, first: &[u32], _: &[u32]) -> Result<Vec<f64>, Fault> {
             self.1.set(self.1.get() + 1);
@@ -294,7 +390,7 @@ mod tests {
         let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);
         let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(2))).expect("a fleet");
         let model = Model::new(fleet, jobs.clone(), &Laws::none(), 0);
-        let profile = |name: &str| SoloProfile {
+        let profile = |name: &str| WorkloadProfile {
             workload: name.into(),
             family: name.into(),
             gpu_utilisation: vec![],
@@ -304,7 +400,9 @@ mod tests {
             mixed_precision: false,
             gradient_gb: f64::NAN,
             communication: Communication::Ring,
+            facts: None,
             step_time: vec![],
+            throughput: vec![],
         };
         let profiles = [profile("a"), profile("b")];
         ask(&mut Quantity::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles });
@@ -313,7 +411,7 @@ mod tests {
     #[test]
     fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
         let asked = Rc::new(Cell::new(0));
-        ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone()))), |quantity, facts| {
+        ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |quantity, facts| {
             let answers = quantity.pair_speed(facts, 0, &[0, 2, 0], &[vec![1], vec![1], vec![1]]).expect("answers");
             assert_eq!(answers, [0.75; 3]);
             // Nobody slows anybody down here: the truth is 1.
@@ -326,7 +424,7 @@ mod tests {
     #[test]
     fn a_job_without_a_workload_is_beyond_a_component() {
         let asked = Rc::new(Cell::new(0));
-        ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone()))), |quantity, facts| {
+        ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |quantity, facts| {
             assert!(quantity.similarity(facts, 0, &[0], &[3]).expect("an answer")[0].is_nan());
             assert!(quantity.errors.score("similarity").is_none(), "no idea is no error");
         });
@@ -336,7 +434,7 @@ mod tests {
     #[test]
     fn answers_that_are_no_share_are_the_predictors_fault() {
         for answer in [1.5, -0.1, f64::INFINITY] {
-            ask(Answerer::Provider(Box::new(Stubborn(answer, Rc::default()))), |quantity, facts| {
+            ask(Answerer::Provider(Box::new(Stubborn(answer, Rc::default())), Sources::all()), |quantity, facts| {
                 let fault = quantity.pair_speed(facts, 0, &[0], &[vec![1]]).expect_err("a fault");
                 assert_eq!(fault.kind(), "bad-value");
                 assert!(fault.to_string().contains(&format!("found {answer}")), "{fault}");

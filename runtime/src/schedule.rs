@@ -12,14 +12,14 @@ use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{
     Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth,
-    PhaseChange, PreemptMode, Rejection, Setup, SoloProfile, Trigger,
+    PhaseChange, PreemptMode, Rejection, Setup, Sources, Trigger, WorkloadProfile,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
-use crate::predict::Score;
+use crate::predict::{Score, shown};
 use crate::sandbox::{Fault, Limits};
 pub use crate::told::{Reveal, gpu_types};
-use crate::told::{never_fits, setup, told, utilisation};
+use crate::told::{never_fits, revealed, setup, told, utilisation};
 use crate::world::{Predictors, World};
 
 /// What a run is given beside the policy and the machines.
@@ -36,6 +36,8 @@ pub struct Inputs {
     pub predictors: Predictors,
     /// What policies are told.
     pub reveal: Reveal,
+    /// Workloads that the site has measured, by number.
+    pub references: Vec<sandtable_hardware::WorkloadId>,
     /// The first refused action fails the run; else it is skipped and the policy told.
     pub strict: bool,
     /// What the policy may use.
@@ -56,6 +58,7 @@ impl Inputs {
             laws: Arc::new(Laws::none()),
             predictors: Predictors::default(),
             reveal: Reveal::default(),
+            references: Vec::new(),
             strict: true,
             limits,
             keep_segments: true,
@@ -93,12 +96,15 @@ pub const IDLE_CALLS: u64 = 10_000;
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, Conservation> {
     let mut inputs = inputs;
     let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
+    ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
     let told = told(backend.fleet(), &inputs);
     if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
         ledger = ledger.with_utilisation(backend.fleet(), of_job);
     }
     let predictors = std::mem::take(&mut inputs.predictors);
-    let profiles = told.profiles.clone();
+    let reads = revealed(inputs.reveal);
+    let profiles =
+        told.profiles.iter().filter(|_| reads != Sources::empty()).map(|profile| shown(profile, reads)).collect();
     let world = World::new(backend, inputs.jobs.clone(), predictors, told, inputs.limits.actions);
     let setup = setup(&world, &inputs);
     let capacities = (0..world.fleet().types.len() as u32)
@@ -159,8 +165,8 @@ struct Run {
     next_job: usize,
     /// GPUs of each type, and their memory.
     capacities: Vec<(u32, u32)>,
-    /// Solo profiles by workload.
-    profiles: Arc<[SoloProfile]>,
+    /// What policies are told of workloads; empty: nothing.
+    profiles: Arc<[WorkloadProfile]>,
     live: usize,
     calls: u64,
     rejections: u64,
@@ -355,6 +361,7 @@ impl Run {
                 },
                 declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
                 profile: self.profile_of(job),
+                user: job.user.clone(),
             }));
             self.wake = true;
         }
@@ -364,8 +371,8 @@ impl Run {
         self.world.as_ref().map_or(0, |world| world.memory_told(job))
     }
 
-    fn profile_of(&self, job: &Job) -> Option<SoloProfile> {
-        let workload = job.workload.filter(|_| self.inputs.reveal.solo_profile)?;
+    fn profile_of(&self, job: &Job) -> Option<WorkloadProfile> {
+        let workload = job.workload?;
         self.profiles.get(workload as usize).cloned()
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sandtable_hardware::{Fleet, GpuType, Job, Laws, Ring, Sharing};
 
-use crate::contract::{Communication, Knowledge, Node, NodeHealth, Setup, SoloProfile, Topology};
+use crate::contract::{
+    Communication, Knowledge, ModelFacts, Node, NodeHealth, Setup, Sources, Throughput, Topology, WorkloadProfile,
+};
 use crate::schedule::Inputs;
 use crate::world::{Told, World};
 
@@ -20,6 +22,9 @@ pub struct Reveal {
     /// What running alone has shown of workloads.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub solo_profile: bool,
+    /// What the computation graphs of workloads show.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub model_facts: bool,
 }
 
 /// GPU utilisation of each job alone by type of GPU, where it is known of all.
@@ -41,13 +46,18 @@ pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> Told {
     Told { memory, profiles: profiles.collect() }
 }
 
-fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
+fn profile(inputs: &Inputs, id: usize) -> WorkloadProfile {
     let Some(profile) = inputs.laws.profile() else { unreachable!("asked for workloads of a profile") };
     let workload = &profile.workloads[id];
-    let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).copied().unwrap_or_default();
+    let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).cloned().unwrap_or_default();
     let tables: Vec<sandtable_hardware::Solo> = inputs.laws.tables().iter().map(solo).collect();
     let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
-    SoloProfile {
+    let rates = tables.iter().enumerate().flat_map(|(kind, solo)| {
+        let rate =
+            move |(gpus, rate): (&u32, &f64)| Throughput { gpu_type: kind as u32, gpus: *gpus, per_second: *rate };
+        solo.throughput.iter().map(rate)
+    });
+    WorkloadProfile {
         workload: workload.name.clone(),
         family: workload.family.clone(),
         gpu_utilisation: tables.iter().map(|solo| number(solo.utilisation)).collect(),
@@ -61,7 +71,39 @@ fn profile(inputs: &Inputs, id: usize) -> SoloProfile {
             Ring::ParameterServer => Communication::ParameterServer,
         },
         step_time: tables.iter().map(|solo| number(solo.step_s)).collect(),
+        facts: workload.facts.as_ref().map(|facts| facts_of(facts)),
+        throughput: rates.collect(),
     }
+}
+
+fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {
+    let total = facts.total;
+    ModelFacts {
+        model: facts.model.clone(),
+        parameters: facts.parameters,
+        layer_multiply_adds: facts.layer_multiply_adds,
+        layer_outputs: facts.layer_outputs,
+        layer_traffic: facts.layer_traffic,
+        elementwise_outputs: facts.elementwise_outputs,
+        depth: facts.depth,
+        flops: total.flops,
+        multiply_adds: total.multiply_adds,
+        additions: total.additions,
+        comparisons: total.comparisons,
+        divisions: total.divisions,
+        exponentials: total.exponentials,
+        activation_bytes: total.activation_bytes,
+        parameter_bytes: total.parameter_bytes,
+        other_bytes: total.other_bytes,
+        group_nodes: facts.group_nodes.to_vec(),
+        group_flops: facts.group_flops.to_vec(),
+    }
+}
+
+/// What policies are told of workloads, by the experiment's will.
+pub(crate) fn revealed(reveal: Reveal) -> Sources {
+    let all = [(reveal.solo_profile, Sources::SOLO_PROFILE), (reveal.model_facts, Sources::MODEL_FACTS)];
+    all.iter().filter(|(told, _)| *told).fold(Sources::empty(), |all, (_, source)| all | *source)
 }
 
 /// The types of GPU of a fleet, as the contract has them.
@@ -89,22 +131,22 @@ pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
         first_gpu: node.first_gpu,
         gpus: node.gpus,
         health: NodeHealth::Up,
+        rack: node.rack,
         links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
     });
-    let (remaining, similarity, pair_speed) = world.bound();
     let facts = [
-        (remaining, Knowledge::REMAINING),
-        (similarity, Knowledge::SIMILARITY),
-        (pair_speed, Knowledge::PAIR_SPEED),
         (inputs.reveal.declared_run_time, Knowledge::DECLARED_RUN_TIME),
         (inputs.reveal.solo_profile, Knowledge::SOLO_PROFILE),
+        (inputs.reveal.model_facts, Knowledge::MODEL_FACTS),
+        (!inputs.references.is_empty(), Knowledge::REFERENCES),
     ];
     let known = facts.iter().filter(|(known, _)| *known);
     Setup {
         config: inputs.config.clone(),
         seed: inputs.seed,
         topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
-        knowledge: known.fold(Knowledge::empty(), |all, (_, fact)| all | *fact),
+        knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
+        references: inputs.references.iter().map(|id| profile(inputs, *id as usize)).collect(),
         max_actions: inputs.limits.actions,
     }
 }
@@ -118,6 +160,9 @@ pub(crate) fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> O
     let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
     let types = || capacities.iter().enumerate().filter(|(index, _)| allowed(*index));
     let most = types().map(|(_, (gpus, _))| *gpus).max().unwrap_or(0);
+    if types().all(|(kind, _)| laws.throughput(kind as u32, job) == Some(0.0)) {
+        return Some("its workload runs on none of the types that it allows".into());
+    }
     if job.gpus > most {
         return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
     }

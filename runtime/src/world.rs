@@ -6,9 +6,9 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Fleet, Job, JobId, SECOND, TypeId};
 
 use crate::cluster::Cluster;
-use crate::contract::{Abilities, Action, Rejection, SoloProfile};
+use crate::contract::{Abilities, Action, Knowledge, Rejection, WorkloadProfile};
 use crate::judge::{Bench, Verdict, judge};
-use crate::predict::{Answerer, Errors, Facts, Quantity, Score};
+use crate::predict::{Alone, Answerer, Errors, Facts, Quantity, Score};
 use crate::sandbox::Fault;
 
 /// Who answers for the quantity `remaining`.
@@ -37,11 +37,19 @@ pub struct Predictors {
     pub similarity: Answerer,
     /// How fast jobs are beside others.
     pub pair_speed: Answerer,
+    /// Work that a job does in a second, by type of GPU; no component answers for it.
+    pub throughput: Answerer,
+    /// GPU utilisation of a job alone.
+    pub utilisation: Answerer,
+    /// Device memory of a job.
+    pub memory: Answerer,
 }
 
 impl Default for Predictors {
     fn default() -> Predictors {
-        Predictors { remaining: Remaining::Unbound, similarity: Answerer::Nobody, pair_speed: Answerer::Nobody }
+        let (similarity, pair_speed, throughput) = Default::default();
+        let (utilisation, memory) = Default::default();
+        Predictors { remaining: Remaining::Unbound, similarity, pair_speed, throughput, utilisation, memory }
     }
 }
 
@@ -51,7 +59,7 @@ pub struct Told {
     /// MiB that each job needs on a GPU; empty: nobody is told.
     pub memory: Arc<[u32]>,
     /// Solo profiles by workload: what predictors are told, and policies where it is revealed.
-    pub profiles: Arc<[SoloProfile]>,
+    pub profiles: Arc<[WorkloadProfile]>,
 }
 
 /// The cluster and its machines.
@@ -70,6 +78,9 @@ pub struct World {
     errors: Errors,
     similarity: Quantity,
     pair_speed: Quantity,
+    throughput: Quantity,
+    utilisation: Quantity,
+    memory: Quantity,
     pub(crate) uses: Abilities,
     max_actions: u32,
 }
@@ -97,6 +108,9 @@ impl World {
             errors: Errors::default(),
             similarity: Quantity::of(predictors.similarity),
             pair_speed: Quantity::of(predictors.pair_speed),
+            throughput: Quantity::of(predictors.throughput),
+            utilisation: Quantity::of(predictors.utilisation),
+            memory: Quantity::of(predictors.memory),
             jobs,
             uses: Abilities::empty(),
             max_actions,
@@ -190,6 +204,29 @@ impl World {
         answers.map_err(|fault| Fault::Predictor { quantity: "pair-speed".into(), fault: Box::new(fault) })
     }
 
+    /// What is asked of jobs alone, each on the type beside it; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub(crate) fn alone(&mut self, what: Alone, jobs: &[JobId], types: &[TypeId]) -> Result<Vec<f64>, Fault> {
+        let mut answers = vec![f64::NAN; jobs.len()];
+        for (at, (job, kind)) in jobs.iter().zip(types).enumerate() {
+            if !self.all_known(*kind, [job].into_iter()) {
+                continue;
+            }
+            let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+            let (name, quantity) = match what {
+                Alone::Throughput => ("throughput", &mut self.throughput),
+                Alone::Utilisation => ("utilisation", &mut self.utilisation),
+                Alone::Memory => ("memory", &mut self.memory),
+            };
+            let answer = quantity.alone(&facts, what, &[*job], &[*kind]);
+            answers[at] =
+                answer.map_err(|fault| Fault::Predictor { quantity: name.into(), fault: Box::new(fault) })?[0];
+        }
+        Ok(answers)
+    }
+
     fn all_known<'a>(&self, gpu_type: TypeId, mut jobs: impl Iterator<Item = &'a JobId>) -> bool {
         use crate::cluster::Phase;
         let known = |job: &JobId| self.cluster.phase.get(*job as usize).is_some_and(|phase| *phase != Phase::Future);
@@ -201,15 +238,25 @@ impl World {
         self.told.memory.get(job as usize).copied().unwrap_or(0)
     }
 
-    /// Which quantities somebody answers for: time left, similarity, pair speed.
-    pub(crate) fn bound(&self) -> (bool, bool, bool) {
-        (self.bound != Remaining::Unbound, self.similarity.is_bound(), self.pair_speed.is_bound())
+    /// What a policy may ask for: the quantities that somebody answers for.
+    pub(crate) fn bound(&self) -> Knowledge {
+        let all = [
+            (self.bound != Remaining::Unbound, Knowledge::REMAINING),
+            (self.similarity.is_bound(), Knowledge::SIMILARITY),
+            (self.pair_speed.is_bound(), Knowledge::PAIR_SPEED),
+            (self.throughput.is_bound(), Knowledge::THROUGHPUT),
+            (self.utilisation.is_bound(), Knowledge::UTILISATION),
+            (self.memory.is_bound(), Knowledge::MEMORY),
+        ];
+        all.iter().filter(|(bound, _)| *bound).fold(Knowledge::empty(), |all, (_, flag)| all | *flag)
     }
 
     /// How good the answers were, by quantity.
     pub fn scores(&self) -> Vec<Score> {
         let all = [("remaining", &self.errors), ("similarity", &self.similarity.errors)];
         let all = all.into_iter().chain([("pair-speed", &self.pair_speed.errors)]);
+        let alone = [("throughput", &self.throughput), ("utilisation", &self.utilisation), ("memory", &self.memory)];
+        let all = all.chain(alone.map(|(name, quantity)| (name, &quantity.errors)));
         all.filter_map(|(quantity, errors)| errors.score(quantity)).collect()
     }
 
@@ -234,7 +281,7 @@ impl World {
             }
             Remaining::Declared => match self.jobs[job as usize].declared {
                 Some(declared) => {
-                    let speed = self.fleet().types[gpu_type as usize].speed;
+                    let speed = self.backend.alone(job, gpu_type);
                     let whole = self.jobs[job as usize].work as f64 / speed / SECOND as f64;
                     let said = declared as f64 / speed / SECOND as f64;
                     (said - (whole - self.backend.remaining(job, gpu_type))).max(0.0)

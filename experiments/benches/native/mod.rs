@@ -16,8 +16,8 @@ type Lent = Rc<RefCell<Option<Box<World>>>>;
 struct Asked(Lent);
 
 impl Host for Asked {
-    fn remaining(&self, jobs: &[u32], types: &[u32]) -> Vec<f64> {
-        match self.0.borrow_mut().as_mut() {
+    fn estimate(&self, what: guest::Quantity, jobs: &[u32], types: &[u32]) -> Vec<f64> {
+        match self.0.borrow_mut().as_mut().filter(|_| what == guest::Quantity::Remaining) {
             Some(world) => world.remaining(jobs, types),
             None => vec![f64::NAN; jobs.len()],
         }
@@ -72,10 +72,11 @@ impl<P: guest::Policy> Policy for Native<P> {
             gpus: node.gpus,
             health: health(node.health),
             links: node.links.clone(),
+            rack: node.rack,
         });
         let topology = guest::Topology { gpu_types: kinds.collect(), nodes: nodes.collect() };
         let (config, seed, max_actions) = (setup.config.clone(), setup.seed, setup.max_actions);
-        let made = Driver::new(guest::Setup { config, seed, topology, knowledge, max_actions });
+        let made = Driver::new(guest::Setup { config, seed, topology, knowledge, references: vec![], max_actions });
         let (driver, readiness) = made.map_err(|error| refused(Place::Init, &error))?;
         self.driver = Some(driver);
         let cadence = contract::Cadence { round: readiness.cadence.round, on_events: readiness.cadence.on_events };
@@ -129,6 +130,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             },
             declared_run_time: info.declared_run_time,
             profile: None,
+            user: String::new(),
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
         contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {

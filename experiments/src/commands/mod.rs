@@ -1,6 +1,7 @@
 //! One verb a file: its arguments and what it does.
 
 pub(crate) mod generate;
+pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod predictor;

@@ -8,7 +8,9 @@ use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider, Settings};
 
 use crate::artifact::{Finder, predictors};
 use crate::error::{Error, ExitCode};
-use crate::learn::{Dataset, Split, evaluate, weights};
+use crate::learn::{
+    Dataset, Measured, MemoryError, SoloError, Split, cross_validate, evaluate, memory_errors, weights,
+};
 use crate::plan::MAX_WEIGHTS;
 use crate::{profile, ui};
 
@@ -17,9 +19,9 @@ use crate::{profile, ui};
 pub(crate) enum PredictorCommand {
     /// The shipped predictors, in a line each.
     List,
-    /// Fit a predictor to the pairs of a profile and write its weights.
+    /// Fit a predictor to a profile and write its weights.
     Train {
-        /// iasp, iapp, bias or utilisation.
+        /// iasp, iapp, bias, utilisation or forest.
         predictor: String,
         #[command(flatten)]
         data: Data,
@@ -33,9 +35,9 @@ pub(crate) enum PredictorCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Print a predictor's error on pairs that it has not seen, beside its baselines'.
+    /// Print a predictor's error on what it has not seen, beside its baselines'.
     Evaluate {
-        /// iasp, iapp, bias or utilisation.
+        /// iasp, iapp, bias, utilisation, forest or memory.
         predictor: String,
         #[command(flatten)]
         data: Data,
@@ -57,7 +59,8 @@ pub(crate) enum PredictorCommand {
 /// What predictors are fitted to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Data {
-    /// A profile: one of ours in RON, Gavel's `oracle_throughputs.json`, or Lucid's folder.
+    /// A profile: one of ours in RON, Gavel's `oracle_throughputs.json`, Lucid's folder, or GPUMemNet's
+    /// `mlp_util_mem.csv`.
     #[arg(long, value_name = "PATH")]
     profile: PathBuf,
     /// Only these types of GPU.
@@ -70,7 +73,8 @@ pub(crate) struct Data {
 
 impl Data {
     fn read(&self) -> Result<Profile, Error> {
-        let mut profile = any_profile(&self.profile)?;
+        let folder = self.profile.parent().unwrap_or(Path::new(""));
+        let mut profile = crate::facts::fill(any_profile(&self.profile)?, folder)?;
         let mode = if self.mps { ShareMode::Mps } else { ShareMode::TimeSlice };
         profile.gpus.retain(|gpu| gpu.mode == mode);
         if profile.gpus.is_empty() {
@@ -85,6 +89,7 @@ pub(crate) fn any_profile(path: &Path) -> Result<Profile, Error> {
     match path.extension().and_then(|ending| ending.to_str()) {
         _ if path.is_dir() => profile::lucid(path),
         Some("json") => profile::gavel(path),
+        Some("csv") => profile::gpumemnet(path),
         _ => profile::read(path),
     }
 }
@@ -112,6 +117,10 @@ pub(crate) fn run(command: &PredictorCommand) -> Result<ExitCode, Error> {
         PredictorCommand::Evaluate { predictor, data, observed, split, probes, seeds } => {
             let profile = data.read()?;
             let all: Vec<String> = profile.gpus.iter().map(|gpu| gpu.kind.clone()).collect();
+            if matches!(predictor.as_str(), "forest" | "memory") {
+                let kinds = if data.kinds.is_empty() { &all } else { &data.kinds };
+                return alone(predictor == "forest", &profile, kinds, *seeds);
+            }
             let settings: Vec<(f64, usize)> = match split {
                 Split::Pairs => observed.iter().map(|part| (*part, 0)).collect(),
                 Split::Family => vec![(1.0, 0)],
@@ -135,6 +144,39 @@ pub(crate) fn run(command: &PredictorCommand) -> Result<ExitCode, Error> {
             Ok(ExitCode::Done)
         }
     }
+}
+
+/// Errors of what is predicted of workloads alone.
+fn alone(forest: bool, profile: &Profile, kinds: &[String], seeds: u64) -> Result<ExitCode, Error> {
+    for kind in kinds {
+        let data = Measured::new(profile, kind)?;
+        if !forest {
+            ui::result(&format!("{kind}, {} workloads: relative error of the memory\n", data.count()));
+            for error in memory_errors(&data) {
+                let MemoryError { formula, median, mean, under } = error;
+                ui::result(&format!("  {formula:<10}median {median:.3}  mean {mean:.3}  too low {under:.3}\n"));
+            }
+            continue;
+        }
+        let what = "5-fold, quantised and pruned as in the file";
+        ui::result(&format!("{kind}, {} workloads, {what}, {seeds} seeds: GPU utilisation\n", data.count()));
+        let mut all: Vec<Vec<SoloError>> = Vec::new();
+        for seed in 0..seeds.max(1) {
+            all.push(cross_validate(&data, seed));
+        }
+        for (at, first) in all[0].iter().enumerate() {
+            let of = |get: fn(&SoloError) -> f64| {
+                let values: Vec<f64> = all.iter().map(|errors| get(&errors[at])).collect();
+                crate::table::mean_and_spread(&values)
+            };
+            let (rmsle, mae, r2) = (of(|error| error.rmsle), of(|error| error.mae), of(|error| error.r2));
+            ui::result(&format!(
+                "  {:<10}RMSLE {:.4} ± {:.4}  MAE {:.2} points  R2 {:.3}\n",
+                first.model, rmsle.0, rmsle.1, mae.0, r2.0
+            ));
+        }
+    }
+    Ok(ExitCode::Done)
 }
 
 fn part(observed: f64) -> Result<(), Error> {
@@ -178,7 +220,12 @@ fn list() -> Result<ExitCode, Error> {
         let component = sandbox.load_predictor(&file.bytes).map_err(failed)?;
         let described = SandboxedProvider::new(&component, Limits::default()).and_then(|mut made| made.describe());
         let descriptor = described.map_err(failed)?;
-        let answers = [(Quantities::SIMILARITY, "similarity"), (Quantities::PAIR_SPEED, "pair-speed")];
+        let answers = [
+            (Quantities::SIMILARITY, "similarity"),
+            (Quantities::PAIR_SPEED, "pair-speed"),
+            (Quantities::UTILISATION, "utilisation"),
+            (Quantities::MEMORY, "memory"),
+        ];
         let answers: Vec<&str> =
             answers.iter().filter(|(flag, _)| descriptor.answers.contains(*flag)).map(|(_, name)| *name).collect();
         let line = format!("{name:<12} {}  {} ({})\n", &file.digest[..10], descriptor.about, answers.join(", "));

@@ -15,7 +15,7 @@ use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
 pub const MAX_WEIGHTS: usize = 1 << 20;
 
 /// The quantities that policies may ask for.
-pub const QUANTITIES: [&str; 3] = ["remaining", "similarity", "pair-speed"];
+pub const QUANTITIES: [&str; 6] = ["remaining", "similarity", "pair-speed", "throughput", "utilisation", "memory"];
 
 /// Who answers for a quantity; a seed makes it an answerer.
 #[derive(Clone, Debug, Default)]
@@ -49,16 +49,9 @@ pub struct Bundle {
     pub weights: Vec<u8>,
 }
 
-/// The bindings of one policy.
+/// The bindings of one policy, in the order of [`QUANTITIES`].
 #[derive(Clone, Debug, Default)]
-pub struct Bindings {
-    /// Time left.
-    pub remaining: Bound,
-    /// How likely jobs are to contend.
-    pub similarity: Bound,
-    /// How fast jobs are beside others.
-    pub pair_speed: Bound,
-}
+pub struct Bindings([Bound; QUANTITIES.len()]);
 
 impl Bound {
     /// Who answers for the time left, under a seed.
@@ -97,14 +90,18 @@ impl Bound {
 
 impl Bindings {
     /// All of them, by quantity.
-    pub fn all(&self) -> [(&'static str, &Bound); 3] {
-        let [remaining, similarity, pair_speed] = QUANTITIES;
-        [(remaining, &self.remaining), (similarity, &self.similarity), (pair_speed, &self.pair_speed)]
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Bound)> {
+        QUANTITIES.into_iter().zip(&self.0)
+    }
+
+    /// Who answers for a quantity; one that there is not has nobody.
+    pub fn of(&self, quantity: &str) -> &Bound {
+        self.all().find(|(known, _)| *known == quantity).map_or(&Bound::Nobody, |(_, bound)| bound)
     }
 
     /// Their part of a cell's identity.
     pub(super) fn key(&self) -> Value {
-        let bound = self.all().into_iter().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+        let bound = self.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
         bound.map(|(quantity, bound)| (quantity.to_string(), bound.key())).collect()
     }
 }
@@ -122,18 +119,13 @@ pub(super) fn bindings(
     let common = spec.predictors.iter().map(|entry| (entry, "predictors".to_string()));
     let own = policy.predictors.iter().map(|entry| (entry, format!("{place}.predictors")));
     for ((quantity, predictor), place) in common.chain(own) {
-        let slot = match quantity.as_str() {
-            "remaining" => &mut bindings.remaining,
-            "similarity" => &mut bindings.similarity,
-            "pair-speed" => &mut bindings.pair_speed,
-            _ => {
-                let message = format!("no quantity `{quantity}`: there is {}", QUANTITIES.join(", "));
-                return Err(source.error(&place, &message, "here"));
-            }
+        let Some(slot) = QUANTITIES.iter().position(|known| known == quantity) else {
+            let message = format!("no quantity `{quantity}`: there is {}", QUANTITIES.join(", "));
+            return Err(source.error(&place, &message, "here"));
         };
         let place = format!("{place}.{quantity}");
         let wrong = |message: &str| Err(source.error(&place, message, "here"));
-        *slot = match predictor {
+        bindings.0[slot] = match predictor {
             PredictorSpec::Oracle => Bound::Oracle,
             PredictorSpec::Declared if quantity == "remaining" => Bound::Declared,
             PredictorSpec::Declared => return wrong("users declare run times only"),
@@ -142,9 +134,10 @@ pub(super) fn bindings(
                 return wrong(&format!("expected a sigma from 0 to 10, found {sigma}"));
             }
             PredictorSpec::Component { .. } if quantity == "remaining" => {
-                return wrong(
-                    "components answer for similarity and pair-speed; remaining is Oracle, Noisy or Declared",
-                );
+                return wrong("no component answers for remaining: it is Oracle, Noisy or Declared");
+            }
+            PredictorSpec::Component { .. } if quantity == "throughput" => {
+                return wrong("no component answers for throughput: it is Oracle or Noisy");
             }
             PredictorSpec::Component { name, weights, with } => {
                 let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;

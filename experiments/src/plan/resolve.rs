@@ -31,13 +31,16 @@ pub(super) fn cells(
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), slots)?;
     let used = jobs.workloads().map_err(|error| error.at(source, "workload"))?;
-    let (laws, laws_key) = terrain::laws(source, spec, profile.as_ref(), &base, &used)?;
+    let references = terrain::references(source, spec, profile.as_deref())?;
+    let told: Vec<u32> = used.iter().chain(&references).copied().collect();
+    let (laws, laws_key) = terrain::laws(source, spec, profile.as_ref(), &base, &told)?;
     let limits = limits(source, spec)?;
     let (ties, judge) = (spec.semantics.ties.unwrap_or_default(), spec.semantics.judge.unwrap_or_default());
     let reveal = Reveal {
         declared_run_time: spec.reveal.contains(&RevealSpec::DeclaredRunTime),
         memory: spec.reveal.contains(&RevealSpec::Memory),
         solo_profile: spec.reveal.contains(&RevealSpec::SoloProfile),
+        model_facts: spec.reveal.contains(&RevealSpec::ModelFacts),
     };
     let mut semantics = vec![format!("ties {ties:?}"), format!("judge {judge:?}")];
     semantics.extend(preset.map(|preset| format!("preset {}: {}", preset.name, preset.about)));
@@ -47,7 +50,7 @@ pub(super) fn cells(
     semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", profile.about)));
     semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
     let laws = Arc::new(laws);
-    let setting = Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, limits, semantics });
+    let setting = Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, limits, semantics });
     if spec.policies.is_empty() {
         return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
     }
@@ -75,6 +78,7 @@ pub(super) fn cells(
                 "reveal": reveal,
                 "fleet": terrain::fleet_key(&fleet),
                 "laws": laws_key,
+                "references": setting.references,
                 "workload": workload_key,
                 "ties": ties,
                 "judge": judge,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_hardware::{
-    Communication, Costs, Failures, Fleet, FleetError, GpuType, Interference, Law, Laws, Links, Profile, SECOND,
-    WorkloadId, catalogue,
+    Communication, Costs, DurationsOn, Failures, Fleet, FleetError, GpuType, Interference, Law, Laws, Links, Profile,
+    SECOND, Sharing, WorkloadId, catalogue,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(super) fn fleet(
     groups: &[Group],
     policy: &str,
 ) -> Result<Fleet, Error> {
-    let FleetSpec::Model { failures, sharing, links, network, .. } = &spec.fleet;
+    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, .. } = &spec.fleet;
     let span = |span: Option<crate::spec::units::Span>| span.map_or(0, |span| span.0);
     let costs = Costs {
         start: span(spec.costs.start),
@@ -86,6 +86,11 @@ pub(super) fn fleet(
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
     let fleet = Fleet::new(&groups, costs, failures).map_err(|error| at("fleet", error))?;
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let fleet = match nodes_per_rack {
+        Some(0) => return Err(source.error("fleet.nodes_per_rack", "expected at least 1, found 0", "here")),
+        Some(nodes) => fleet.racked(*nodes),
+        None => fleet,
+    };
     if let (None, Some(_)) = (links, network) {
         let message = "a network between nodes counts only beside `links` within them";
         return Err(source.error("fleet.network", message, "here"));
@@ -119,11 +124,14 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
             _ => runs.push((1, node.gpus, node.gpu_type)),
         }
     }
+    // Where each rack begins.
+    let begins = |id: &usize| *id > 0 && fleet.nodes[*id].rack != fleet.nodes[*id - 1].rack;
+    let racks: Vec<usize> = (0..fleet.nodes.len()).filter(begins).collect();
     let types: Vec<Value> =
         fleet.types.iter().map(|kind| json!([kind.name, number(kind.speed), kind.memory_mib])).collect();
     json!({
         "types": types, "nodes": runs, "costs": fleet.costs, "failures": fleet.failures,
-        "sharing": fleet.sharing, "links": fleet.links,
+        "sharing": fleet.sharing, "links": fleet.links, "racks": racks,
     })
 }
 
@@ -131,7 +139,15 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
 pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Option<Arc<Profile>>, Error> {
     let Some(named) = &spec.profile else { return Ok(None) };
     let file = match named {
+        ProfileSpec::Inline(profile) => {
+            let checked = profile.check().map_err(|error| error.to_string());
+            checked.map_err(|why| source.error("profile", &why, "this profile"))?;
+            let named = crate::facts::fill((**profile).clone(), folder);
+            return Ok(Some(Arc::new(named.map_err(|error| error.at(source, "profile"))?)));
+        }
         ProfileSpec::File(file) | ProfileSpec::Gavel(file) | ProfileSpec::Lucid(file) => file,
+        ProfileSpec::GavelSimulation(file) | ProfileSpec::Throughputs(file) => file,
+        ProfileSpec::Torchvision { file, .. } => file,
     };
     let path = folder.join(file);
     if !path.exists() {
@@ -139,11 +155,31 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         return Err(source.error("profile", &message, "this profile"));
     }
     let profile = match named {
-        ProfileSpec::File(_) => profile::read(&path)?,
+        ProfileSpec::File(_) | ProfileSpec::Inline(_) => profile::read(&path)?,
         ProfileSpec::Gavel(_) => profile::gavel(&path)?,
         ProfileSpec::Lucid(_) => profile::lucid(&path)?,
+        ProfileSpec::GavelSimulation(_) => profile::gavel_simulation(&path)?,
+        ProfileSpec::Throughputs(_) => profile::throughputs(&path)?,
+        ProfileSpec::Torchvision { precision, .. } => profile::torchvision(&path, precision)?,
     };
+    let profile = crate::facts::fill(profile, path.parent().unwrap_or(folder))?;
     Ok(Some(Arc::new(profile)))
+}
+
+/// The workloads that a spec calls references, by number.
+pub(super) fn references(source: &Source, spec: &Spec, profile: Option<&Profile>) -> Result<Vec<WorkloadId>, Error> {
+    let find = |(index, name): (usize, &String)| {
+        let at = format!("references.{index}");
+        let Some(profile) = profile else {
+            return Err(source.error(&at, "references are workloads of a `profile`, the spec names none", "here"));
+        };
+        profile.id(name).ok_or_else(|| {
+            let known = profile.workloads.iter().map(|workload| workload.name.as_str());
+            let error = source.error(&at, &format!("the profile has no workload {name:?}"), "this reference");
+            nearest(name, known).map(|near| format!("is {near:?} meant?")).into_iter().fold(error, Error::hint)
+        })
+    };
+    spec.references.iter().enumerate().map(find).collect()
 }
 
 /// The laws of a profile on a fleet for these workloads; the second is their part of a cell's identity.
@@ -156,6 +192,8 @@ pub(super) fn laws(
 ) -> Result<(Laws, Value), Error> {
     let given = &spec.interference;
     let law = match given.law {
+        // Where nobody shares, nobody needs to know what sharing costs.
+        None if fleet.sharing == Sharing::Exclusive => Law::None,
         None | Some(LawSpec::Profile) => Law::Profile,
         Some(LawSpec::Fitted) => Law::Fitted,
         Some(LawSpec::Utilisation(k)) => Law::Utilisation(k),
@@ -203,5 +241,15 @@ pub(super) fn laws(
     });
     let laws = Laws::new(profile.clone(), fleet, used, interference, communication);
     let laws = laws.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
+    let Some(kind) = &spec.durations_on else { return Ok((laws, key)) };
+    let Some(base) = fleet.types.iter().position(|known| known.name == *kind) else {
+        let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
+        let message = format!("no GPU of kind {kind:?} in the fleet: it has {}", known.join(", "));
+        return Err(source.error("durations_on", &message, "this kind"));
+    };
+    let laws = laws.with_durations_on(DurationsOn::Kind(base as u32), used);
+    let laws = laws.map_err(|error| source.error("durations_on", &error.to_string(), "here"))?;
+    let mut key = key;
+    key["durations_on"] = json!(base);
     Ok((laws, key))
 }

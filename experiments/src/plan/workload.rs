@@ -34,6 +34,7 @@ enum From {
         gpus: std::collections::BTreeMap<u32, f64>,
         /// Names and weights.
         workloads: Vec<(String, f64)>,
+        users: Vec<(String, f64)>,
         declared: Option<f64>,
     },
     /// The same for every seed.
@@ -53,12 +54,12 @@ impl Workload {
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         match &self.from {
             From::Fixed(trace) => trace.clone(),
-            From::Generated { jobs, arrivals, durations, gpus, workloads, declared } => {
+            From::Generated { jobs, arrivals, durations, gpus, workloads, users, declared } => {
                 let of = |kind: usize| fleet.gpus_of(kind as u32);
                 let capacity = fleet.types.iter().enumerate().map(|(kind, t)| f64::from(of(kind)) * t.speed).sum();
                 let largest = (0..fleet.types.len()).map(of).max().unwrap_or(0);
                 let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
-                let recipe = Recipe { jobs, arrivals, durations, gpus, workloads, declared, capacity, largest };
+                let recipe = Recipe { jobs, arrivals, durations, gpus, workloads, users, declared, capacity, largest };
                 Arc::new(trace::generate(&recipe, seed))
             }
         }
@@ -147,6 +148,7 @@ impl Workload {
             share,
             memory_mib: row.memory_mib,
             workload: row.workload.as_ref().map(|name| workload_id(name, self.profile.as_deref())).transpose()?,
+            user: row.user.clone().unwrap_or_default(),
             ..Job::new(&row.name, row.submit, gpus, row.duration)
         })
     }
@@ -171,17 +173,20 @@ fn read(
     profile: Option<&Profile>,
 ) -> Result<(From, Value), Error> {
     match spec {
-        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, declared } => {
+        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared } => {
+            let users: Vec<(String, f64)> = users.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
             let workloads: Vec<(String, f64)> = match (workloads.is_empty(), profile) {
                 (true, Some(profile)) => profile.workloads.iter().map(|of| (of.name.clone(), 1.0)).collect(),
                 _ => workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
             };
             let bad = |weight: &f64| !(0.0..=1e12).contains(weight);
-            if workloads.iter().any(|(_, weight)| bad(weight))
-                || (!workloads.is_empty() && workloads.iter().all(|(_, weight)| *weight == 0.0))
-            {
-                let message = "expected weights of at least 0, not all of them 0";
-                return Err(source.error("workload.workloads", message, "here"));
+            for (place, weights) in [("workload.workloads", &workloads), ("workload.users", &users)] {
+                if weights.iter().any(|(_, weight)| bad(weight))
+                    || (!weights.is_empty() && weights.iter().all(|(_, weight)| *weight == 0.0))
+                {
+                    let message = "expected weights of at least 0, not all of them 0";
+                    return Err(source.error(place, message, "here"));
+                }
             }
             check(source, *jobs, *arrivals, durations, gpus, *declared)?;
             let key = json!({"generate": {
@@ -189,6 +194,7 @@ fn read(
                 "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
                 "declared": declared.map(number),
                 "workloads": workloads.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
+                "users": users.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
             }});
             let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
             Ok((
@@ -198,6 +204,7 @@ fn read(
                     durations: durations.clone(),
                     gpus: gpus.clone(),
                     workloads,
+                    users,
                     declared,
                 },
                 key,
@@ -237,6 +244,7 @@ fn read(
                 share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
                 memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
                 workload: job.workload.clone(),
+                user: job.user.clone(),
                 ..Row::new(
                     job.name.clone().unwrap_or_else(|| index.to_string()),
                     job.submit.0,

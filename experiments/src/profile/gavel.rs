@@ -11,7 +11,7 @@ use super::{fit_memory, fit_sensitivity, speed};
 use crate::error::Error;
 
 /// Gavel's name of a type, ours.
-const KINDS: [(&str, &str); 3] = [("k80", "K80"), ("p100", "P100-PCIE-16GB"), ("v100", "V100-SXM2-16GB")];
+pub(super) const KINDS: [(&str, &str); 3] = [("k80", "K80"), ("p100", "P100-PCIE-16GB"), ("v100", "V100-SXM2-16GB")];
 
 /// Gradients by the beginning of a name, MB: parameters times four bytes, rough (`geng-thanapol.md` §10).
 const GRADIENTS: [(&str, f64); 7] = [
@@ -102,7 +102,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
     Ok(profile)
 }
 
-fn workload(name: &str) -> Workload {
+pub(super) fn workload(name: &str) -> Workload {
     let family = name.split(" (").next().unwrap_or(name).to_string();
     let batch = name.split("batch size ").nth(1).and_then(|rest| rest.trim_end_matches(')').parse().ok());
     let gradient = GRADIENTS.iter().find(|(beginning, _)| name.starts_with(beginning)).map(|(_, mb)| *mb);

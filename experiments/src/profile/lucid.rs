@@ -42,6 +42,24 @@ fn name(model: &str, dataset: &str, batch: f64, amp: u8) -> String {
     format!("{model}/{dataset}/b{batch}/{}", if amp == 1 { "amp" } else { "fp32" })
 }
 
+/// Lucid's name of a model, and the one of the catalogue that it most likely is: versions and sizes are not published.
+const MODELS: [(&str, &str); 14] = [
+    ("BERT", "bert_base"),
+    ("DCGAN", "dcgan"),
+    ("EfficientNet", "efficientnet_b0_cifar"),
+    ("LSTM", "lstm_lm"),
+    ("MobileNetV2", "mobilenet_v2_cifar"),
+    ("MobileNetV3", "mobilenet_v3_large"),
+    ("NeuMF", "neumf"),
+    ("PPO", "ppo"),
+    ("PointNet", "pointnet"),
+    ("ResNet18", "resnet18_cifar"),
+    ("ResNet50", "resnet50"),
+    ("TD3", "td3"),
+    ("Transformer", "transformer"),
+    ("VGG", "vgg16_cifar"),
+];
+
 /// Speeds of these were filled in, not measured: exactly 1 in every row.
 fn imputed(model: &str) -> bool {
     matches!(model, "PPO" | "TD3")
@@ -76,6 +94,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
                 ..Solo::default()
             },
         );
+        let model = MODELS.iter().find(|(theirs, _)| *theirs == alone.model).map(|(_, ours)| (*ours).to_string());
         workloads.push(Workload {
             name,
             family: alone.model,
@@ -83,6 +102,8 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
             mixed_precision: alone.amp == 1,
             gradient_mb: None,
             communication: Ring::Ring,
+            model,
+            facts: None,
         });
     }
     let mut pairs = Vec::new();

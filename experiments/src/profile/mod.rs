@@ -1,10 +1,12 @@
 //! Profiles from files: our own format, and the user's copies of published measurements.
 
 mod gavel;
+mod gpumemnet;
 mod lucid;
 mod synthetic;
 #[cfg(test)]
 mod tests;
+mod throughput;
 
 use std::path::Path;
 
@@ -14,8 +16,10 @@ use crate::diagnostic;
 use crate::error::{Error, nearest};
 
 pub use gavel::gavel;
+pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;
 pub use synthetic::synthetic;
+pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};
 
 /// Reads a profile in our own format.
 ///

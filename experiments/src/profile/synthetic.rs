@@ -8,28 +8,28 @@ use std::collections::BTreeMap;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{GpuProfile, Profile, Ring, ShareMode, Solo, Workload};
 
-/// Family; GPU utilisation at batch 32, and what doubling the batch adds; memory utilisation over GPU utilisation; MiB
+/// Family; the model of the catalogue that stands for it; GPU utilisation at batch 32, and what doubling the batch adds; memory utilisation over GPU utilisation; MiB
 /// at batch 32, and of each further sample; gradient in MB; seconds of a step at batch 32. All assumed.
-type Family = (&'static str, f64, f64, f64, f64, f64, f64, f64);
+type Family = (&'static str, &'static str, f64, f64, f64, f64, f64, f64, f64);
 
 const FAMILIES: [Family; 10] = [
-    ("small-cnn", 0.45, 0.20, 0.45, 1500.0, 10.0, 45.0, 0.030),
-    ("wide-cnn", 0.90, 0.05, 0.60, 4200.0, 60.0, 102.0, 0.150),
-    ("mobile-cnn", 0.40, 0.22, 0.40, 1700.0, 14.0, 14.0, 0.035),
-    ("gan", 0.60, 0.15, 0.50, 2100.0, 12.0, 28.0, 0.060),
-    ("encoder", 0.85, 0.08, 0.65, 6000.0, 110.0, 440.0, 0.180),
-    ("translator", 0.55, 0.18, 0.50, 2600.0, 20.0, 200.0, 0.080),
-    ("recurrent", 0.70, 0.10, 0.55, 1900.0, 9.0, 114.0, 0.070),
-    ("point-cloud", 0.15, 0.05, 0.25, 1300.0, 4.0, 14.0, 0.040),
-    ("recommender", 0.12, 0.03, 0.35, 1400.0, 1.0, 130.0, 0.010),
-    ("policy-gradient", 0.14, 0.02, 0.15, 1200.0, 0.5, 1.0, 0.015),
+    ("small-cnn", "resnet18_cifar", 0.45, 0.20, 0.45, 1500.0, 10.0, 45.0, 0.030),
+    ("wide-cnn", "resnet50", 0.90, 0.05, 0.60, 4200.0, 60.0, 102.0, 0.150),
+    ("mobile-cnn", "mobilenet_v2_cifar", 0.40, 0.22, 0.40, 1700.0, 14.0, 14.0, 0.035),
+    ("gan", "dcgan", 0.60, 0.15, 0.50, 2100.0, 12.0, 28.0, 0.060),
+    ("encoder", "bert_base", 0.85, 0.08, 0.65, 6000.0, 110.0, 440.0, 0.180),
+    ("translator", "transformer", 0.55, 0.18, 0.50, 2600.0, 20.0, 200.0, 0.080),
+    ("recurrent", "lstm_lm", 0.70, 0.10, 0.55, 1900.0, 9.0, 114.0, 0.070),
+    ("point-cloud", "pointnet", 0.15, 0.05, 0.25, 1300.0, 4.0, 14.0, 0.040),
+    ("recommender", "neumf", 0.12, 0.03, 0.35, 1400.0, 1.0, 130.0, 0.010),
+    ("policy-gradient", "ppo", 0.14, 0.02, 0.15, 1200.0, 0.5, 1.0, 0.015),
 ];
 
 /// The catalogue.
 pub fn synthetic() -> Profile {
     let round = |x: f64, digits: f64| (x * digits).round() / digits;
     let (mut workloads, mut solo) = (Vec::new(), BTreeMap::new());
-    for (family, base, doubling, bandwidth, memory, sample, gradient, step) in FAMILIES {
+    for (family, model, base, doubling, bandwidth, memory, sample, gradient, step) in FAMILIES {
         for (doublings, batch) in [(0.0, 32.0), (1.0, 64.0), (2.0, 128.0)] {
             let name = format!("{family}/b{batch}");
             let utilisation = round((base + doubling * doublings).min(1.0), 100.0);
@@ -48,6 +48,7 @@ pub fn synthetic() -> Profile {
                     memory_mib: Some((memory + sample * (batch - 32.0)) as u32),
                     sensitivity: Some(round(suffers, 10_000.0)),
                     aggressiveness: Some(round(inflicts, 10_000.0)),
+                    ..Solo::default()
                 },
             );
             workloads.push(Workload {
@@ -57,6 +58,8 @@ pub fn synthetic() -> Profile {
                 mixed_precision: false,
                 gradient_mb: Some(gradient),
                 communication: Ring::Ring,
+                model: Some(model.into()),
+                facts: None,
             });
         }
     }

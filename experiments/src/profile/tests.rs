@@ -44,7 +44,7 @@ fn the_fit_is_near_the_published_one() {
         ("Recommendation (batch size 1024)", 1.181, 0.191),
         ("LM (batch size 80)", 0.849, 0.851),
     ] {
-        let solo = v100.solo[name];
+        let solo = &v100.solo[name];
         let near = |found: Option<f64>, expected: f64| found.is_some_and(|x| (x / expected - 1.0).abs() < 0.1);
         assert!(near(solo.sensitivity, s) && near(solo.aggressiveness, a), "{name}: {solo:?}");
     }

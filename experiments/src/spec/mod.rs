@@ -39,6 +39,13 @@ pub struct Spec {
     /// What exchanging gradients costs.
     #[serde(default)]
     pub communication: CommunicationSpec,
+    /// Workloads of the profile that the site has measured: policies are told their facts and throughputs.
+    #[serde(default)]
+    pub references: Vec<String>,
+    /// The kind of GPU on which durations hold, for workloads with throughputs; by default one as fast as the geometric
+    /// mean of the fleet's kinds.
+    #[serde(default)]
+    pub durations_on: Option<String>,
     /// The jobs.
     pub workload: WorkloadSpec,
     /// How ties are broken, plans judged, and published simulators matched.
@@ -91,6 +98,9 @@ pub enum FleetSpec {
         memory: Option<Bytes>,
         #[serde(default)]
         failures: Option<FailuresSpec>,
+        /// Nodes of each rack, in their order; one rack by default.
+        #[serde(default)]
+        nodes_per_rack: Option<u32>,
         /// Who may be on a GPU together; one job at a time by default.
         #[serde(default)]
         sharing: sandtable_hardware::Sharing,
@@ -170,6 +180,9 @@ pub enum WorkloadSpec {
         /// Weight of each workload of the profile; all alike by default.
         #[serde(default)]
         workloads: BTreeMap<String, f64>,
+        /// Weight of each user; by default nobody says whose jobs they are.
+        #[serde(default)]
+        users: BTreeMap<String, f64>,
         /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
         #[serde(default)]
         declared: Option<f64>,
@@ -218,6 +231,8 @@ pub struct JobSpec {
     /// A name of the profile.
     #[serde(default)]
     pub workload: Option<String>,
+    #[serde(default)]
+    pub user: Option<String>,
     /// Part of one GPU.
     #[serde(default)]
     pub share: Option<f64>,
@@ -392,6 +407,8 @@ pub enum RevealSpec {
     DeclaredRunTime,
     /// What running alone has shown of workloads.
     SoloProfile,
+    /// What the computation graphs of workloads show.
+    ModelFacts,
     /// The device memory that jobs need; the judge then holds policies to it.
     Memory,
 }

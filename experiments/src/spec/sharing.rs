@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 /// Where a profile comes from; paths are relative to the spec.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, Deserialize)]
 pub enum ProfileSpec {
     /// One of our own files.
@@ -11,6 +12,14 @@ pub enum ProfileSpec {
     Gavel(String),
     /// The user's copy of Lucid's folder: `colocate_info.csv`, `single_data.csv`.
     Lucid(String),
+    /// Written down here.
+    Inline(Box<sandtable_hardware::Profile>),
+    /// The user's copy of Gavel's `simulation_throughputs.json`: throughput by type and gang size.
+    GavelSimulation(String),
+    /// The user's copy of `step_ms.csv` of torchvision-gpu-bench, at one precision: `float`, `half` or `double`.
+    Torchvision { file: String, precision: String },
+    /// A CSV with the columns `workload`, `kind`, `gpus`, `throughput`, and if wanted `model`, `family`, `batch`.
+    Throughputs(String),
 }
 
 /// Where extra times come from.

@@ -216,7 +216,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
 }
 
 fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 10] = [
+    const KNOWN: [&str; 11] = [
         "job_id",
         "submit_s",
         "gpus",
@@ -227,6 +227,7 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         "share_milli",
         "memory_mib",
         "workload",
+        "user",
     ];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
@@ -266,6 +267,7 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
             share,
             memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
             workload: given("workload").map(str::to_string),
+            user: given("user").map(str::to_string),
             ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
         });
         Ok(())

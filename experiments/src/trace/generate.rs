@@ -37,6 +37,8 @@ pub struct Recipe<'a> {
     pub gpus: &'a BTreeMap<u32, f64>,
     /// Names and weights of workloads of the profile; empty: jobs have none.
     pub workloads: &'a [(String, f64)],
+    /// Names and weights of users; empty: nobody says whose jobs they are.
+    pub users: &'a [(String, f64)],
     /// Sigma of the users' error.
     pub declared: Option<f64>,
     /// GPUs of the fleet, each by its speed: what it could do.
@@ -50,6 +52,8 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     let (mut sizes, mut lengths) = (Stream::new(seed, "workload/gpus"), Stream::new(seed, "workload/durations"));
     let mut errors = Stream::new(seed, "workload/declared");
     let mut kinds = Stream::new(seed, "workload/workloads");
+    let (mut owners, shares) = (Stream::new(seed, "workload/users"), recipe.users.iter().map(|(_, weight)| *weight));
+    let shares: Vec<f64> = shares.collect();
     let parts: Vec<f64> = recipe.workloads.iter().map(|(_, weight)| *weight).collect();
     let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
         true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.largest).collect(),
@@ -80,7 +84,11 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
             [] => None,
             all => Some(all[kinds.weighted(&parts)].0.clone()),
         };
-        rows.push(Row { declared, workload, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) });
+        let user = match recipe.users {
+            [] => None,
+            all => Some(all[owners.weighted(&shares)].0.clone()),
+        };
+        rows.push(Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) });
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
     Trace { rows, notes: vec![] }

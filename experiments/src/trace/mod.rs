@@ -11,14 +11,15 @@
 //! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
 //! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
-//! one), `memory_mib` (on each GPU; empty: as the profile says) and `workload` (a name of the profile; empty: none).
+//! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none) and
+//! `user` (whose job it is).
 //! Rows need not be sorted: their order breaks ties.
 
 mod alibaba;
 mod formats;
 mod generate;
 mod stats;
-mod table;
+pub(crate) mod table;
 
 use std::io::Read;
 use std::path::Path;
@@ -55,6 +56,8 @@ pub struct Row {
     pub memory_mib: Option<u32>,
     /// Its workload in the profile.
     pub workload: Option<String>,
+    /// Whose it is.
+    pub user: Option<String>,
 }
 
 impl Row {
@@ -71,6 +74,7 @@ impl Row {
             share: sandtable_hardware::Job::WHOLE,
             memory_mib: None,
             workload: None,
+            user: None,
         }
     }
 }
@@ -98,13 +102,14 @@ impl Trace {
     /// As the native format.
     pub fn to_csv(&self) -> String {
         type Column = (&'static str, fn(&Row) -> Option<String>);
-        let optional: [Column; 6] = [
+        let optional: [Column; 7] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("gpu_types", |row| Some(row.kinds.join("|")).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
             ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
             ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
             ("workload", |row| row.workload.as_deref().map(csv_cell)),
+            ("user", |row| row.user.as_deref().map(csv_cell)),
         ];
         let there: Vec<&Column> =
             optional.iter().filter(|(_, get)| self.rows.iter().any(|row| get(row).is_some())).collect();

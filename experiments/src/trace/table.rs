@@ -29,30 +29,30 @@ impl From<TraceError> for Error {
 }
 
 /// A text of records.
-pub(super) struct Table<'a> {
+pub(crate) struct Table<'a> {
     file: &'a Path,
     names: Vec<String>,
     reader: csv::Reader<&'a [u8]>,
 }
 
 /// One record.
-pub(super) struct Record<'a> {
+pub(crate) struct Record<'a> {
     file: &'a Path,
     names: &'a [String],
     cells: &'a csv::StringRecord,
     /// Where it stands in the file.
-    pub(super) line: u64,
+    pub(crate) line: u64,
 }
 
 /// Nanoseconds would be too many, seconds too few: what a number in a time column counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Seconds,
     Millis,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(file: &'a Path, bytes: &'a [u8], separator: u8, header: bool) -> Result<Table<'a>, Error> {
+    pub(crate) fn new(file: &'a Path, bytes: &'a [u8], separator: u8, header: bool) -> Result<Table<'a>, Error> {
         let mut builder = csv::ReaderBuilder::new();
         builder.delimiter(separator).has_headers(header).flexible(!header);
         // Gavel's commands hold quotes that mean nothing.
@@ -68,12 +68,12 @@ impl<'a> Table<'a> {
     }
 
     /// The header.
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Checks that columns are there.
-    pub(super) fn need(&self, columns: &[&str]) -> Result<(), Error> {
+    pub(crate) fn need(&self, columns: &[&str]) -> Result<(), Error> {
         for column in columns {
             if !self.names.iter().any(|name| name == column) {
                 let message =
@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
     }
 
     /// Calls `each` for every record.
-    pub(super) fn each(mut self, mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>) -> Result<(), Error> {
+    pub(crate) fn each(mut self, mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>) -> Result<(), Error> {
         let mut cells = csv::StringRecord::new();
         while self.reader.read_record(&mut cells).map_err(|error| broken(self.file, &error))? {
             let line = cells.position().map_or(0, csv::Position::line);
@@ -117,12 +117,12 @@ fn broken(file: &Path, error: &csv::Error) -> Error {
 
 impl Record<'_> {
     /// The number of cells.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
     /// A cell by its column's name, or by its number where columns have none.
-    pub(super) fn find(&self, column: &str) -> Option<&str> {
+    pub(crate) fn find(&self, column: &str) -> Option<&str> {
         let index = match self.names.iter().position(|name| name == column) {
             Some(index) => index,
             None if self.names.is_empty() => column.parse::<usize>().ok()?.checked_sub(1)?,
@@ -132,24 +132,24 @@ impl Record<'_> {
     }
 
     /// A cell that must be there.
-    pub(super) fn text(&self, column: &str) -> Result<&str, TraceError> {
+    pub(crate) fn text(&self, column: &str) -> Result<&str, TraceError> {
         self.find(column).ok_or_else(|| self.wrong(column, "the row ends before it"))
     }
 
-    pub(super) fn wrong(&self, column: &str, message: impl Into<String>) -> TraceError {
+    pub(crate) fn wrong(&self, column: &str, message: impl Into<String>) -> TraceError {
         let column = if self.names.is_empty() { column.to_string() } else { format!("`{column}`") };
         TraceError { file: self.file.into(), line: self.line, column, message: message.into() }
     }
 
     /// A whole number.
-    pub(super) fn whole(&self, column: &str) -> Result<u32, TraceError> {
+    pub(crate) fn whole(&self, column: &str) -> Result<u32, TraceError> {
         let text = self.text(column)?;
         let whole = text.strip_suffix(".0").unwrap_or(text);
         whole.parse().map_err(|_| self.wrong(column, format!("expected a whole number, found {text:?}")))
     }
 
     /// A number.
-    pub(super) fn number(&self, column: &str) -> Result<f64, TraceError> {
+    pub(crate) fn number(&self, column: &str) -> Result<f64, TraceError> {
         let text = self.text(column)?;
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(number),
@@ -158,7 +158,7 @@ impl Record<'_> {
     }
 
     /// A span of time.
-    pub(super) fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
+    pub(crate) fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
         let text = self.text(column)?;
         let scale = if unit == Unit::Seconds { 1_000_000 } else { 1_000 };
         let found = decimal(text, scale).or_else(|| clock(text));
@@ -166,7 +166,7 @@ impl Record<'_> {
     }
 
     /// An instant: a number, or a date with a time. `true`: a date.
-    pub(super) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, bool), TraceError> {
+    pub(crate) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, bool), TraceError> {
         if let Some(date) = date(self.text(column)?) {
             return Ok((date, true));
         }
@@ -178,7 +178,7 @@ impl Record<'_> {
     }
 
     /// Whether the row has these values.
-    pub(super) fn matches(&self, filter: &BTreeMap<String, String>) -> Result<bool, TraceError> {
+    pub(crate) fn matches(&self, filter: &BTreeMap<String, String>) -> Result<bool, TraceError> {
         for (column, value) in filter {
             if self.text(column)? != value {
                 return Ok(false);

@@ -138,6 +138,7 @@ fn generators_offer_the_load_that_was_asked_for() {
             durations: &durations,
             gpus: &gpus,
             workloads: &[],
+            users: &[],
             declared: None,
             capacity: 100.0,
             largest: 8,

@@ -81,7 +81,7 @@ const GOOD: &str = r#"Experiment(
     fleet: Model(nodes: 1, gpus: 4, kind: "RTX-3090", sharing: Packed(2)),
     profile: File("./synthetic.ron"),
     workload: Generate(jobs: 20, arrivals: Poisson(load: 1.2), durations: Fixed("10min"), gpus: {1: 1.0}),
-    reveal: [SoloProfile, Memory],
+    reveal: [WorkloadProfile, Memory],
     policies: [Policy(name: "clwp-nlwp")],
     predictors: {
         "similarity": Component(name: "iasp", weights: "./iasp-synthetic.json"),
@@ -121,7 +121,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ),
     ("a predictor as policy", "Policy(name: \"clwp-nlwp\")", "Policy(name: \"iasp\")"),
     ("nobody bound", "\"pair-speed\": Component(name: \"iapp\", weights: \"./iapp-synthetic.json\"),", ""),
-    ("profiles not revealed", "[SoloProfile, Memory]", "[]"),
+    ("profiles not revealed", "[WorkloadProfile, Memory]", "[]"),
     ("a component for remaining", "\"similarity\":", "\"remaining\":"),
     ("a declared similarity", "Component(name: \"iasp\", weights: \"./iasp-synthetic.json\")", "Declared"),
     ("no such profile", "./synthetic.ron", "./gone.ron"),
@@ -286,7 +286,7 @@ fn measured_tables_become_profiles() {
 fn a_job_goes_only_where_its_memory_does() {
     // One T4 of 15 GiB and one A100 of 40: the large job waits for the A100, under every policy, told or not.
     let folder = tempfile::tempdir().expect("a folder");
-    for reveal in ["[Memory, SoloProfile]", "[SoloProfile]"] {
+    for reveal in ["[Memory, WorkloadProfile]", "[WorkloadProfile]"] {
         let spec = format!(
             "Experiment(title: \"mixed\", fleet: Model(groups: [Group(nodes: 1, gpus: 1, kind: \"T4\"), \
              Group(nodes: 1, gpus: 1, kind: \"A100-SXM4-40GB\")], sharing: Packed(2)), reveal: {reveal}, \

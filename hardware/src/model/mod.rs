@@ -252,7 +252,7 @@ impl Backend for Model {
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
         let costs = self.fleet.costs;
-        let speed = self.fleet.types[self.fleet.type_of(gpus[0]) as usize].speed;
+        let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job as usize]);
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
         let state = &mut self.states[job as usize];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
@@ -321,6 +321,10 @@ impl Backend for Model {
         if state.phase == Phase::Running { state.rate / state.speed } else { f64::NAN }
     }
 
+    fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+    }
+
     fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
         self.speed_beside(gpu_type, job, residents)
     }
@@ -333,7 +337,7 @@ impl Backend for Model {
             Phase::Starting => state.left / state.speed + state.progress_from.saturating_sub(self.now) as f64,
             Phase::Waiting | Phase::Stopping => {
                 let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
-                state.left / self.fleet.types[gpu_type as usize].speed + restore as f64
+                state.left / self.alone(job, gpu_type) + restore as f64
             }
         };
         micros / SECOND as f64

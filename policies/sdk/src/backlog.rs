@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::{Ask, Cluster, GpuTypeId, Job, JobId, Placement, host};
+use crate::{Ask, Cluster, GpuTypeId, Job, JobId, Placement, Quantity, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ impl Backlog {
         order.sort_unstable();
         let ids: Vec<JobId> = order.iter().map(|((_, id), _)| *id).collect();
         // On the head's type: elsewhere nobody is in its way.
-        let lasts = host::remaining(ids.clone(), vec![gpu_type; ids.len()]);
+        let lasts = host::estimate(Quantity::Remaining, ids.clone(), vec![gpu_type; ids.len()]);
         for ((entry, index), last) in order.into_iter().zip(lasts) {
             let queue = &mut self.queues[index];
             let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.ask) else { continue };

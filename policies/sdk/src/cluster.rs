@@ -10,7 +10,7 @@ use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
     Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
-    Preempt, PreemptMode, SoloProfile, Start, Throttle, Timer, Topology, host,
+    Preempt, PreemptMode, Quantity, Start, Throttle, Timer, Topology, WorkloadProfile, host,
 };
 
 pub(crate) struct MirrorNode {
@@ -22,6 +22,7 @@ pub(crate) struct MirrorNode {
     /// Bit i of word i / 64: GPU `first + i` is free.
     mask: Vec<u64>,
     pub(crate) links: Rc<[f64]>,
+    pub(crate) rack: u32,
 }
 
 /// Nodes of one GPU type, and the index by which they are found.
@@ -52,7 +53,7 @@ pub struct Cluster {
     /// How many of the holders may not be preempted.
     pinned: usize,
     /// Profiles by workload.
-    pub(crate) workloads: Vec<Rc<SoloProfile>>,
+    pub(crate) workloads: Vec<Rc<WorkloadProfile>>,
     /// Who is on each GPU, where several may be.
     pub(crate) there: Residents,
     actions: Vec<Action>,
@@ -88,6 +89,7 @@ impl Cluster {
                 free: node.gpus,
                 mask,
                 links: node.links.as_slice().into(),
+                rack: node.rack,
             });
         }
         for pool in &mut cluster.pools {
@@ -169,7 +171,7 @@ impl Cluster {
     /// Seconds left of each job on the type that it holds or would hold; NaN: no idea.
     pub fn remaining(&self, jobs: &[JobId]) -> Vec<f64> {
         let types = jobs.iter().map(|id| self.type_of(self.job(*id))).collect();
-        host::remaining(jobs.to_vec(), types)
+        host::estimate(Quantity::Remaining, jobs.to_vec(), types)
     }
 
     // ------------------------------------------------------------ actions
@@ -268,6 +270,7 @@ impl Cluster {
             gpu_types: if allowed.is_empty() { self.all_types.clone() } else { allowed.as_slice().into() },
             preemptible: info.demand.preemptible,
             declared_run_time: info.declared_run_time,
+            user: info.user.as_str().into(),
             phase: JobPhase::Queued,
             held: Vec::new(),
             run_time: 0,
@@ -279,7 +282,7 @@ impl Cluster {
         self.count_queued(info.demand.gpus, true);
     }
 
-    fn intern(&mut self, profile: &SoloProfile) -> u32 {
+    fn intern(&mut self, profile: &WorkloadProfile) -> u32 {
         let known = self.workloads.iter().position(|known| known.workload == profile.workload);
         let index = known.unwrap_or_else(|| {
             self.workloads.push(Rc::new(profile.clone()));

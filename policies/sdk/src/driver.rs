@@ -22,6 +22,29 @@ pub fn describe<P: Policy>(version: &str) -> Descriptor {
     }
 }
 
+/// Whether a host tells what a policy, or one of its parameters, needs.
+///
+/// # Errors
+/// `Unsupported` names the first fact that it does not tell, and how an experiment would.
+pub fn needed(who: &str, needs: Knowledge, told: Knowledge) -> Result<(), PolicyError> {
+    let facts = [
+        (Knowledge::REMAINING, "remaining: bind a predictor to it"),
+        (Knowledge::DECLARED_RUN_TIME, "declared-run-time: reveal it"),
+        (Knowledge::SOLO_PROFILE, "solo-profile: reveal it"),
+        (Knowledge::SIMILARITY, "similarity: bind a predictor to it"),
+        (Knowledge::PAIR_SPEED, "pair-speed: bind a predictor to it"),
+        (Knowledge::THROUGHPUT, "throughput: bind a predictor to it"),
+        (Knowledge::UTILISATION, "utilisation: bind a predictor to it"),
+        (Knowledge::MEMORY, "memory: bind a predictor to it"),
+        (Knowledge::MODEL_FACTS, "model-facts: reveal them"),
+        (Knowledge::REFERENCES, "references: name workloads of the profile that the site has measured"),
+    ];
+    match facts.iter().find(|(fact, _)| needs.contains(*fact) && !told.contains(*fact)) {
+        Some((_, name)) => Err(PolicyError::Unsupported(format!("{who} needs to be told {name}"))),
+        None => Ok(()),
+    }
+}
+
 impl<P: Policy> Driver<P> {
     /// Checks the configuration and makes the policy.
     ///
@@ -30,18 +53,7 @@ impl<P: Policy> Driver<P> {
     /// that the host cannot tell.
     pub fn new(setup: Setup) -> Result<(Self, Readiness), PolicyError> {
         let about = P::about();
-        let facts = [
-            (Knowledge::REMAINING, "remaining: bind a predictor to it"),
-            (Knowledge::DECLARED_RUN_TIME, "declared-run-time: reveal it"),
-            (Knowledge::SOLO_PROFILE, "solo-profile: reveal it"),
-            (Knowledge::SIMILARITY, "similarity: bind a predictor to it"),
-            (Knowledge::PAIR_SPEED, "pair-speed: bind a predictor to it"),
-        ];
-        for (fact, name) in facts {
-            if about.needs.contains(fact) && !setup.knowledge.contains(fact) {
-                return Err(PolicyError::Unsupported(format!("{} needs to be told {name}", about.name)));
-            }
-        }
+        needed(about.name, about.needs, setup.knowledge)?;
         let config = Config::parse(&setup.config, about.params).map_err(PolicyError::BadConfig)?;
         let policy = P::new(&config, &setup)?;
         let cadence = policy.cadence();

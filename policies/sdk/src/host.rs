@@ -1,12 +1,12 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{GpuId, GpuTypeId, JobId};
+use crate::{GpuId, GpuTypeId, JobId, Quantity};
 
 /// What answers the imports natively.
 pub trait Host {
-    /// Seconds left of each job on the type beside it; NaN: no idea.
-    fn remaining(&self, jobs: &[JobId], types: &[GpuTypeId]) -> Vec<f64>;
+    /// A quantity of each job on the type beside it; NaN: no idea.
+    fn estimate(&self, what: Quantity, jobs: &[JobId], types: &[GpuTypeId]) -> Vec<f64>;
     /// How likely pairs of jobs are to contend.
     fn similarity(&self, _: GpuTypeId, first: &[JobId], _: &[JobId]) -> Vec<f64> {
         vec![f64::NAN; first.len()]
@@ -36,19 +36,19 @@ pub fn stand_in(host: Box<dyn Host>) {
     HOST.set(Some(host));
 }
 
-/// Seconds left of each job on the type beside it; NaN: no idea.
-pub fn remaining(jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<f64> {
+/// A quantity of each job on the type beside it, in its unit; NaN: no idea.
+pub fn estimate(what: Quantity, jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<f64> {
     if jobs.is_empty() {
         return Vec::new();
     }
     #[cfg(target_arch = "wasm32")]
     {
-        use crate::bindings::sandtable::policy::predictor::{Quantity, Shapes, estimate};
-        estimate(Quantity::Remaining, &Shapes { job: jobs, gpu_type: types })
+        use crate::bindings::sandtable::policy::predictor::{Shapes, estimate};
+        estimate(what, &Shapes { job: jobs, gpu_type: types })
     }
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| match host {
-        Some(host) => host.remaining(&jobs, &types),
+        Some(host) => host.estimate(what, &jobs, &types),
         None => vec![f64::NAN; jobs.len()],
     })
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::{GpuId, GpuTypeId, Instant, JobId, JobPhase, SoloProfile};
+use crate::{GpuId, GpuTypeId, Instant, JobId, JobPhase, WorkloadProfile};
 
 /// A live job as the policy sees it.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Job {
     /// MiB that it needs on each GPU; 0: nobody said.
     pub memory_mib: u32,
     /// What running alone has shown of its workload, if that is revealed.
-    pub profile: Option<Rc<SoloProfile>>,
+    pub profile: Option<Rc<WorkloadProfile>>,
     /// Jobs of one number are of one workload; numbered in the order of their first arrival. None without a profile.
     pub workload: Option<u32>,
     /// Times that it ran out of memory.
@@ -29,6 +29,8 @@ pub struct Job {
     pub preemptible: bool,
     /// What its user said that it would take, µs.
     pub declared_run_time: Option<u64>,
+    /// Whose it is; empty: nobody said.
+    pub user: Rc<str>,
     /// Where it is in its life.
     pub phase: JobPhase,
     /// What it holds; empty while it waits.

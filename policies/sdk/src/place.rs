@@ -140,6 +140,7 @@ mod tests {
             gpus: 4,
             health: NodeHealth::Up,
             links: vec![],
+            rack: 0,
         });
         let gpu_types = vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }];
         let topology = Topology { gpu_types, nodes: nodes.collect() };
@@ -148,7 +149,14 @@ mod tests {
         for (index, free) in jobs {
             let demand =
                 Demand { gpus: 4 - free, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-            let info = JobInfo { id: index as u32, submitted: 0, demand, declared_run_time: None, profile: None };
+            let info = JobInfo {
+                id: index as u32,
+                submitted: 0,
+                demand,
+                declared_run_time: None,
+                profile: None,
+                user: String::new(),
+            };
             let events = vec![Event::JobArrived(info)];
             cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events });
             let first = index as u32 * 4;

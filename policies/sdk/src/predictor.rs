@@ -2,7 +2,7 @@
 //! `sandtable_policy::export_predictor!(Type)`.
 
 use crate::config::{self, Config, Param};
-use crate::{GpuType, GpuTypeId, PolicyError, SoloProfile};
+use crate::{GpuType, GpuTypeId, PolicyError, WorkloadProfile};
 
 #[allow(missing_docs, clippy::all, reason = "generated")]
 pub mod bindings {
@@ -20,7 +20,7 @@ pub mod bindings {
     });
 }
 
-pub use bindings::exports::sandtable::policy::provider::{Descriptor, Quantities, Setup};
+pub use bindings::exports::sandtable::policy::provider::{Descriptor, Quantities, Setup, SoloQuantity, Sources};
 
 /// What a predictor says about itself.
 pub struct About {
@@ -30,6 +30,8 @@ pub struct About {
     pub about: &'static str,
     /// What it answers for.
     pub answers: Quantities,
+    /// What of a workload it reads; it is shown nothing else.
+    pub reads: Sources,
     /// Whether it can't do without weights.
     pub needs_weights: bool,
     /// Every parameter.
@@ -48,10 +50,17 @@ pub trait Predictor: Sized + 'static {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError>;
 
     /// Progress of a workload beside residents over its progress alone, 0 to 1; NaN: no idea.
-    fn pair_speed(&self, gpu_type: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64;
+    fn pair_speed(&self, _: &GpuType, _: &WorkloadProfile, _: &[&WorkloadProfile]) -> f64 {
+        f64::NAN
+    }
+
+    /// A quantity of a workload alone, in its unit; NaN: no idea.
+    fn estimate(&self, _: SoloQuantity, _: &GpuType, _: &WorkloadProfile) -> f64 {
+        f64::NAN
+    }
 
     /// How likely two workloads are to contend: what sharing costs both on average, unless the model says otherwise.
-    fn similarity(&self, gpu_type: &GpuType, first: &SoloProfile, second: &SoloProfile) -> f64 {
+    fn similarity(&self, gpu_type: &GpuType, first: &WorkloadProfile, second: &WorkloadProfile) -> f64 {
         1.0 - (self.pair_speed(gpu_type, first, &[second]) + self.pair_speed(gpu_type, second, &[first])) / 2.0
     }
 }
@@ -60,7 +69,7 @@ pub trait Predictor: Sized + 'static {
 pub struct Answering<P> {
     predictor: P,
     gpu_types: Vec<GpuType>,
-    profiles: Vec<SoloProfile>,
+    profiles: Vec<WorkloadProfile>,
 }
 
 /// The descriptor of a predictor.
@@ -71,6 +80,7 @@ pub fn describe<P: Predictor>(version: &str) -> Descriptor {
         version: version.into(),
         about: about.about.into(),
         answers: about.answers,
+        reads: about.reads,
         needs_weights: about.needs_weights,
         config_schema: config::schema(about.params),
     }
@@ -93,8 +103,14 @@ impl<P: Predictor> Answering<P> {
     }
 
     /// More workloads.
-    pub fn introduce(&mut self, profiles: Vec<SoloProfile>) {
+    pub fn introduce(&mut self, profiles: Vec<WorkloadProfile>) {
         self.profiles.extend(profiles);
+    }
+
+    /// Answers.
+    pub fn estimate(&self, what: SoloQuantity, gpu_type: GpuTypeId, workloads: &[u32]) -> Vec<f64> {
+        let kind = &self.gpu_types[gpu_type as usize];
+        workloads.iter().map(|id| self.predictor.estimate(what, kind, &self.profiles[*id as usize])).collect()
     }
 
     /// Answers.
@@ -111,7 +127,7 @@ impl<P: Predictor> Answering<P> {
         let answer = |(job, beside): (&u32, &Vec<u32>)| match beside.is_empty() {
             true => 1.0,
             false => {
-                let beside: Vec<&SoloProfile> = beside.iter().map(of).collect();
+                let beside: Vec<&WorkloadProfile> = beside.iter().map(of).collect();
                 clamp(self.predictor.pair_speed(kind, of(job), &beside))
             }
         };
@@ -152,8 +168,11 @@ macro_rules! export_predictor {
                     ANSWERING.set(Some($crate::predictor::Answering::new(setup)?));
                     Ok(())
                 }
-                fn introduce(profiles: Vec<types::SoloProfile>) {
+                fn introduce(profiles: Vec<types::WorkloadProfile>) {
                     with(|answering| answering.introduce(profiles))
+                }
+                fn estimate(what: provider::SoloQuantity, gpu_type: u32, workloads: Vec<u32>) -> Vec<f64> {
+                    with(|answering| answering.estimate(what, gpu_type, &workloads))
                 }
                 fn similarity(gpu_type: u32, first: Vec<u32>, second: Vec<u32>) -> Vec<f64> {
                     with(|answering| answering.similarity(gpu_type, &first, &second))

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, SoloProfile};
+use crate::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, WorkloadProfile};
 
 impl Cluster {
     /// How many nodes there are.
@@ -19,6 +19,29 @@ impl Cluster {
     /// The type of a node's GPUs.
     pub fn node_type(&self, node: NodeId) -> GpuTypeId {
         self.nodes[node as usize].gpu_type
+    }
+
+    /// Free GPUs of a node; none while it is down.
+    pub fn free_on(&self, node: NodeId) -> u32 {
+        let entry = &self.nodes[node as usize];
+        if entry.up { entry.free } else { 0 }
+    }
+
+    /// The lowest `count` free GPUs of a node, which must have them.
+    pub fn take_from(&self, node: NodeId, count: u32) -> Vec<GpuId> {
+        let mut gpus = Vec::with_capacity(count as usize);
+        self.lowest_free(node, count, &mut gpus);
+        gpus
+    }
+
+    /// The node of a GPU.
+    pub fn node_with(&self, gpu: GpuId) -> NodeId {
+        self.node_of(gpu) as NodeId
+    }
+
+    /// The rack of a node.
+    pub fn rack(&self, node: NodeId) -> u32 {
+        self.nodes[node as usize].rack
     }
 
     /// GB/s between the GPUs of a node, row by row; empty: nobody said.
@@ -60,12 +83,12 @@ impl Cluster {
     }
 
     /// GPUs of the largest node of these types.
-    pub(crate) fn largest_node(&self, gpu_types: &[GpuTypeId]) -> u32 {
+    pub fn largest_node(&self, gpu_types: &[GpuTypeId]) -> u32 {
         gpu_types.iter().map(|gpu_type| self.pools[*gpu_type as usize].node_size).max().unwrap_or(0)
     }
 
     /// The profile of a workload.
-    pub fn workload(&self, workload: u32) -> &Rc<SoloProfile> {
+    pub fn workload(&self, workload: u32) -> &Rc<WorkloadProfile> {
         &self.workloads[workload as usize]
     }
 

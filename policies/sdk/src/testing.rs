@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
     Action, Batch, ChangeCause, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node,
-    NodeHealth, PhaseChange, Policy, Setup, Sharing, Topology, Trigger,
+    NodeHealth, PhaseChange, Policy, Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -20,8 +20,9 @@ type Left = Rc<RefCell<Vec<f64>>>;
 struct Truth(Left);
 
 impl Host for Truth {
-    fn remaining(&self, jobs: &[JobId], _: &[GpuTypeId]) -> Vec<f64> {
-        jobs.iter().map(|job| self.0.borrow()[*job as usize]).collect()
+    fn estimate(&self, what: Quantity, jobs: &[JobId], _: &[GpuTypeId]) -> Vec<f64> {
+        let left = |job: &JobId| self.0.borrow()[*job as usize];
+        jobs.iter().map(|job| if what == Quantity::Remaining { left(job) } else { 1.0 }).collect()
     }
 }
 
@@ -40,6 +41,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         seed: 0,
         topology: topology(nodes),
         knowledge: Knowledge::all(),
+        references: vec![],
         max_actions: 10_000,
     };
     let (mut driver, readiness) = Driver::<P>::new(setup).unwrap_or_else(|error| panic!("init: {error:?}"));
@@ -71,7 +73,14 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
             let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
             let (id, submitted) = (arrived as JobId, now);
             let declared_run_time = Some(jobs[arrived].2 * SECOND);
-            events.push(Event::JobArrived(JobInfo { id, submitted, demand, declared_run_time, profile: None }));
+            events.push(Event::JobArrived(JobInfo {
+                id,
+                submitted,
+                demand,
+                declared_run_time,
+                profile: None,
+                user: String::new(),
+            }));
             arrived += 1;
         }
         let due: Vec<u64> = timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token).collect();
@@ -122,7 +131,7 @@ fn topology(nodes: &[u32]) -> Topology {
     let mut first_gpu = 0;
     let node = |(id, gpus): (usize, &u32)| {
         let (name, health, links) = (format!("n{id}"), NodeHealth::Up, vec![]);
-        let node = Node { id: id as u32, name, gpu_type: 0, first_gpu, gpus: *gpus, health, links };
+        let node = Node { id: id as u32, name, gpu_type: 0, first_gpu, gpus: *gpus, health, links, rack: 0 };
         first_gpu += gpus;
         node
     };
@@ -146,7 +155,7 @@ pub const SMALL: (&[u32], &[TestJob]) =
 pub fn refusal<P: Policy>(config: &str) -> String {
     let topology = topology(&[1]);
     let knowledge = Knowledge::REMAINING;
-    let setup = Setup { config: config.into(), seed: 0, topology, knowledge, max_actions: 1 };
+    let setup = Setup { config: config.into(), seed: 0, topology, knowledge, references: vec![], max_actions: 1 };
     match Driver::<P>::new(setup) {
         Ok(_) => panic!("{config} is accepted"),
         Err(crate::PolicyError::BadConfig(why) | crate::PolicyError::Unsupported(why)) => why,

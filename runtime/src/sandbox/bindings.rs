@@ -49,5 +49,6 @@ flags_as_names!(Abilities {
 });
 flags_as_names!(Knowledge {
     "declared-run-time" => DECLARED_RUN_TIME, "remaining" => REMAINING, "solo-profile" => SOLO_PROFILE,
-    "similarity" => SIMILARITY, "pair-speed" => PAIR_SPEED
+    "model-facts" => MODEL_FACTS, "references" => REFERENCES, "similarity" => SIMILARITY, "pair-speed" => PAIR_SPEED,
+    "throughput" => THROUGHPUT, "utilisation" => UTILISATION, "memory" => MEMORY
 });

@@ -9,6 +9,7 @@ use super::fault::tame;
 use super::{Limits, contract};
 use crate::World;
 use crate::capsule::Tape;
+use crate::predict::Alone;
 
 /// The host's side of one instance.
 pub(super) struct Guest {
@@ -217,15 +218,23 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
     predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
-        let Quantity::Remaining = what;
         charge(&mut cx, shapes.job.len() * 16)?;
         if shapes.job.len() != shapes.gpu_type.len() {
             let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
             return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
         }
-        let answers =
-            answer(&mut cx, "predictor.estimate", |world| bits(world.remaining(&shapes.job, &shapes.gpu_type)))?;
-        Ok((numbers(answers),))
+        let Shapes { job, gpu_type } = shapes;
+        let alone = match what {
+            Quantity::Remaining => None,
+            Quantity::Throughput => Some(Alone::Throughput),
+            Quantity::Utilisation => Some(Alone::Utilisation),
+            Quantity::Memory => Some(Alone::Memory),
+        };
+        let ask = |world: &mut World| match alone {
+            None => Ok(bits(world.remaining(&job, &gpu_type))),
+            Some(what) => world.alone(what, &job, &gpu_type).map(bits),
+        };
+        Ok((numbers(foretell(&mut cx, "predictor.estimate", ask)?),))
     })?;
     type Pairs = (u32, Vec<u32>, Vec<u32>);
     predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {

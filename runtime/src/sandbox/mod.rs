@@ -18,7 +18,7 @@ pub use provider::{ProviderSetup, SandboxedProvider};
 /// The types of the contract.
 pub mod contract {
     pub use super::bindings::predictor::exports::sandtable::policy::provider::{
-        Descriptor as ProviderDescriptor, Quantities,
+        Descriptor as ProviderDescriptor, Quantities, SoloQuantity, Sources,
     };
     pub use super::bindings::sandtable::policy::types::*;
 }

@@ -2,7 +2,7 @@
 
 use super::bindings::predictor::PredictorComponent as Bound;
 use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
-use super::contract::{GpuType, ProviderDescriptor, SoloProfile};
+use super::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
 use super::engine::PredictorComponent;
 use super::instance::Live;
 use super::{Fault, Limits, Place};
@@ -64,10 +64,17 @@ impl SandboxedProvider {
 }
 
 impl Provider for SandboxedProvider {
-    fn introduce(&mut self, profiles: &[SoloProfile]) -> Result<(), Fault> {
+    fn introduce(&mut self, profiles: &[WorkloadProfile]) -> Result<(), Fault> {
         let fuel = self.live.limits.decide_fuel;
         self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_introduce(store, profiles)
+        })
+    }
+
+    fn estimate(&mut self, what: SoloQuantity, gpu_type: u32, workloads: &[u32]) -> Result<Vec<f64>, Fault> {
+        let fuel = self.live.limits.decide_fuel;
+        self.live.call(Place::Predict, fuel, |bound, store| {
+            bound.sandtable_policy_provider().call_estimate(store, what, gpu_type, workloads)
         })
     }
 

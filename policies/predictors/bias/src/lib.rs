@@ -3,8 +3,8 @@
 
 use sandtable_nets::guest::open;
 use sandtable_nets::{Bias as Model, Weights};
-use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
-use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
+use sandtable_policy::{Config, GpuType, PolicyError, WorkloadProfile};
 
 /// The predictor.
 pub struct Bias {
@@ -17,6 +17,7 @@ impl Predictor for Bias {
             name: "bias",
             about: "bias model: mean, victims' and aggressors' terms, fitted to measured pairs",
             answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            reads: Sources::SOLO_PROFILE,
             needs_weights: true,
             params: &[],
         }
@@ -27,11 +28,11 @@ impl Predictor for Bias {
         Ok(Bias { weights })
     }
 
-    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+    fn pair_speed(&self, kind: &GpuType, job: &WorkloadProfile, residents: &[&WorkloadProfile]) -> f64 {
         let Some(pairs) = self.weights.gpus.get(&kind.name) else { return f64::NAN };
         let Some(model) = &pairs.bias else { return f64::NAN };
-        let index = |profile: &SoloProfile| pairs.known.iter().position(|known| known.name == profile.workload);
-        let beside = |model: &Model, other: &SoloProfile| match (index(job), index(other)) {
+        let index = |profile: &WorkloadProfile| pairs.known.iter().position(|known| known.name == profile.workload);
+        let beside = |model: &Model, other: &WorkloadProfile| match (index(job), index(other)) {
             (Some(victim), Some(corunner)) => model.forward(victim, corunner),
             _ => f64::NAN,
         };

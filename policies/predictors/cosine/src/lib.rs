@@ -1,8 +1,8 @@
 //! Cosine similarity of solo profiles: GPU utilisation, memory utilisation and part of the device memory. Needs no
 //! training and says only how alike workloads are, not how fast (`geng-thanapol.md` §5).
 
-use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
-use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
+use sandtable_policy::{Config, GpuType, PolicyError, WorkloadProfile};
 
 /// The predictor.
 pub struct Cosine;
@@ -13,6 +13,7 @@ impl Predictor for Cosine {
             name: "cosine",
             about: "cosine of solo profiles: GPU utilisation, memory utilisation, part of the device memory",
             answers: Quantities::SIMILARITY,
+            reads: Sources::SOLO_PROFILE,
             needs_weights: false,
             params: &[],
         }
@@ -22,12 +23,12 @@ impl Predictor for Cosine {
         Ok(Cosine)
     }
 
-    fn pair_speed(&self, _: &GpuType, _: &SoloProfile, _: &[&SoloProfile]) -> f64 {
+    fn pair_speed(&self, _: &GpuType, _: &WorkloadProfile, _: &[&WorkloadProfile]) -> f64 {
         f64::NAN
     }
 
-    fn similarity(&self, kind: &GpuType, first: &SoloProfile, second: &SoloProfile) -> f64 {
-        let vector = |profile: &SoloProfile| {
+    fn similarity(&self, kind: &GpuType, first: &WorkloadProfile, second: &WorkloadProfile) -> f64 {
+        let vector = |profile: &WorkloadProfile| {
             let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
             let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
             [of(&profile.gpu_utilisation), of(&profile.memory_utilisation), f64::from(mib) / f64::from(kind.memory_mib)]

@@ -4,8 +4,8 @@
 
 use sandtable_nets::guest::{features, open};
 use sandtable_nets::{Features, Weights};
-use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
-use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
+use sandtable_policy::{Config, GpuType, PolicyError, WorkloadProfile};
 
 /// The predictor.
 pub struct Iapp {
@@ -18,6 +18,7 @@ impl Predictor for Iapp {
             name: "iapp",
             about: "IAPP: a neural network on the solo profiles of a task and of a GPU's residents (Geng et al. 2020, reconstruction)",
             answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            reads: Sources::SOLO_PROFILE,
             needs_weights: true,
             params: &[],
         }
@@ -28,7 +29,7 @@ impl Predictor for Iapp {
         Ok(Iapp { weights })
     }
 
-    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+    fn pair_speed(&self, kind: &GpuType, job: &WorkloadProfile, residents: &[&WorkloadProfile]) -> f64 {
         let pairs = &self.weights.gpus[&kind.name];
         let beside: Vec<Features> = residents.iter().map(|other| features(other, kind)).collect();
         let beside: Vec<&Features> = beside.iter().collect();

@@ -5,8 +5,8 @@
 
 use sandtable_nets::Weights;
 use sandtable_nets::guest::{features, open};
-use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
-use sandtable_policy::{Config, GpuType, PolicyError, SoloProfile};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
+use sandtable_policy::{Config, GpuType, PolicyError, WorkloadProfile};
 
 /// The predictor.
 pub struct Iasp {
@@ -19,6 +19,7 @@ impl Predictor for Iasp {
             name: "iasp",
             about: "IASP: neural collaborative filtering of measured pairs (Geng et al. 2020, reconstruction)",
             answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            reads: Sources::SOLO_PROFILE,
             needs_weights: true,
             params: &[],
         }
@@ -29,11 +30,11 @@ impl Predictor for Iasp {
         Ok(Iasp { weights })
     }
 
-    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
+    fn pair_speed(&self, kind: &GpuType, job: &WorkloadProfile, residents: &[&WorkloadProfile]) -> f64 {
         let pairs = &self.weights.gpus[&kind.name];
         let own = features(job, kind);
         let beside =
-            |other: &&SoloProfile| pairs.filtered((&job.workload, &own), (&other.workload, &features(other, kind)));
+            |other: &&WorkloadProfile| pairs.filtered((&job.workload, &own), (&other.workload, &features(other, kind)));
         residents.iter().map(beside).product::<f64>().max(0.05)
     }
 }

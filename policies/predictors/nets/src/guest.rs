@@ -1,9 +1,9 @@
 //! What every predictor component with weights does first: it opens them, and sees profiles as features.
 
 use sandtable_policy::predictor::Setup;
-use sandtable_policy::{GpuType, PolicyError, SoloProfile};
+use sandtable_policy::{GpuType, PolicyError, WorkloadProfile};
 
-use crate::{Features, Pairs, Weights};
+use crate::{Features, Graph, Pairs, Weights};
 
 /// The weights of a setup: this predictor's, of the right shapes, with something usable for every type of the fleet.
 ///
@@ -22,8 +22,32 @@ pub fn open(setup: &Setup, predictor: &str, usable: impl Fn(&Pairs) -> bool) -> 
     }
 }
 
+/// What a workload's computation graph shows for its batch, by name; none where nobody walked it.
+pub fn facts(profile: &WorkloadProfile) -> Option<Vec<(String, f64)>> {
+    let facts = profile.facts.as_ref()?;
+    let five = |list: Vec<f64>| list.try_into().ok();
+    let graph = Graph {
+        counts: [
+            facts.flops,
+            facts.multiply_adds,
+            facts.additions,
+            facts.comparisons,
+            facts.divisions,
+            facts.exponentials,
+            facts.activation_bytes,
+            facts.parameter_bytes,
+            facts.other_bytes,
+        ],
+        group_nodes: five(facts.group_nodes.iter().map(|nodes| f64::from(*nodes)).collect())?,
+        group_flops: five(facts.group_flops.clone())?,
+    };
+    // A batch that nobody knows is one sample.
+    let batch = if profile.batch.is_nan() { 1.0 } else { profile.batch };
+    Some(graph.features(batch, profile.mixed_precision))
+}
+
 /// What a solo profile shows on a type of GPU.
-pub fn features(profile: &SoloProfile, kind: &GpuType) -> Features {
+pub fn features(profile: &WorkloadProfile, kind: &GpuType) -> Features {
     let of = |list: &[f64]| list.get(kind.id as usize).copied().unwrap_or(f64::NAN);
     let mib = profile.memory_mib.get(kind.id as usize).copied().unwrap_or(0);
     let memory = if mib == 0 { f64::NAN } else { f64::from(mib) / f64::from(kind.memory_mib) };

@@ -5,21 +5,29 @@
 //! - [`NeuMf`]: neural collaborative filtering of a matrix of pairs (IASP).
 //! - [`Mlp`]: a feed-forward network on features (IAPP).
 //! - [`Bias`]: mean, victims' and aggressors' terms; also what an unseen workload is judged by after a few probes.
+//! - [`Graph`]: what computation graphs show, as features.
+//! - [`Forest`]: utilisation from facts of computation graphs (Horus).
+//! - [`memory`]: formulas for device memory.
 //! - [`Rule`]: one parameter on summed utilisation.
 //! - [`Weights`]: the file that predictors are handed; `guest` (a feature) is what components open it with.
 
 mod adam;
 mod bias;
+mod facts;
 mod features;
+mod forest;
 #[cfg(feature = "guest")]
 pub mod guest;
+pub mod memory;
 mod mlp;
 mod neumf;
 mod rule;
 mod weights;
 
 pub use bias::Bias;
+pub use facts::Graph;
 pub use features::{Features, nearest};
+pub use forest::{Forest, Grown, Growth};
 pub use mlp::Mlp;
 pub use neumf::NeuMf;
 pub use rule::Rule;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bias, Features, Mlp, NeuMf, Rule};
+use crate::{Bias, Features, Forest, Mlp, NeuMf, Rule};
 
 /// The file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +39,7 @@ pub struct Known {
 #[serde(deny_unknown_fields)]
 pub struct Pairs {
     /// The workloads of the matrix, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<Known>,
     /// IASP: their mean is the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,6 +56,9 @@ pub struct Pairs {
     /// For families that were not there in training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
+    /// Utilisation by what computation graphs show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forest: Option<Forest>,
 }
 
 impl Weights {
@@ -74,6 +78,9 @@ impl Weights {
             }
             for net in &pairs.mlp {
                 net.check(20).map_err(wrong)?;
+            }
+            if let Some(forest) = &pairs.forest {
+                forest.open().map_err(wrong)?;
             }
             if let Some(bias) = &pairs.bias
                 && (bias.victim.len() != count || bias.aggressor.len() != count)

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sandtable_nets::Rule;
 use sandtable_nets::guest::open;
-use sandtable_policy::predictor::{About, Predictor, Quantities, Setup};
-use sandtable_policy::{Config, GpuType, Kind, Param, PolicyError, SoloProfile};
+use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
+use sandtable_policy::{Config, GpuType, Kind, Param, PolicyError, WorkloadProfile};
 
 /// The predictor.
 pub struct Utilisation {
@@ -21,6 +21,7 @@ impl Predictor for Utilisation {
             name: "utilisation",
             about: "one-parameter rule on summed GPU utilisation: 1 - a max(0, u + U - 1)",
             answers: Quantities::SIMILARITY | Quantities::PAIR_SPEED,
+            reads: Sources::SOLO_PROFILE,
             needs_weights: false,
             params: &[Param {
                 name: "a",
@@ -40,8 +41,8 @@ impl Predictor for Utilisation {
         Ok(Utilisation { rule: Rule { a: config.number("a") }, fitted })
     }
 
-    fn pair_speed(&self, kind: &GpuType, job: &SoloProfile, residents: &[&SoloProfile]) -> f64 {
-        let of = |profile: &SoloProfile| profile.gpu_utilisation.get(kind.id as usize).copied().unwrap_or(f64::NAN);
+    fn pair_speed(&self, kind: &GpuType, job: &WorkloadProfile, residents: &[&WorkloadProfile]) -> f64 {
+        let of = |profile: &WorkloadProfile| profile.gpu_utilisation.get(kind.id as usize).copied().unwrap_or(f64::NAN);
         let residents = residents.iter().fold(0.0, |sum, other| sum + of(other));
         // `max` would make a number of NaN.
         if (of(job) + residents).is_nan() {
@@ -58,8 +59,8 @@ mod tests {
     use super::*;
     use sandtable_policy::{Communication, Sharing};
 
-    fn profile(utilisation: f64) -> SoloProfile {
-        SoloProfile {
+    fn profile(utilisation: f64) -> WorkloadProfile {
+        WorkloadProfile {
             workload: "w".into(),
             family: "f".into(),
             gpu_utilisation: vec![utilisation],
@@ -69,7 +70,9 @@ mod tests {
             mixed_precision: false,
             gradient_gb: f64::NAN,
             communication: Communication::Ring,
+            facts: None,
             step_time: vec![],
+            throughput: vec![],
         }
     }
 

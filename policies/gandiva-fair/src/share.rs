@@ -1,0 +1,110 @@
+//! Fair shares and the trade of GPU types (Chaudhary et al., EuroSys 2020).
+
+/// Weighted max-min shares of a number of GPUs: nobody gets more than it demands, what is left over goes to the others
+/// by their tickets.
+pub fn fair(total: f64, tickets: &[f64], demands: &[f64]) -> Vec<f64> {
+    let mut share = vec![0.0; tickets.len()];
+    let mut open: Vec<usize> = (0..tickets.len()).filter(|user| demands[*user] > 0.0).collect();
+    let mut left = total;
+    while !open.is_empty() {
+        let weights: f64 = open.iter().map(|user| tickets[*user]).sum();
+        let level = left / weights;
+        let (full, rest): (Vec<usize>, Vec<usize>) =
+            open.iter().partition(|user| demands[**user] <= level * tickets[**user]);
+        if full.is_empty() {
+            rest.iter().for_each(|user| share[*user] = level * tickets[*user]);
+            break;
+        }
+        for user in full {
+            share[user] = demands[user];
+            left -= demands[user];
+        }
+        open = rest;
+    }
+    share
+}
+
+/// One exchange.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trade {
+    /// Who gives the fast type away.
+    pub seller: usize,
+    /// Who gets it.
+    pub buyer: usize,
+    /// How much of the slow type one of the fast costs.
+    pub price: f64,
+}
+
+/// Users who hold both trade shares of a slow type for shares of a fast one: who gains the least from the fast type
+/// sells to who gains the most, at the second highest gain, until nobody is left to trade with. `speed_up`: rate on the
+/// fast type over that on the slow one.
+pub fn trade(slow: &mut [f64], fast: &mut [f64], speed_up: &[f64]) -> Vec<Trade> {
+    let mut trades = Vec::new();
+    // Each trade takes the last of something from somebody.
+    for _ in 0..2 * slow.len() {
+        let mut both: Vec<usize> = (0..slow.len()).filter(|user| slow[*user] > 1e-12 && fast[*user] > 1e-12).collect();
+        both.sort_by(|a, b| speed_up[*a].total_cmp(&speed_up[*b]).then(b.cmp(a)));
+        let (seller, second, buyer) = match both.as_slice() {
+            [seller, buyer] => (*seller, *seller, *buyer),
+            [seller, .., second, buyer] => (*seller, *second, *buyer),
+            _ => break,
+        };
+        let price = speed_up[second];
+        if speed_up[buyer] <= speed_up[seller] {
+            break;
+        }
+        let amount = (slow[buyer] / price).min(fast[seller]);
+        slow[buyer] -= amount * price;
+        slow[seller] += amount * price;
+        fast[seller] -= amount;
+        fast[buyer] += amount;
+        trades.push(Trade { seller, buyer, price });
+    }
+    trades
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: &[f64], expected: &[f64]) {
+        let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6);
+        assert!(close && found.len() == expected.len(), "{found:?}, expected {expected:?}");
+    }
+
+    /// `schedulers.md` §8.
+    #[test]
+    fn golden_shares() {
+        near(&fair(8.0, &[1.0; 3], &[8.0, 8.0, 2.0]), &[3.0, 3.0, 2.0]);
+        near(&fair(12.0, &[1.0, 2.0, 1.0], &[12.0, 12.0, 3.0]), &[3.0, 6.0, 3.0]);
+        near(&fair(8.0, &[1.0, 1.0], &[0.0, 2.0]), &[0.0, 2.0]);
+    }
+
+    /// `schedulers.md` §8.
+    #[test]
+    fn golden_trades() {
+        let (mut slow, mut fast) = (vec![0.33, 0.33, 0.34], vec![0.33, 0.33, 0.34]);
+        let trades = trade(&mut slow, &mut fast, &[4.0, 6.0, 8.0]);
+        let expected = [Trade { seller: 0, buyer: 2, price: 6.0 }, Trade { seller: 0, buyer: 1, price: 4.0 }];
+        assert_eq!(trades, expected);
+        near(&slow, &[1.0, 0.0, 0.0]);
+        near(&fast, &[0.190_833_3, 0.4125, 0.396_666_7]);
+        let (mut slow, mut fast) = (vec![8.0; 2], vec![4.0; 2]);
+        trade(&mut slow, &mut fast, &[1.2, 3.0]);
+        near(&slow, &[12.8, 3.2]);
+        near(&fast, &[0.0, 8.0]);
+        let (mut slow, mut fast) = (vec![8.0; 3], vec![4.0; 3]);
+        trade(&mut slow, &mut fast, &[1.2, 2.0, 3.0]);
+        near(&slow, &[16.0, 8.0, 0.0]);
+        near(&fast, &[0.0, 4.0, 8.0]);
+    }
+
+    #[test]
+    fn nothing_is_made_or_lost() {
+        let (mut slow, mut fast) = (vec![5.0, 1.0, 0.0, 2.0], vec![0.0, 3.0, 1.0, 2.0]);
+        trade(&mut slow, &mut fast, &[2.5, 1.0, 4.0, 2.5]);
+        assert!((slow.iter().sum::<f64>() - 8.0).abs() < 1e-9);
+        assert!((fast.iter().sum::<f64>() - 6.0).abs() < 1e-9);
+        assert!(slow.iter().chain(&fast).all(|x| *x > -1e-9));
+    }
+}

@@ -1,0 +1,264 @@
+//! Gavel's heterogeneity-aware policies (Narayanan et al., OSDI 2020): an allocation of time by job and type from a
+//! linear program, carried out in rounds by priorities. Pairs on one GPU are not part of it here.
+
+pub mod lp;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lp::Question;
+use sandtable_policy::driver::needed;
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Instant, Job, JobId, JobPhase, Kind,
+    Knowledge, Param, Placement, Policy, PolicyError, Quantity, Setup, Trigger, host,
+};
+
+/// The policy.
+pub struct Gavel {
+    makespan: bool,
+    round: u64,
+    /// Not sooner than this after a reset are times counted anew.
+    reset: u64,
+    /// Unfinished jobs.
+    jobs: BTreeSet<JobId>,
+    /// Parts of the time by job and type, as last solved.
+    allocation: BTreeMap<JobId, Vec<f64>>,
+    /// Whether jobs have come or gone since.
+    stale: bool,
+    reset_at: Instant,
+    last_round: Instant,
+    /// Time on each type since the reset, µs, by job; half a round is credited at the start.
+    spent: BTreeMap<JobId, Vec<f64>>,
+    /// Who has run in the round that ends, and where.
+    ran: Vec<(JobId, GpuTypeId)>,
+    types: usize,
+}
+
+impl Policy for Gavel {
+    fn about() -> About {
+        About {
+            name: "gavel",
+            about: "Gavel's max-min fairness and makespan in rounds (Narayanan et al. 2020, by the published code; makespan is solved exactly, no space sharing)",
+            uses: Abilities::PREEMPT,
+            needs: Knowledge::THROUGHPUT,
+            params: &[
+                Param {
+                    name: "objective",
+                    kind: Kind::Choice(&["max-min", "makespan"]),
+                    default: "\"max-min\"",
+                    about: "What the allocation is the best for.",
+                },
+                Param {
+                    name: "round",
+                    kind: Kind::Number { min: 1.0, max: 1e6 },
+                    default: "360",
+                    about: "Seconds of a round.",
+                },
+                Param {
+                    name: "reset",
+                    kind: Kind::Number { min: 0.0, max: 1e9 },
+                    default: "1920",
+                    about: "Seconds before time received is counted anew at a new solution.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let makespan = config.choice("objective") == "makespan";
+        if makespan {
+            needed("makespan", Knowledge::REMAINING, setup.knowledge)?;
+        }
+        Ok(Gavel {
+            makespan,
+            round: config.micros("round"),
+            reset: config.micros("reset"),
+            jobs: BTreeSet::new(),
+            allocation: BTreeMap::new(),
+            stale: false,
+            reset_at: 0,
+            last_round: 0,
+            spent: BTreeMap::new(),
+            ran: Vec::new(),
+            types: setup.topology.gpu_types.len(),
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence { round: Some(self.round), on_events: true }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => {
+                    self.jobs.insert(info.id);
+                    self.stale = true;
+                }
+                Event::JobEnded(end) => {
+                    self.jobs.remove(&end.job);
+                    self.spent.remove(&end.job);
+                    self.stale = true;
+                }
+                _ => {}
+            }
+        }
+        // A round begins at its time; the first also when there is somebody to begin it for.
+        if batch.trigger == Trigger::Round || (cluster.holders().len() == 0 && !self.jobs.is_empty()) {
+            self.begin_round(cluster);
+        }
+        Ok(())
+    }
+}
+
+impl Gavel {
+    fn begin_round(&mut self, cluster: &mut Cluster) {
+        let now = cluster.now();
+        let length = now.saturating_sub(self.last_round) as f64;
+        for (job, kind) in std::mem::take(&mut self.ran) {
+            if let Some(spent) = self.spent.get_mut(&job) {
+                spent[kind as usize] += length;
+            }
+        }
+        self.last_round = now;
+        if self.stale {
+            self.solve(cluster);
+            self.stale = false;
+            if now.saturating_sub(self.reset_at) >= self.reset {
+                self.spent.clear();
+                self.reset_at = now;
+            }
+        }
+        let credit = vec![self.round as f64 / 2.0 / self.types as f64; self.types];
+        for job in &self.jobs {
+            self.spent.entry(*job).or_insert_with(|| credit.clone());
+        }
+        let chosen = self.choose(cluster);
+        self.carry_out(cluster, &chosen);
+        self.ran = cluster.holders().map(|job| (job.id, cluster.type_of(job))).collect();
+    }
+
+    fn solve(&mut self, cluster: &Cluster) {
+        let ids: Vec<JobId> = self.jobs.iter().copied().collect();
+        let types = self.types as GpuTypeId;
+        let mut question = Question {
+            capacity: (0..types).map(|kind| f64::from(cluster.up_gpus(kind))).collect(),
+            ..Question::default()
+        };
+        for id in &ids {
+            let job = cluster.job(*id);
+            let rates = host::estimate(Quantity::Throughput, vec![*id; types as usize], (0..types).collect());
+            let allowed = |kind: &GpuTypeId| job.gpu_types.contains(kind) && job.gpus <= cluster.up_gpus(*kind);
+            let rate = |kind: GpuTypeId| Some(rates[kind as usize]).filter(|rate| *rate > 0.0 && allowed(&kind));
+            question.throughput.push((0..types).map(|kind| rate(kind).unwrap_or(0.0)).collect());
+            question.gang.push(f64::from(job.gpus));
+            question.weight.push(1.0);
+        }
+        let solved = if self.makespan {
+            let left = cluster.remaining(&ids);
+            let steps = |at: usize| {
+                let rate = question.throughput[at][cluster.type_of(cluster.job(ids[at])) as usize];
+                // What nobody knows counts as an hour.
+                let left = Some(left[at]).filter(|left| left.is_finite()).unwrap_or(3600.0);
+                left.max(1.0) * if rate > 0.0 { rate } else { 1.0 }
+            };
+            let steps: Vec<f64> = (0..ids.len()).map(steps).collect();
+            question.makespan(&steps)
+        } else {
+            question.max_min()
+        };
+        match solved {
+            Some((_, allocation)) => self.allocation = ids.into_iter().zip(allocation).collect(),
+            None => {
+                host::warn("the linear program was not solved: everybody gets an equal share");
+                let equal = question.equal_share();
+                self.allocation = ids.into_iter().map(|id| (id, equal.clone())).collect();
+            }
+        }
+    }
+
+    /// Jobs by priority within each type, as long as GPUs remain; a job runs on one type only.
+    fn choose(&self, cluster: &Cluster) -> Vec<(JobId, GpuTypeId)> {
+        let (mut chosen, mut taken) = (Vec::new(), BTreeSet::new());
+        for kind in 0..self.types as GpuTypeId {
+            let at = kind as usize;
+            let total: f64 = self.spent.values().map(|spent| spent[at]).sum();
+            let mut ranked: Vec<(f64, f64, f64, JobId)> = Vec::new();
+            for (id, part) in self.allocation.iter().filter(|(id, _)| self.jobs.contains(*id)) {
+                let own = self.spent.get(id).map_or(0.0, |spent| spent[at]);
+                let fraction = if total > 0.0 { own / total } else { 0.0 };
+                let priority = if fraction > 0.0 { part[at] / fraction } else { part[at] * 1e9 };
+                if part[at] > 1e-9 {
+                    ranked.push((priority, part[at] * total - own, part[at], *id));
+                }
+            }
+            ranked.sort_by(|a, b| {
+                b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)).then(b.2.total_cmp(&a.2)).then(a.3.cmp(&b.3))
+            });
+            let mut free = cluster.up_gpus(kind);
+            for (_, _, _, id) in ranked {
+                let gang = cluster.job(id).gpus;
+                if !taken.contains(&id) && gang <= free {
+                    free -= gang;
+                    taken.insert(id);
+                    chosen.push((id, kind));
+                }
+            }
+        }
+        chosen
+    }
+
+    /// Whoever goes on where it is keeps its GPUs; of the others the larger are placed first.
+    fn carry_out(&self, cluster: &mut Cluster, chosen: &[(JobId, GpuTypeId)]) {
+        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
+        let stays = |job: &Job, cluster: &Cluster| chosen.contains(&(job.id, cluster.type_of(job)));
+        let mut leave: Vec<JobId> =
+            cluster.holders().filter(|job| moves(job) && !stays(job, cluster)).map(|job| job.id).collect();
+        leave.sort_unstable();
+        // Nobody leaves for nobody.
+        let queue: Vec<(JobId, GpuTypeId)> =
+            chosen.iter().copied().filter(|(id, kind)| {
+                let job = cluster.job(*id);
+                !job.holds() || cluster.type_of(job) != *kind
+            }).collect();
+        let wanted = |kind: GpuTypeId| queue.iter().any(|(_, other)| *other == kind);
+        for id in leave {
+            let elsewhere = chosen.iter().any(|(job, _)| *job == id);
+            if elsewhere || wanted(cluster.type_of(cluster.job(id))) {
+                cluster.preempt(id);
+            }
+        }
+        let mut order: Vec<(u32, JobId, GpuTypeId)> =
+            queue.into_iter().map(|(id, kind)| (cluster.job(id).gpus, id, kind)).collect();
+        order.sort_by_key(|(gpus, id, _)| (std::cmp::Reverse(*gpus), *id));
+        for (_, id, kind) in order {
+            let job = cluster.job(id);
+            if job.waits() && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask()) {
+                cluster.start(id, gpus);
+            }
+        }
+        // GPUs that nobody was chosen for go to whoever waits.
+        let waiting: Vec<JobId> = self.jobs.iter().copied().filter(|id| cluster.job(*id).waits()).collect();
+        for id in waiting {
+            let job = cluster.job(id);
+            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
+                cluster.start(id, gpus);
+            }
+        }
+    }
+}
+
+sandtable_policy::export!(Gavel);
+
+#[cfg(test)]
+mod tests {
+    use super::Gavel;
+    use sandtable_policy::testing::completion_times;
+
+    #[test]
+    fn on_one_type_jobs_of_one_size_share_the_time() {
+        let times = completion_times::<Gavel>("{}", &[1], &[(0, 1, 3600), (0, 1, 3600)]);
+        assert_eq!(*times.iter().max().expect("two jobs"), 7200);
+        // Rounds of six minutes in turn: the first ends one round before the second.
+        assert!(times.iter().all(|time| *time >= 6480), "{times:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The cluster as Horus sees it: what is predicted of everybody on every GPU, kept from events, and the cheapest GPU of
+//! each node for each kind of task, worked out anew only where something has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, Quantity, Setup, driver, host,
+};
+use sandtable_policy::{Knowledge, PolicyError};
+
+use crate::plan::{Node, Plan, cheapest_of, place};
+use crate::score::{Gpu, Rules, Task};
+
+/// What is told apart of jobs: their workload where they have one, whether they must be alone, and the type.
+type Kind = (Option<u32>, Option<JobId>, bool, GpuTypeId);
+
+/// The cheapest GPU of each node as it was at a version of the node.
+type Costs = Vec<(u64, Option<(f64, usize)>)>;
+
+/// The cluster as Horus sees it.
+pub struct Stage {
+    rules: Rules,
+    /// Peak utilisation over the average.
+    peak: f64,
+    nodes: Vec<Node>,
+    kinds: Vec<GpuTypeId>,
+    /// Counts the changes of each node.
+    versions: Vec<u64>,
+    memory: Vec<f64>,
+    tasks: BTreeMap<Kind, Task>,
+    costs: BTreeMap<Kind, Costs>,
+    /// Where each job was put.
+    placed: BTreeMap<JobId, Vec<GpuId>>,
+    touched: BTreeSet<NodeId>,
+}
+
+impl Stage {
+    /// A cluster of which nothing is known yet.
+    ///
+    /// # Errors
+    /// Where nobody answers for utilisation or memory.
+    pub fn new(who: &str, rules: Rules, peak: f64, setup: &Setup) -> Result<Stage, PolicyError> {
+        driver::needed(who, Knowledge::UTILISATION | Knowledge::MEMORY, setup.knowledge)?;
+        let nodes = &setup.topology.nodes;
+        // Memory that nobody said is no bound.
+        let mib = |mib: u32| if mib == 0 { f64::INFINITY } else { f64::from(mib) };
+        Ok(Stage {
+            rules,
+            peak,
+            nodes: nodes.iter().map(|node| Node { rack: node.rack, gpus: Vec::new() }).collect(),
+            kinds: nodes.iter().map(|node| node.gpu_type).collect(),
+            versions: vec![1; nodes.len()],
+            memory: setup.topology.gpu_types.iter().map(|kind| mib(kind.memory_mib)).collect(),
+            tasks: BTreeMap::new(),
+            costs: BTreeMap::new(),
+            placed: BTreeMap::new(),
+            touched: nodes.iter().map(|node| node.id).collect(),
+        })
+    }
+
+    /// Brings it up to a batch.
+    pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
+        for event in events {
+            match event {
+                Event::JobEnded(end) => self.left(end.job, cluster),
+                Event::JobChanged(change) if change.phase != JobPhase::Running => self.left(change.job, cluster),
+                Event::NodeChanged(change) => {
+                    self.touched.insert(change.node);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A job has lost its GPUs.
+    pub fn left(&mut self, job: JobId, cluster: &Cluster) {
+        for gpu in self.placed.remove(&job).unwrap_or_default() {
+            self.touched.insert(cluster.node_with(gpu));
+        }
+    }
+
+    /// Sees anew what has changed.
+    pub fn refresh(&mut self, cluster: &Cluster) {
+        for node in std::mem::take(&mut self.touched) {
+            let gpus: Vec<Gpu> = cluster.node_gpus(node).map(|gpu| self.seen(cluster, node, gpu)).collect();
+            self.nodes[node as usize].gpus = gpus;
+            self.versions[node as usize] += 1;
+        }
+    }
+
+    fn seen(&mut self, cluster: &Cluster, node: NodeId, gpu: GpuId) -> Gpu {
+        let kind = self.kinds[node as usize];
+        let there = cluster.residents(gpu);
+        let tasks: Vec<Task> = there.iter().map(|job| self.task(cluster.job(*job), kind)).collect();
+        Gpu { memory: self.memory[kind as usize], taken: tasks.is_empty() && cluster.tasks(gpu) > 0, tasks }
+    }
+
+    fn key(job: &Job, kind: GpuTypeId) -> Kind {
+        let own = if job.workload.is_none() { Some(job.id) } else { None };
+        (job.workload, own, job.out_of_memory > 0, kind)
+    }
+
+    /// What is predicted of a task of a job on a type of GPU. Who has no idea says a full GPU and all its memory.
+    pub fn task(&mut self, job: &Job, kind: GpuTypeId) -> Task {
+        let (peak, card, margin) = (self.peak, self.memory[kind as usize], self.rules.margin);
+        *self.tasks.entry(Stage::key(job, kind)).or_insert_with(|| {
+            let ask = |what| host::estimate(what, vec![job.id], vec![kind])[0];
+            let (used, memory) = (ask(Quantity::Utilisation), ask(Quantity::Memory));
+            let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
+            let memory = if memory.is_nan() { card } else { memory };
+            // What is predicted to fit on no card is tried where nobody is: a prediction may be wrong.
+            let alone = job.out_of_memory > 0 || !(card - memory > margin);
+            Task { util_avg, util_max: (util_avg * peak).min(100.0), memory, alone }
+        })
+    }
+
+    /// GPUs for all tasks of a job, on one type, or none.
+    pub fn plan(&mut self, cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+        let mut best: Option<Plan> = None;
+        for kind in job.gpu_types.iter().copied() {
+            let task = self.task(job, kind);
+            let (nodes, kinds, versions, rules) = (&self.nodes, &self.kinds, &self.versions, &self.rules);
+            let known = self.costs.entry(Stage::key(job, kind)).or_insert_with(|| vec![(0, None); nodes.len()]);
+            let cost_of = |at: usize, node: &Node| {
+                if known[at].0 != versions[at] {
+                    known[at] = (versions[at], cheapest_of(rules, node, &task));
+                }
+                known[at].1
+            };
+            let plan = place(rules, nodes, |at| kinds[at] == kind, &task, job.gpus, cost_of);
+            best = match (best, plan) {
+                (Some(one), Some(other)) if (one.nodes, one.cost) <= (other.nodes, other.cost) => Some(one),
+                (one, other) => other.or(one),
+            };
+        }
+        let place = |(node, gpu): &(usize, usize)| cluster.node_gpus(*node as NodeId).start + *gpu as GpuId;
+        best.map(|plan| plan.placement.iter().map(place).collect())
+    }
+
+    /// Puts a job there.
+    pub fn start(&mut self, cluster: &mut Cluster, job: JobId, gpus: Vec<GpuId>) {
+        self.touched.extend(gpus.iter().map(|gpu| cluster.node_with(*gpu)));
+        self.placed.insert(job, gpus.clone());
+        cluster.start(job, gpus);
+        self.refresh(cluster);
+    }
+
+    /// Takes a job's GPUs.
+    pub fn preempt(&mut self, cluster: &mut Cluster, job: JobId) {
+        cluster.preempt(job);
+        self.left(job, cluster);
+        self.refresh(cluster);
+    }
+}

@@ -1,0 +1,127 @@
+use std::path::Path;
+
+use sandtable_policy::Draws;
+use serde_json::Value;
+
+use crate::plan::{Node, cheapest_of, place};
+use crate::queue::{Order, cluster, credit, richest};
+use crate::score::{Form, Gpu, Rules, Task};
+
+fn golden(file: &str) -> Option<Vec<Value>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/horus-golden").join(file);
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    };
+    Some(serde_json::from_str(&text).expect("JSON"))
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} of {value}"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn task(value: &Value) -> Task {
+    let (util_avg, util_max) = (number(value, "util_avg"), number(value, "util_max"));
+    Task { util_avg, util_max, memory: number(value, "mem_mib"), alone: false }
+}
+
+fn gpu(value: &Value) -> Gpu {
+    let tasks = list(&value["tasks"]).iter().map(task).collect();
+    Gpu { memory: number(value, "mem_mib"), tasks, taken: false }
+}
+
+#[test]
+fn scores_are_the_golden_ones() {
+    let Some(cases) = golden("score_cases.json") else { return };
+    assert_eq!(cases.len(), 27);
+    for case in &cases {
+        let (gpu, task) = (gpu(&case["gpu"]), task(&case["task"]));
+        let rules = |form| Rules { form, ..Rules::default() };
+        assert_eq!(rules(Form::Normalised).fits(&gpu, &task), case["fits"].as_bool().expect("a flag"), "{case}");
+        let forms = [(Form::Normalised, "cost"), (Form::Compat, "cost_compat"), (Form::Gandiva, "gandiva_cost")];
+        for (form, key) in forms {
+            let found = rules(form).cost(&gpu, &task);
+            assert!((found - number(case, key)).abs() < 1e-9, "{key}: {found} of {case}");
+        }
+    }
+}
+
+#[test]
+fn decisions_are_the_golden_ones() {
+    let Some(cases) = golden("schedule_cases.json") else { return };
+    assert_eq!(cases.len(), 60);
+    for (at, case) in cases.iter().enumerate() {
+        let node = |node: &Value| Node {
+            rack: number(node, "rack") as u32,
+            gpus: list(&node["gpus"]).iter().map(gpu).collect(),
+        };
+        let nodes: Vec<Node> = list(&case["cluster"]["nodes"]).iter().map(node).collect();
+        let rules = Rules { theta: case["theta"].as_f64(), ..Rules::default() };
+        let mut queue: Vec<&Value> = list(&case["queue"]).iter().collect();
+        queue.sort_by_key(|job| {
+            Order::UtilAsc.rank(number(job, "util_avg"), number(job, "submit") as u64, number(job, "id") as u32)
+        });
+        let found = queue.iter().take(5).find_map(|job| {
+            let task = task(job);
+            let cost_of = |_: usize, node: &Node| cheapest_of(&rules, node, &task);
+            let plan = place(&rules, &nodes, |_| true, &task, number(job, "tasks") as u32, cost_of)?;
+            Some((number(job, "id") as u64, plan.placement))
+        });
+        let expected = case["expect"].as_object().map(|expected| {
+            let pair = |pair: &Value| (pair[0].as_u64().expect("a node") as usize, pair[1].as_u64().expect("a GPU") as usize);
+            let placement: Vec<(usize, usize)> = list(&expected["placement"]).iter().map(pair).collect();
+            (expected["job"].as_u64().expect("a job"), placement)
+        });
+        assert_eq!(found, expected, "case {at}");
+    }
+}
+
+#[test]
+fn credits_are_the_golden_ones() {
+    let Some(cases) = golden("horus_plus_credit_cases.json") else { return };
+    assert_eq!(cases.len(), 12);
+    for case in &cases {
+        let waits = |queue: &Value| list(queue).iter().map(|wait| wait.as_f64().expect("a wait")).collect::<Vec<f64>>();
+        let credits: Vec<f64> = list(&case["pending_times"]).iter().map(|queue| credit(&waits(queue))).collect();
+        let expected: Vec<f64> = list(&case["credits"]).iter().map(|x| x.as_f64().expect("a credit")).collect();
+        assert_eq!(credits, expected, "{case}");
+        assert_eq!(richest(&credits), case["pick"].as_u64().map(|at| at as usize), "{case}");
+    }
+}
+
+#[test]
+fn nobody_waiting_or_hardly_is_no_median() {
+    assert_eq!(credit(&[]), 0.0);
+    assert_eq!(credit(&[0.2, 0.4]), 2.0);
+    assert_eq!(richest(&[0.0, 0.0]), None);
+    assert_eq!(richest(&[3.0, 3.0]), Some(0));
+}
+
+#[test]
+fn clusters_part_what_is_far_apart_and_are_drawn_from_the_seed() {
+    let rows: Vec<Vec<f64>> = (0..10).map(|x| vec![if x < 5 { f64::from(x) } else { 1000.0 + f64::from(x) }]).collect();
+    // From random members both clusters may begin on one side: of several seeds most must part them.
+    let parted = (0..20).filter(|seed| {
+        let of = cluster(&rows, 2, &mut Draws::new(*seed));
+        of[..5].iter().all(|at| *at == of[0]) && of[5..].iter().all(|at| *at == of[5]) && of[0] != of[5]
+    });
+    assert!(parted.count() >= 15);
+    assert_eq!(cluster(&rows, 3, &mut Draws::new(7)), cluster(&rows, 3, &mut Draws::new(7)));
+    assert_eq!(cluster(&rows, 1, &mut Draws::new(7)), [0; 10]);
+    assert!(cluster(&[], 3, &mut Draws::new(7)).is_empty());
+}
+
+#[test]
+fn a_task_that_must_be_alone_gets_an_empty_gpu_and_keeps_it() {
+    let light = Task { util_avg: 10.0, util_max: 10.0, memory: 100.0, alone: false };
+    let lonely = Task { alone: true, memory: 1e9, ..light };
+    let gpu = |tasks: Vec<Task>| Gpu { memory: 16_384.0, tasks, taken: false };
+    let rules = Rules::default();
+    assert!(rules.admits(&gpu(vec![]), &lonely));
+    assert!(!rules.admits(&gpu(vec![light]), &lonely));
+    assert!(!rules.admits(&gpu(vec![lonely]), &light));
+}
