@@ -6,6 +6,11 @@ default:
 policies *names:
     cargo run --release -- policy build {{ names }}
 
+# Rewrite the catalogue of models from the graphs in experiments/src/facts/zoo.
+models:
+    cargo run --release --example models > experiments/models.ron.new
+    mv experiments/models.ron.new experiments/models.ron
+
 # Rewrite the shipped profiles from what they are made of, and the weights trained on them.
 profiles:
     cargo run --release --example profiles
@@ -14,6 +19,7 @@ profiles:
     cargo run --release -- predictor train iasp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iasp-synthetic.json
     cargo run --release -- predictor train iapp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iapp-synthetic.json
     cargo run --release -- predictor train bias --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/bias-synthetic.json
+    cargo run --release -- predictor train forest --profile experiments/specs/profiles/synthetic.ron -o policies/predictors/weights/forest-synthetic.json
 
 # What CI runs.
 check:
@@ -28,6 +34,11 @@ bless:
 figures:
     cargo run --release -- run experiments/specs/*.ron experiments/specs/philly/*.ron experiments/specs/sharing/*.ron
     cargo run --release -- run --check experiments/specs/geng2020/*.ron
+    cargo run --release -- run --check experiments/specs/thanapol2023/{measured,fitted,measures}.ron
+    # What does not reproduce is in these two: claims are reported, not checked.
+    cargo run --release -- run experiments/specs/thanapol2023/rounds.ron experiments/specs/horus2022/batch.ron
+    cargo run --release -- run --check experiments/specs/horus2022/{measured,predictors}.ron
+    cargo run --release -- run experiments/specs/horus2022/month.ron
 
 # Whole runs and single decisions, sandboxed against native.
 bench:

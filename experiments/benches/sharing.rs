@@ -1,10 +1,11 @@
-//! 10,000 jobs that share 512 GPUs: wall time of a run, and what part of it the policy takes, predictors included.
+//! 10,000 jobs that share 512 GPUs, and a month on 1,024: wall time of a run, and what part of it the policy takes,
+//! predictors included.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandtable::execute::{Compiled, simulate};
-use sandtable::plan::{Options, plan};
+use sandtable::plan::{Cell, Options, plan};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, Readiness, Setup};
 use sandtable_runtime::sandbox::{Fault, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, World};
@@ -35,26 +36,40 @@ impl<P: Policy> Policy for Timed<P> {
     }
 }
 
+/// A spec of `experiments/specs`, and what is set in it.
+type Case = (&'static str, &'static [(&'static str, &'static str)]);
+
+const CASES: [Case; 2] = [
+    ("geng2020/v100.ron", &[("fleet.nodes", "128"), ("workload.jobs", "10000"), ("seeds", "Range(0, 1)")]),
+    ("horus2022/month.ron", &[]),
+];
+
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 fn main() {
-    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/geng2020/v100.ron");
-    let set = [("fleet.nodes", "128"), ("workload.jobs", "10000"), ("seeds", "Range(0, 1)")];
-    let set = set.map(|(path, value)| (path.to_string(), value.to_string())).to_vec();
-    let plan = plan(&spec, &Options { set, ..Options::default() }).expect("a plan");
-    let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
-    println!("load  policy              wall s  in the policy  calls");
-    for cell in &plan.cells {
-        let component = sandbox.load(&cell.policy.bytes).expect("a component");
-        let inner = Sandboxed::new(&component, cell.setting.limits).expect("an instance");
-        let mut policy = Timed { inner, spent: Duration::ZERO };
-        let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("components");
-        let predictors = compiled.predictors(cell).expect("predictors");
-        let begun = now();
-        let finished = simulate(cell, cell.jobs().expect("jobs"), &mut policy, predictors, None).expect("a run");
-        let wall = begun.elapsed().as_secs_f64();
-        assert!(finished.fault.is_none(), "{:?}", finished.fault);
-        let part = policy.spent.as_secs_f64() / wall * 100.0;
-        let load = cell.variant.first().map_or("", |(_, value)| value.as_str());
-        println!("{load:<5} {:<19} {wall:>6.2} {part:>12.0} % {:>6}", cell.label, finished.calls);
+    println!("{:<20} {:<6} {:<19} wall s  in the policy  calls", "spec", "load", "policy");
+    for (spec, set) in CASES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("specs").join(spec);
+        let set = set.iter().map(|(path, value)| ((*path).to_string(), (*value).to_string())).collect();
+        let plan = plan(&path, &Options { set, ..Options::default() }).expect("a plan");
+        for cell in &plan.cells {
+            measure(spec, cell);
+        }
     }
+}
+
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+fn measure(spec: &str, cell: &Cell) {
+    let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
+    let component = sandbox.load(&cell.policy.bytes).expect("a component");
+    let inner = Sandboxed::new(&component, cell.setting.limits).expect("an instance");
+    let mut policy = Timed { inner, spent: Duration::ZERO };
+    let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("components");
+    let predictors = compiled.predictors(cell).expect("predictors");
+    let begun = now();
+    let finished = simulate(cell, cell.jobs().expect("jobs"), &mut policy, predictors, None).expect("a run");
+    let wall = begun.elapsed().as_secs_f64();
+    assert!(finished.fault.is_none(), "{:?}", finished.fault);
+    let part = policy.spent.as_secs_f64() / wall * 100.0;
+    let load = cell.variant.first().map_or("", |(_, value)| value.as_str());
+    println!("{spec:<20} {load:<6} {:<19} {wall:>6.2} {part:>12.0} % {:>6}", cell.label, finished.calls);
 }

@@ -10,7 +10,8 @@ fn main() -> Result<(), sandtable::Error> {
     let table = here.join("../../shared/data/gavel/oracle_throughputs.json");
     let steps = here.join("../../shared/data/torchvision-gpu-bench/step_ms.csv");
     let fitted = |precision: &str| -> Result<sandtable_hardware::Profile, sandtable::Error> {
-        let about = format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
+        let about =
+            format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
         Ok(fitted(&fill(torchvision(&steps, precision)?, here)?, &about))
     };
     let all = [

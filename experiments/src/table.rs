@@ -61,12 +61,7 @@ const METRICS: &[Metric] = &[
     Metric { name: "utilisation_window", shown: None, shared: false, get: |s| s.utilisation_window },
     Metric { name: "throughput", shown: None, shared: false, get: |s| s.throughput },
     Metric { name: "throughput_window", shown: Some("throughput"), shared: true, get: |s| s.throughput_window },
-    Metric {
-        name: "gpu_utilisation",
-        shown: None,
-        shared: false,
-        get: |s| s.gpu_utilisation.unwrap_or(f64::NAN),
-    },
+    Metric { name: "gpu_utilisation", shown: None, shared: false, get: |s| s.gpu_utilisation.unwrap_or(f64::NAN) },
     Metric {
         name: "gpu_utilisation_window",
         shown: None,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
 use crate::random::Stream;
+use crate::rates::DurationsOn;
 use crate::{Fleet, GpuId, Job, JobId, TypeId, WorkloadId};
 
 /// Where extra times come from.
@@ -60,16 +61,6 @@ impl Default for Communication {
     }
 }
 
-/// The GPU on which durations hold, for workloads whose throughputs are known.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum DurationsOn {
-    /// A GPU as fast as the geometric mean of the fleet's types on which the workload runs.
-    #[default]
-    Mean,
-    /// This type of the fleet.
-    Kind(TypeId),
-}
-
 /// Why a profile does not hold on a fleet.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -89,8 +80,8 @@ pub enum LawError {
 const UTILISATION: f64 = 0.45;
 
 #[derive(Clone)]
-struct OnType {
-    kind: String,
+pub(crate) struct OnType {
+    pub(crate) kind: String,
     /// Extra time of row i beside column j, over its time alone; infinite: out of memory.
     extra: Vec<f64>,
     /// MiB by workload; 0: not known.
@@ -98,16 +89,16 @@ struct OnType {
     utilisation: Vec<f64>,
     step: Vec<f64>,
     /// Samples a second by gang size, by workload.
-    throughput: Vec<BTreeMap<u32, f64>>,
+    pub(crate) throughput: Vec<BTreeMap<u32, f64>>,
 }
 
 /// A profile on a fleet. Cheap to share between runs.
 pub struct Laws {
-    profile: Option<Arc<Profile>>,
+    pub(crate) profile: Option<Arc<Profile>>,
     interference: Interference,
     communication: Communication,
-    types: Vec<OnType>,
-    base: DurationsOn,
+    pub(crate) types: Vec<OnType>,
+    pub(crate) base: DurationsOn,
 }
 
 impl Laws {
@@ -159,27 +150,6 @@ impl Laws {
         Ok(Laws { profile: Some(profile), interference, communication, types, base })
     }
 
-    /// The same laws, with durations that hold elsewhere than on the mean.
-    ///
-    /// # Errors
-    /// Where one of these workloads does not run there.
-    pub fn with_durations_on(mut self, base: DurationsOn, used: &[WorkloadId]) -> Result<Laws, LawError> {
-        if let (DurationsOn::Kind(kind), Some(profile)) = (&base, &self.profile)
-            && let Some(of) = self.types.get(*kind as usize)
-        {
-            let nowhere = |id: &&WorkloadId| {
-                let known = &of.throughput[**id as usize];
-                !known.is_empty() && known.values().all(|rate| *rate == 0.0)
-            };
-            if let Some(id) = used.iter().find(nowhere) {
-                let workload = profile.workloads[*id as usize].name.clone();
-                return Err(LawError::NoBase { kind: of.kind.clone(), workload });
-            }
-        }
-        self.base = base;
-        Ok(self)
-    }
-
     /// The same laws with the errors of a seed, where they are asked for.
     pub fn under(&self, seed: u64) -> Laws {
         let count = self.workloads();
@@ -207,29 +177,6 @@ impl Laws {
             types,
             base: self.base.clone(),
         }
-    }
-
-    /// Samples a second of a job on a type of GPU, alone; none: nobody knows.
-    ///
-    /// Between measured gang sizes it is interpolated; beyond them each GPU is worth what it is worth at the nearest.
-    pub fn throughput(&self, gpu_type: TypeId, job: &Job) -> Option<f64> {
-        let of = self.types.get(gpu_type as usize)?;
-        at_size(&of.throughput[job.workload? as usize], job.gpus)
-    }
-
-    /// Work that a job does in a second on a type of GPU, alone: what its throughput says, else the type's speed. 0: it
-    /// does not run there.
-    pub fn speed(&self, fleet: &Fleet, gpu_type: TypeId, job: &Job) -> f64 {
-        let Some(here) = self.throughput(gpu_type, job) else { return fleet.types[gpu_type as usize].speed };
-        let rates = || (0..fleet.types.len() as TypeId).filter_map(|kind| self.throughput(kind, job));
-        let base = match self.base {
-            DurationsOn::Kind(kind) => self.throughput(kind, job).unwrap_or(here),
-            DurationsOn::Mean => {
-                let logs: Vec<f64> = rates().filter(|rate| *rate > 0.0).map(libm::log).collect();
-                libm::exp(logs.iter().sum::<f64>() / logs.len() as f64)
-            }
-        };
-        if here > 0.0 { here / base } else { 0.0 }
     }
 
     /// The profile, if there is one.
@@ -335,17 +282,6 @@ impl Laws {
         let exchange = if gradient > 0.0 { exchange } else { 0.0 };
         compute + (exchange - self.communication.overlap * compute).max(0.0)
     }
-}
-
-/// What a table by gang size says of another size.
-fn at_size(known: &BTreeMap<u32, f64>, gpus: u32) -> Option<f64> {
-    let below = known.range(..=gpus).next_back();
-    let above = known.range(gpus..).next();
-    Some(match (below, above) {
-        (Some((a, low)), Some((b, high))) if b > a => low + (high - low) * f64::from(gpus - a) / f64::from(b - a),
-        (Some((size, rate)), _) | (None, Some((size, rate))) => rate * f64::from(gpus) / f64::from(*size),
-        (None, None) => return None,
-    })
 }
 
 fn noisy(extra: f64, bounds: &[(f64, f64)], z: f64) -> f64 {

@@ -20,14 +20,16 @@ mod laws;
 mod model;
 mod profile;
 pub mod random;
+mod rates;
 
 pub use backend::{Backend, Cause, Occurrence, StopMode, What};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, RestartRule, Sharing};
 pub use job::Job;
-pub use laws::{Communication, DurationsOn, Interference, Law, LawError, Laws};
+pub use laws::{Communication, Interference, Law, LawError, Laws};
 pub use model::Model;
 pub use profile::{GpuProfile, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
+pub use rates::DurationsOn;
 
 /// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
 pub type Micros = u64;

@@ -46,7 +46,7 @@ fn layouts() {
         let offsets = sizes.field_offsets(record.fields.iter().map(|field| &field.ty));
         offsets.into_iter().map(|(offset, _)| offset.size_wasm32()).collect::<Vec<_>>()
     };
-    assert_eq!(offsets("descriptor"), [0, 8, 16, 24, 25, 28]);
+    assert_eq!(offsets("descriptor"), [0, 8, 16, 24, 26, 28]);
     assert_eq!(offsets("cadence"), [0, 16]);
     assert_eq!(offsets("plan"), [0, 8]);
     assert_eq!(offsets("start"), [0, 4]);

@@ -135,7 +135,9 @@ fn as_text(walked: &Walked) {
     ui::result("\nfeatures of similarity (log10)\n");
     facts.core6().iter().for_each(|(name, x)| ui::result(&format!("  {name:<24}{x:.6}\n")));
     ui::result("\nfeatures of Horus\n");
-    horus_features(facts, walked.batch as f64, false).iter().for_each(|(name, x)| ui::result(&format!("  {name:<24}{x:.6}\n")));
+    horus_features(facts, walked.batch as f64, false)
+        .iter()
+        .for_each(|(name, x)| ui::result(&format!("  {name:<24}{x:.6}\n")));
 }
 
 fn as_json(walked: &Walked) -> Result<(), Error> {

@@ -41,8 +41,7 @@ impl Measured {
     /// Where fewer than two have.
     pub fn new(profile: &Profile, kind: &str) -> Result<Measured, Error> {
         let gpu = profile.gpus.iter().find(|gpu| gpu.kind == kind);
-        let mut all =
-            Measured { kind: kind.into(), names: vec![], rows: vec![], percent: vec![], memory: vec![] };
+        let mut all = Measured { kind: kind.into(), names: vec![], rows: vec![], percent: vec![], memory: vec![] };
         for workload in &profile.workloads {
             let solo = gpu.and_then(|gpu| gpu.solo.get(&workload.name));
             let (Some(facts), Some(solo)) = (&workload.facts, solo) else { continue };

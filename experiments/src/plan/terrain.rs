@@ -160,7 +160,9 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         ProfileSpec::Lucid(_) => profile::lucid(&path)?,
         ProfileSpec::GavelSimulation(_) => profile::gavel_simulation(&path)?,
         ProfileSpec::Throughputs(_) => profile::throughputs(&path)?,
-        ProfileSpec::Torchvision { precision, .. } => profile::torchvision(&path, precision)?,
+        ProfileSpec::Torchvision { precision, .. } => {
+            profile::torchvision(&path, precision).map_err(|error| error.at(source, "profile.precision"))?
+        }
     };
     let profile = crate::facts::fill(profile, path.parent().unwrap_or(folder))?;
     Ok(Some(Arc::new(profile)))

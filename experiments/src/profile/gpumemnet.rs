@@ -19,7 +19,14 @@ const KIND: &str = "unnamed";
 pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
     let bytes = crate::trace::read_bytes(path)?;
     let table = Table::new(path, &bytes, b',', true)?;
-    table.need(&["depth", "activations_per_sample", "params", "batch", "linear_flops_per_sample", "avg_gpu_util_pct"])?;
+    table.need(&[
+        "depth",
+        "activations_per_sample",
+        "params",
+        "batch",
+        "linear_flops_per_sample",
+        "avg_gpu_util_pct",
+    ])?;
     let (mut workloads, mut solo) = (Vec::new(), BTreeMap::new());
     table.each(|row| {
         let (depth, norms) = (row.number("depth")?, row.number("batchnorm_layers")?);
@@ -58,14 +65,7 @@ pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
         Ok(())
     })?;
     let sources = BTreeMap::from([("utilisation, memory_mib".to_string(), "the user's copy".to_string())]);
-    let gpu = GpuProfile {
-        kind: KIND.into(),
-        mode: ShareMode::TimeSlice,
-        sources,
-        noise: vec![],
-        solo,
-        pairs: vec![],
-    };
+    let gpu = GpuProfile { kind: KIND.into(), mode: ShareMode::TimeSlice, sources, noise: vec![], solo, pairs: vec![] };
     let profile = Profile { about: "GPUMemNet's random MLPs".into(), workloads, gpus: vec![gpu] };
     profile.check().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     Ok(profile)

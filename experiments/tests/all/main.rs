@@ -7,6 +7,7 @@ mod evil;
 mod goldens;
 mod help;
 mod lifo;
+mod models;
 mod predictors;
 mod properties;
 mod readme;

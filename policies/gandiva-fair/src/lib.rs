@@ -8,11 +8,11 @@ pub mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use share::trade;
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, JobPhase, Kind, Knowledge, Param,
     Placement, Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
+use share::trade;
 
 /// Whose jobs: a name, or a job that nobody owns.
 type User = (String, Option<JobId>);
@@ -154,11 +154,8 @@ impl GandivaFair {
         let chosen = self.choose(cluster, &users, &shares);
         let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
         let stays = |job: &Job, kind: GpuTypeId| chosen.contains(&(job.id, kind));
-        let mut leave: Vec<JobId> = cluster
-            .holders()
-            .filter(|job| moves(job) && !stays(job, cluster.type_of(job)))
-            .map(|job| job.id)
-            .collect();
+        let mut leave: Vec<JobId> =
+            cluster.holders().filter(|job| moves(job) && !stays(job, cluster.type_of(job))).map(|job| job.id).collect();
         leave.sort_unstable();
         leave.into_iter().for_each(|id| cluster.preempt(id));
         for (id, kind) in chosen {

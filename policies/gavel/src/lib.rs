@@ -215,11 +215,14 @@ impl Gavel {
             cluster.holders().filter(|job| moves(job) && !stays(job, cluster)).map(|job| job.id).collect();
         leave.sort_unstable();
         // Nobody leaves for nobody.
-        let queue: Vec<(JobId, GpuTypeId)> =
-            chosen.iter().copied().filter(|(id, kind)| {
+        let queue: Vec<(JobId, GpuTypeId)> = chosen
+            .iter()
+            .copied()
+            .filter(|(id, kind)| {
                 let job = cluster.job(*id);
                 !job.holds() || cluster.type_of(job) != *kind
-            }).collect();
+            })
+            .collect();
         let wanted = |kind: GpuTypeId| queue.iter().any(|(_, other)| *other == kind);
         for id in leave {
             let elsewhere = chosen.iter().any(|(job, _)| *job == id);
@@ -232,7 +235,9 @@ impl Gavel {
         order.sort_by_key(|(gpus, id, _)| (std::cmp::Reverse(*gpus), *id));
         for (_, id, kind) in order {
             let job = cluster.job(id);
-            if job.waits() && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask()) {
+            if job.waits()
+                && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask())
+            {
                 cluster.start(id, gpus);
             }
         }

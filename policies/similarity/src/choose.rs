@@ -1,8 +1,8 @@
 //! Which of the first jobs goes to which type of GPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{Cluster, Draws, GpuTypeId, Job, JobId, NodeId};
+use sandtable_policy::{Cluster, Draws, GpuId, GpuTypeId, Job, JobId, NodeId};
 
 use crate::table::{Features, Table};
 
@@ -111,12 +111,13 @@ impl Room {
     /// What would be free if nobody ran whose job satisfies `moves`.
     pub fn without(cluster: &Cluster, moves: impl Fn(&Job) -> bool) -> Room {
         let mut room = Room::now(cluster);
-        for job in cluster.holders().filter(|job| moves(job)) {
-            for gpu in &job.held {
-                let node = cluster.node_with(*gpu);
-                if !cluster.node_gpus(node).is_empty() {
-                    room.free[node as usize] += 1;
-                }
+        let held = cluster.holders().filter(|job| moves(job)).flat_map(|job| job.held.iter().copied());
+        let gpus: BTreeSet<GpuId> = held.collect();
+        for gpu in gpus {
+            let node = cluster.node_with(gpu);
+            let all = cluster.residents(gpu).iter().all(|other| moves(cluster.job(*other)));
+            if all && !cluster.node_gpus(node).is_empty() {
+                room.free[node as usize] += 1;
             }
         }
         room
@@ -133,6 +134,12 @@ impl Room {
     /// Whether a node has room for a gang.
     pub fn has(&self, node: NodeId, gpus: u32) -> bool {
         self.free[node as usize] >= gpus
+    }
+
+    /// Keeps free GPUs of a node from everybody, as far as there are any.
+    pub fn keep(&mut self, node: NodeId, gpus: u32) {
+        let free = &mut self.free[node as usize];
+        *free = free.saturating_sub(gpus);
     }
 
     /// Takes GPUs of a node.

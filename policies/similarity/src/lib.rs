@@ -28,6 +28,8 @@ pub struct Similarity {
     patience: u64,
     kept: Option<(JobId, NodeId)>,
     round: Option<u64>,
+    /// Where jobs go that a round has preempted, once they have saved their state.
+    moving: Vec<(JobId, NodeId)>,
     bonus: f64,
     packing: Option<f64>,
     names: Vec<String>,
@@ -134,6 +136,7 @@ impl Policy for Similarity {
             patience: config.micros("head_patience"),
             kept: None,
             round: (round > 0).then_some(round),
+            moving: Vec::new(),
             bonus: config.number("stay_bonus"),
             packing: packing.then(|| config.number("packing_utilisation")),
             names: setup.topology.gpu_types.iter().map(|kind| kind.name.clone()).collect(),
@@ -150,7 +153,10 @@ impl Policy for Similarity {
         for event in &batch.events {
             if let Some(job) = cluster.queued_by(event) {
                 if job.gpus > cluster.largest_node(&job.gpu_types) {
-                    host::warn(&format!("job {} waits for ever: no node has the {} GPUs it asks for", job.id, job.gpus));
+                    host::warn(&format!(
+                        "job {} waits for ever: no node has the {} GPUs it asks for",
+                        job.id, job.gpus
+                    ));
                 } else {
                     self.waiting.insert((job.submitted, job.id));
                 }
@@ -169,11 +175,21 @@ impl Policy for Similarity {
 
 impl Similarity {
     fn start_what_fits(&mut self, cluster: &mut Cluster) {
+        for (id, node) in std::mem::take(&mut self.moving) {
+            let Some(job) = cluster.get(id) else { continue };
+            let fits = cluster.free_on(node) >= job.gpus;
+            match job.waits() {
+                true if fits => self.start(cluster, id, node),
+                true => {}
+                false => self.moving.push((id, node)),
+            }
+        }
         loop {
             let order: Vec<JobId> = self.waiting.iter().take(self.window).map(|(_, id)| *id).collect();
             let window: Vec<&Job> = order.iter().map(|id| cluster.job(*id)).collect();
             let mut room = Room::now(cluster);
             room.kept = self.kept;
+            self.moving.iter().for_each(|(id, node)| room.keep(*node, cluster.job(*id).gpus));
             let (oracle, draws) = (&mut self.oracle, &mut self.draws);
             let chosen = choose(self.rule, &window, &room, &self.names, oracle, draws, |_| None);
             let Some(Chosen { at, node, .. }) = chosen else { break };
@@ -236,14 +252,10 @@ impl Similarity {
             let place = places.iter().find(|(id, _)| *id == job.id).map(|(_, node)| *node);
             place.is_some_and(|node| job.held.iter().all(|gpu| cluster.node_with(*gpu) == node))
         };
-        let leave: Vec<JobId> =
-            cluster.holders().filter(|job| moves(job) && !stays(job)).map(|job| job.id).collect();
-        for id in leave {
-            cluster.preempt(id);
-            self.waiting.insert((cluster.job(id).submitted, id));
-        }
+        let leave: Vec<JobId> = cluster.holders().filter(|job| moves(job) && !stays(job)).map(|job| job.id).collect();
+        leave.iter().for_each(|id| cluster.preempt(*id));
+        self.moving = places.iter().copied().filter(|(id, _)| leave.contains(id)).collect();
         for (id, node) in places {
-            // One that was preempted in this very plan starts when it has saved its state.
             if cluster.job(id).waits() && cluster.free_on(node) >= cluster.job(id).gpus {
                 self.start(cluster, id, node);
             }
@@ -262,8 +274,7 @@ impl Similarity {
                 other.phase == JobPhase::Running && other.gpus == job.gpus && other.held.iter().all(free)
             };
             let allowed = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other));
-            let mut hosts: Vec<JobId> =
-                cluster.holders().filter(able).filter(allowed).map(|other| other.id).collect();
+            let mut hosts: Vec<JobId> = cluster.holders().filter(able).filter(allowed).map(|other| other.id).collect();
             hosts.sort_unstable();
             let kinds: Vec<GpuTypeId> = hosts.iter().map(|other| cluster.type_of(cluster.job(*other))).collect();
             let used = host::estimate(Quantity::Utilisation, hosts.clone(), kinds.clone());

@@ -225,8 +225,7 @@ impl Table {
     pub fn advantage(&self, predicted: &[f64], gpus: u32) -> Vec<f64> {
         let profiles: Vec<Vec<f64>> = (0..self.references.len()).map(|at| self.profile(at, gpus)).collect();
         let mean = |kind: usize| {
-            let known: Vec<f64> =
-                profiles.iter().map(|profile| profile[kind]).filter(|x| x.is_finite()).collect();
+            let known: Vec<f64> = profiles.iter().map(|profile| profile[kind]).filter(|x| x.is_finite()).collect();
             known.iter().sum::<f64>() / known.len() as f64
         };
         centred((0..self.types).map(|kind| predicted[kind] - mean(kind)).collect())

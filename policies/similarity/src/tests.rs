@@ -104,7 +104,9 @@ fn fifteen_match_cases_are_exact() {
     let (Some(all), Some(path)) = (references("half"), shared("clwp-golden/match_cases.json")) else { return };
     let golden: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
-    let chosen = |reference: &&Reference| golden["references"].as_array().expect("names").contains(&reference.model.clone().into());
+    let chosen = |reference: &&Reference| {
+        golden["references"].as_array().expect("names").contains(&reference.model.clone().into())
+    };
     let names: Vec<String> = SETS.iter().map(|(_, name)| (*name).to_string()).collect();
     let cases = golden["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 15);

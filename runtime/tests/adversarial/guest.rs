@@ -226,7 +226,7 @@ pub fn module(parts: &Parts) -> String {
     (param $old i32) (param $was i32) (param $align i32) (param $size i32) (result i32) {realloc})
   (func $describe (export "{NAME}/scheduler@0.1.0#describe") (result i32) {describe})
   (func $init (export "{NAME}/scheduler@0.1.0#init")
-    (param i32 i32 i64 i32 i32 i32 i32 i32 i32) (result i32)
+    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
   (func $decide (export "{NAME}/scheduler@0.1.0#decide")
     (param $seq i64) (param $now i64) (param $trigger i32) (param $events i32) (param $count i32) (result i32)

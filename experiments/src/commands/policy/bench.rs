@@ -45,7 +45,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
             "Experiment(title: \"bench\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"bench\", speed: 1.0), \
              workload: Generate(jobs: {jobs}, arrivals: AtOnce), policies: [Policy(name: \"./policy.wasm\")], \
              predictors: {{\"remaining\": Oracle, \"similarity\": Oracle, \"pair-speed\": Oracle}}, \
-             reveal: [DeclaredRunTime, WorkloadProfile])"
+             reveal: [DeclaredRunTime, SoloProfile])"
         );
         let path = folder.path().join("bench.ron");
         std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;

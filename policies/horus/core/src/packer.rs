@@ -71,12 +71,8 @@ pub mod params {
         about: "Score as the public code does, where memory in use counts in MiB and swamps all else.",
     };
     /// Whether tasks count.
-    pub const COUNT: Param = Param {
-        name: "count",
-        kind: Kind::Flag,
-        default: "true",
-        about: "Whether each task on a GPU costs 1.",
-    };
+    pub const COUNT: Param =
+        Param { name: "count", kind: Kind::Flag, default: "true", about: "Whether each task on a GPU costs 1." };
     /// Peaks.
     pub const PEAK: Param = Param {
         name: "peak",

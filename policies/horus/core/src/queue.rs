@@ -78,9 +78,8 @@ pub fn cluster(rows: &[Vec<f64>], count: usize, draws: &mut Draws) -> Vec<usize>
     let mut of = vec![usize::MAX; rows.len()];
     for _ in 0..ROUNDS {
         let nearest = |row: &[f64]| {
-            let distance = |at: &usize| -> f64 {
-                row.iter().zip(&scaled[centroids[*at]]).map(|(a, b)| (a - b).abs()).sum()
-            };
+            let distance =
+                |at: &usize| -> f64 { row.iter().zip(&scaled[centroids[*at]]).map(|(a, b)| (a - b).abs()).sum() };
             (0..count).min_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.cmp(b))).unwrap_or(0)
         };
         let next: Vec<usize> = scaled.iter().map(|row| nearest(row)).collect();

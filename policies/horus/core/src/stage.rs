@@ -3,16 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{
-    Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, Quantity, Setup, driver, host,
-};
+use sandtable_policy::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, Quantity, Setup, driver, host};
 use sandtable_policy::{Knowledge, PolicyError};
 
 use crate::plan::{Node, Plan, cheapest_of, place};
 use crate::score::{Gpu, Rules, Task};
 
-/// What is told apart of jobs: their workload where they have one, whether they must be alone, and the type.
-type Kind = (Option<u32>, Option<JobId>, bool, GpuTypeId);
+/// What is told apart of jobs: their workload, or the job itself where that is not known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Workload(u32),
+    Job(JobId),
+}
+
+/// What is told apart of tasks by costs: the bits of their numbers, whether they must be alone, and the type.
+type Kind = ([u64; 3], bool, GpuTypeId);
+
+/// Kinds of tasks whose costs are remembered; beyond, all are forgotten.
+const MOST_KINDS: usize = 1024;
 
 /// The cheapest GPU of each node as it was at a version of the node.
 type Costs = Vec<(u64, Option<(f64, usize)>)>;
@@ -27,7 +35,7 @@ pub struct Stage {
     /// Counts the changes of each node.
     versions: Vec<u64>,
     memory: Vec<f64>,
-    tasks: BTreeMap<Kind, Task>,
+    tasks: BTreeMap<(Who, bool, GpuTypeId), Task>,
     costs: BTreeMap<Kind, Costs>,
     /// Where each job was put.
     placed: BTreeMap<JobId, Vec<GpuId>>,
@@ -62,7 +70,10 @@ impl Stage {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
-                Event::JobEnded(end) => self.left(end.job, cluster),
+                Event::JobEnded(end) => {
+                    self.left(end.job, cluster);
+                    self.forget(end.job);
+                }
                 Event::JobChanged(change) if change.phase != JobPhase::Running => self.left(change.job, cluster),
                 Event::NodeChanged(change) => {
                     self.touched.insert(change.node);
@@ -95,15 +106,19 @@ impl Stage {
         Gpu { memory: self.memory[kind as usize], taken: tasks.is_empty() && cluster.tasks(gpu) > 0, tasks }
     }
 
-    fn key(job: &Job, kind: GpuTypeId) -> Kind {
-        let own = if job.workload.is_none() { Some(job.id) } else { None };
-        (job.workload, own, job.out_of_memory > 0, kind)
+    /// What was predicted of a job that is gone.
+    fn forget(&mut self, job: JobId) {
+        for (alone, kind) in [false, true].into_iter().flat_map(|alone| (0..self.memory.len()).map(move |k| (alone, k)))
+        {
+            self.tasks.remove(&(Who::Job(job), alone, kind as GpuTypeId));
+        }
     }
 
     /// What is predicted of a task of a job on a type of GPU. Who has no idea says a full GPU and all its memory.
     pub fn task(&mut self, job: &Job, kind: GpuTypeId) -> Task {
         let (peak, card, margin) = (self.peak, self.memory[kind as usize], self.rules.margin);
-        *self.tasks.entry(Stage::key(job, kind)).or_insert_with(|| {
+        let who = job.workload.map_or(Who::Job(job.id), Who::Workload);
+        *self.tasks.entry((who, job.out_of_memory > 0, kind)).or_insert_with(|| {
             let ask = |what| host::estimate(what, vec![job.id], vec![kind])[0];
             let (used, memory) = (ask(Quantity::Utilisation), ask(Quantity::Memory));
             let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
@@ -120,7 +135,11 @@ impl Stage {
         for kind in job.gpu_types.iter().copied() {
             let task = self.task(job, kind);
             let (nodes, kinds, versions, rules) = (&self.nodes, &self.kinds, &self.versions, &self.rules);
-            let known = self.costs.entry(Stage::key(job, kind)).or_insert_with(|| vec![(0, None); nodes.len()]);
+            if self.costs.len() > MOST_KINDS {
+                self.costs.clear();
+            }
+            let numbers = [task.util_avg, task.util_max, task.memory].map(f64::to_bits);
+            let known = self.costs.entry((numbers, task.alone, kind)).or_insert_with(|| vec![(0, None); nodes.len()]);
             let cost_of = |at: usize, node: &Node| {
                 if known[at].0 != versions[at] {
                     known[at] = (versions[at], cheapest_of(rules, node, &task));

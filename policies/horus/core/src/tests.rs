@@ -72,7 +72,8 @@ fn decisions_are_the_golden_ones() {
             Some((number(job, "id") as u64, plan.placement))
         });
         let expected = case["expect"].as_object().map(|expected| {
-            let pair = |pair: &Value| (pair[0].as_u64().expect("a node") as usize, pair[1].as_u64().expect("a GPU") as usize);
+            let pair =
+                |pair: &Value| (pair[0].as_u64().expect("a node") as usize, pair[1].as_u64().expect("a GPU") as usize);
             let placement: Vec<(usize, usize)> = list(&expected["placement"]).iter().map(pair).collect();
             (expected["job"].as_u64().expect("a job"), placement)
         });

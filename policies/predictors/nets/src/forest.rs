@@ -69,7 +69,13 @@ struct Data {
 
 impl Forest {
     /// Grows a forest on rows of features and percentages.
-    pub fn train(features: &[String], rows: &[Vec<f64>], percent: &[f64], growth: Growth, draw: &mut dyn Draw) -> Forest {
+    pub fn train(
+        features: &[String],
+        rows: &[Vec<f64>],
+        percent: &[f64],
+        growth: Growth,
+        draw: &mut dyn Draw,
+    ) -> Forest {
         let bounds: Vec<Vec<f64>> = (0..features.len()).map(|at| bounds(rows.iter().map(|row| row[at]))).collect();
         let bins = rows.iter().map(|row| binned(row, &bounds)).collect();
         let data = Data { bins, targets: percent.iter().map(|y| libm::log1p(*y)).collect() };

@@ -1,0 +1,276 @@
+//! Facts of models, throughputs by type of GPU, and the policies that decide by them: through the command.
+
+use std::path::Path;
+
+use sandtable::profile;
+
+use crate::help::{dist, root, sandtable, shared};
+
+#[test]
+fn facts_are_printed_of_the_catalogue_and_of_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |args: &[&str]| {
+        let ran = sandtable(folder.path(), args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        ran.stdout
+    };
+    insta::assert_snapshot!("model_list", run(&["model", "list"]));
+    insta::assert_snapshot!("model_facts", run(&["model", "facts", "mobilenet_v2", "--batch", "8"]));
+    run(&["model", "graph", "mobilenet_v2", "-o", "own.onnx"]);
+    let json = |model: &str| -> serde_json::Value {
+        serde_json::from_str(&run(&["model", "facts", model, "--json"])).expect("JSON")
+    };
+    let (own, known) = (json("own.onnx"), json("mobilenet_v2"));
+    assert_eq!(own["total"], known["total"]);
+    assert_eq!(own["similarity"], known["similarity"]);
+    assert_eq!(own["facts"]["model"], "own");
+}
+
+#[test]
+fn models_that_are_none_are_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("no.onnx"), b"text, no protobuf").expect("written");
+    let mut all = String::new();
+    for args in [
+        ["model", "facts", "resnet5"],
+        ["model", "facts", "xyz"],
+        ["model", "facts", "gone.onnx"],
+        ["model", "facts", "no.onnx"],
+    ] {
+        let ran = sandtable(folder.path(), &args);
+        all.push_str(&format!("--- {}: exit {}\n{}", args.join(" "), ran.code, ran.stderr));
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// A spec of which each case replaces a part.
+const GOOD: &str = r#"Experiment(
+    title: "types",
+    fleet: Model(groups: [
+        (nodes: 1, gpus: 2, kind: "RTX-2080-Ti"),
+        (nodes: 1, gpus: 2, kind: "A100-SXM4-40GB"),
+    ]),
+    profile: Inline((
+        about: "written down",
+        workloads: [
+            (name: "small", family: "", model: "mobilenet_v2"),
+            (name: "large", family: "", model: "vgg16", batch: 8.0),
+        ],
+        gpus: [
+            (kind: "RTX-2080-Ti", sources: {}, solo: {
+                "small": (throughput: {1: 100.0, 2: 190.0}), "large": (throughput: {1: 50.0, 2: 90.0}),
+            }),
+            (kind: "A100-SXM4-40GB", sources: {}, solo: {
+                "small": (throughput: {1: 110.0, 2: 210.0}), "large": (throughput: {1: 200.0, 2: 390.0}),
+            }),
+        ],
+    )),
+    references: ["small", "large"],
+    workload: Jobs([
+        (submit: "0s", gpus: 1, duration: "100min", workload: "small"),
+        (submit: "0s", gpus: 1, duration: "100min", workload: "large", user: "me"),
+        (submit: "200min", gpus: 2, duration: "100min", workload: "large"),
+    ]),
+    reveal: [ModelFacts],
+    policies: [Policy(name: "similarity")],
+    predictors: {"throughput": Oracle, "remaining": Oracle},
+)
+"#;
+
+const CASES: &[(&str, &str, &str)] = &[
+    ("as it is", "", ""),
+    ("no such model", "model: \"vgg16\"", "model: \"vgg61\""),
+    ("no such file", "model: \"vgg16\"", "model: \"gone.onnx\""),
+    ("a reference without facts", ", model: \"vgg16\"", ""),
+    ("facts not revealed", "[ModelFacts]", "[]"),
+    ("no references", "references: [\"small\", \"large\"],", ""),
+    ("an unknown reference", "[\"small\", \"large\"]", "[\"small\", \"lage\"]"),
+    ("a throughput missing on one type", "\"small\": (throughput: {1: 110.0, 2: 210.0}), ", ""),
+    ("a negative throughput", "{1: 110.0, 2: 210.0}", "{1: -1.0}"),
+    ("a gang of none", "{1: 110.0, 2: 210.0}", "{0: 1.0}"),
+    ("durations on another kind", "reveal:", "durations_on: \"T4\",\n    reveal:"),
+    ("racks of no node", "    ]),\n    profile", "    ], nodes_per_rack: 0),\n    profile"),
+    ("rounds without a remaining time", ", \"remaining\": Oracle},", "},"),
+    ("packing without estimates", "\"similarity\")", "\"similarity\", with: {\"packing\": true})"),
+    ("a component for throughput", "\"throughput\": Oracle", "\"throughput\": Component(name: \"memory\")"),
+    ("a declared utilisation", "\"throughput\": Oracle", "\"utilisation\": Declared"),
+    ("a predictor of something else", "\"throughput\": Oracle", "\"utilisation\": Component(name: \"memory\")"),
+    ("nobody bound to memory", "\"similarity\")", "\"horus\")"),
+    (
+        "nobody bound to throughput",
+        "\"similarity\")],\n    predictors: {\"throughput\": Oracle,",
+        "\"gavel\")],\n    predictors: {",
+    ),
+    ("an unknown precision", "Inline((", "Torchvision(file: \"steps.csv\", precision: \"quarter\"),\n    about: ((("),
+];
+
+#[test]
+fn what_goes_wrong_with_models_and_types_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut all = String::new();
+    for (name, from, to) in CASES {
+        let mut text = GOOD.replacen(from, to, usize::from(!from.is_empty()));
+        assert!(from.is_empty() || text != GOOD, "{name}: nothing to replace");
+        match *name {
+            "rounds without a remaining time" => {
+                text = text.replace("\"similarity\")", "\"similarity\", with: {\"round\": 360})");
+            }
+            "an unknown precision" => {
+                let (from, to) = (text.find("profile:").expect("a profile"), text.find("references:").expect("some"));
+                text.replace_range(
+                    from..to,
+                    "profile: Torchvision(file: \"steps.csv\", precision: \"quarter\"),\n    ",
+                );
+                std::fs::write(folder.path().join("steps.csv"), "set,gpu\n").expect("written");
+            }
+            _ => {}
+        }
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let ran = sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--no-progress"]);
+        let said: Vec<&str> = ran.stderr.lines().skip_while(|line| !line.starts_with("error")).collect();
+        let said = said.into_iter().filter(|line| !line.starts_with("hint: replay") && !line.starts_with("    at "));
+        all.push_str(&format!("--- {name}: exit {}\n{}\n", ran.code, said.collect::<Vec<_>>().join("\n")));
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// Rows of `jobs.csv` of the only cell of a store.
+fn jobs(store: &Path) -> Vec<Vec<String>> {
+    let cells = crate::help::cells(store);
+    let (_, bytes) = cells.iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("jobs.csv");
+    let text = String::from_utf8_lossy(bytes).to_string();
+    text.lines().skip(1).map(|row| row.split(',').map(str::to_string).collect()).collect()
+}
+
+#[test]
+fn durations_follow_throughputs_by_type_and_gang() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |from: &str, to: &str, store: &str| {
+        let text = GOOD.replacen(from, to, 1).replace("reveal:", "durations_on: \"RTX-2080-Ti\",\n    reveal:");
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let args = ["run", "spec.ron", "--policies", &dist(), "--no-progress", "--store", store];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        jobs(&folder.path().join(store))
+    };
+    // 100 minutes on a 2080 Ti; the large model's comparative advantage is the A100, four times as fast.
+    let rows = run("", "", "a");
+    let taken = |row: &Vec<String>| row[4].parse::<f64>().expect("an end") - row[3].parse::<f64>().expect("a start");
+    assert_eq!(taken(&rows[0]), 6000.0, "{rows:?}");
+    assert_eq!(taken(&rows[1]), 1500.0, "{rows:?}");
+    // The gang, of two: 90 against 390.
+    assert!((taken(&rows[2]) - 6000.0 * 90.0 / 390.0).abs() < 1.0, "{rows:?}");
+    // Told of no reference that is like it, or of nothing, the fastest for the first job is the A100 too.
+    let rows = run("\"similarity\")", "\"similarity\", with: {\"match\": \"fastest\"})", "b");
+    assert!((taken(&rows[0]) - 6000.0 * 100.0 / 110.0).abs() < 1.0, "{rows:?}");
+}
+
+#[test]
+fn a_workload_that_does_not_run_on_a_type_never_gets_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |text: &str, store: &str| {
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let args = ["run", "spec.ron", "--policies", &dist(), "--no-progress", "--store", store];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        (jobs(&folder.path().join(store)), ran.stderr)
+    };
+    let elsewhere = GOOD.replace("{1: 200.0, 2: 390.0}", "{1: 0.0, 2: 0.0}");
+    for policy in ["fifo", "similarity", "gavel", "allox", "gandiva-fair"] {
+        let (rows, _) = run(&elsewhere.replace("\"similarity\")", &format!("\"{policy}\")")), policy);
+        for row in rows.iter().skip(1) {
+            assert!(row.iter().any(|cell| cell == "completed"), "{policy}: {row:?}");
+            assert!(row.last().expect("GPUs").starts_with("0:"), "{policy}: {row:?}");
+        }
+    }
+    let nowhere = elsewhere
+        .replace("{1: 50.0, 2: 90.0}", "{1: 0.0, 2: 0.0}")
+        .replace("references: [\"small\", \"large\"]", "references: [\"small\"]");
+    let (rows, warning) = run(&nowhere, "nowhere");
+    assert!(warning.contains("2 jobs could never run on this fleet"), "{warning}");
+    assert!(rows[1].iter().any(|cell| cell.contains("runs on none of the types that it allows")), "{rows:?}");
+}
+
+#[test]
+fn throughput_tables_become_profiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = "workload,kind,gpus,throughput,model\nr50,T4,1,100,resnet50\nr50,T4,2,180,resnet50\nmine,T4,1,7.5,\n";
+    std::fs::write(folder.path().join("t.csv"), table).expect("written");
+    let read = profile::throughputs(&folder.path().join("t.csv")).expect("a profile");
+    assert_eq!(read.gpus[0].solo["r50"].throughput.get(&2), Some(&180.0));
+    assert_eq!((read.workloads[0].family.as_str(), read.workloads[1].family.as_str()), ("resnet", "mine"));
+    for (from, to, expected) in [
+        ("180", "-1", "t.csv:3: column `throughput`: expected at least one GPU and a rate of at least 0"),
+        ("T4,2,", "T4,0,", "t.csv:3: column `gpus`: expected at least one GPU"),
+        ("7.5", "fast", "t.csv:4: column `throughput`: expected a number, found \"fast\""),
+        ("gpus", "gpu", "t.csv:1: no column `gpus`"),
+    ] {
+        std::fs::write(folder.path().join("t.csv"), table.replacen(from, to, 1)).expect("written");
+        let error = profile::throughputs(&folder.path().join("t.csv")).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    if let Some(gavel) = shared("gavel") {
+        let read = profile::gavel_simulation(&gavel.join("simulation_throughputs.json")).expect("Gavel's table");
+        let v100 = read.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
+        let sizes: Vec<u32> = v100.solo["ResNet-18 (batch size 16)"].throughput.keys().copied().collect();
+        assert_eq!(sizes, [1, 2, 4, 8]);
+    }
+    if let Some(bench) = shared("torchvision-gpu-bench") {
+        let read = profile::torchvision(&bench.join("step_ms.csv"), "half").expect("the benchmark's table");
+        assert_eq!((read.workloads.len(), read.gpus.len()), (32, 4));
+        assert!(read.workloads.iter().all(|workload| workload.model.is_some()));
+    }
+}
+
+#[test]
+fn horus_puts_back_alone_who_ran_out_of_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Four jobs of 14 GiB for two GPUs of 24 GiB, guessed at anything.
+    let spec = "Experiment(title: \"memory\", fleet: Model(nodes: 1, gpus: 2, kind: \"RTX-3090\", sharing: Packed(3)), \
+        workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
+        Job(submit: \"1s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
+        Job(submit: \"2s\", gpus: 1, duration: \"1h\", memory: \"14GiB\"), \
+        Job(submit: \"3s\", gpus: 1, duration: \"1h\", memory: \"14GiB\")]), policies: [Policy(name: \"horus\")], \
+        predictors: {\"utilisation\": Oracle, \"memory\": Noisy(sigma: 3.0)}, seeds: Range(0, 5))";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let policies = dist();
+    let args = ["run", "spec.ron", "--policies", &policies, "--no-progress", "--format", "csv"];
+    let ran = sandtable(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let mut rows = ran.stdout.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (names, values) = (rows.next().expect("a header"), rows.next().expect("a row"));
+    let of = |name: &str| -> f64 {
+        let at = names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("no {name} in {names:?}"));
+        values[at].parse().expect("a number")
+    };
+    assert!(of("out_of_memory") > 0.0, "nobody ran out of memory");
+    assert_eq!(of("completed"), of("jobs"), "somebody was lost");
+}
+
+#[test]
+fn new_policies_give_the_same_on_any_number_of_threads_and_verify() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for spec in ["thanapol2023/fitted", "thanapol2023/rounds", "horus2022/batch"] {
+        let path = root().join(format!("experiments/specs/{spec}.ron")).display().to_string();
+        let mut stores = Vec::new();
+        for threads in ["1", "2"] {
+            let store = folder.path().join(spec).join(threads).display().to_string();
+            let args = ["run", &path, "--store", &store, "--jobs", threads, "--no-progress", "--test"];
+            assert_eq!(sandtable(folder.path(), &args).code, 0);
+            stores.push(crate::help::cells(Path::new(&store)));
+        }
+        assert!(!stores[0].is_empty() && stores[0] == stores[1], "{spec}");
+        let store = folder.path().join(spec).join("1").display().to_string();
+        let ran = sandtable(folder.path(), &["verify", &path, "--store", &store, "--test"]);
+        assert_eq!(ran.code, 0, "{spec}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
+#[test]
+fn the_profiles_that_ship_are_what_the_fit_gives() {
+    let Some(bench) = shared("torchvision-gpu-bench") else { return };
+    let profile = profile::torchvision(&bench.join("step_ms.csv"), "float").expect("the benchmark's table");
+    let profile = sandtable::facts::fill(profile, &root()).expect("models of the catalogue");
+    let committed = profile::read(&root().join("experiments/specs/profiles/vision-float.ron")).expect("a profile");
+    assert_eq!(profile::fitted(&profile, &committed.about), committed);
+}
