@@ -38,7 +38,14 @@ fn setup() -> Setup {
     let kind =
         sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
     let topology = Topology { gpu_types: vec![kind], nodes: (0..NODES).map(node).collect() };
-    Setup { config: "{}".into(), seed: 0, topology, knowledge: Knowledge::REMAINING, max_actions: 100_000 }
+    Setup {
+        config: "{}".into(),
+        seed: 0,
+        topology,
+        knowledge: Knowledge::REMAINING,
+        references: vec![],
+        max_actions: 100_000,
+    }
 }
 
 fn arrivals(count: u32) -> Batch {

@@ -29,7 +29,7 @@ fn cells() -> (&'static str, Vec<Cell>) {
 }
 
 fn once(cell: &Cell, jobs: &Arc<[Job]>, policy: &mut dyn Policy) -> (u64, Summary) {
-    let remaining = cell.predictors.remaining.remaining(cell.seed);
+    let remaining = cell.predictors.of("remaining").remaining(cell.seed);
     let predictors = Predictors { remaining, ..Predictors::default() };
     let finished = simulate(cell, jobs.clone(), policy, predictors, None).expect("conservation");
     assert_eq!(finished.fault, None);

@@ -71,7 +71,7 @@ fn profile(inputs: &Inputs, id: usize) -> WorkloadProfile {
             Ring::ParameterServer => Communication::ParameterServer,
         },
         step_time: tables.iter().map(|solo| number(solo.step_s)).collect(),
-        facts: workload.facts.as_ref().map(|facts| facts_of(facts)),
+        facts: workload.facts.as_ref().map(facts_of),
         throughput: rates.collect(),
     }
 }

@@ -41,9 +41,9 @@ pub(crate) fn run(command: &ModelCommand) -> Result<ExitCode, Error> {
         ModelCommand::Facts { model, batch, json } => {
             let walked = walked(model, *batch)?;
             if *json {
-                as_json(&walked)?
+                as_json(&walked)?;
             } else {
-                as_text(&walked)
+                as_text(&walked);
             }
             Ok(ExitCode::Done)
         }

@@ -98,7 +98,7 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
                 format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
             }
         };
-        let bound = cell.predictors.all().into_iter().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+        let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
         let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
         let line = format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config);
         if !policies.contains(&line) {

@@ -69,9 +69,7 @@ fn reference_totals_of_horus() {
         let (conv, dense, total) = (of("Conv"), of("Gemm"), walked.total());
         let digits = flops.len() - flops.find('.').unwrap_or(0) - 1;
         let found = 2.0 * (conv.multiply_adds + dense.multiply_adds) / 1e9;
-        // mobilenet-1.0 is printed cut, not rounded: 1.1375.
-        let near = (found - flops.parse::<f64>().expect("a number")).abs();
-        assert!(near <= 0.5 * 10f64.powi(-(digits as i32)) + 1e-6, "{name}: {found} G, printed {flops}");
+        assert_eq!(format!("{found:.digits$}"), flops, "{name}");
         let without = if classifier { 0.0 } else { dense.parameter_bytes };
         for (what, found, printed) in [
             ("activations", total.activation_bytes / 1e6, activations),

@@ -274,3 +274,46 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
     let committed = profile::read(&root().join("experiments/specs/profiles/vision-float.ron")).expect("a profile");
     assert_eq!(profile::fitted(&profile, &committed.about), committed);
 }
+
+/// Slowdown 1 + S times the sum of the others' A, up to three on a GPU (`horus.md` §6).
+#[test]
+fn interference_is_the_golden_one() {
+    use sandtable_hardware::{
+        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, Job, Law, Laws, Model, Profile,
+        ShareMode, Sharing, Solo, Workload,
+    };
+    let Some(folder) = shared("horus-golden") else { return };
+    let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
+    let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(cases.len(), 4);
+    for case in &cases {
+        let list = |key: &str| -> Vec<f64> {
+            case[key].as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
+        };
+        let (s, a, slowdown, speed) = (list("S"), list("A"), list("slowdown"), list("speed"));
+        let name = |at: usize| format!("w{at}");
+        let solo = |at: usize| Solo { sensitivity: Some(s[at]), aggressiveness: Some(a[at]), ..Solo::default() };
+        let gpu = GpuProfile {
+            kind: "g".into(),
+            mode: ShareMode::TimeSlice,
+            sources: std::collections::BTreeMap::new(),
+            noise: vec![],
+            solo: (0..s.len()).map(|at| (name(at), solo(at))).collect(),
+            pairs: vec![],
+        };
+        let workloads = (0..s.len()).map(|at| Workload { name: name(at), ..Workload::default() }).collect();
+        let profile = Profile { about: String::new(), workloads, gpus: vec![gpu] };
+        let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None);
+        let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(3))).expect("a fleet");
+        let law = Interference { law: Law::Fitted, ..Interference::NONE };
+        let ids: Vec<u32> = (0..s.len() as u32).collect();
+        let laws = Laws::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
+        let job = |id: &u32| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
+        let model = Model::new(fleet, ids.iter().map(job).collect(), &laws, 0);
+        for at in 0..s.len() {
+            let others: Vec<u32> = ids.iter().copied().filter(|other| *other != at as u32).collect();
+            let found = model.pair_speed(0, at as u32, &others);
+            assert!((found - speed[at]).abs() < 1e-9 && (1.0 / found - slowdown[at]).abs() < 1e-9, "{case}: {found}");
+        }
+    }
+}

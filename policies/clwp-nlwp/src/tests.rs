@@ -7,17 +7,9 @@ use crate::clwp::Aggregate;
 use crate::nlwp::{Gang, Seat, Trade, best_step, choose};
 
 fn golden(file: &str) -> Option<Value> {
-    let path = format!("{}/../../../shared/data/clwp-golden/{file}", env!("CARGO_MANIFEST_DIR"));
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(serde_json::from_str(&text).expect("JSON")),
-        Err(_) => {
-            #[expect(clippy::print_stderr, reason = "a test that skips says so")]
-            {
-                eprintln!("skipped: {path} is not here");
-            }
-            None
-        }
-    }
+    let path = sandtable_policy::testing::shared(&format!("clwp-golden/{file}"))?;
+    let text = std::fs::read_to_string(path).expect("a file");
+    Some(serde_json::from_str(&text).expect("JSON"))
 }
 
 fn close(a: f64, b: &Value) -> bool {

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use crate::driver::Driver;
@@ -139,6 +140,17 @@ fn topology(nodes: &[u32]) -> Topology {
         gpu_types: vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }],
         nodes: nodes.iter().enumerate().map(node).collect(),
     }
+}
+
+/// A file of the data beside the checkout; none, and a line that says so, where it is not there.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub fn shared(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
+    if !path.exists() {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
 }
 
 /// Two jobs on one GPU (the design's tiny schedule).

@@ -76,9 +76,8 @@ fn solve(rows: &[Vec<f64>], targets: &[f64], kept: &[usize], strength: f64) -> O
         }
         for below in i + 1..width {
             let factor = system[below][i] / pivot;
-            for j in i..=width {
-                system[below][j] -= factor * system[i][j];
-            }
+            let above = system[i].clone();
+            system[below].iter_mut().zip(above).skip(i).for_each(|(x, y)| *x -= factor * y);
         }
     }
     let mut weights = vec![0.0; width];

@@ -1,17 +1,9 @@
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::*;
 use sandtable_policy::ModelFacts;
-
-fn shared(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
-    let there = path.exists();
-    if !there {
-        eprintln!("skipped: {} is not there", path.display());
-    }
-    there.then_some(path)
-}
+use sandtable_policy::testing::shared;
 
 /// Rows of a CSV as maps.
 fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
@@ -94,7 +86,6 @@ fn leave_one_out(precision: &str) -> Option<f64> {
 fn leave_one_out_is_as_measured() {
     for (precision, expected) in [("float", 8.25), ("half", 12.74)] {
         let Some(found) = leave_one_out(precision) else { return };
-        println!("{precision}: MAPE {found:.4} %, expected {expected}");
         assert!((found - expected).abs() <= 0.01, "{precision}: {found}");
     }
 }

@@ -138,8 +138,11 @@ fn xception(net: &mut Net, side: u64) {
     net.dense(&x, 1000);
 }
 
+/// Height and width.
+type Extent = (u64, u64);
+
 /// A branch: (channels, kernel, padding) one after another, the last with this stride.
-fn branch(net: &mut Net, x: &At, convs: &[(u64, (u64, u64), (u64, u64))], stride: u64) -> At {
+fn branch(net: &mut Net, x: &At, convs: &[(u64, Extent, Extent)], stride: u64) -> At {
     let mut y = x.clone();
     for (at, (out, kernel, pad)) in convs.iter().enumerate() {
         let stride = if at + 1 == convs.len() { stride } else { 1 };
@@ -149,12 +152,12 @@ fn branch(net: &mut Net, x: &At, convs: &[(u64, (u64, u64), (u64, u64))], stride
 }
 
 fn inception(net: &mut Net, side: u64) {
-    const ONE: ((u64, u64), (u64, u64)) = ((1, 1), (0, 0));
-    const THREE: ((u64, u64), (u64, u64)) = ((3, 3), (1, 1));
-    const VALID: ((u64, u64), (u64, u64)) = ((3, 3), (0, 0));
-    const ROW: ((u64, u64), (u64, u64)) = ((1, 7), (0, 3));
-    const COLUMN: ((u64, u64), (u64, u64)) = ((7, 1), (3, 0));
-    let with = |out: u64, shape: ((u64, u64), (u64, u64))| (out, shape.0, shape.1);
+    const ONE: (Extent, Extent) = ((1, 1), (0, 0));
+    const THREE: (Extent, Extent) = ((3, 3), (1, 1));
+    const VALID: (Extent, Extent) = ((3, 3), (0, 0));
+    const ROW: (Extent, Extent) = ((1, 7), (0, 3));
+    const COLUMN: (Extent, Extent) = ((7, 1), (3, 0));
+    let with = |out: u64, shape: (Extent, Extent)| (out, shape.0, shape.1);
     let x = net.input(&[3, side, side]);
     let x = branch(net, &x, &[with(32, VALID)], 2);
     let x = branch(net, &x, &[with(32, VALID), with(64, THREE)], 1);

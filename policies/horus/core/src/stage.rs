@@ -124,7 +124,8 @@ impl Stage {
             let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
             let memory = if memory.is_nan() { card } else { memory };
             // What is predicted to fit on no card is tried where nobody is: a prediction may be wrong.
-            let alone = job.out_of_memory > 0 || !(card - memory > margin);
+            let too_much = card.is_finite() && card - memory <= margin;
+            let alone = job.out_of_memory > 0 || too_much;
             Task { util_avg, util_max: (util_avg * peak).min(100.0), memory, alone }
         })
     }

@@ -1,6 +1,5 @@
-use std::path::Path;
-
 use sandtable_policy::Draws;
+use sandtable_policy::testing::shared;
 use serde_json::Value;
 
 use crate::plan::{Node, cheapest_of, place};
@@ -8,11 +7,8 @@ use crate::queue::{Order, cluster, credit, richest};
 use crate::score::{Form, Gpu, Rules, Task};
 
 fn golden(file: &str) -> Option<Vec<Value>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data/horus-golden").join(file);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    };
+    let path = shared(&format!("horus-golden/{file}"))?;
+    let text = std::fs::read_to_string(path).expect("a file");
     Some(serde_json::from_str(&text).expect("JSON"))
 }
 

@@ -62,11 +62,8 @@ mod tests {
 
     #[test]
     fn formulas_are_the_golden_ones() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/horus-golden/memory_cases.json");
-        let Ok(text) = std::fs::read_to_string(path) else {
-            eprintln!("skipped: {path} is not there");
-            return;
-        };
+        let Some(path) = sandtable_policy::testing::shared("horus-golden/memory_cases.json") else { return };
+        let text = std::fs::read_to_string(path).expect("a file");
         let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
         assert_eq!(cases.len(), 4);
         for case in &cases {
