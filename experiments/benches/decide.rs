@@ -56,11 +56,11 @@ fn arrivals(count: u32) -> Batch {
             submitted: 0,
             demand,
             declared_run_time: None,
-            profile: None,
+            workload: None,
             user: String::new(),
         })
     };
-    Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect() }
+    Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect(), workloads: vec![] }
 }
 
 fn decide(criterion: &mut Criterion) {

@@ -12,14 +12,14 @@ use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{
     Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth,
-    PhaseChange, PreemptMode, Rejection, Setup, Sources, Trigger, WorkloadProfile,
+    PhaseChange, PreemptMode, Rejection, Setup, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
-use crate::predict::{Score, shown};
+use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
+use crate::told::{Introduced, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
-use crate::told::{never_fits, revealed, setup, told, utilisation};
 use crate::world::{Predictors, World};
 
 /// What a run is given beside the policy and the machines.
@@ -102,9 +102,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         ledger = ledger.with_utilisation(backend.fleet(), of_job);
     }
     let predictors = std::mem::take(&mut inputs.predictors);
-    let reads = revealed(inputs.reveal);
-    let profiles =
-        told.profiles.iter().filter(|_| reads != Sources::empty()).map(|profile| shown(profile, reads)).collect();
+    let workloads = Introduced::new(&told.profiles, inputs.reveal);
     let world = World::new(backend, inputs.jobs.clone(), predictors, told, inputs.limits.actions);
     let setup = setup(&world, &inputs);
     let capacities = (0..world.fleet().types.len() as u32)
@@ -118,7 +116,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         wake: false,
         next_job: 0,
         capacities,
-        profiles,
+        workloads,
         live: 0,
         calls: 0,
         rejections: 0,
@@ -165,8 +163,7 @@ struct Run {
     next_job: usize,
     /// GPUs of each type, and their memory.
     capacities: Vec<(u32, u32)>,
-    /// What policies are told of workloads; empty: nothing.
-    profiles: Arc<[WorkloadProfile]>,
+    workloads: Introduced,
     live: usize,
     calls: u64,
     rejections: u64,
@@ -349,6 +346,7 @@ impl Run {
             self.ledger.submitted(id);
             self.live += 1;
             self.idle = 0;
+            let workload = self.workloads.number(job);
             self.events.push(Event::JobArrived(JobInfo {
                 id,
                 submitted: job.submit,
@@ -360,7 +358,7 @@ impl Run {
                     preemptible: job.preemptible,
                 },
                 declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
-                profile: self.profile_of(job),
+                workload,
                 user: job.user.clone(),
             }));
             self.wake = true;
@@ -369,11 +367,6 @@ impl Run {
 
     fn memory_told(&self, job: JobId) -> u32 {
         self.world.as_ref().map_or(0, |world| world.memory_told(job))
-    }
-
-    fn profile_of(&self, job: &Job) -> Option<WorkloadProfile> {
-        let workload = job.workload?;
-        self.profiles.get(workload as usize).cloned()
     }
 
     fn fire(&mut self, now: Micros) -> bool {
@@ -402,7 +395,8 @@ impl Run {
         self.idle += 1;
         let seq = self.calls;
         self.world().cluster.seq = seq;
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events) };
+        let workloads = self.workloads.strangers();
+        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
         let (world, plan) = policy.decide(&batch, world);
         self.world = Some(world);

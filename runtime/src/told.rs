@@ -7,6 +7,7 @@ use sandtable_hardware::{Fleet, GpuType, Job, Laws, Ring, Sharing};
 use crate::contract::{
     Communication, Knowledge, ModelFacts, Node, NodeHealth, Setup, Sources, Throughput, Topology, WorkloadProfile,
 };
+use crate::predict::shown;
 use crate::schedule::Inputs;
 use crate::world::{Told, World};
 
@@ -100,10 +101,43 @@ fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {
     }
 }
 
-/// What policies are told of workloads, by the experiment's will.
-pub(crate) fn revealed(reveal: Reveal) -> Sources {
-    let all = [(reveal.solo_profile, Sources::SOLO_PROFILE), (reveal.model_facts, Sources::MODEL_FACTS)];
-    all.iter().filter(|(told, _)| *told).fold(Sources::empty(), |all, (_, source)| all | *source)
+/// Workloads as policies get to know them: each when the first of its jobs arrives.
+pub(crate) struct Introduced {
+    /// What is revealed, by workload of the profile; empty: nothing.
+    profiles: Vec<WorkloadProfile>,
+    /// The policy's number of each that it knows.
+    numbers: Vec<Option<u32>>,
+    known: u32,
+    /// Those that it has not been told yet.
+    strangers: Vec<WorkloadProfile>,
+}
+
+impl Introduced {
+    pub(crate) fn new(profiles: &[WorkloadProfile], reveal: Reveal) -> Introduced {
+        let all = [(reveal.solo_profile, Sources::SOLO_PROFILE), (reveal.model_facts, Sources::MODEL_FACTS)];
+        let reads = all.iter().filter(|(told, _)| *told).fold(Sources::empty(), |all, (_, source)| all | *source);
+        let told = profiles.iter().filter(|_| reads != Sources::empty());
+        let profiles: Vec<WorkloadProfile> = told.map(|profile| shown(profile, reads)).collect();
+        Introduced { numbers: vec![None; profiles.len()], profiles, known: 0, strangers: Vec::new() }
+    }
+
+    /// The policy's number of a job's workload; none: it is told nothing.
+    pub(crate) fn number(&mut self, job: &Job) -> Option<u32> {
+        let workload = job.workload? as usize;
+        let profile = self.profiles.get(workload)?;
+        let number = &mut self.numbers[workload];
+        if number.is_none() {
+            self.strangers.push(profile.clone());
+            *number = Some(self.known);
+            self.known += 1;
+        }
+        *number
+    }
+
+    /// Those that the next batch introduces.
+    pub(crate) fn strangers(&mut self) -> Vec<WorkloadProfile> {
+        std::mem::take(&mut self.strangers)
+    }
 }
 
 /// The types of GPU of a fleet, as the contract has them.

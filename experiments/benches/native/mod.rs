@@ -113,7 +113,8 @@ fn batch_of(batch: &contract::Batch) -> guest::Batch {
         contract::Trigger::Round => guest::Trigger::Round,
         contract::Trigger::Timer => guest::Trigger::Timer,
     };
-    guest::Batch { seq: batch.seq, now: batch.now, trigger, events: batch.events.iter().filter_map(event).collect() }
+    let events = batch.events.iter().filter_map(event).collect();
+    guest::Batch { seq: batch.seq, now: batch.now, trigger, events, workloads: vec![] }
 }
 
 fn event(event: &contract::Event) -> Option<guest::Event> {
@@ -129,7 +130,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
                 preemptible: info.demand.preemptible,
             },
             declared_run_time: info.declared_run_time,
-            profile: None,
+            workload: None,
             user: String::new(),
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),

@@ -213,6 +213,7 @@ impl Cluster {
     /// Brings the mirror up to a batch.
     pub fn take_in(&mut self, batch: &Batch) {
         self.now = batch.now;
+        self.workloads.extend(batch.workloads.iter().cloned().map(Rc::new));
         let mut rejected = false;
         for event in &batch.events {
             match event {
@@ -256,7 +257,7 @@ impl Cluster {
             self.jobs.resize_with(slot + 1, || None);
         }
         let allowed = &info.demand.gpu_types;
-        let workload = info.profile.as_ref().map(|profile| self.intern(profile));
+        let workload = info.workload;
         let profile = workload.map(|workload| self.workloads[workload as usize].clone());
         self.jobs[slot] = Some(Box::new(Job {
             id: info.id,
@@ -280,15 +281,6 @@ impl Cluster {
         }));
         self.live += 1;
         self.count_queued(info.demand.gpus, true);
-    }
-
-    fn intern(&mut self, profile: &WorkloadProfile) -> u32 {
-        let known = self.workloads.iter().position(|known| known.workload == profile.workload);
-        let index = known.unwrap_or_else(|| {
-            self.workloads.push(Rc::new(profile.clone()));
-            self.workloads.len() - 1
-        });
-        index as u32
     }
 
     /// After a refused action the mirror is ahead of the truth: who holds what is read again.

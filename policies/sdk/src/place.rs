@@ -154,11 +154,11 @@ mod tests {
                 submitted: 0,
                 demand,
                 declared_run_time: None,
-                profile: None,
+                workload: None,
                 user: String::new(),
             };
             let events = vec![Event::JobArrived(info)];
-            cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events });
+            cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads: vec![] });
             let first = index as u32 * 4;
             cluster.start(index as u32, (first..first + 4 - free).collect());
         }

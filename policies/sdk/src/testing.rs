@@ -79,7 +79,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
                 submitted,
                 demand,
                 declared_run_time,
-                profile: None,
+                workload: None,
                 user: String::new(),
             }));
             arrived += 1;
@@ -92,7 +92,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         seq += 1;
         let is_round = readiness.cadence.round.is_some_and(|period| now % period == 0);
         let trigger = if is_round { Trigger::Round } else { Trigger::Event };
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut events) };
+        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut events), workloads: vec![] };
         let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
         for action in plan.actions {
             let (job, phase) = match action {

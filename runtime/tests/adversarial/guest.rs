@@ -229,7 +229,8 @@ pub fn module(parts: &Parts) -> String {
     (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
   (func $decide (export "{NAME}/scheduler@0.1.0#decide")
-    (param $seq i64) (param $now i64) (param $trigger i32) (param $events i32) (param $count i32) (result i32)
+    (param $seq i64) (param $now i64) (param $trigger i32) (param $events i32) (param $count i32)
+    (param $workloads i32) (param $strangers i32) (result i32)
     (global.set $heap (i32.const {HEAP})) {decide})
   (func $post (export "cabi_post_{NAME}/scheduler@0.1.0#decide") (param i32) {post})
   {declare}
