@@ -99,7 +99,8 @@ fn scaled(x: f64) -> String {
     let steps = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
     match steps.iter().find(|(step, _)| x >= *step) {
         Some((step, name)) => format!("{:.3}{name}", x / step),
-        None => format!("{x}"),
+        // A sum of nothing is minus zero.
+        None => format!("{}", x + 0.0),
     }
 }
 

@@ -111,6 +111,11 @@ fn windows(site: &Site<'_>, kernel: &[i64], round_up: bool) -> Result<Vec<u64>, 
         site.ints(name).filter(|ints| ints.len() == count).map_or(vec![none; count], sane)
     };
     let (strides, dilations) = (list("strides", 1, rank), list("dilations", 1, rank));
+    for (what, ints) in [("kernel", kernel), ("stride", &strides), ("dilation", &dilations)] {
+        if let Some(wrong) = ints.iter().find(|i| **i < 1) {
+            return Err(format!("a {what} of {wrong}"));
+        }
+    }
     let pads = list("pads", 0, 2 * rank);
     let auto =
         site.attribute("auto_pad").map_or("NOTSET".into(), |found| String::from_utf8_lossy(&found.s).to_string());
@@ -142,7 +147,7 @@ fn convolved(site: &Site<'_>) -> Result<Vec<u64>, String> {
         return Err(format!("weights {w:?} for the input {x:?}"));
     }
     let group = site.int("group").unwrap_or(1).max(1) as u64;
-    if x[1] != w[1] * group {
+    if x[1] != w[1].saturating_mul(group) {
         return Err(format!("{} channels enter, the weights take {} × {group}", x[1], w[1]));
     }
     let kernel: Vec<i64> = w[2..].iter().map(|k| (*k).min(1 << 31) as i64).collect();
@@ -160,11 +165,14 @@ fn grown(site: &Site<'_>) -> Result<Vec<u64>, String> {
         site.ints(name).filter(|ints| ints.len() == count).map_or(vec![none; count], sane)
     };
     let (strides, pads, more) = (list("strides", 1, rank), list("pads", 0, 2 * rank), list("output_padding", 0, rank));
-    let extent = |at: usize| {
-        let reach = strides[at] * (x[at + 2] as i64 - 1) + w[at + 2] as i64 + more[at];
-        (reach - pads[at] - pads[at + rank]).max(0) as u64
+    let extent = |at: usize| -> Result<u64, String> {
+        let reach = strides[at].checked_mul((x[at + 2] as i64).saturating_sub(1));
+        let reach = reach.and_then(|reach| reach.checked_add(w[at + 2].min(1 << 31) as i64 + more[at]));
+        let reach = reach.map(|reach| reach - pads[at] - pads[at + rank]).filter(|reach| *reach > 0);
+        reach.map(|reach| reach as u64).ok_or_else(|| format!("strides {strides:?} and pads {pads:?} on {x:?}"))
     };
-    Ok([x[0], w[1] * group].into_iter().chain((0..rank).map(extent)).collect())
+    let extents: Vec<u64> = (0..rank).map(extent).collect::<Result<_, _>>()?;
+    Ok([x[0], w[1].saturating_mul(group)].into_iter().chain(extents).collect())
 }
 
 fn pooled(site: &Site<'_>) -> Result<Vec<u64>, String> {

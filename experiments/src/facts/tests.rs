@@ -210,6 +210,14 @@ fn graphs_that_make_no_sense_are_named_errors() {
         (one("Conv", &[&[2, 3]], &[&[4, 3, 1, 1]], vec![]), "expected a batch of channels with space"),
         (one("Gemm", &[&[2, 3]], &[&[4, 5]], vec![]), "3 columns times 4 rows"),
         (one("MaxPool", &[image], &[], vec![]), "no kernel_shape"),
+        (one("MaxPool", &[image], &[], vec![Attribute::ints("kernel_shape", &[-3, -3])]), "a kernel of -3"),
+        (one("Conv", &[image], &[&[4, 3, 0, 3]], vec![]), "a kernel of 0"),
+        (one("Conv", &[image], &[&[4, 3, 3, 3]], vec![Attribute::ints("strides", &[0, 1])]), "a stride of 0"),
+        (
+            one("ConvTranspose", &[image], &[&[3, 4, 2, 2]], vec![Attribute::ints("strides", &[-9, 1])]),
+            "strides [-9, 1] and pads",
+        ),
+        (one("Relu", &[&[1, 1 << 50]], &[], vec![]), "a dimension of 1125899906842624"),
         (one("Add", &[&[2, 3], &[4, 3]], &[], vec![]), "do not go together"),
         (one("Concat", &[&[2, 3], &[2, 3]], &[], vec![Attribute::int("axis", 7)]), "axis 7 of 2 dimensions"),
         (one("Reshape", &[&[2, 3], &[2]], &[], vec![]), "its shape is not known beforehand"),
@@ -224,6 +232,30 @@ fn graphs_that_make_no_sense_are_named_errors() {
     lost.node[0].input = vec!["nowhere".into()];
     assert!(walk_graph(&lost, 1).expect_err("no input").to_string().contains("nothing gives its input \"nowhere\""));
     assert!(matches!(walk(b"no protobuf at all", 1), Err(GraphError::Malformed(_) | GraphError::NoGraph)));
+}
+
+/// Constants that double with every operator are dropped, not copied.
+#[test]
+fn a_small_file_needs_no_large_memory() {
+    let mut net = one("Relu", &[&[1, 2]], &[], vec![]);
+    let values = |name: &str| Tensor {
+        name: name.into(),
+        dims: vec![4],
+        data_type: Tensor::INT64,
+        int64_data: vec![1, 2, 3, 4],
+        ..Tensor::default()
+    };
+    net.initializer.push(values("v0"));
+    for at in 0..40 {
+        net.node.push(Node {
+            input: vec![format!("v{at}"), format!("v{at}")],
+            output: vec![format!("v{}", at + 1)],
+            name: format!("n{at}"),
+            op_type: "Concat".into(),
+            attribute: vec![Attribute::int("axis", 0)],
+        });
+    }
+    assert!(walk_graph(&net, 1).is_ok());
 }
 
 proptest::proptest! {

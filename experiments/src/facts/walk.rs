@@ -58,6 +58,9 @@ impl Walked {
 /// No tensor has more: counts stay exact.
 const MOST_ELEMENTS: f64 = 9_007_199_254_740_992.0;
 
+/// Most numbers of a tensor that shapes are made of.
+const MOST_VALUES: usize = 1024;
+
 /// A tensor on its way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
@@ -155,6 +158,10 @@ pub fn walk_graph(graph: &Graph, batch: u64) -> Result<Walked, GraphError> {
         })?;
         let wrong = |why: String| GraphError::Operator { op: node.op_type.clone(), node: name_of(node), why };
         let mut outputs = shapes::outputs(&site).map_err(wrong)?;
+        // Shapes have few numbers: whatever has many is no shape, and copies of it would add up.
+        outputs
+            .iter_mut()
+            .for_each(|flow| flow.values = flow.values.take().filter(|values| values.len() <= MOST_VALUES));
         let huge = outputs.iter().chain(&site.inputs).find(|flow| flow.elements() >= MOST_ELEMENTS);
         if let Some(flow) = huge {
             return Err(wrong(format!("a tensor of the shape {:?}", flow.shape)));
@@ -245,6 +252,7 @@ fn constant(tensor: &Tensor) -> Flow {
     let shape: Vec<u64> = tensor.dims.iter().map(|dim| (*dim).max(0) as u64).collect();
     let count = shape.iter().fold(1u64, |product, dim| product.saturating_mul(*dim));
     let values = tensor.whole_numbers().filter(|values| values.len() as u64 == count);
+    let values = values.filter(|values| values.len() <= MOST_VALUES);
     Flow { shape, values, weight: true, depth: 0 }
 }
 
@@ -253,6 +261,7 @@ fn input_shape(input: &super::onnx::ValueInfo, batch: u64) -> Result<Vec<u64>, G
     let shape = input.kind.as_ref().and_then(|kind| kind.tensor.as_ref()).and_then(|tensor| tensor.shape.as_ref());
     let dims = &shape.ok_or_else(|| wrong("it has no shape"))?.dim;
     let dim = |(at, dim): (usize, &super::onnx::Dim)| match dim.value {
+        Some(value) if value > 1 << 31 => Err(wrong(&format!("a dimension of {value}"))),
         Some(value) if value > 0 => Ok(value as u64),
         _ if at == 0 => Ok(batch),
         _ => Err(wrong(&format!("expected a number for dimension {at}: only the first may have a name"))),

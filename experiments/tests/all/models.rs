@@ -317,3 +317,122 @@ fn interference_is_the_golden_one() {
         }
     }
 }
+
+/// Every policy that came with models and types, on every way of sharing, with failures and costs, strictly judged:
+/// nobody is lost, and no rule is broken.
+#[test]
+fn nobody_is_lost_on_any_kind_of_fleet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("p.ron"), profile::write(&profile::synthetic()).expect("RON")).expect("written");
+    let policies = [
+        "Policy(name: \"similarity\", with: {\"round\": 600})",
+        "Policy(name: \"similarity\", label: \"packing\", with: {\"packing\": true})",
+        "Policy(name: \"gavel\", with: {\"round\": 600})",
+        "Policy(name: \"gavel\", label: \"makespan\", with: {\"objective\": \"makespan\", \"round\": 600})",
+        "Policy(name: \"gandiva-fair\", with: {\"round\": 600})",
+        "Policy(name: \"allox\")",
+        "Policy(name: \"horus\")",
+        "Policy(name: \"horus-plus\", with: {\"theta\": 100})",
+        "Policy(name: \"packer\", with: {\"rule\": \"gandiva\", \"slice\": 900})",
+        "Policy(name: \"packer\", label: \"exclusive\", with: {\"rule\": \"exclusive\"})",
+    ];
+    for sharing in ["Exclusive", "Packed(2)", "Packed(4)", "Shares"] {
+        let spec = format!(
+            "Experiment(title: \"all\", fleet: Model(nodes: 3, gpus: 4, nodes_per_rack: 2, kind: \"RTX-3090\", \
+             sharing: {sharing}, failures: (mtbf: \"4h\", repair: \"20min\")), costs: (checkpoint: \"5s\", restore: \"20s\"), \
+             profile: Inline({}), references: [\"small-cnn/b32\"], reveal: [ModelFacts], \
+             workload: Generate(jobs: 60, arrivals: Poisson(load: 1.3), durations: LogNormal(median: \"20min\", sigma: 1.0), \
+             gpus: {{1: 0.6, 2: 0.2, 4: 0.1, 6: 0.1}}, users: {{\"a\": 1, \"b\": 2}}), policies: [{}], \
+             predictors: {{\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 0.3), \
+             \"memory\": Noisy(sigma: 0.3), \"pair-speed\": Oracle}}, seeds: Range(0, 2))",
+            inline(),
+            policies.join(", ")
+        );
+        std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+        let policies = dist();
+        let args = ["run", "spec.ron", "--policies", &policies, "--no-progress", "--format", "csv"];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{sharing}: {}", ran.stderr);
+        let mut rows = ran.stdout.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let names = rows.next().expect("a header");
+        let at = |name: &str| names.iter().position(|known| *known == name).expect("a metric");
+        for row in rows {
+            assert_eq!(row[at("completed")], row[at("jobs")], "{sharing}: {row:?}");
+        }
+    }
+}
+
+/// The synthetic catalogue with a throughput, as a reference needs one.
+fn inline() -> String {
+    let mut profile = profile::synthetic();
+    let solo = &mut profile.gpus[0].solo;
+    solo.values_mut().for_each(|solo| solo.throughput = [(1, 100.0), (4, 350.0)].into());
+    let text = profile::write(&profile).expect("RON");
+    text.trim_start_matches("#![enable(implicit_some)]").trim().to_string()
+}
+
+/// Two jobs, one GPU four times as fast as the other: whoever moves must run on, and dearer moves are not faster.
+#[test]
+fn rounds_that_move_jobs_leave_no_gpu_idle() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |costs: &str, store: &str| {
+        let spec = format!(
+            "Experiment(title: \"two\", fleet: Model(groups: [(nodes: 1, gpus: 1, kind: \"A\", speed: 1.0), \
+             (nodes: 1, gpus: 1, kind: \"B\", speed: 4.0)]), {costs} workload: Jobs([\
+             Job(submit: \"0s\", gpus: 1, duration: \"4h\", user: \"a\"), Job(submit: \"0s\", gpus: 1, duration: \"4h\", user: \"b\")]), \
+             predictors: {{\"throughput\": Oracle, \"remaining\": Oracle}}, policies: [Policy(name: \"gavel\"), \
+             Policy(name: \"gandiva-fair\", with: {{\"round\": 360}})])"
+        );
+        std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+        let policies = dist();
+        let args = ["run", "spec.ron", "--policies", &policies, "--format", "csv", "--store", store];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let mut rows = ran.stdout.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
+        let names = rows.next().expect("a header");
+        let at = |name: &str| names.iter().position(|known| known == name).expect("a metric");
+        let of = |row: Vec<String>, name: &str| row[at(name)].parse::<f64>().expect("a number");
+        rows.map(|row| (row[0].clone(), of(row.clone(), "utilisation"), of(row, "jct_mean_s"))).collect::<Vec<_>>()
+    };
+    let (free, dear) = (run("", "a"), run("costs: (checkpoint: \"20s\", restore: \"20s\"),", "b"));
+    for ((policy, utilisation, mean), (_, _, dearer)) in free.iter().zip(&dear) {
+        assert!(*utilisation > 0.9, "{policy}: {utilisation}");
+        assert!(dearer >= mean, "{policy}: {mean} s for nothing, {dearer} s at a cost");
+    }
+}
+
+/// What `model facts` prints as the features of similarity is what the policy computes, and likewise for Horus'.
+#[test]
+fn features_are_the_same_on_both_sides() {
+    for facts in sandtable::facts::catalogue() {
+        let named = sandtable::learn::horus_features(facts, 8.0, false);
+        for (name, count) in facts.total.all() {
+            let of_batch = if name == "parameter_bytes" { count } else { 8.0 * count };
+            let (_, found) = named.iter().find(|(known, _)| *known == format!("ln_{name}")).expect("a feature");
+            assert!((libm::expm1(*found) - of_batch).abs() <= 1e-9 * (1.0 + of_batch), "{}: {name}", facts.model);
+        }
+        let told = sandtable_policy::ModelFacts {
+            model: facts.model.clone(),
+            parameters: facts.parameters,
+            layer_multiply_adds: facts.layer_multiply_adds,
+            layer_outputs: facts.layer_outputs,
+            layer_traffic: facts.layer_traffic,
+            elementwise_outputs: facts.elementwise_outputs,
+            depth: facts.depth,
+            flops: facts.total.flops,
+            multiply_adds: facts.total.multiply_adds,
+            additions: facts.total.additions,
+            comparisons: facts.total.comparisons,
+            divisions: facts.total.divisions,
+            exponentials: facts.total.exponentials,
+            activation_bytes: facts.total.activation_bytes,
+            parameter_bytes: facts.total.parameter_bytes,
+            other_bytes: facts.total.other_bytes,
+            group_nodes: facts.group_nodes.to_vec(),
+            group_flops: facts.group_flops.to_vec(),
+        };
+        let guest = similarity::table::Features::Core6.of(&told);
+        let host: Vec<f64> = facts.core6().iter().map(|(_, x)| *x).collect();
+        assert_eq!(guest, host, "{}", facts.model);
+    }
+}

@@ -2,7 +2,8 @@
 //! completion times are short on average; place k of a GPU costs k times the job's run time there.
 //!
 //! It is made for jobs of one GPU. Larger gangs, which the paper does not have, start first come, first served on the
-//! type with room on which they run the fastest, before anybody is matched.
+//! type with room on which they run the fastest, before anybody is matched; a gang that has waited too long gets a node
+//! kept for it.
 
 pub mod matching;
 
@@ -18,6 +19,9 @@ use sandtable_policy::{
 pub struct AlloX {
     waiting: BTreeSet<(Instant, JobId)>,
     window: usize,
+    patience: u64,
+    /// The gang that has waited too long, and the node that is kept for it.
+    kept: Option<(JobId, NodeId)>,
 }
 
 impl Policy for AlloX {
@@ -27,17 +31,26 @@ impl Policy for AlloX {
             about: "AlloX: min-cost matching of jobs with places by type of GPU (Le et al. 2020, in Gavel's reading; gangs by ours)",
             uses: Abilities::empty(),
             needs: Knowledge::REMAINING,
-            params: &[Param {
-                name: "window",
-                kind: Kind::Number { min: 1.0, max: 1000.0 },
-                default: "64",
-                about: "Jobs that are matched: those that have waited the longest.",
-            }],
+            params: &[
+                Param {
+                    name: "window",
+                    kind: Kind::Number { min: 1.0, max: 1000.0 },
+                    default: "64",
+                    about: "Jobs that are matched: those that have waited the longest.",
+                },
+                Param {
+                    name: "gang_patience",
+                    kind: Kind::Number { min: 0.0, max: 1e9 },
+                    default: "7200",
+                    about: "Seconds that the first of the gangs waits before the node nearest to taking it is kept for it.",
+                },
+            ],
         }
     }
 
     fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
-        Ok(AlloX { waiting: BTreeSet::new(), window: config.number("window") as usize })
+        let (window, patience) = (config.number("window") as usize, config.micros("gang_patience"));
+        Ok(AlloX { waiting: BTreeSet::new(), window, patience, kept: None })
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
@@ -67,6 +80,7 @@ fn run_times(cluster: &Cluster, id: JobId) -> Vec<Option<f64>> {
 impl AlloX {
     fn start(&mut self, cluster: &mut Cluster, id: JobId, gpus: Vec<u32>) {
         self.waiting.remove(&(cluster.job(id).submitted, id));
+        self.kept = self.kept.filter(|(head, _)| *head != id);
         cluster.start(id, gpus);
     }
 
@@ -82,8 +96,16 @@ impl AlloX {
             let place = kinds.iter().find_map(|(_, kind)| Placement::Packed.find(cluster, *kind as GpuTypeId, ask));
             match place {
                 Some(gpus) => self.start(cluster, id, gpus),
-                None => return,
+                None => return self.guard(cluster, id),
             }
+        }
+    }
+
+    fn guard(&mut self, cluster: &Cluster, head: JobId) {
+        let job = cluster.job(head);
+        let kept = self.kept.is_some_and(|(kept, _)| kept == head);
+        if !kept && job.waited(cluster.now()) >= self.patience {
+            self.kept = cluster.nearest_node(job).map(|node| (head, node));
         }
     }
 
@@ -92,7 +114,8 @@ impl AlloX {
         let jobs: Vec<JobId> = jobs.into_iter().take(self.window).collect();
         // Free GPUs first, then those that somebody will leave, by when.
         let mut workers: Vec<(GpuTypeId, f64, Option<NodeId>)> = Vec::new();
-        for node in 0..cluster.node_count() as NodeId {
+        let kept = self.kept.map(|(_, node)| node);
+        for node in (0..cluster.node_count() as NodeId).filter(|node| kept != Some(*node)) {
             let kind = cluster.node_type(node);
             workers.extend((0..cluster.free_on(node)).map(|_| (kind, 0.0, Some(node))));
         }

@@ -9,8 +9,8 @@ pub mod share;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, JobPhase, Kind, Knowledge, Param,
-    Placement, Policy, PolicyError, Quantity, Setup, Trigger, host,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, Kind, Knowledge, Moves, Param,
+    Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 use share::trade;
 
@@ -25,6 +25,9 @@ pub struct GandivaFair {
     /// GPU-time that each user has had of each type over its share; least first.
     passes: BTreeMap<User, Vec<f64>>,
     types: usize,
+    /// Rates by type of what can be told apart of jobs: workload and gang.
+    rates: BTreeMap<(Option<u32>, u32, Option<JobId>), Vec<f64>>,
+    moves: Moves,
 }
 
 impl Policy for GandivaFair {
@@ -32,7 +35,7 @@ impl Policy for GandivaFair {
         About {
             name: "gandiva-fair",
             about: "Gandiva_fair: tickets, gang-aware stride and trade of GPU types (Chaudhary et al. 2020; one queue by type, no balancing between servers)",
-            uses: Abilities::PREEMPT,
+            uses: Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::THROUGHPUT,
             params: &[
                 Param {
@@ -58,6 +61,8 @@ impl Policy for GandivaFair {
             jobs: BTreeSet::new(),
             passes: BTreeMap::new(),
             types: setup.topology.gpu_types.len(),
+            rates: BTreeMap::new(),
+            moves: Moves::default(),
         })
     }
 
@@ -73,6 +78,7 @@ impl Policy for GandivaFair {
                 }
                 Event::JobEnded(end) => {
                     self.jobs.remove(&end.job);
+                    self.rates.retain(|(_, _, own), _| own.is_none_or(|own| own != end.job));
                 }
                 _ => {}
             }
@@ -80,7 +86,11 @@ impl Policy for GandivaFair {
         if batch.trigger == Trigger::Round {
             self.begin_round(cluster);
         }
-        self.start_what_fits(cluster);
+        self.moves.resume(cluster);
+        // GPUs that would idle until the next round go to whoever waits, first come, first served.
+        let mut waiting: Vec<(u64, JobId)> = self.jobs.iter().map(|id| (cluster.job(*id).submitted, *id)).collect();
+        waiting.sort_unstable();
+        self.moves.fill(cluster, waiting.into_iter().map(|(_, id)| id));
         Ok(())
     }
 }
@@ -99,8 +109,18 @@ impl GandivaFair {
         users
     }
 
+    /// Throughputs of a job by type; 0: it does not run there.
+    fn rates(&mut self, job: &Job) -> &[f64] {
+        let own = if job.workload.is_none() { Some(job.id) } else { None };
+        let types = self.types as GpuTypeId;
+        self.rates.entry((job.workload, job.gpus, own)).or_insert_with(|| {
+            let asked = host::estimate(Quantity::Throughput, vec![job.id; types as usize], (0..types).collect());
+            asked.into_iter().map(|rate| if rate > 0.0 { rate } else { 0.0 }).collect()
+        })
+    }
+
     /// What each user has of each type, after trading.
-    fn shares(&self, cluster: &Cluster, users: &BTreeMap<User, Vec<JobId>>) -> Vec<Vec<f64>> {
+    fn shares(&mut self, cluster: &Cluster, users: &BTreeMap<User, Vec<JobId>>) -> Vec<Vec<f64>> {
         let types = self.types as GpuTypeId;
         let count = users.len() as f64;
         let own = |kind: GpuTypeId| vec![f64::from(cluster.up_gpus(kind)) / count; users.len()];
@@ -109,17 +129,15 @@ impl GandivaFair {
             return shares;
         }
         // A user's rate on a type is the mean of its jobs'.
-        let rates: Vec<Vec<f64>> = users
-            .values()
-            .map(|jobs| {
-                let mut sums = vec![0.0; self.types];
-                for id in jobs {
-                    let asked = host::estimate(Quantity::Throughput, vec![*id; self.types], (0..types).collect());
-                    sums.iter_mut().zip(asked).for_each(|(sum, rate)| *sum += if rate > 0.0 { rate } else { 0.0 });
-                }
-                sums
-            })
-            .collect();
+        let mut rates: Vec<Vec<f64>> = Vec::with_capacity(users.len());
+        for jobs in users.values() {
+            let mut mean = vec![0.0; self.types];
+            for id in jobs {
+                let own = self.rates(cluster.job(*id));
+                mean.iter_mut().zip(own).for_each(|(mean, rate)| *mean += rate / jobs.len() as f64);
+            }
+            rates.push(mean);
+        }
         let mean = |kind: usize| rates.iter().map(|rates| rates[kind]).sum::<f64>();
         let mut by_speed: Vec<usize> = (0..self.types).collect();
         by_speed.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)).then(a.cmp(b)));
@@ -152,20 +170,7 @@ impl GandivaFair {
             self.passes.entry(user.clone()).or_insert_with(|| begin.clone());
         }
         let chosen = self.choose(cluster, &users, &shares);
-        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
-        let stays = |job: &Job, kind: GpuTypeId| chosen.contains(&(job.id, kind));
-        let mut leave: Vec<JobId> =
-            cluster.holders().filter(|job| moves(job) && !stays(job, cluster.type_of(job))).map(|job| job.id).collect();
-        leave.sort_unstable();
-        leave.into_iter().for_each(|id| cluster.preempt(id));
-        for (id, kind) in chosen {
-            let job = cluster.job(id);
-            if job.waits()
-                && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask())
-            {
-                cluster.start(id, gpus);
-            }
-        }
+        self.moves.begin(cluster, &chosen);
     }
 
     /// By type, the gangs of whoever has the least pass there, as long as GPUs remain.
@@ -174,54 +179,39 @@ impl GandivaFair {
         cluster: &Cluster,
         users: &BTreeMap<User, Vec<JobId>>,
         shares: &[Vec<f64>],
-    ) -> Vec<(JobId, GpuTypeId)> {
-        let (mut chosen, mut taken): (Vec<(JobId, GpuTypeId)>, BTreeSet<JobId>) = (Vec::new(), BTreeSet::new());
+    ) -> BTreeMap<JobId, GpuTypeId> {
+        let mut chosen: BTreeMap<JobId, GpuTypeId> = BTreeMap::new();
+        // Jobs of each user that nobody has been chosen of yet, in order.
+        let mut left: Vec<Vec<JobId>> = users.values().cloned().collect();
         for kind in 0..self.types as GpuTypeId {
             let at = kind as usize;
             let mut free = cluster.up_gpus(kind);
             loop {
-                let mut best: Option<(f64, JobId, &User, f64)> = None;
-                for (index, (user, jobs)) in users.iter().enumerate() {
-                    let share = shares[at][index];
-                    let fits = |id: &&JobId| {
-                        let job = cluster.job(**id);
-                        job.gpus <= free && job.gpu_types.contains(&kind) && !taken.contains(*id)
+                let mut best: Option<(f64, usize, usize, &User, f64)> = None;
+                for (index, user) in users.keys().enumerate() {
+                    let (share, pass) = (shares[at][index], self.passes.get(user).map_or(0.0, |passes| passes[at]));
+                    if share <= 1e-9 || best.as_ref().is_some_and(|(least, ..)| pass >= *least) {
+                        continue;
+                    }
+                    let fits = |id: &JobId| {
+                        let job = cluster.job(*id);
+                        job.gpus <= free && job.gpu_types.contains(&kind)
                     };
-                    let Some(id) = jobs.iter().find(fits).filter(|_| share > 1e-9) else { continue };
-                    let pass = self.passes.get(user).map_or(0.0, |passes| passes[at]);
-                    if best.is_none_or(|(least, ..)| pass < least) {
-                        best = Some((pass, *id, user, share));
+                    if let Some(place) = left[index].iter().position(fits) {
+                        best = Some((pass, index, place, user, share));
                     }
                 }
-                let Some((_, id, user, share)) = best else { break };
+                let Some((_, index, place, user, share)) = best else { break };
+                let id = left[index].remove(place);
                 let gang = cluster.job(id).gpus;
                 free -= gang;
-                taken.insert(id);
-                chosen.push((id, kind));
+                chosen.insert(id, kind);
                 if let Some(passes) = self.passes.get_mut(user) {
                     passes[at] += f64::from(gang) / share;
                 }
             }
         }
         chosen
-    }
-
-    /// GPUs that would idle until the next round go to whoever waits, first come, first served.
-    fn start_what_fits(&mut self, cluster: &mut Cluster) {
-        let mut waiting: Vec<(u64, JobId)> = Vec::new();
-        for id in &self.jobs {
-            let job = cluster.job(*id);
-            if job.waits() {
-                waiting.push((job.submitted, *id));
-            }
-        }
-        waiting.sort_unstable();
-        for (_, id) in waiting {
-            let job = cluster.job(id);
-            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
-                cluster.start(id, gpus);
-            }
-        }
     }
 }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lp::Question;
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Instant, Job, JobId, JobPhase, Kind,
-    Knowledge, Param, Placement, Policy, PolicyError, Quantity, Setup, Trigger, host,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Instant, JobId, Kind, Knowledge, Moves, Param,
+    Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 
 /// The policy.
@@ -31,6 +31,7 @@ pub struct Gavel {
     /// Who has run in the round that ends, and where.
     ran: Vec<(JobId, GpuTypeId)>,
     types: usize,
+    moves: Moves,
 }
 
 impl Policy for Gavel {
@@ -38,7 +39,7 @@ impl Policy for Gavel {
         About {
             name: "gavel",
             about: "Gavel's max-min fairness and makespan in rounds (Narayanan et al. 2020, by the published code; makespan is solved exactly, no space sharing)",
-            uses: Abilities::PREEMPT,
+            uses: Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::THROUGHPUT,
             params: &[
                 Param {
@@ -80,6 +81,7 @@ impl Policy for Gavel {
             spent: BTreeMap::new(),
             ran: Vec::new(),
             types: setup.topology.gpu_types.len(),
+            moves: Moves::default(),
         })
     }
 
@@ -99,6 +101,7 @@ impl Policy for Gavel {
                     self.spent.remove(&end.job);
                     self.stale = true;
                 }
+                Event::NodeChanged(_) => self.stale = true,
                 _ => {}
             }
         }
@@ -106,6 +109,10 @@ impl Policy for Gavel {
         if batch.trigger == Trigger::Round || (cluster.holders().len() == 0 && !self.jobs.is_empty()) {
             self.begin_round(cluster);
         }
+        self.moves.resume(cluster);
+        // GPUs that nobody was chosen for go to whoever waits.
+        self.moves.fill(cluster, self.jobs.iter().copied());
+        self.ran = cluster.holders().map(|job| (job.id, cluster.type_of(job))).collect();
         Ok(())
     }
 }
@@ -133,52 +140,55 @@ impl Gavel {
             self.spent.entry(*job).or_insert_with(|| credit.clone());
         }
         let chosen = self.choose(cluster);
-        self.carry_out(cluster, &chosen);
-        self.ran = cluster.holders().map(|job| (job.id, cluster.type_of(job))).collect();
+        self.moves.begin(cluster, &chosen);
     }
 
+    /// Jobs of equal rates and gangs are one row of the program: what is the best for them together is so for each.
     fn solve(&mut self, cluster: &Cluster) {
-        let ids: Vec<JobId> = self.jobs.iter().copied().collect();
         let types = self.types as GpuTypeId;
-        let mut question = Question {
-            capacity: (0..types).map(|kind| f64::from(cluster.up_gpus(kind))).collect(),
-            ..Question::default()
-        };
-        for id in &ids {
-            let job = cluster.job(*id);
-            let rates = host::estimate(Quantity::Throughput, vec![*id; types as usize], (0..types).collect());
-            let allowed = |kind: &GpuTypeId| job.gpu_types.contains(kind) && job.gpus <= cluster.up_gpus(*kind);
-            let rate = |kind: GpuTypeId| Some(rates[kind as usize]).filter(|rate| *rate > 0.0 && allowed(&kind));
-            question.throughput.push((0..types).map(|kind| rate(kind).unwrap_or(0.0)).collect());
-            question.gang.push(f64::from(job.gpus));
-            question.weight.push(1.0);
+        let ids: Vec<JobId> = self.jobs.iter().copied().collect();
+        let left = if self.makespan { cluster.remaining(&ids) } else { vec![0.0; ids.len()] };
+        let mut classes: BTreeMap<(Vec<u64>, u32), Vec<(JobId, f64)>> = BTreeMap::new();
+        for (id, left) in ids.into_iter().zip(left) {
+            let job = cluster.job(id);
+            let rates = host::estimate(Quantity::Throughput, vec![id; types as usize], (0..types).collect());
+            let runs = |kind: GpuTypeId| job.gpu_types.contains(&kind) && job.gpus <= cluster.up_gpus(kind);
+            let rate = |kind: GpuTypeId| Some(rates[kind as usize]).filter(|rate| *rate > 0.0 && runs(kind));
+            let row: Vec<f64> = (0..types).map(|kind| rate(kind).unwrap_or(0.0)).collect();
+            let here = row[cluster.type_of(job) as usize];
+            // What nobody knows counts as an hour.
+            let left = if left.is_finite() { left.max(1.0) } else { 3600.0 };
+            let steps = left * if here > 0.0 { here } else { 1.0 };
+            let key = (row.iter().map(|rate| rate.to_bits()).collect(), job.gpus);
+            classes.entry(key).or_default().push((id, steps));
         }
-        let solved = if self.makespan {
-            let left = cluster.remaining(&ids);
-            let steps = |at: usize| {
-                let rate = question.throughput[at][cluster.type_of(cluster.job(ids[at])) as usize];
-                // What nobody knows counts as an hour.
-                let left = Some(left[at]).filter(|left| left.is_finite()).unwrap_or(3600.0);
-                left.max(1.0) * if rate > 0.0 { rate } else { 1.0 }
-            };
-            let steps: Vec<f64> = (0..ids.len()).map(steps).collect();
-            question.makespan(&steps)
-        } else {
-            question.max_min()
+        let question = Question {
+            throughput: classes.keys().map(|(row, _)| row.iter().map(|bits| f64::from_bits(*bits)).collect()).collect(),
+            gang: classes.keys().map(|(_, gang)| f64::from(*gang)).collect(),
+            weight: vec![1.0; classes.len()],
+            count: classes.values().map(|jobs| jobs.len() as f64).collect(),
+            capacity: (0..types).map(|kind| f64::from(cluster.up_gpus(kind))).collect(),
         };
-        match solved {
-            Some((_, allocation)) => self.allocation = ids.into_iter().zip(allocation).collect(),
-            None => {
+        let steps: Vec<Vec<f64>> =
+            classes.values().map(|jobs| jobs.iter().map(|(_, steps)| *steps).collect()).collect();
+        let solved = if self.makespan { question.makespan(&steps) } else { question.max_min() };
+        let allocation = solved.map_or_else(
+            || {
                 host::warn("the linear program was not solved: everybody gets an equal share");
                 let equal = question.equal_share();
-                self.allocation = ids.into_iter().map(|id| (id, equal.clone())).collect();
-            }
-        }
+                steps.iter().map(|jobs| vec![equal.clone(); jobs.len()]).collect()
+            },
+            |(_, allocation)| allocation,
+        );
+        let of_class = |(jobs, rows): (Vec<(JobId, f64)>, Vec<Vec<f64>>)| {
+            jobs.into_iter().zip(rows).map(|((id, _), row)| (id, row)).collect::<Vec<_>>()
+        };
+        self.allocation = classes.into_values().zip(allocation).flat_map(of_class).collect();
     }
 
     /// Jobs by priority within each type, as long as GPUs remain; a job runs on one type only.
-    fn choose(&self, cluster: &Cluster) -> Vec<(JobId, GpuTypeId)> {
-        let (mut chosen, mut taken) = (Vec::new(), BTreeSet::new());
+    fn choose(&self, cluster: &Cluster) -> BTreeMap<JobId, GpuTypeId> {
+        let mut chosen = BTreeMap::new();
         for kind in 0..self.types as GpuTypeId {
             let at = kind as usize;
             let total: f64 = self.spent.values().map(|spent| spent[at]).sum();
@@ -197,58 +207,13 @@ impl Gavel {
             let mut free = cluster.up_gpus(kind);
             for (_, _, _, id) in ranked {
                 let gang = cluster.job(id).gpus;
-                if !taken.contains(&id) && gang <= free {
+                if !chosen.contains_key(&id) && gang <= free {
                     free -= gang;
-                    taken.insert(id);
-                    chosen.push((id, kind));
+                    chosen.insert(id, kind);
                 }
             }
         }
         chosen
-    }
-
-    /// Whoever goes on where it is keeps its GPUs; of the others the larger are placed first.
-    fn carry_out(&self, cluster: &mut Cluster, chosen: &[(JobId, GpuTypeId)]) {
-        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
-        let stays = |job: &Job, cluster: &Cluster| chosen.contains(&(job.id, cluster.type_of(job)));
-        let mut leave: Vec<JobId> =
-            cluster.holders().filter(|job| moves(job) && !stays(job, cluster)).map(|job| job.id).collect();
-        leave.sort_unstable();
-        // Nobody leaves for nobody.
-        let queue: Vec<(JobId, GpuTypeId)> = chosen
-            .iter()
-            .copied()
-            .filter(|(id, kind)| {
-                let job = cluster.job(*id);
-                !job.holds() || cluster.type_of(job) != *kind
-            })
-            .collect();
-        let wanted = |kind: GpuTypeId| queue.iter().any(|(_, other)| *other == kind);
-        for id in leave {
-            let elsewhere = chosen.iter().any(|(job, _)| *job == id);
-            if elsewhere || wanted(cluster.type_of(cluster.job(id))) {
-                cluster.preempt(id);
-            }
-        }
-        let mut order: Vec<(u32, JobId, GpuTypeId)> =
-            queue.into_iter().map(|(id, kind)| (cluster.job(id).gpus, id, kind)).collect();
-        order.sort_by_key(|(gpus, id, _)| (std::cmp::Reverse(*gpus), *id));
-        for (_, id, kind) in order {
-            let job = cluster.job(id);
-            if job.waits()
-                && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask())
-            {
-                cluster.start(id, gpus);
-            }
-        }
-        // GPUs that nobody was chosen for go to whoever waits.
-        let waiting: Vec<JobId> = self.jobs.iter().copied().filter(|id| cluster.job(*id).waits()).collect();
-        for id in waiting {
-            let job = cluster.job(id);
-            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
-                cluster.start(id, gpus);
-            }
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Horus+: Horus with its queue parted into clusters of like jobs, and a credit that bounds how long any of them waits
 //! (Yeung et al., TPDS 2022; by the first author's public simulator).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_horus::queue::{Order, cluster as parted, credit, richest};
 use sandtable_horus::{Stage, params, rules};
@@ -9,14 +9,48 @@ use sandtable_policy::{
     Abilities, About, Batch, Cluster, Config, Draws, Event, JobId, Kind, Knowledge, Param, Policy, PolicyError, Setup,
 };
 
+/// Waiting jobs that are alike.
+#[derive(Clone, Default)]
+struct Queue {
+    /// By rank.
+    jobs: BTreeSet<Rank>,
+    /// Since when they wait, ascending.
+    since: Vec<u64>,
+}
+
+/// Where a job stands in its queue: utilisation, since when it waits, id.
+type Rank = (u64, u64, JobId);
+
+impl Queue {
+    fn insert(&mut self, rank: Rank) {
+        if self.jobs.insert(rank) {
+            let at = self.since.partition_point(|since| *since < rank.1);
+            self.since.insert(at, rank.1);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Rank> {
+        let rank = self.jobs.pop_first()?;
+        let at = self.since.partition_point(|since| *since < rank.1);
+        self.since.remove(at);
+        Some(rank)
+    }
+
+    /// What it may claim, in ticks.
+    fn credit(&self, now: u64, tick: f64) -> f64 {
+        credit(self.since.len(), |at| now.saturating_sub(self.since[at]) as f64 / 1e6 / tick)
+    }
+}
+
 /// The policy.
 pub struct HorusPlus {
     stage: Stage,
     order: Order,
     lookahead: usize,
     tick: f64,
-    /// By rank, each.
-    queues: Vec<BTreeSet<(u64, u64, JobId)>>,
+    queues: Vec<Queue>,
+    /// The queue that each job was started from: it comes back to it.
+    from: BTreeMap<JobId, usize>,
     draws: Draws,
 }
 
@@ -56,15 +90,19 @@ impl Policy for HorusPlus {
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let stage = Stage::new("horus-plus", rules(config), config.number("peak"), setup)?;
-        let queues = vec![BTreeSet::new(); config.number("queues") as usize];
+        let queues = vec![Queue::default(); config.number("queues") as usize];
         let (order, lookahead) = (Order::named(config.choice("order")), config.number("lookahead") as usize);
-        Ok(HorusPlus { stage, order, lookahead, tick: config.number("tick"), queues, draws: Draws::new(setup.seed) })
+        let (tick, from, draws) = (config.number("tick"), BTreeMap::new(), Draws::new(setup.seed));
+        Ok(HorusPlus { stage, order, lookahead, tick, queues, from, draws })
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.stage.take_in(&batch.events, cluster);
         let mut back: Vec<JobId> = Vec::new();
         for event in &batch.events {
+            if let Event::JobEnded(end) = event {
+                self.from.remove(&end.job);
+            }
             if let Some(job) = cluster.queued_by(event) {
                 back.push(job.id);
             }
@@ -80,37 +118,48 @@ impl Policy for HorusPlus {
 }
 
 impl HorusPlus {
-    fn rank(&mut self, cluster: &Cluster, id: JobId) -> (u64, u64, JobId) {
+    fn rank(&mut self, cluster: &Cluster, id: JobId) -> Rank {
         let job = cluster.job(id);
-        let task = self.stage.task(job, job.gpu_types[0]);
-        self.order.rank(task.util_avg, job.submitted, id)
+        let since = cluster.now() - job.waited(cluster.now());
+        self.order.rank(self.stage.task(job, job.gpu_types[0]).util_avg, since, id)
     }
 
-    /// All waiting jobs find their queues anew where one has arrived; else those that are back join the first.
+    /// All waiting jobs find their queues anew where one has arrived; else those that are back join the queue that they
+    /// came from.
     fn recluster(&mut self, cluster: &Cluster, back: &[JobId], arrived: bool) {
         if !arrived {
             for id in back {
                 let rank = self.rank(cluster, *id);
-                self.queues[0].insert(rank);
+                let queue = self.from.get(id).copied().unwrap_or(0);
+                self.queues[queue].insert(rank);
             }
             return;
         }
-        let mut ids: Vec<JobId> = self.queues.iter().flatten().map(|rank| rank.2).collect();
+        let mut ids: Vec<JobId> = self.queues.iter().flat_map(|queue| &queue.jobs).map(|rank| rank.2).collect();
         ids.extend(back);
         ids.sort_unstable();
         ids.dedup();
-        let mut rows = Vec::with_capacity(ids.len());
+        // Jobs with equal features are one row with their weight.
+        let mut known: BTreeMap<[u64; 4], usize> = BTreeMap::new();
+        let (mut rows, mut weights, mut row_of) = (Vec::new(), Vec::new(), Vec::with_capacity(ids.len()));
         for id in &ids {
             let job = cluster.job(*id);
             let (task, gang) = (self.stage.task(job, job.gpu_types[0]), f64::from(job.gpus));
             let memory = if task.memory.is_finite() { task.memory } else { 0.0 };
-            rows.push(vec![gang, task.util_avg, 1.0, gang, task.util_max, memory, memory]);
+            let key = [gang, task.util_avg, task.util_max, memory].map(f64::to_bits);
+            let row = *known.entry(key).or_insert_with(|| {
+                rows.push(vec![gang, task.util_avg, 1.0, gang, task.util_max, memory, memory]);
+                weights.push(0);
+                rows.len() - 1
+            });
+            weights[row] += 1;
+            row_of.push(row);
         }
-        let of = parted(&rows, self.queues.len(), &mut self.draws);
-        self.queues.iter_mut().for_each(BTreeSet::clear);
-        for (id, queue) in ids.into_iter().zip(of) {
+        let of = parted(&rows, &weights, self.queues.len(), &mut self.draws);
+        self.queues.iter_mut().for_each(|queue| *queue = Queue::default());
+        for (id, row) in ids.into_iter().zip(row_of) {
             let rank = self.rank(cluster, id);
-            self.queues[queue].insert(rank);
+            self.queues[of[row]].insert(rank);
         }
     }
 
@@ -118,22 +167,19 @@ impl HorusPlus {
     /// place; the others go back.
     fn start_one(&mut self, cluster: &mut Cluster) -> bool {
         let now = cluster.now();
-        let wait = |id: JobId| now.saturating_sub(cluster.job(id).submitted) as f64 / 1e6 / self.tick;
-        let mut waits: Vec<Vec<f64>> =
-            self.queues.iter().map(|queue| queue.iter().map(|rank| wait(rank.2)).collect()).collect();
-        let mut popped: Vec<(usize, (u64, u64, JobId))> = Vec::new();
+        let mut popped: Vec<(usize, Rank)> = Vec::new();
         while popped.len() < self.lookahead {
-            let credits: Vec<f64> = waits.iter().map(|waits| credit(waits)).collect();
+            let credits: Vec<f64> = self.queues.iter().map(|queue| queue.credit(now, self.tick)).collect();
             let Some(queue) = richest(&credits) else { break };
-            let Some(rank) = self.queues[queue].pop_first() else { break };
-            waits[queue].remove(0);
+            let Some(rank) = self.queues[queue].pop() else { break };
             popped.push((queue, rank));
         }
         let mut started = None;
-        for (_, rank) in &popped {
+        for (queue, rank) in &popped {
             let job = cluster.job(rank.2);
             if let Some(gpus) = self.stage.plan(cluster, job) {
                 self.stage.start(cluster, rank.2, gpus);
+                self.from.insert(rank.2, *queue);
                 started = Some(rank.2);
                 break;
             }

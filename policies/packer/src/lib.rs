@@ -20,7 +20,7 @@ impl Policy for Baseline {
         About {
             name: "packer",
             about: "baselines of Horus: opportunistic bin packing, Gandiva-like score, best-fit memory, exclusive FIFO (head of line)",
-            uses: Abilities::SHARE | Abilities::PREEMPT,
+            uses: Abilities::SHARE | Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::UTILISATION | Knowledge::MEMORY,
             params: &[
                 Param {
@@ -70,10 +70,10 @@ impl Policy for Baseline {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.packer.take_in(batch, cluster);
-        self.packer.start_what_fits(cluster);
         if batch.trigger == Trigger::Round && self.slice.is_some() {
             self.packer.slice(cluster);
         }
+        self.packer.start_what_fits(cluster);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@
 //! - [`Placement`]: which GPUs a gang gets.
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
 //! - [`Colocator`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
+//! - [`Moves`]: rounds that move jobs between types of GPU.
 //! - [`predictor`]: what predictor components are written with.
 //! - [`Draws`]: all the randomness that a policy may have.
 //! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
@@ -35,6 +36,7 @@ mod config;
 pub mod driver;
 pub mod host;
 mod job;
+mod moves;
 mod node_set;
 mod place;
 pub mod predictor;
@@ -58,6 +60,7 @@ pub use cluster::Cluster;
 pub use colocate::{Colocator, Place};
 pub use config::{Config, Kind, Param};
 pub use job::{Ask, Job};
+pub use moves::Moves;
 pub use place::Placement;
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};

@@ -87,6 +87,15 @@ impl Cluster {
         gpu_types.iter().map(|gpu_type| self.pools[*gpu_type as usize].node_size).max().unwrap_or(0)
     }
 
+    /// The node that lacks the fewest GPUs for a gang, of those that could hold it; ties by number.
+    pub fn nearest_node(&self, job: &Job) -> Option<NodeId> {
+        let able = |node: &NodeId| {
+            job.gpu_types.contains(&self.node_type(*node)) && self.node_gpus(*node).len() >= job.gpus as usize
+        };
+        let nodes = (0..self.node_count() as NodeId).filter(able);
+        nodes.max_by_key(|node| (self.free_on(*node), u32::MAX - node))
+    }
+
     /// The profile of a workload.
     pub fn workload(&self, workload: u32) -> &Rc<WorkloadProfile> {
         &self.workloads[workload as usize]

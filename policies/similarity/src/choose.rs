@@ -88,14 +88,32 @@ impl Oracle {
 }
 
 /// Rounded so that sums in another order decide alike.
-pub(crate) fn rounded(x: f64) -> f64 {
+fn rounded(x: f64) -> f64 {
     libm::floor(x * 1e12 + 0.5) / 1e12
+}
+
+/// Nodes, and how many GPUs of each.
+pub type Place = Vec<(NodeId, u32)>;
+
+/// Where a job that runs is.
+pub fn place_of(cluster: &Cluster, job: &Job) -> Place {
+    let mut place = Place::new();
+    for gpu in &job.held {
+        let node = cluster.node_with(*gpu);
+        match place.iter_mut().find(|(known, _)| *known == node) {
+            Some((_, gpus)) => *gpus += 1,
+            None => place.push((node, 1)),
+        }
+    }
+    place
 }
 
 /// Free GPUs by node, real or imagined.
 pub struct Room {
     free: Vec<u32>,
     kinds: Vec<GpuTypeId>,
+    /// The largest node of each type.
+    sizes: Vec<u32>,
     /// A node that is kept for the head of the queue.
     pub kept: Option<(JobId, NodeId)>,
 }
@@ -105,7 +123,8 @@ impl Room {
     pub fn now(cluster: &Cluster) -> Room {
         let nodes = || 0..cluster.node_count() as NodeId;
         let free = nodes().map(|node| cluster.free_on(node)).collect();
-        Room { free, kinds: nodes().map(|node| cluster.node_type(node)).collect(), kept: None }
+        let sizes = (0..cluster.types() as GpuTypeId).map(|kind| cluster.largest_node(&[kind])).collect();
+        Room { free, kinds: nodes().map(|node| cluster.node_type(node)).collect(), sizes, kept: None }
     }
 
     /// What would be free if nobody ran whose job satisfies `moves`.
@@ -123,40 +142,55 @@ impl Room {
         room
     }
 
-    /// The node of a type that a gang fits into best; ties by number.
-    pub fn node_for(&self, job: &Job, kind: GpuTypeId) -> Option<NodeId> {
+    /// GPUs of a type for a gang: of the node that it fits into best, ties by number; of the nodes with the most free
+    /// ones where none could ever hold it.
+    pub fn place_for(&self, job: &Job, kind: GpuTypeId) -> Option<Place> {
         let open = |node: &NodeId| self.kept.is_none_or(|(head, kept)| head == job.id || kept != *node);
-        let fits = |node: &NodeId| self.kinds[*node as usize] == kind && self.free[*node as usize] >= job.gpus;
-        let nodes = (0..self.free.len() as NodeId).filter(|node| fits(node) && open(node));
-        nodes.min_by_key(|node| (self.free[*node as usize], *node))
+        let free = |node: NodeId| self.free[node as usize];
+        let nodes = || (0..self.free.len() as NodeId).filter(|node| self.kinds[*node as usize] == kind && open(node));
+        if let Some(node) = nodes().filter(|node| free(*node) >= job.gpus).min_by_key(|node| (free(*node), *node)) {
+            return Some(vec![(node, job.gpus)]);
+        }
+        if job.gpus <= self.sizes[kind as usize] {
+            return None;
+        }
+        let mut order: Vec<NodeId> = nodes().filter(|node| free(*node) > 0).collect();
+        order.sort_by_key(|node| (u32::MAX - free(*node), *node));
+        let (mut place, mut left) = (Place::new(), job.gpus);
+        for node in order {
+            let taken = free(node).min(left);
+            place.push((node, taken));
+            left -= taken;
+            if left == 0 {
+                return Some(place);
+            }
+        }
+        None
     }
 
-    /// Whether a node has room for a gang.
-    pub fn has(&self, node: NodeId, gpus: u32) -> bool {
-        self.free[node as usize] >= gpus
+    /// Whether all of a place is free.
+    pub fn has(&self, place: &Place) -> bool {
+        place.iter().all(|(node, gpus)| self.free[*node as usize] >= *gpus)
     }
 
-    /// Keeps free GPUs of a node from everybody, as far as there are any.
-    pub fn keep(&mut self, node: NodeId, gpus: u32) {
-        let free = &mut self.free[node as usize];
-        *free = free.saturating_sub(gpus);
-    }
-
-    /// Takes GPUs of a node.
-    pub fn take(&mut self, node: NodeId, gpus: u32) {
-        self.free[node as usize] -= gpus;
+    /// Takes a place from everybody, as far as it is free.
+    pub fn take(&mut self, place: &Place) {
+        for (node, gpus) in place {
+            let free = &mut self.free[*node as usize];
+            *free = free.saturating_sub(*gpus);
+        }
     }
 }
 
 /// A decision.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
     /// Where in the window the job stands.
     pub at: usize,
     /// The type.
     pub kind: GpuTypeId,
-    /// The node.
-    pub node: NodeId,
+    /// Where there.
+    pub place: Place,
 }
 
 /// Chooses among the jobs of a window. `stay`: a job's present type and what staying there is worth.
@@ -167,39 +201,42 @@ pub fn choose(
     names: &[String],
     oracle: &mut Oracle,
     draws: &mut Draws,
-    stay: impl Fn(&Job) -> Option<(GpuTypeId, NodeId, f64)>,
+    stay: impl Fn(&Job) -> Option<(GpuTypeId, Place, f64)>,
 ) -> Option<Chosen> {
     let mut best: Option<(f64, Chosen)> = None;
     for (at, job) in window.iter().enumerate() {
-        let place = |kind: GpuTypeId| {
-            let staying = stay(job).filter(|(own, node, _)| *own == kind && room.has(*node, job.gpus));
-            let node = staying.map(|(_, node, _)| node).or_else(|| room.node_for(job, kind))?;
-            Some((Chosen { at, kind, node }, staying.map_or(0.0, |(_, _, worth)| worth)))
+        let staying = stay(job).filter(|(_, place, _)| room.has(place));
+        let found = |kind: GpuTypeId| match &staying {
+            Some((own, place, worth)) if *own == kind => Some((Chosen { at, kind, place: place.clone() }, *worth)),
+            _ => Some((Chosen { at, kind, place: room.place_for(job, kind)? }, 0.0)),
         };
-        let places: Vec<(Chosen, f64)> = job.gpu_types.iter().filter_map(|kind| place(*kind)).collect();
+        let mut places: Vec<(Chosen, f64)> = job.gpu_types.iter().filter_map(|kind| found(*kind)).collect();
         if places.is_empty() {
             continue;
         }
         match rule {
-            Match::FirstFit => return Some(places[0].0),
-            Match::Random => return Some(places[draws.below(places.len())].0),
+            Match::FirstFit => return Some(places.swap_remove(0).0),
+            Match::Random => {
+                let at = draws.below(places.len());
+                return Some(places.swap_remove(at).0);
+            }
             Match::Fastest => {
                 let rate = |oracle: &mut Oracle, chosen: &Chosen| oracle.rate(job, chosen.kind);
-                let mut fastest = places[0].0;
-                for (chosen, _) in &places[1..] {
-                    if rate(oracle, chosen) > rate(oracle, &fastest) {
-                        fastest = *chosen;
+                let mut fastest = 0;
+                for at in 1..places.len() {
+                    if rate(oracle, &places[at].0) > rate(oracle, &places[fastest].0) {
+                        fastest = at;
                     }
                 }
-                return Some(fastest);
+                return Some(places.swap_remove(fastest).0);
             }
             Match::Comparative => {
                 for (chosen, worth) in places {
                     let score = oracle.advantage(job, chosen.kind) + worth;
                     let name = |chosen: &Chosen| names[chosen.kind as usize].as_bytes();
-                    let better = best.is_none_or(|(known, other)| {
-                        let same_job = other.at == chosen.at && name(&chosen) < name(&other);
-                        score > known || (score == known && same_job)
+                    let better = best.as_ref().is_none_or(|(known, other)| {
+                        let same_job = other.at == chosen.at && name(&chosen) < name(other);
+                        score > *known || (score == *known && same_job)
                     });
                     if better {
                         best = Some((score, chosen));

@@ -10,9 +10,9 @@ pub mod choose;
 mod ridge;
 pub mod table;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use choose::{Chosen, Match, Oracle, Room, choose};
+use choose::{Chosen, Match, Oracle, Place, Room, choose, place_of};
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Draws, GpuTypeId, Instant, Job, JobId, JobPhase, Kind,
@@ -29,7 +29,7 @@ pub struct Similarity {
     kept: Option<(JobId, NodeId)>,
     round: Option<u64>,
     /// Where jobs go that a round has preempted, once they have saved their state.
-    moving: Vec<(JobId, NodeId)>,
+    moving: Vec<(JobId, Place)>,
     bonus: f64,
     packing: Option<f64>,
     names: Vec<String>,
@@ -42,7 +42,7 @@ impl Policy for Similarity {
         About {
             name: "similarity",
             about: "GPU types matched to models by similarity (Thanapol et al. 2023; rounds and packing 2024; all formulas are reconstructions)",
-            uses: Abilities::PREEMPT | Abilities::SHARE,
+            uses: Abilities::PREEMPT | Abilities::SHARE | Abilities::TIMERS,
             needs: Knowledge::MODEL_FACTS | Knowledge::REFERENCES,
             params: &[
                 Param {
@@ -152,14 +152,7 @@ impl Policy for Similarity {
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
             if let Some(job) = cluster.queued_by(event) {
-                if job.gpus > cluster.largest_node(&job.gpu_types) {
-                    host::warn(&format!(
-                        "job {} waits for ever: no node has the {} GPUs it asks for",
-                        job.id, job.gpus
-                    ));
-                } else {
-                    self.waiting.insert((job.submitted, job.id));
-                }
+                self.waiting.insert((job.submitted, job.id));
             }
         }
         if batch.trigger == Trigger::Round && !self.waiting.is_empty() {
@@ -175,13 +168,13 @@ impl Policy for Similarity {
 
 impl Similarity {
     fn start_what_fits(&mut self, cluster: &mut Cluster) {
-        for (id, node) in std::mem::take(&mut self.moving) {
+        for (id, place) in std::mem::take(&mut self.moving) {
             let Some(job) = cluster.get(id) else { continue };
-            let fits = cluster.free_on(node) >= job.gpus;
+            let fits = Room::now(cluster).has(&place);
             match job.waits() {
-                true if fits => self.start(cluster, id, node),
+                true if fits => self.start(cluster, id, &place),
                 true => {}
-                false => self.moving.push((id, node)),
+                false => self.moving.push((id, place)),
             }
         }
         loop {
@@ -189,18 +182,18 @@ impl Similarity {
             let window: Vec<&Job> = order.iter().map(|id| cluster.job(*id)).collect();
             let mut room = Room::now(cluster);
             room.kept = self.kept;
-            self.moving.iter().for_each(|(id, node)| room.keep(*node, cluster.job(*id).gpus));
+            self.moving.iter().for_each(|(_, place)| room.take(place));
             let (oracle, draws) = (&mut self.oracle, &mut self.draws);
             let chosen = choose(self.rule, &window, &room, &self.names, oracle, draws, |_| None);
-            let Some(Chosen { at, node, .. }) = chosen else { break };
-            self.start(cluster, order[at], node);
+            let Some(Chosen { at, place, .. }) = chosen else { break };
+            self.start(cluster, order[at], &place);
         }
         self.guard(cluster);
     }
 
-    fn start(&mut self, cluster: &mut Cluster, id: JobId, node: NodeId) {
-        let (submitted, gpus) = (cluster.job(id).submitted, cluster.job(id).gpus);
-        let gpus = cluster.take_from(node, gpus);
+    fn start(&mut self, cluster: &mut Cluster, id: JobId, place: &Place) {
+        let submitted = cluster.job(id).submitted;
+        let gpus = place.iter().flat_map(|(node, gpus)| cluster.take_from(*node, *gpus)).collect();
         cluster.start(id, gpus);
         self.waiting.remove(&(submitted, id));
         self.kept = self.kept.filter(|(head, _)| *head != id);
@@ -213,12 +206,7 @@ impl Similarity {
         if self.kept.is_some_and(|(kept, _)| kept == *head) || job.waited(cluster.now()) < self.patience {
             return;
         }
-        let able = |node: &NodeId| {
-            job.gpu_types.contains(&cluster.node_type(*node)) && cluster.node_gpus(*node).len() >= job.gpus as usize
-        };
-        let nodes = (0..cluster.node_count() as NodeId).filter(able);
-        let best = nodes.max_by_key(|node| (cluster.free_on(*node), u32::MAX - node));
-        self.kept = best.map(|node| (*head, node));
+        self.kept = cluster.nearest_node(job).map(|node| (*head, node));
     }
 
     /// All unfinished jobs find their places anew, those with the longest to go first; who changes its place is
@@ -233,31 +221,27 @@ impl Similarity {
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut order: Vec<JobId> = order.into_iter().map(|(_, id)| id).collect();
         let mut room = Room::without(cluster, moves);
-        let mut places: Vec<(JobId, NodeId)> = Vec::new();
+        let mut places: BTreeMap<JobId, Place> = BTreeMap::new();
         let bonus = self.bonus;
         loop {
             let window: Vec<&Job> = order.iter().take(self.window).map(|id| cluster.job(*id)).collect();
-            let stay = |job: &Job| {
-                let node = cluster.node_with(*job.held.first()?);
-                Some((cluster.node_type(node), node, bonus))
-            };
+            let stay = |job: &Job| job.holds().then(|| (cluster.type_of(job), place_of(cluster, job), bonus));
             let (oracle, draws) = (&mut self.oracle, &mut self.draws);
             let chosen = choose(self.rule, &window, &room, &self.names, oracle, draws, stay);
-            let Some(Chosen { at, node, .. }) = chosen else { break };
-            let id = order.remove(at);
-            room.take(node, cluster.job(id).gpus);
-            places.push((id, node));
+            let Some(Chosen { at, place, .. }) = chosen else { break };
+            room.take(&place);
+            places.insert(order.remove(at), place);
         }
-        let stays = |job: &Job| {
-            let place = places.iter().find(|(id, _)| *id == job.id).map(|(_, node)| *node);
-            place.is_some_and(|node| job.held.iter().all(|gpu| cluster.node_with(*gpu) == node))
-        };
+        let stays = |job: &Job| places.get(&job.id).is_some_and(|place| *place == place_of(cluster, job));
         let leave: Vec<JobId> = cluster.holders().filter(|job| moves(job) && !stays(job)).map(|job| job.id).collect();
         leave.iter().for_each(|id| cluster.preempt(*id));
-        self.moving = places.iter().copied().filter(|(id, _)| leave.contains(id)).collect();
-        for (id, node) in places {
-            if cluster.job(id).waits() && cluster.free_on(node) >= cluster.job(id).gpus {
-                self.start(cluster, id, node);
+        if !leave.is_empty() {
+            cluster.call_again();
+        }
+        self.moving = leave.iter().filter_map(|id| Some((*id, places.remove(id)?))).collect();
+        for (id, place) in places {
+            if cluster.job(id).waits() && Room::now(cluster).has(&place) {
+                self.start(cluster, id, &place);
             }
         }
     }

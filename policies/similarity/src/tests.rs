@@ -2,8 +2,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use sandtable_policy::ModelFacts;
+use sandtable_policy::driver::Driver;
 use sandtable_policy::testing::shared;
+use sandtable_policy::{
+    Action, Communication, Demand, Event, GpuType, JobInfo, ModelFacts, Node, NodeHealth, Sharing, Throughput,
+    Topology, WorkloadProfile,
+};
 
 /// Rows of a CSV as maps.
 fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
@@ -16,6 +20,30 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 
 const SETS: [(&str, &str); 4] =
     [("2080ti(2)", "2080Ti"), ("dgx-a100", "A100"), ("TitanRTX", "TitanRTX"), ("TITANXP", "TitanXp")];
+
+/// Facts of a model of which nothing was counted.
+fn nothing(model: &str) -> ModelFacts {
+    ModelFacts {
+        model: model.into(),
+        parameters: f64::NAN,
+        layer_multiply_adds: f64::NAN,
+        layer_outputs: f64::NAN,
+        layer_traffic: f64::NAN,
+        elementwise_outputs: f64::NAN,
+        depth: f64::NAN,
+        flops: f64::NAN,
+        multiply_adds: f64::NAN,
+        additions: f64::NAN,
+        comparisons: f64::NAN,
+        divisions: f64::NAN,
+        exponentials: f64::NAN,
+        activation_bytes: f64::NAN,
+        parameter_bytes: f64::NAN,
+        other_bytes: f64::NAN,
+        group_nodes: vec![],
+        group_flops: vec![],
+    }
+}
 
 /// Every model of the benchmark, as measured in training at one precision.
 fn references(precision: &str) -> Option<Vec<Reference>> {
@@ -32,24 +60,13 @@ fn references(precision: &str) -> Option<Vec<Reference>> {
     }
     let of = |row: &BTreeMap<String, String>| {
         let facts = ModelFacts {
-            model: row["model"].clone(),
             parameters: number(row, "params"),
             layer_multiply_adds: number(row, "macs"),
             layer_outputs: number(row, "conv_act_elems"),
             elementwise_outputs: number(row, "eltwise_elems"),
             depth: number(row, "depth"),
             layer_traffic: number(row, "conv_io_elems"),
-            flops: f64::NAN,
-            multiply_adds: f64::NAN,
-            additions: f64::NAN,
-            comparisons: f64::NAN,
-            divisions: f64::NAN,
-            exponentials: f64::NAN,
-            activation_bytes: f64::NAN,
-            parameter_bytes: f64::NAN,
-            other_bytes: f64::NAN,
-            group_nodes: vec![],
-            group_flops: vec![],
+            ..nothing(&row["model"])
         };
         let features = Features::Core6.of(&facts);
         let (model, family) = (facts.model.clone(), row["family"].clone());
@@ -90,56 +107,124 @@ fn leave_one_out_is_as_measured() {
     }
 }
 
+/// A workload whose facts are these features, measured or not.
+fn workload(reference: &Reference, measured: bool) -> WorkloadProfile {
+    // The features are logarithms of counts: from them come counts that have them.
+    let count = |at: usize| libm::exp10(reference.features[at]);
+    let facts = ModelFacts {
+        model: reference.model.clone(),
+        parameters: count(0),
+        layer_multiply_adds: count(1),
+        layer_outputs: count(2),
+        elementwise_outputs: count(3),
+        depth: count(4),
+        layer_traffic: count(1) / count(5) - count(0),
+        ..nothing(&reference.model)
+    };
+    let rate = |((gpu_type, gpus), rate): (&(u32, u32), &f64)| Throughput {
+        gpu_type: *gpu_type,
+        gpus: *gpus,
+        per_second: *rate,
+    };
+    WorkloadProfile {
+        workload: reference.model.clone(),
+        family: reference.family.clone(),
+        batch: f64::NAN,
+        mixed_precision: true,
+        gradient_gb: f64::NAN,
+        communication: Communication::Ring,
+        facts: Some(facts),
+        gpu_utilisation: vec![],
+        memory_utilisation: vec![],
+        memory_mib: vec![],
+        step_time: vec![],
+        throughput: reference.rates.iter().filter(|_| measured).map(rate).collect(),
+    }
+}
+
+/// The golden's cases through the policy itself: a node of each type with so many GPUs, all jobs in one batch.
 #[test]
 fn fifteen_match_cases_are_exact() {
     let (Some(all), Some(path)) = (references("half"), shared("clwp-golden/match_cases.json")) else { return };
     let golden: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
-    let chosen = |reference: &&Reference| {
+    let is_reference = |reference: &&Reference| {
         golden["references"].as_array().expect("names").contains(&reference.model.clone().into())
     };
-    let names: Vec<String> = SETS.iter().map(|(_, name)| (*name).to_string()).collect();
+    let measured: Vec<Reference> = all.iter().filter(is_reference).cloned().collect();
+    let table = Table::new(measured.clone(), 4, Measure::Euclid);
     let cases = golden["cases"].as_array().expect("cases");
     assert_eq!(cases.len(), 15);
     for case in cases {
-        let table = Table::new(all.iter().filter(chosen).cloned().collect(), 4, Measure::Euclid);
-        let mut queue: Vec<(u64, &Reference, u32)> = case["queue"]
-            .as_array()
-            .expect("a queue")
+        let number = |value: &serde_json::Value| value.as_u64().expect("a number") as u32;
+        let (mut nodes, mut first_gpu) = (Vec::new(), 0);
+        for (kind, (_, name)) in SETS.iter().enumerate() {
+            let gpus = number(&case["free"][*name]);
+            if gpus > 0 {
+                let (name, health, links) = ((*name).to_string(), NodeHealth::Up, vec![]);
+                let (id, gpu_type) = (nodes.len() as u32, kind as u32);
+                nodes.push(Node { id, name, gpu_type, first_gpu, gpus, health, links, rack: 0 });
+                first_gpu += gpus;
+            }
+        }
+        let kind = |(id, (_, name)): (usize, &(&str, &str))| GpuType {
+            id: id as u32,
+            name: (*name).to_string(),
+            memory_mib: 0,
+            sharing: Sharing::Exclusive,
+        };
+        let setup = Setup {
+            config: "{\"blend\": false}".into(),
+            seed: 0,
+            topology: Topology { gpu_types: SETS.iter().enumerate().map(kind).collect(), nodes: nodes.clone() },
+            knowledge: Knowledge::all(),
+            references: measured.iter().map(|reference| workload(reference, true)).collect(),
+            max_actions: 1000,
+        };
+        let (mut driver, _) = Driver::<Similarity>::new(setup).expect("a policy");
+        let (mut events, mut workloads, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, job) in case["queue"].as_array().expect("a queue").iter().enumerate() {
+            let model = all.iter().find(|reference| Some(reference.model.as_str()) == job[1].as_str());
+            let gpus = number(&job[2]);
+            let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
+            let (id, workload_id, user) = (at as u32, Some(at as u32), String::new());
+            let (submitted, declared_run_time) = (0, None);
+            events.push(Event::JobArrived(JobInfo {
+                id,
+                submitted,
+                demand,
+                declared_run_time,
+                workload: workload_id,
+                user,
+            }));
+            workloads.push(workload(model.expect("a model"), false));
+            ids.push(number(&job[0]));
+        }
+        let queue = workloads.clone();
+        // Nodes of no GPU are none: a gang for them waits.
+        let plan = driver.decide(Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads }).expect("a plan");
+        let expected = case["expected"].as_array().expect("decisions");
+        let starts: Vec<_> = plan
+            .actions
             .iter()
-            .map(|job| {
-                let model = all.iter().find(|reference| Some(reference.model.as_str()) == job[1].as_str());
-                (job[0].as_u64().expect("an id"), model.expect("a model"), job[2].as_u64().expect("a gang") as u32)
+            .map(|action| match action {
+                Action::Start(start) => start,
+                other => panic!("{other:?}"),
             })
             .collect();
-        let mut free: Vec<u32> = names.iter().map(|name| case["free"][name].as_u64().expect("GPUs") as u32).collect();
-        let mut found = Vec::new();
-        // The loop of the policy on bare numbers: `choose` is the same rule on a cluster.
-        loop {
-            let mut best: Option<(f64, usize, usize)> = None;
-            for (at, (_, model, gpus)) in queue.iter().take(32).enumerate() {
-                let like = table.like(&model.model, &model.family, &model.features).expect("a likeness");
-                let advantage = table.advantage(&table.predict(&like, &model.features, *gpus, false), *gpus);
-                for kind in (0..4).filter(|kind| free[*kind] >= *gpus) {
-                    let score = choose::rounded(advantage[kind]);
-                    if best.is_none_or(|(known, _, _)| score > known) {
-                        best = Some((score, at, kind));
-                    }
-                }
-            }
-            let Some((score, at, kind)) = best else { break };
-            let (id, model, gpus) = queue.remove(at);
-            free[kind] -= gpus;
-            let like = table.like(&model.model, &model.family, &model.features).expect("a likeness");
-            found.push((id, names[kind].clone(), table.references()[like.nearest].model.clone(), score));
-        }
-        let expected = case["expected"].as_array().expect("decisions");
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(expected) {
-            assert_eq!(found.0, expected["job"].as_u64().expect("an id"), "{expected}");
-            assert_eq!(found.1, expected["arch"].as_str().expect("a type"), "{expected}");
-            assert_eq!(found.2, expected["nearest"].as_str().expect("a model"), "{expected}");
-            assert!((found.3 - expected["adv"].as_f64().expect("a score")).abs() < 1e-8, "{found:?} {expected}");
+        assert_eq!(starts.len(), expected.len(), "{case}");
+        for (start, expected) in starts.iter().zip(expected) {
+            let node = nodes.iter().rfind(|node| node.first_gpu <= start.gpus[0]).expect("a node");
+            assert_eq!(ids[start.job as usize], number(&expected["job"]), "{expected}");
+            assert_eq!(node.name, expected["arch"].as_str().expect("a type"), "{expected}");
+            let own = &queue[start.job as usize];
+            let features = Features::Core6.of(own.facts.as_ref().expect("facts"));
+            let like = table.like(&own.workload, &own.family, &features).expect("a likeness");
+            assert_eq!(table.references()[like.nearest].model, expected["nearest"].as_str().expect("a model"));
+            let gang = start.gpus.len() as u32;
+            let advantage = table.advantage(&table.predict(&like, &features, gang, false), gang);
+            let found = advantage[node.gpu_type as usize];
+            assert!((found - expected["adv"].as_f64().expect("a score")).abs() < 1e-8, "{found} {expected}");
         }
     }
 }

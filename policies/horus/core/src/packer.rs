@@ -120,15 +120,12 @@ impl Packer {
             if let Some(job) = cluster.queued_by(event) {
                 let kind = job.gpu_types[0];
                 let used = if self.order == Order::Fifo { 0.0 } else { self.stage.task(job, kind).util_avg };
-                self.waiting.insert(self.order.rank(used, job.submitted, job.id));
+                // Whoever held GPUs before goes behind those who have waited longer.
+                let since = cluster.now() - job.waited(cluster.now());
+                self.waiting.insert(self.order.rank(used, since, job.id));
             }
         }
         self.stage.refresh(cluster);
-    }
-
-    /// Whether anybody waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
     }
 
     /// Starts whom it can, one after another.
@@ -157,6 +154,7 @@ impl Packer {
         let oldest = movable.max_by_key(|job| (job.run_time(now), u32::MAX - job.id)).map(|job| job.id);
         if let Some(id) = oldest {
             self.stage.preempt(cluster, id);
+            cluster.call_again();
         }
     }
 }

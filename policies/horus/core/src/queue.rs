@@ -38,16 +38,15 @@ impl Order {
     }
 }
 
-/// What a queue may claim: nothing if it is empty; as much as it has jobs if their median wait is below a tick; else the
-/// median wait in ticks times their number.
-pub fn credit(waits: &[f64]) -> f64 {
-    if waits.is_empty() {
-        return 0.0;
-    }
-    let mut sorted = waits.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (count, middle) = (sorted.len(), sorted.len() / 2);
-    let median = if count % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+/// What a queue of so many jobs may claim, given their waits in ticks by position, sorted either way: nothing if it is
+/// empty; as much as it has jobs if their median wait is below a tick; else the median wait times their number.
+pub fn credit(count: usize, wait: impl Fn(usize) -> f64) -> f64 {
+    let middle = count / 2;
+    let median = match (count, count % 2) {
+        (0, _) => return 0.0,
+        (_, 1) => wait(middle),
+        _ => (wait(middle - 1) + wait(middle)) / 2.0,
+    };
     if median < 1.0 { count as f64 } else { median * count as f64 }
 }
 
@@ -65,16 +64,26 @@ pub fn richest(credits: &[f64]) -> Option<usize> {
 /// Most rounds of a clustering.
 const ROUNDS: usize = 1_000;
 
-/// Parts rows into `count` clusters: k-means by L1 distance from random members. A centroid is the member whose sum of
-/// features is nearest to the mean of the sums, as in the authors' code; an empty cluster takes a random row. Ties to
-/// the lowest.
-pub fn cluster(rows: &[Vec<f64>], count: usize, draws: &mut Draws) -> Vec<usize> {
+/// Parts rows into `count` clusters: k-means by L1 distance from random members. A row stands for as many members as
+/// its weight says. A centroid is the member whose sum of features is nearest to the mean of the sums, as in the
+/// authors' code; an empty cluster takes a random member. Ties to the lowest.
+pub fn cluster(rows: &[Vec<f64>], weights: &[usize], count: usize, draws: &mut Draws) -> Vec<usize> {
     if rows.is_empty() || count < 2 {
         return vec![0; rows.len()];
     }
+    let members: usize = weights.iter().sum();
+    let mut pick = || {
+        let mut at = draws.below(members);
+        let row = weights.iter().position(|weight| {
+            let here = at < *weight;
+            at = at.wrapping_sub(*weight);
+            here
+        });
+        row.unwrap_or(0)
+    };
     let scaled = normalised(rows);
     let sums: Vec<f64> = scaled.iter().map(|row| row.iter().sum()).collect();
-    let mut centroids: Vec<usize> = (0..count).map(|_| draws.below(rows.len())).collect();
+    let mut centroids: Vec<usize> = (0..count).map(|_| pick()).collect();
     let mut of = vec![usize::MAX; rows.len()];
     for _ in 0..ROUNDS {
         let nearest = |row: &[f64]| {
@@ -90,10 +99,12 @@ pub fn cluster(rows: &[Vec<f64>], count: usize, draws: &mut Draws) -> Vec<usize>
         for (at, centroid) in centroids.iter_mut().enumerate() {
             let members: Vec<usize> = (0..rows.len()).filter(|row| of[*row] == at).collect();
             if members.is_empty() {
-                *centroid = draws.below(rows.len());
+                *centroid = pick();
                 continue;
             }
-            let mean = members.iter().map(|row| sums[*row]).sum::<f64>() / members.len() as f64;
+            let weight = |row: &usize| weights[*row] as f64;
+            let total: f64 = members.iter().map(weight).sum();
+            let mean = members.iter().map(|row| sums[*row] * weight(row)).sum::<f64>() / total;
             let gap = |row: &usize| (sums[*row] - mean).abs();
             let best = members.into_iter().min_by(|a, b| gap(a).total_cmp(&gap(b)).then(a.cmp(b)));
             *centroid = best.unwrap_or(*centroid);

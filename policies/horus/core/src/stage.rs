@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, Quantity, Setup, driver, host};
-use sandtable_policy::{Knowledge, PolicyError};
+use sandtable_policy::{
+    Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, Knowledge, NodeId, PolicyError, Quantity, Setup, Sharing,
+    driver, host,
+};
 
 use crate::plan::{Node, Plan, cheapest_of, place};
 use crate::score::{Gpu, Rules, Task};
@@ -40,6 +42,8 @@ pub struct Stage {
     /// Where each job was put.
     placed: BTreeMap<JobId, Vec<GpuId>>,
     touched: BTreeSet<NodeId>,
+    /// Whether somebody of whom nothing is known has been named.
+    warned: bool,
 }
 
 impl Stage {
@@ -50,6 +54,12 @@ impl Stage {
     pub fn new(who: &str, rules: Rules, peak: f64, setup: &Setup) -> Result<Stage, PolicyError> {
         driver::needed(who, Knowledge::UTILISATION | Knowledge::MEMORY, setup.knowledge)?;
         let nodes = &setup.topology.nodes;
+        // Whole GPUs, unless they are packed; then as many jobs as the host lets there be.
+        let tenancy = setup.topology.gpu_types.iter().map(|kind| match kind.sharing {
+            Sharing::Packed(most) => most,
+            Sharing::Exclusive | Sharing::Shares => 1,
+        });
+        let rules = Rules { max_tasks: rules.max_tasks.min(tenancy.min().unwrap_or(1)), ..rules };
         // Memory that nobody said is no bound.
         let mib = |mib: u32| if mib == 0 { f64::INFINITY } else { f64::from(mib) };
         Ok(Stage {
@@ -63,6 +73,7 @@ impl Stage {
             costs: BTreeMap::new(),
             placed: BTreeMap::new(),
             touched: nodes.iter().map(|node| node.id).collect(),
+            warned: false,
         })
     }
 
@@ -121,6 +132,11 @@ impl Stage {
         *self.tasks.entry((who, job.out_of_memory > 0, kind)).or_insert_with(|| {
             let ask = |what| host::estimate(what, vec![job.id], vec![kind])[0];
             let (used, memory) = (ask(Quantity::Utilisation), ask(Quantity::Memory));
+            if (used.is_nan() || memory.is_nan()) && !std::mem::replace(&mut self.warned, true) {
+                let what = if used.is_nan() { "utilisation" } else { "memory" };
+                let taken = "a full GPU with all its memory, which nobody shares";
+                host::warn(&format!("nobody knows the {what} of job {}: it is taken for {taken}", job.id));
+            }
             let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
             let memory = if memory.is_nan() { card } else { memory };
             // What is predicted to fit on no card is tried where nobody is: a prediction may be wrong.

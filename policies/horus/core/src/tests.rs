@@ -82,8 +82,12 @@ fn credits_are_the_golden_ones() {
     let Some(cases) = golden("horus_plus_credit_cases.json") else { return };
     assert_eq!(cases.len(), 12);
     for case in &cases {
-        let waits = |queue: &Value| list(queue).iter().map(|wait| wait.as_f64().expect("a wait")).collect::<Vec<f64>>();
-        let credits: Vec<f64> = list(&case["pending_times"]).iter().map(|queue| credit(&waits(queue))).collect();
+        let of = |queue: &Value| {
+            let mut waits: Vec<f64> = list(queue).iter().map(|wait| wait.as_f64().expect("a wait")).collect();
+            waits.sort_by(f64::total_cmp);
+            credit(waits.len(), |at| waits[at])
+        };
+        let credits: Vec<f64> = list(&case["pending_times"]).iter().map(of).collect();
         let expected: Vec<f64> = list(&case["credits"]).iter().map(|x| x.as_f64().expect("a credit")).collect();
         assert_eq!(credits, expected, "{case}");
         assert_eq!(richest(&credits), case["pick"].as_u64().map(|at| at as usize), "{case}");
@@ -92,8 +96,8 @@ fn credits_are_the_golden_ones() {
 
 #[test]
 fn nobody_waiting_or_hardly_is_no_median() {
-    assert_eq!(credit(&[]), 0.0);
-    assert_eq!(credit(&[0.2, 0.4]), 2.0);
+    assert_eq!(credit(0, |_| 5.0), 0.0);
+    assert_eq!(credit(2, |at| [0.2, 0.4][at]), 2.0);
     assert_eq!(richest(&[0.0, 0.0]), None);
     assert_eq!(richest(&[3.0, 3.0]), Some(0));
 }
@@ -103,13 +107,13 @@ fn clusters_part_what_is_far_apart_and_are_drawn_from_the_seed() {
     let rows: Vec<Vec<f64>> = (0..10).map(|x| vec![if x < 5 { f64::from(x) } else { 1000.0 + f64::from(x) }]).collect();
     // From random members both clusters may begin on one side: of several seeds most must part them.
     let parted = (0..20).filter(|seed| {
-        let of = cluster(&rows, 2, &mut Draws::new(*seed));
+        let of = cluster(&rows, &[1; 10], 2, &mut Draws::new(*seed));
         of[..5].iter().all(|at| *at == of[0]) && of[5..].iter().all(|at| *at == of[5]) && of[0] != of[5]
     });
     assert!(parted.count() >= 15);
-    assert_eq!(cluster(&rows, 3, &mut Draws::new(7)), cluster(&rows, 3, &mut Draws::new(7)));
-    assert_eq!(cluster(&rows, 1, &mut Draws::new(7)), [0; 10]);
-    assert!(cluster(&[], 3, &mut Draws::new(7)).is_empty());
+    assert_eq!(cluster(&rows, &[1; 10], 3, &mut Draws::new(7)), cluster(&rows, &[1; 10], 3, &mut Draws::new(7)));
+    assert_eq!(cluster(&rows, &[1; 10], 1, &mut Draws::new(7)), [0; 10]);
+    assert!(cluster(&[], &[], 3, &mut Draws::new(7)).is_empty());
 }
 
 #[test]

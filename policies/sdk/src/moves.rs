@@ -1,0 +1,94 @@
+//! Rounds: every so often a policy says who is to run on which type of GPU; whoever runs elsewhere moves there.
+//!
+//! A job that is preempted must save its state before it may start again, even where that takes no time: until then its
+//! new place is kept for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Cluster, GpuTypeId, Job, JobId, JobPhase, Placement};
+
+/// Jobs on their way to other types of GPU.
+#[derive(Default)]
+pub struct Moves {
+    going: BTreeMap<JobId, GpuTypeId>,
+}
+
+impl Moves {
+    /// Makes the running jobs those that were chosen, as far as places go: whoever goes on where it is keeps its GPUs,
+    /// of the others the larger gangs are placed first. Nobody leaves for nobody. The policy must be able to preempt and
+    /// to set timers, and call [`Moves::resume`] in every batch.
+    pub fn begin(&mut self, cluster: &mut Cluster, chosen: &BTreeMap<JobId, GpuTypeId>) {
+        self.going.clear();
+        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
+        let mut coming: Vec<(u32, JobId, GpuTypeId)> = Vec::new();
+        for (id, kind) in chosen {
+            let job = cluster.job(*id);
+            if !job.holds() || (moves(job) && cluster.type_of(job) != *kind) {
+                coming.push((job.gpus, *id, *kind));
+            }
+        }
+        let wanted: BTreeSet<GpuTypeId> = coming.iter().map(|(.., kind)| *kind).collect();
+        let leaves = |job: &&Job| {
+            let there = cluster.type_of(job);
+            let stays = chosen.get(&job.id) == Some(&there);
+            moves(job) && !stays && (chosen.contains_key(&job.id) || wanted.contains(&there))
+        };
+        let mut leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
+        leave.sort_unstable();
+        for id in &leave {
+            cluster.preempt(*id);
+            self.going.extend(chosen.get(id).map(|kind| (*id, *kind)));
+        }
+        if !leave.is_empty() {
+            cluster.call_again();
+        }
+        coming.sort_by_key(|(gpus, id, _)| (std::cmp::Reverse(*gpus), *id));
+        for (_, id, kind) in coming {
+            self.start(cluster, id, kind);
+        }
+    }
+
+    /// Starts those on their way that have saved their state.
+    pub fn resume(&mut self, cluster: &mut Cluster) {
+        for (id, kind) in std::mem::take(&mut self.going) {
+            match cluster.get(id) {
+                Some(job) if job.waits() => self.start(cluster, id, kind),
+                Some(job) if !job.holds() => {
+                    self.going.insert(id, kind);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives GPUs that nobody is on the way to to those who wait, in this order.
+    pub fn fill(&mut self, cluster: &mut Cluster, waiting: impl IntoIterator<Item = JobId>) {
+        for id in waiting {
+            let job = cluster.job(id);
+            if !job.waits() || self.going.contains_key(&id) {
+                continue;
+            }
+            let spare = |kind: &GpuTypeId| cluster.free_gpus(*kind) >= self.kept(cluster, *kind) + job.gpus;
+            let kinds = job.gpu_types.iter().copied().filter(spare);
+            let found = kinds.into_iter().find_map(|kind| Placement::Packed.find(cluster, kind, job.ask()));
+            if let Some(gpus) = found {
+                cluster.start(id, gpus);
+            }
+        }
+    }
+
+    fn start(&mut self, cluster: &mut Cluster, id: JobId, kind: GpuTypeId) {
+        let job = cluster.job(id);
+        if job.waits()
+            && let Some(gpus) = Placement::Packed.find(cluster, kind, job.ask())
+        {
+            cluster.start(id, gpus);
+        }
+    }
+
+    /// GPUs of a type that are kept.
+    fn kept(&self, cluster: &Cluster, kind: GpuTypeId) -> u32 {
+        let there = self.going.iter().filter(|(_, to)| **to == kind);
+        there.filter_map(|(id, _)| cluster.get(*id)).map(|job| job.gpus).sum()
+    }
+}
