@@ -98,7 +98,9 @@ impl Cell {
 
     /// The values of the sweep in a line.
     pub fn variant_text(&self) -> String {
-        let parts: Vec<String> = self.variant.iter().map(|(path, value)| format!("{path}={value}")).collect();
+        // A value may stand on several lines of the spec.
+        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let parts: Vec<String> = self.variant.iter().map(|(path, value)| format!("{path}={}", line(value))).collect();
         parts.join(" ")
     }
 }

@@ -117,6 +117,9 @@ impl Policy for Gavel {
     }
 }
 
+/// What is told apart of jobs: the bits of their rates by type, and the gang.
+type Class = (Vec<u64>, u32);
+
 impl Gavel {
     fn begin_round(&mut self, cluster: &mut Cluster) {
         let now = cluster.now();
@@ -148,7 +151,7 @@ impl Gavel {
         let types = self.types as GpuTypeId;
         let ids: Vec<JobId> = self.jobs.iter().copied().collect();
         let left = if self.makespan { cluster.remaining(&ids) } else { vec![0.0; ids.len()] };
-        let mut classes: BTreeMap<(Vec<u64>, u32), Vec<(JobId, f64)>> = BTreeMap::new();
+        let mut classes: BTreeMap<Class, Vec<(JobId, f64)>> = BTreeMap::new();
         for (id, left) in ids.into_iter().zip(left) {
             let job = cluster.job(id);
             let rates = host::estimate(Quantity::Throughput, vec![id; types as usize], (0..types).collect());
@@ -180,10 +183,8 @@ impl Gavel {
             },
             |(_, allocation)| allocation,
         );
-        let of_class = |(jobs, rows): (Vec<(JobId, f64)>, Vec<Vec<f64>>)| {
-            jobs.into_iter().zip(rows).map(|((id, _), row)| (id, row)).collect::<Vec<_>>()
-        };
-        self.allocation = classes.into_values().zip(allocation).flat_map(of_class).collect();
+        let ids = classes.into_values().flatten().map(|(id, _)| id);
+        self.allocation = ids.zip(allocation.into_iter().flatten()).collect();
     }
 
     /// Jobs by priority within each type, as long as GPUs remain; a job runs on one type only.
