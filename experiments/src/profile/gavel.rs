@@ -50,6 +50,10 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
             return Err(wrong(format!("no throughputs for {theirs:?}")).hint(hint));
         };
         let names: Vec<&str> = rates.keys().map(String::as_str).collect();
+        if names.iter().any(|name| name.starts_with("('")) {
+            let hint = "a spec reads that one by `profile: GavelSimulation(…)`";
+            return Err(wrong("these are simulation_throughputs.json, by gang size".into()).hint(hint));
+        }
         if profile.workloads.is_empty() {
             profile.workloads = names.iter().map(|name| workload(name)).collect();
         }

@@ -214,6 +214,9 @@ fn throughput_tables_become_profiles() {
         let v100 = read.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
         let sizes: Vec<u32> = v100.solo["ResNet-18 (batch size 16)"].throughput.keys().copied().collect();
         assert_eq!(sizes, [1, 2, 4, 8]);
+        let error =
+            profile::gavel(&gavel.join("simulation_throughputs.json")).expect_err("the other table").to_string();
+        assert!(error.contains("GavelSimulation"), "{error}");
     }
     if let Some(bench) = shared("torchvision-gpu-bench") {
         let read = profile::torchvision(&bench.join("step_ms.csv"), "half").expect("the benchmark's table");

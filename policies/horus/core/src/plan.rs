@@ -101,8 +101,8 @@ fn fill(rules: &Rules, node: &Node, at: usize, task: &Task, tasks: usize, plan: 
     while plan.placement.len() < tasks {
         let Some((_, gpu)) = cheapest(rules, node, task, &placed) else { break };
         let known = placed.iter().rev().find(|(known, _)| *known == gpu).map(|(_, gpu)| gpu);
-        let mut changed = known.unwrap_or(&node.gpus[gpu]).clone();
-        changed.tasks.push(*task);
+        let mut changed = *known.unwrap_or(&node.gpus[gpu]);
+        changed.push(task);
         placed.push((gpu, changed));
         plan.placement.push((at, gpu));
     }

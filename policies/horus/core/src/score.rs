@@ -14,25 +14,34 @@ pub struct Task {
     pub alone: bool,
 }
 
-/// A GPU as scores see it.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A GPU as scores see it: sums over who is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gpu {
-    /// Device memory, MiB.
-    pub memory: f64,
-    /// Who is there.
-    pub tasks: Vec<Task>,
-    /// Whether somebody is there of whom nothing is known.
-    pub taken: bool,
+    memory: f64,
+    tasks: u32,
+    used: f64,
+    utilisation: f64,
+    /// Nobody may come: somebody there must be alone, or nothing is known of them.
+    closed: bool,
 }
 
 impl Gpu {
-    /// MiB that those there take.
-    pub fn used(&self) -> f64 {
-        self.tasks.iter().map(|task| task.memory).sum()
+    /// An empty one with so many MiB.
+    pub fn empty(memory: f64) -> Gpu {
+        Gpu { memory, ..Gpu::default() }
     }
 
-    fn utilisation(&self) -> f64 {
-        self.tasks.iter().map(|task| task.util_avg).sum::<f64>()
+    /// One that somebody holds of whom nothing is known.
+    pub fn taken(memory: f64) -> Gpu {
+        Gpu { closed: true, ..Gpu::empty(memory) }
+    }
+
+    /// A task comes.
+    pub fn push(&mut self, task: &Task) {
+        self.tasks += 1;
+        self.used += task.memory;
+        self.utilisation += task.util_avg;
+        self.closed |= task.alone;
     }
 }
 
@@ -90,24 +99,23 @@ impl Default for Rules {
 impl Rules {
     /// Whether a GPU has a place and memory for a task.
     pub fn fits(&self, gpu: &Gpu, task: &Task) -> bool {
-        if gpu.taken || task.alone {
-            return !gpu.taken && gpu.tasks.is_empty();
+        if gpu.closed || task.alone {
+            return !gpu.closed && gpu.tasks == 0;
         }
-        let room = gpu.memory - (gpu.used() + task.memory) > self.margin;
-        (gpu.tasks.len() as u32) < self.max_tasks && room && gpu.tasks.iter().all(|other| !other.alone)
+        gpu.tasks < self.max_tasks && gpu.memory - (gpu.used + task.memory) > self.margin
     }
 
     /// Whether it may be put there: it fits, and does not ask too much of a GPU in use.
     pub fn admits(&self, gpu: &Gpu, task: &Task) -> bool {
-        let light = |theta: f64| gpu.tasks.is_empty() || gpu.utilisation() + task.util_avg <= theta;
+        let light = |theta: f64| gpu.tasks == 0 || gpu.utilisation + task.util_avg <= theta;
         self.fits(gpu, task) && self.theta.is_none_or(light)
     }
 
     /// What it costs.
     pub fn cost(&self, gpu: &Gpu, task: &Task) -> f64 {
         // More than all of the memory, and more than all of the GPU, is not in use.
-        let (used, total, there) = (gpu.used().min(gpu.memory), gpu.memory, gpu.utilisation().min(100.0));
-        let tasks = if self.count { gpu.tasks.len() as f64 } else { 0.0 };
+        let (used, total, there) = (gpu.used.min(gpu.memory), gpu.memory, gpu.utilisation.min(100.0));
+        let tasks = if self.count { f64::from(gpu.tasks) } else { 0.0 };
         let v = || {
             let over = there + task.util_max - 100.0;
             if over > 0.0 { self.over_penalty * over } else { -over }

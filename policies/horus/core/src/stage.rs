@@ -112,9 +112,14 @@ impl Stage {
 
     fn seen(&mut self, cluster: &Cluster, node: NodeId, gpu: GpuId) -> Gpu {
         let kind = self.kinds[node as usize];
+        let memory = self.memory[kind as usize];
         let there = cluster.residents(gpu);
-        let tasks: Vec<Task> = there.iter().map(|job| self.task(cluster.job(*job), kind)).collect();
-        Gpu { memory: self.memory[kind as usize], taken: tasks.is_empty() && cluster.tasks(gpu) > 0, tasks }
+        if there.is_empty() && cluster.tasks(gpu) > 0 {
+            return Gpu::taken(memory);
+        }
+        let mut seen = Gpu::empty(memory);
+        there.iter().for_each(|job| seen.push(&self.task(cluster.job(*job), kind)));
+        seen
     }
 
     /// What was predicted of a job that is gone.

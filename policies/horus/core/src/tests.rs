@@ -1,7 +1,11 @@
-use sandtable_policy::Draws;
 use sandtable_policy::testing::shared;
+use sandtable_policy::{
+    Batch, Cluster, Demand, Draws, Event, GpuType, JobEnd, JobInfo, Knowledge, Node as Machine, NodeChange, NodeHealth,
+    Quantity, Setup, Sharing, Topology, Trigger,
+};
 use serde_json::Value;
 
+use crate::Stage;
 use crate::plan::{Node, cheapest_of, place};
 use crate::queue::{Order, cluster, credit, richest};
 use crate::score::{Form, Gpu, Rules, Task};
@@ -26,8 +30,9 @@ fn task(value: &Value) -> Task {
 }
 
 fn gpu(value: &Value) -> Gpu {
-    let tasks = list(&value["tasks"]).iter().map(task).collect();
-    Gpu { memory: number(value, "mem_mib"), tasks, taken: false }
+    let mut gpu = Gpu::empty(number(value, "mem_mib"));
+    list(&value["tasks"]).iter().for_each(|there| gpu.push(&task(there)));
+    gpu
 }
 
 #[test]
@@ -120,9 +125,91 @@ fn clusters_part_what_is_far_apart_and_are_drawn_from_the_seed() {
 fn a_task_that_must_be_alone_gets_an_empty_gpu_and_keeps_it() {
     let light = Task { util_avg: 10.0, util_max: 10.0, memory: 100.0, alone: false };
     let lonely = Task { alone: true, memory: 1e9, ..light };
-    let gpu = |tasks: Vec<Task>| Gpu { memory: 16_384.0, tasks, taken: false };
+    let gpu = |tasks: &[Task]| {
+        let mut gpu = Gpu::empty(16_384.0);
+        tasks.iter().for_each(|task| gpu.push(task));
+        gpu
+    };
     let rules = Rules::default();
-    assert!(rules.admits(&gpu(vec![]), &lonely));
-    assert!(!rules.admits(&gpu(vec![light]), &lonely));
-    assert!(!rules.admits(&gpu(vec![lonely]), &light));
+    assert!(rules.admits(&gpu(&[]), &lonely));
+    assert!(!rules.admits(&gpu(&[light]), &lonely));
+    assert!(!rules.admits(&gpu(&[lonely]), &light));
+}
+
+/// What a host says: utilisation and memory by the job's number.
+struct Said;
+
+impl sandtable_policy::host::Host for Said {
+    fn estimate(&self, what: Quantity, jobs: &[u32], _: &[u32]) -> Vec<f64> {
+        let of = |job: &u32| match what {
+            Quantity::Utilisation => f64::from(job * 37 % 100) / 100.0,
+            _ => f64::from(job * 1013 % 9000),
+        };
+        jobs.iter().map(of).collect()
+    }
+}
+
+/// The stage remembers costs by node and by kind of task: through arrivals, ends and failed nodes its plans are those
+/// that are worked out afresh.
+#[test]
+fn what_is_remembered_is_what_would_be_worked_out() {
+    sandtable_policy::host::stand_in(Box::new(Said));
+    let kind =
+        |id: u32, memory_mib: u32| GpuType { id, name: format!("g{id}"), memory_mib, sharing: Sharing::Packed(3) };
+    let node = |id: u32| Machine {
+        id,
+        name: format!("n{id}"),
+        gpu_type: id % 2,
+        first_gpu: id * 3,
+        gpus: 3,
+        health: NodeHealth::Up,
+        links: vec![],
+        rack: id / 2,
+    };
+    let topology = Topology { gpu_types: vec![kind(0, 16_000), kind(1, 24_000)], nodes: (0..6).map(node).collect() };
+    let setup = Setup {
+        config: "{}".into(),
+        seed: 0,
+        topology: topology.clone(),
+        knowledge: Knowledge::all(),
+        references: vec![],
+        max_actions: 1000,
+    };
+    let rules = Rules { theta: Some(120.0), twice: false, ..Rules::default() };
+    let mut cluster = Cluster::new(&topology);
+    let mut stage = Stage::new("test", rules, 1.0, &setup).expect("a stage");
+    let (mut draws, mut running, mut planned) = (Draws::new(5), Vec::new(), 0);
+    for step in 0..400u32 {
+        let mut events = Vec::new();
+        if running.len() > 12 || (!running.is_empty() && draws.below(3) == 0) {
+            let job = running.swap_remove(draws.below(running.len()));
+            events.push(Event::JobEnded(JobEnd { job, at: u64::from(step) }));
+        }
+        if draws.below(20) == 0 {
+            let (node, up) = (draws.below(6) as u32, draws.below(2) == 0);
+            let health = if up { NodeHealth::Up } else { NodeHealth::Down };
+            events.push(Event::NodeChanged(NodeChange { node, at: u64::from(step), health }));
+        }
+        let gpus = 1 + draws.below(4) as u32;
+        let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
+        let (declared_run_time, workload, user) = (None, None, String::new());
+        let info = JobInfo { id: step, submitted: u64::from(step), demand, declared_run_time, workload, user };
+        events.push(Event::JobArrived(info));
+        let (seq, trigger) = (u64::from(step), Trigger::Event);
+        let batch = Batch { seq, now: u64::from(step), trigger, events, workloads: vec![] };
+        cluster.take_in(&batch);
+        stage.take_in(&batch.events, &cluster);
+        stage.refresh(&cluster);
+        let job = cluster.job(step).clone();
+        let remembered = stage.plan(&cluster, &job);
+        let mut afresh = Stage::new("test", rules, 1.0, &setup).expect("a stage");
+        afresh.refresh(&cluster);
+        assert_eq!(remembered, afresh.plan(&cluster, &job), "step {step}");
+        if let Some(gpus) = remembered {
+            stage.start(&mut cluster, step, gpus);
+            running.push(step);
+            planned += 1;
+        }
+    }
+    assert!(planned > 100, "{planned} plans");
 }
