@@ -36,8 +36,8 @@ pub fn graph(entry: &Entry) -> Graph {
 
 /// A graph as a file.
 pub fn model(graph: Graph) -> Model {
-    let opset_import = vec![Opset { domain: String::new(), version: 17 }];
-    Model { ir_version: 8, producer_name: "sandtable".into(), graph: Some(graph), opset_import }
+    let opset_import = vec![Opset { domain: String::new(), version: 20 }];
+    Model { ir_version: 9, producer_name: "sandtable".into(), graph: Some(graph), opset_import }
 }
 
 /// A tensor under construction: its name, and its shape without the batch.
@@ -82,11 +82,20 @@ pub(crate) struct Net {
 impl Net {
     /// The batch of images, or whatever a sample is.
     pub(crate) fn input(&mut self, shape: &[u64]) -> At {
+        self.entry(shape, Tensor::FLOAT)
+    }
+
+    /// A batch of numbers of words, users or items.
+    pub(crate) fn ids(&mut self, shape: &[u64]) -> At {
+        self.entry(shape, Tensor::INT64)
+    }
+
+    fn entry(&mut self, shape: &[u64], elem_type: i32) -> At {
         let name = format!("input{}", self.graph.input.len());
         let batch = Dim { value: None, param: Some("batch".into()) };
         let fixed = shape.iter().map(|dim| Dim { value: Some(*dim as i64), param: None });
         let shape_of = Shape { dim: [batch].into_iter().chain(fixed).collect() };
-        let tensor = TensorKind { elem_type: Tensor::FLOAT, shape: Some(shape_of) };
+        let tensor = TensorKind { elem_type, shape: Some(shape_of) };
         let kind = Some(Kind { tensor: Some(tensor) });
         self.graph.input.push(ValueInfo { name: name.clone(), kind });
         At { name, shape: shape.to_vec() }

@@ -52,7 +52,7 @@ fn encoder(net: &mut Net, x: &At, heads: u64, inner: u64) -> At {
 }
 
 fn bert(net: &mut Net, layers: u64, width: u64) {
-    let tokens = net.input(&[384]);
+    let tokens = net.ids(&[384]);
     let words = net.embed(&tokens, 30_522, width);
     let positions = net.embed(&tokens, 512, width);
     let segments = net.embed(&tokens, 2, width);
@@ -66,7 +66,7 @@ fn bert(net: &mut Net, layers: u64, width: u64) {
 }
 
 fn transformer(net: &mut Net) {
-    let tokens = net.input(&[64]);
+    let tokens = net.ids(&[64]);
     let mut x = net.embed(&tokens, 10_000, 512);
     for _ in 0..6 {
         x = encoder(net, &x, 8, 2048);
@@ -76,7 +76,7 @@ fn transformer(net: &mut Net) {
 }
 
 fn lstm_lm(net: &mut Net) {
-    let tokens = net.input(&[35]);
+    let tokens = net.ids(&[35]);
     let mut x = net.embed(&tokens, 10_000, 650);
     for _ in 0..2 {
         x = net.lstm(&x, 650);
@@ -86,7 +86,7 @@ fn lstm_lm(net: &mut Net) {
 }
 
 fn neumf(net: &mut Net) {
-    let (user, item) = (net.input(&[1]), net.input(&[1]));
+    let (user, item) = (net.ids(&[1]), net.ids(&[1]));
     let flat = |net: &mut Net, of: &At, count: u64, width: u64| {
         let x = net.embed(of, count, width);
         net.flatten(&x)
