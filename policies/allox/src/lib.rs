@@ -183,6 +183,16 @@ mod tests {
     }
 
     #[test]
+    fn a_gang_is_not_starved_by_single_jobs() {
+        // Single jobs that keep all four GPUs busy for half an hour, and a gang that wants them all.
+        let mut jobs: Vec<(u64, u32, u64)> = (0..30).map(|at| (at * 60, 1, 300)).collect();
+        jobs.insert(1, (10, 4, 100));
+        let waited = |config: &str| completion_times::<AlloX>(config, &[4], &jobs)[1] - 100;
+        assert!(waited("{\"gang_patience\": 100}") <= 400, "a node is kept for it");
+        assert!(waited("{\"gang_patience\": 1000000}") > 1000, "nobody keeps one");
+    }
+
+    #[test]
     fn gangs_come_before_single_jobs() {
         let times = completion_times::<AlloX>("{}", SMALL.0, SMALL.1);
         assert_eq!(times[1], 9990 + 20, "it waits for the whole node, and nobody is passed on to it");

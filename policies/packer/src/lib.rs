@@ -79,3 +79,18 @@ impl Policy for Baseline {
 }
 
 sandtable_policy::export!(Baseline);
+
+#[cfg(test)]
+mod tests {
+    use super::Baseline;
+    use sandtable_policy::testing::completion_times;
+
+    #[test]
+    fn a_slice_gives_jobs_that_wait_their_turn() {
+        let jobs = [(0, 1, 1000), (0, 1, 1000)];
+        let alone = |slice: &str| completion_times::<Baseline>(&format!("{{\"slice\": {slice}}}"), &[1], &jobs);
+        assert_eq!(alone("0"), [1000, 2000], "the head first");
+        let [one, other] = alone("100")[..] else { panic!("two jobs") };
+        assert!(one >= 1800 && other == 2000 || other >= 1800 && one == 2000, "{one} {other}");
+    }
+}
