@@ -194,9 +194,9 @@ fn weights(site: &Site<'_>) -> f64 {
     BYTES * site.inputs.iter().skip(1).take(3).map(Flow::elements).sum::<f64>()
 }
 
-fn lstm(site: &Site<'_>, _: &[Flow]) -> Result<Counts, String> {
-    let [t, b, i, h, directions] = recurrent(site)?;
-    let step = 2.0 * b * i * 4.0 * h + 2.0 * b * h * 4.0 * h + 2.0 * 8.0 * h + 6.0 * b * h;
+/// A recurrent layer whose step in one direction takes so many FLOPs.
+fn gated(site: &Site<'_>, step: f64) -> Result<Counts, String> {
+    let [t, b, _, h, directions] = recurrent(site)?;
     let flops = step * t * directions;
     Ok(Counts {
         flops,
@@ -207,20 +207,19 @@ fn lstm(site: &Site<'_>, _: &[Flow]) -> Result<Counts, String> {
     })
 }
 
+fn lstm(site: &Site<'_>, _: &[Flow]) -> Result<Counts, String> {
+    let [_, b, i, h, _] = recurrent(site)?;
+    let step = 2.0 * b * i * 4.0 * h + 2.0 * b * h * 4.0 * h + 2.0 * 8.0 * h + 6.0 * b * h;
+    gated(site, step)
+}
+
 /// Two gates and the candidate, with their biases and six operations an element (reconstruction: the original's
 /// element-wise terms are not known).
 fn gru(site: &Site<'_>, _: &[Flow]) -> Result<Counts, String> {
-    let [t, b, i, h, directions] = recurrent(site)?;
+    let [_, b, i, h, _] = recurrent(site)?;
     let gates = 2.0 * b * i * 2.0 * h + 2.0 * b * h * 2.0 * h;
     let candidate = 2.0 * b * i * h + 2.0 * b * h * h;
-    let flops = (gates + candidate + 2.0 * 6.0 * h + 6.0 * b * h) * t * directions;
-    Ok(Counts {
-        flops,
-        multiply_adds: flops / 2.0,
-        activation_bytes: BYTES * t * b * h * directions,
-        parameter_bytes: weights(site),
-        ..Counts::default()
-    })
+    gated(site, gates + candidate + 2.0 * 6.0 * h + 6.0 * b * h)
 }
 
 fn normalisation(site: &Site<'_>, outputs: &[Flow]) -> Result<Counts, String> {

@@ -138,33 +138,33 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
 /// The profile that a spec names, if it names one.
 pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Option<Arc<Profile>>, Error> {
     let Some(named) = &spec.profile else { return Ok(None) };
-    let file = match named {
-        ProfileSpec::Inline(profile) => {
-            let checked = profile.check().map_err(|error| error.to_string());
-            checked.map_err(|why| source.error("profile", &why, "this profile"))?;
-            let named = crate::facts::fill((**profile).clone(), folder);
-            return Ok(Some(Arc::new(named.map_err(|error| error.at(source, "profile"))?)));
+    let open = |file: &String| {
+        let path = folder.join(file);
+        if path.exists() {
+            return Ok(path);
         }
-        ProfileSpec::File(file) | ProfileSpec::Gavel(file) | ProfileSpec::Lucid(file) => file,
-        ProfileSpec::GavelSimulation(file) | ProfileSpec::Throughputs(file) => file,
-        ProfileSpec::Torchvision { file, .. } => file,
-    };
-    let path = folder.join(file);
-    if !path.exists() {
         let message = format!("cannot read {}: there is no such file", path.display());
-        return Err(source.error("profile", &message, "this profile"));
-    }
-    let profile = match named {
-        ProfileSpec::File(_) | ProfileSpec::Inline(_) => profile::read(&path)?,
-        ProfileSpec::Gavel(_) => profile::gavel(&path)?,
-        ProfileSpec::Lucid(_) => profile::lucid(&path)?,
-        ProfileSpec::GavelSimulation(_) => profile::gavel_simulation(&path)?,
-        ProfileSpec::Throughputs(_) => profile::throughputs(&path)?,
-        ProfileSpec::Torchvision { precision, .. } => {
-            profile::torchvision(&path, precision).map_err(|error| error.at(source, "profile.precision"))?
+        Err(source.error("profile", &message, "this profile"))
+    };
+    let (profile, beside) = match named {
+        ProfileSpec::Inline(profile) => {
+            let checked = profile.check();
+            checked.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
+            let filled = crate::facts::fill((**profile).clone(), folder);
+            return Ok(Some(Arc::new(filled.map_err(|error| error.at(source, "profile"))?)));
+        }
+        ProfileSpec::File(file) => (profile::read(&open(file)?)?, file),
+        ProfileSpec::Gavel(file) => (profile::gavel(&open(file)?)?, file),
+        ProfileSpec::Lucid(file) => (profile::lucid(&open(file)?)?, file),
+        ProfileSpec::GavelSimulation(file) => (profile::gavel_simulation(&open(file)?)?, file),
+        ProfileSpec::Throughputs(file) => (profile::throughputs(&open(file)?)?, file),
+        ProfileSpec::Torchvision { file, precision } => {
+            let read = profile::torchvision(&open(file)?, precision);
+            (read.map_err(|error| error.at(source, "profile.precision"))?, file)
         }
     };
-    let profile = crate::facts::fill(profile, path.parent().unwrap_or(folder))?;
+    // Models that are files are named from where the profile is.
+    let profile = crate::facts::fill(profile, folder.join(beside).parent().unwrap_or(folder))?;
     Ok(Some(Arc::new(profile)))
 }
 
