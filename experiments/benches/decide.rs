@@ -7,7 +7,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model};
 use sandtable_runtime::contract::{
-    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Setup, Sharing, Topology, Trigger,
+    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Pool, Setup, Sharing, Topology, Trigger,
 };
 use sandtable_runtime::sandbox::{Limits, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, Predictors, Remaining, Told, World};
@@ -21,7 +21,7 @@ fn world(jobs: u32) -> Box<World> {
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
     let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 0));
     let predictors = Predictors { remaining: Remaining::Oracle, ..Predictors::default() };
-    Box::new(World::new(backend, jobs, predictors, Told::default(), 100_000))
+    Box::new(World::new(backend, (jobs, std::sync::Arc::new(Laws::none())), predictors, Told::default(), 100_000))
 }
 
 fn setup() -> Setup {
@@ -34,6 +34,7 @@ fn setup() -> Setup {
         health: NodeHealth::Up,
         links: vec![],
         rack: 0,
+        pool: Pool::Training,
     };
     let kind =
         sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
@@ -44,6 +45,7 @@ fn setup() -> Setup {
         topology,
         knowledge: Knowledge::REMAINING,
         references: vec![],
+        services: vec![],
         max_actions: 100_000,
     }
 }
@@ -58,9 +60,18 @@ fn arrivals(count: u32) -> Batch {
             declared_run_time: None,
             workload: None,
             user: String::new(),
+            elastic: None,
+            service: None,
         })
     };
-    Batch { seq: 1, now: 0, trigger: Trigger::Event, events: (0..count).map(arrival).collect(), workloads: vec![] }
+    Batch {
+        seq: 1,
+        now: 0,
+        trigger: Trigger::Event,
+        events: (0..count).map(arrival).collect(),
+        workloads: vec![],
+        samples: vec![],
+    }
 }
 
 fn decide(criterion: &mut Criterion) {

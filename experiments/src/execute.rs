@@ -12,7 +12,7 @@ use sandtable_runtime::sandbox::{
     Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
 use sandtable_runtime::schedule::{Finished, Inputs, gpu_types, run};
-use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Predictors, Summary};
+use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Pools, Predictors, Summary, Use};
 use serde_json::json;
 
 use crate::error::Error;
@@ -105,6 +105,7 @@ impl Compiled {
             throughput: answerer("throughput", Quantities::empty())?,
             utilisation: answerer("utilisation", Quantities::UTILISATION)?,
             memory: answerer("memory", Quantities::MEMORY)?,
+            steps: answerer("steps", Quantities::empty())?,
         })
     }
 
@@ -179,13 +180,26 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         return Ok(executed);
     }
     let summary = Summary { predictors: finished.scores, ..Summary::of(&finished.ledger) };
-    let files = vec![
+    let mut files = vec![
         ("cell.json".into(), cell.inputs.clone().into_bytes()),
         ("jobs.csv".into(), jobs_csv(&finished.ledger, &jobs, &cell.fleet).into_bytes()),
         ("summary.json".into(), pretty(&summary)?),
         ("timeline.csv".into(), timeline_csv(&finished.ledger, &jobs).into_bytes()),
     ];
+    if let Some(pools) = &finished.ledger.pools {
+        files.push(("uses.csv".into(), uses_csv(pools).into_bytes()));
+    }
     Ok(Executed { outcome: Ok(summary), files, log })
+}
+
+/// GPUs by use, from each instant on at which a number changes.
+fn uses_csv(pools: &Pools) -> String {
+    let names = Use::ALL.map(Use::name).join(",");
+    let mut out = format!("from_s,{names}\n");
+    for (at, counts) in &pools.timeline {
+        let _ = writeln!(out, "{},{}", seconds(*at), counts.map(|count| count.to_string()).join(","));
+    }
+    out
 }
 
 /// Runs a policy, sandboxed or not, on the model of a cell.
@@ -258,7 +272,7 @@ fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
 
 fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
     let mut out = String::from(
-        "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,out_of_memory,outcome,last_placement\n",
+        "job_id,submit_s,gpus,first_start_s,first_run_s,end_s,held_s,productive_s,lost_s,preemptions,reassignments,failures,out_of_memory,service,outcome,last_placement\n",
     );
     for (row, job) in ledger.rows.iter().zip(jobs) {
         let at = |time: Option<u64>| time.map(seconds).unwrap_or_default();
@@ -268,17 +282,20 @@ fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
             JobOutcome::Unfinished(why) => csv_cell(&format!("unfinished: {why}")),
         };
         let name = csv_cell(&job.name);
+        let service = row.service.map_or_else(String::new, |id| csv_cell(&fleet.services[id as usize].name));
         let _ = writeln!(
             out,
-            "{name},{},{},{},{},{},{},{},{},{},{},{outcome},{}",
+            "{name},{},{},{},{},{},{},{},{},{},{},{},{},{service},{outcome},{}",
             seconds(row.submit),
             row.gpus,
             at(row.first_start),
+            at(row.first_run),
             at(row.end),
             seconds(row.held),
             seconds(row.productive),
             seconds(row.lost),
             row.preemptions,
+            row.reassignments,
             row.failures,
             row.out_of_memory,
             placement(&row.last_gpus, fleet),

@@ -8,6 +8,7 @@ mod bind;
 mod canonical;
 mod preset;
 mod resolve;
+mod serving;
 mod terrain;
 mod workload;
 
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandtable_hardware::{Fleet, Job, Laws};
+use sandtable_hardware::{Elastic, Fleet, Job, Laws, Micros, SECOND};
 use sandtable_runtime::sandbox::Limits;
 use sandtable_runtime::schedule::Reveal;
 use serde_json::Value;
@@ -82,6 +83,11 @@ impl Cell {
         let mut jobs = self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)?;
         // Where a type of GPU is too small for a job, no policy needs to be told: it may not run there.
         for job in &mut jobs {
+            if let (Some(elastic), Some(batch)) = (self.setting.laws.elastic(job), job.batch) {
+                let placement = Elastic::packed(job.gpus, self.fleet.nodes[0].gpus);
+                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
+                job.work = (seconds * SECOND as f64).ceil() as Micros;
+            }
             let fitting = self.setting.laws.fitting(&self.fleet, job);
             let allowed = if job.gpu_types.is_empty() { self.fleet.types.len() } else { job.gpu_types.len() };
             if !fitting.is_empty() && fitting.len() < allowed {

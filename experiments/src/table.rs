@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use sandtable_hardware::Sharing;
-use sandtable_runtime::{Score, Summary};
+use sandtable_runtime::{Score, Serving, Summary, Tasks};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -75,14 +75,53 @@ const METRICS: &[Metric] = &[
     Metric { name: "productive_window", shown: None, shared: false, get: |s| s.productive_window },
     Metric { name: "fragmentation", shown: None, shared: false, get: |s| s.fragmentation },
     Metric { name: "preemptions", shown: Some("preemptions"), shared: false, get: |s| s.preemptions as f64 },
+    Metric { name: "reassignments", shown: None, shared: false, get: |s| s.reassignments as f64 },
     Metric { name: "failures", shown: None, shared: false, get: |s| s.failures as f64 },
     Metric { name: "fairness_jain", shown: None, shared: false, get: |s| s.fairness_jain },
     Metric { name: "fairness_worst", shown: Some("worst ρ"), shared: false, get: |s| s.fairness_worst },
+    Metric { name: "tasks", shown: None, shared: false, get: |s| of_tasks(s, |all| all.tasks as f64) },
+    Metric { name: "tasks_done", shown: None, shared: false, get: |s| of_tasks(s, |all| all.done as f64) },
+    Metric { name: "task_wait_mean_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.wait.mean) },
+    Metric { name: "task_wait_max_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.wait.max) },
+    Metric {
+        name: "task_delay_mean_s",
+        shown: Some("task delay"),
+        shared: false,
+        get: |s| of_tasks(s, |all| all.delay.mean),
+    },
+    Metric { name: "task_delay_p99_s", shown: Some("p99"), shared: false, get: |s| of_tasks(s, |all| all.delay.p99) },
+    Metric { name: "task_delay_max_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.delay.max) },
+    Metric { name: "task_latency_mean_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.latency.mean) },
+    Metric { name: "warm", shown: Some("warm"), shared: false, get: |s| of_tasks(s, |all| all.warm) },
+    Metric { name: "in_slo", shown: Some("in SLO"), shared: false, get: |s| of_tasks(s, |all| all.in_slo) },
+    Metric {
+        name: "reclaimed",
+        shown: Some("reclaimed"),
+        shared: false,
+        get: |s| of_serving(s, |of| of.reclaimed as f64),
+    },
+    Metric { name: "gpus_training", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[0]) },
+    Metric { name: "gpus_loaned", shown: Some("loaned"), shared: false, get: |s| of_serving(s, |of| of.uses[1]) },
+    Metric { name: "gpus_serving", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[2]) },
+    Metric { name: "gpus_protected", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[3]) },
+    Metric { name: "gpus_idle", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[4]) },
     Metric { name: "jobs", shown: None, shared: false, get: |s| s.jobs as f64 },
     Metric { name: "completed", shown: None, shared: false, get: |s| s.completed as f64 },
     Metric { name: "rejected", shown: None, shared: false, get: |s| s.rejected as f64 },
     Metric { name: "unfinished", shown: None, shared: false, get: |s| s.unfinished as f64 },
 ];
+
+/// Shown only where somebody serves, beside those of tasks.
+const SERVING: [&str; 4] = ["warm", "in_slo", "reclaimed", "gpus_loaned"];
+
+/// A number of the inference side; NaN where there is none.
+fn of_serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
+    summary.serving.as_ref().map_or(f64::NAN, get)
+}
+
+fn of_tasks(summary: &Summary, get: fn(&Tasks) -> f64) -> f64 {
+    summary.serving.as_ref().map_or(f64::NAN, |serving| get(&serving.all))
+}
 
 /// How a metric is read, by its name in CSV; NaN where it is not known of a run.
 pub(crate) fn metric(name: &str) -> Option<fn(&Summary) -> f64> {
@@ -157,7 +196,7 @@ pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
 fn person(name: &str, x: f64) -> String {
     match name {
         _ if name.ends_with("_s") => span(x),
-        "utilisation" => format!("{:.1} %", x * 100.0),
+        "utilisation" | "warm" | "in_slo" | "gpus_loaned" => format!("{:.1} %", x * 100.0),
         "throughput_window" | "slowdown" | "fairness_worst" => format!("{x:.2}"),
         _ => format!("{x:.0}"),
     }
@@ -200,6 +239,15 @@ fn for_people(rows: &[Row<'_>]) -> String {
     let shared = rows.iter().any(|row| row.cell.fleet.sharing != Sharing::Exclusive);
     let shown: Vec<&Metric> =
         METRICS.iter().filter(|metric| metric.shown.is_some() && (shared || !metric.shared)).collect();
+    // What is known of no row is no column.
+    let there = |metric: &&&Metric| rows.iter().any(|row| row.done.iter().any(|done| !(metric.get)(done).is_nan()));
+    let shown: Vec<&Metric> = match rows.iter().any(|row| !row.done.is_empty()) {
+        true => shown.iter().filter(there).copied().collect(),
+        false => shown
+            .into_iter()
+            .filter(|metric| !(metric.name.starts_with("task_") || SERVING.contains(&metric.name)))
+            .collect(),
+    };
     head.extend(shown.iter().filter_map(|metric| metric.shown).map(str::to_string));
     table.set_header(&head);
     for row in rows {

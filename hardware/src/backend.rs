@@ -1,6 +1,6 @@
 //! What the scheduling loop drives: the model, and later the GPUs of a machine.
 
-use crate::{Fleet, GpuId, JobId, Micros, NodeId, TypeId};
+use crate::{Fleet, GpuId, JobId, Micros, NodeId, Sample, Split, TypeId};
 
 /// Why a job lost its GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,8 @@ pub enum What {
     },
     /// The job makes progress from now on.
     Running(JobId),
+    /// The elastic job has begun another epoch.
+    Epoch(JobId),
     /// The job ran out of memory: it makes no progress any more, and is [`What::Released`] after the relaunch cost.
     Died(JobId),
     /// The job's progress from now on; it was told that it runs, and until now meant 1.
@@ -76,8 +78,22 @@ pub trait Backend {
     /// `until` and with nothing to come, does nothing.
     fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>);
 
-    /// Gives a job its GPUs. What follows at once is appended.
-    fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>);
+    /// Gives a job its GPUs; an elastic one works through its batch so, or as its user asked. What follows at once is
+    /// appended.
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>);
+
+    /// Gives an elastic job that holds GPUs others, in the order of its ring. What follows at once is appended.
+    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>);
+
+    /// Has an elastic job that holds GPUs work through its batch so. What follows at once is appended.
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>);
+
+    /// What an elastic job reports of itself, once it has run for a while.
+    fn sample(&self, job: JobId) -> Option<Sample>;
+
+    /// The truth about a step of an elastic job at its user's batch: seconds on so many GPUs of this type, packed, and
+    /// how many steps are left. NaN for others, and where the batch can't be had so.
+    fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);
 
     /// Takes a job's GPUs. What follows at once is appended.
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>);

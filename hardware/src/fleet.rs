@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::elastic::Rescale;
 use crate::{GpuId, Micros, NodeId, SECOND, TypeId};
 
 /// Who may be on a GPU together.
@@ -66,6 +67,27 @@ impl Links {
     }
 }
 
+/// Whom a node belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pool {
+    /// Those who train.
+    #[default]
+    Training,
+    /// Those who serve; what trains there is on loan.
+    Inference,
+}
+
+/// What answers requests: a model that a GPU must load before it serves.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Service {
+    /// Its name.
+    pub name: String,
+    /// Loading it onto a GPU.
+    pub cold_start: Micros,
+    /// The longest that a task may wait until it is served, loading included; none: nobody promised anything.
+    pub slo: Option<Micros>,
+}
+
 /// A node: GPUs of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
@@ -79,6 +101,8 @@ pub struct Node {
     pub gpus: u32,
     /// Nodes of one rack are near each other.
     pub rack: u32,
+    /// Whom it belongs to.
+    pub pool: Pool,
 }
 
 /// What a restart after a preemption costs, where it is not a matter of the clock alone.
@@ -109,6 +133,19 @@ pub struct Costs {
     pub relaunch: Micros,
     /// A job holds its GPUs so long after its last step (Lucid's simulator: one tick).
     pub linger: Micros,
+    /// What a start or another change of an elastic job's GPUs costs; none: `start` at first, then `restore`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rescale: Option<Rescale>,
+    /// GPUs held without progress while an elastic job goes over to another batch.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub batch: Micros,
+    /// Epochs of elastic jobs end at the nearest multiple of this (Pollux' simulator: 1 s); 0: when they do.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub epochs_end_on: Micros,
+}
+
+fn is_zero(micros: &Micros) -> bool {
+    *micros == 0
 }
 
 /// How nodes fail: each by itself, exponential times to failure and to repair.
@@ -135,6 +172,10 @@ pub struct Fleet {
     pub sharing: Sharing,
     /// How GPUs are connected; none: communication costs nothing.
     pub links: Option<Links>,
+    /// What is served.
+    pub services: Vec<Service>,
+    /// Whether a GPU keeps a service's model until somebody else gets it; else each task loads its own.
+    pub keeps_models: bool,
 }
 
 /// Why a fleet can't be.
@@ -189,7 +230,9 @@ impl Fleet {
             return Err(FleetError::Failures);
         }
         let (sharing, links) = (Sharing::default(), None);
-        let mut fleet = Fleet { types: Vec::new(), nodes: Vec::new(), costs, failures, sharing, links };
+        let (services, keeps_models) = (Vec::new(), true);
+        let (types, nodes) = (Vec::new(), Vec::new());
+        let mut fleet = Fleet { types, nodes, costs, failures, sharing, links, services, keeps_models };
         let mut first_gpu = 0;
         for (nodes, gpus, kind) in groups {
             if !(kind.speed > 0.0 && kind.speed <= 1000.0) {
@@ -208,7 +251,14 @@ impl Fleet {
             });
             for _ in 0..*nodes {
                 let name = format!("node{}", fleet.nodes.len());
-                fleet.nodes.push(Node { name, gpu_type: gpu_type as TypeId, first_gpu, gpus: *gpus, rack: 0 });
+                fleet.nodes.push(Node {
+                    name,
+                    gpu_type: gpu_type as TypeId,
+                    first_gpu,
+                    gpus: *gpus,
+                    rack: 0,
+                    pool: Pool::Training,
+                });
                 first_gpu += gpus;
             }
         }
@@ -233,6 +283,15 @@ impl Fleet {
     #[must_use]
     pub fn racked(mut self, nodes: u32) -> Fleet {
         self.nodes.iter_mut().enumerate().for_each(|(id, node)| node.rack = id as u32 / nodes.max(1));
+        self
+    }
+
+    /// The same fleet, serving these; the pools of its nodes in their order.
+    #[must_use]
+    pub fn serving(mut self, services: Vec<Service>, keeps_models: bool, pools: &[Pool]) -> Fleet {
+        self.services = services;
+        self.keeps_models = keeps_models;
+        self.nodes.iter_mut().zip(pools).for_each(|(node, pool)| node.pool = *pool);
         self
     }
 

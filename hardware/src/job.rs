@@ -1,6 +1,6 @@
 //! What a job asks for and what it really takes.
 
-use crate::{Micros, TypeId, WorkloadId};
+use crate::{Micros, ServiceId, TypeId, WorkloadId};
 
 /// One job of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,10 @@ pub struct Job {
     pub workload: Option<WorkloadId>,
     /// Whose it is; empty: nobody said.
     pub user: String,
+    /// Samples of a step that its user asks for: then it is elastic, if its workload is.
+    pub batch: Option<u32>,
+    /// It is a task of this service; none: a training job.
+    pub service: Option<ServiceId>,
 }
 
 impl Job {
@@ -44,6 +48,8 @@ impl Job {
             memory_mib: None,
             workload: None,
             user: String::new(),
+            batch: None,
+            service: None,
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
 use crate::random::Stream;
 use crate::rates::DurationsOn;
-use crate::{Fleet, GpuId, Job, JobId, TypeId, WorkloadId};
+use crate::{Elastic, Fleet, GpuId, Job, JobId, TypeId, WorkloadId};
 
 /// Where extra times come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -182,6 +182,12 @@ impl Laws {
     /// The profile, if there is one.
     pub fn profile(&self) -> Option<&Profile> {
         self.profile.as_deref()
+    }
+
+    /// How a job behaves with more or fewer GPUs, if it is elastic.
+    pub fn elastic(&self, job: &Job) -> Option<&Elastic> {
+        job.batch?;
+        self.profile.as_ref()?.workloads[job.workload? as usize].elastic.as_ref()
     }
 
     /// What was measured on the fleet's types, in their order.

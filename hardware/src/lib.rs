@@ -5,6 +5,7 @@
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
+//! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
 //! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
 //!   costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
@@ -13,6 +14,7 @@
 
 mod backend;
 pub mod catalogue;
+pub mod elastic;
 mod facts;
 mod fleet;
 mod job;
@@ -23,8 +25,9 @@ pub mod random;
 mod rates;
 
 pub use backend::{Backend, Cause, Occurrence, StopMode, What};
+pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
-pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, RestartRule, Sharing};
+pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
 pub use job::Job;
 pub use laws::{Communication, Interference, Law, LawError, Laws};
 pub use model::Model;
@@ -45,5 +48,7 @@ pub type GpuId = u32;
 pub type NodeId = u32;
 /// Index into [`Fleet::types`].
 pub type TypeId = u32;
+/// Index into [`Fleet::services`].
+pub type ServiceId = u32;
 /// Index into [`Profile::workloads`].
 pub type WorkloadId = u32;

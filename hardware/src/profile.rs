@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ModelFacts;
+use crate::{Elastic, ModelFacts};
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct Workload {
     /// What its computation graph shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<ModelFacts>,
+    /// How its jobs behave with more or fewer GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Elastic>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -142,6 +145,8 @@ pub enum ProfileError {
     Number { kind: String, name: String, what: &'static str, expected: &'static str, found: f64 },
     #[error("{0} is there twice in one mode")]
     KindTwice(String),
+    #[error("{name}: {why}")]
+    Elastic { name: String, why: String },
 }
 
 impl Profile {
@@ -160,6 +165,10 @@ impl Profile {
             let own = [("batch", workload.batch), ("gradient_mb", workload.gradient_mb)];
             for (what, found) in own {
                 number("any GPU", &workload.name, what, found, "0 or more", |x| x >= 0.0)?;
+            }
+            if let Some(elastic) = &workload.elastic {
+                let wrong = |why| ProfileError::Elastic { name: workload.name.clone(), why };
+                elastic.check().map_err(wrong)?;
             }
         }
         for (index, gpu) in self.gpus.iter().enumerate() {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, GpuId, JobId, Micros};
+use sandtable_hardware::{Fleet, GpuId, JobId, Micros, ServiceId};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,13 +42,28 @@ pub struct Cluster {
     pub free: Vec<u32>,
     /// Timers by token.
     pub timers: BTreeMap<u64, Micros>,
+    /// What each GPU keeps of the service that it served; empty where nothing is served.
+    pub pods: Vec<Pod>,
+}
+
+/// A model that is loaded on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pod {
+    /// Whose; none: nothing is loaded.
+    pub service: Option<ServiceId>,
+    /// Nobody else gets the GPU before this.
+    pub until: Micros,
 }
 
 /// One step back.
 #[derive(Debug)]
 pub(crate) enum Undo {
-    Start(JobId),
+    /// With the pods that it evicted.
+    Start(JobId, Vec<(GpuId, Pod)>),
     Preempt(JobId, Phase),
+    /// Whom it moved, from where and in which phase; and the pods that it evicted.
+    Reassign(Vec<(JobId, Vec<GpuId>, Phase)>, Vec<(GpuId, Pod)>),
+    Protect(GpuId, Micros),
     Set(u64),
     Cancel(u64, Micros),
     Nothing,
@@ -66,6 +81,7 @@ impl Cluster {
             up: vec![true; fleet.nodes.len()],
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
             timers: BTreeMap::new(),
+            pods: vec![Pod::default(); if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
         }
     }
 
@@ -81,7 +97,33 @@ impl Cluster {
         }
         self.held[job as usize] = gpus.to_vec();
         self.phase[job as usize] = Phase::Starting;
-        Undo::Start(job)
+        Undo::Start(job, self.evict(gpus))
+    }
+
+    /// Whatever was loaded on these GPUs is gone.
+    fn evict(&mut self, gpus: &[GpuId]) -> Vec<(GpuId, Pod)> {
+        if self.pods.is_empty() {
+            return Vec::new();
+        }
+        let pods = gpus.iter().map(|gpu| (*gpu, std::mem::take(&mut self.pods[*gpu as usize])));
+        pods.filter(|(_, pod)| pod.service.is_some()).collect()
+    }
+
+    /// Jobs go on with other GPUs, all of them at once; what they leave is free.
+    pub(crate) fn reassign(&mut self, fleet: &Fleet, moves: &[(JobId, &[GpuId])]) -> Undo {
+        let mut before = Vec::new();
+        for (job, _) in moves {
+            let phase = self.phase[*job as usize];
+            self.take(fleet, *job);
+            before.push((*job, std::mem::take(&mut self.held[*job as usize]), phase));
+        }
+        let mut evicted = Vec::new();
+        for (job, gpus) in moves {
+            if let Undo::Start(_, pods) = self.give(fleet, *job, gpus) {
+                evicted.extend(pods);
+            }
+        }
+        Undo::Reassign(before, evicted)
     }
 
     /// Frees a job's GPUs; `held` keeps them for an undo.
@@ -109,11 +151,23 @@ impl Cluster {
 
     pub(crate) fn undo(&mut self, fleet: &Fleet, undo: Undo) {
         match undo {
-            Undo::Start(job) => {
+            Undo::Start(job, pods) => {
                 self.take(fleet, job);
                 self.held[job as usize] = Vec::new();
                 self.phase[job as usize] = Phase::Queued;
+                self.restore(pods);
             }
+            Undo::Reassign(before, pods) => {
+                for (job, ..) in &before {
+                    self.take(fleet, *job);
+                }
+                for (job, gpus, phase) in before {
+                    self.give(fleet, job, &gpus);
+                    self.phase[job as usize] = phase;
+                }
+                self.restore(pods);
+            }
+            Undo::Protect(gpu, until) => self.pods[gpu as usize].until = until,
             Undo::Preempt(job, before) => {
                 let gpus = std::mem::take(&mut self.held[job as usize]);
                 self.give(fleet, job, &gpus);
@@ -126,6 +180,12 @@ impl Cluster {
                 self.timers.insert(token, at);
             }
             Undo::Nothing => {}
+        }
+    }
+
+    fn restore(&mut self, pods: Vec<(GpuId, Pod)>) {
+        for (gpu, pod) in pods {
+            self.pods[gpu as usize] = pod;
         }
     }
 }

@@ -4,10 +4,10 @@
 //! The rules carry the numbers of the design (V01 to V27); those of mechanisms that the contract does not have yet
 //! are absent.
 
-use sandtable_hardware::{Fleet, Job, Sharing};
+use sandtable_hardware::{Fleet, Job, Laws, Sharing, Split};
 
 use crate::cluster::{Cluster, Phase, Undo};
-use crate::contract::{Abilities, Action, RejectCode, Rejection};
+use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
 
 /// Most timers at a time.
 pub const TIMERS: usize = 1024;
@@ -18,6 +18,8 @@ pub struct Bench<'a> {
     pub fleet: &'a Fleet,
     /// What the jobs ask for.
     pub jobs: &'a [Job],
+    /// Which of them are elastic.
+    pub laws: &'a Laws,
     /// MiB that each job needs on a GPU, as policies are told; empty: nobody is told, and it is not judged.
     pub memory: &'a [u32],
     /// What the policy said that it uses.
@@ -74,7 +76,10 @@ pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Act
                     Action::Start(start) => Some(start.job),
                     Action::Preempt(preempt) => Some(preempt.job),
                     Action::Throttle(throttle) => Some(throttle.job),
-                    Action::SetTimer(_) | Action::CancelTimer(_) => None,
+                    Action::SetBatch(set) => Some(set.job),
+                    // All or none: the one that is refused is in the message.
+                    Action::Reassign(_) => None,
+                    Action::SetTimer(_) | Action::CancelTimer(_) | Action::Protect(_) => None,
                 };
                 verdict.rejections.push(Rejection { base, index: index as u32, job, code, message });
             }
@@ -95,7 +100,7 @@ fn act(
             if cluster.phase[job as usize] != Phase::Queued {
                 return wrong_phase(cluster, job, "start");
             }
-            check_placement(bench, cluster, job, &start.gpus)?;
+            check_placement(bench, cluster, job, start)?;
             once(placed, job)?;
             Ok(cluster.give(bench.fleet, job, &start.gpus))
         }
@@ -110,6 +115,23 @@ fn act(
             }
             once(placed, job)?;
             Ok(cluster.take(bench.fleet, job))
+        }
+        Action::Reassign(moves) => {
+            negotiated(bench, Abilities::ELASTIC, "reassign")?;
+            reassign(bench, cluster, moves, placed)
+        }
+        Action::SetBatch(set) => {
+            let job = known(cluster, set.job)?;
+            negotiated(bench, Abilities::ELASTIC, "set-batch")?;
+            if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+                return wrong_phase(cluster, job, "set-batch");
+            }
+            check_batch(bench, job, cluster.held[job as usize].len(), Some(set.batch))?;
+            Ok(Undo::Nothing)
+        }
+        Action::Protect(protect) => {
+            negotiated(bench, Abilities::PROTECT, "protect")?;
+            keep(cluster, protect)
         }
         Action::Throttle(throttle) => {
             let job = known(cluster, throttle.job)?;
@@ -178,8 +200,93 @@ fn negotiated(bench: &Bench<'_>, ability: Abilities, action: &str) -> Result<(),
     Err((RejectCode::NotNegotiated, format!("V26: {action} by a policy that does not say it uses it")))
 }
 
-fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32]) -> Result<(), Refusal> {
-    let fleet = bench.fleet;
+/// Elastic jobs go on with other GPUs: what they leave is free for each other, and nothing happens if one is refused.
+fn reassign(
+    bench: &Bench<'_>,
+    cluster: &mut Cluster,
+    moves: &[Start],
+    placed: &mut std::collections::BTreeSet<u32>,
+) -> Result<Undo, Refusal> {
+    for start in moves {
+        let job = known(cluster, start.job)?;
+        if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+            return wrong_phase(cluster, job, "reassign");
+        }
+        if bench.laws.elastic(&bench.jobs[job as usize]).is_none() {
+            return Err((RejectCode::NotElastic, format!("V08: job {job} is reassigned, it is not elastic")));
+        }
+        once(placed, job)?;
+    }
+    // On the state that those before leave; `first` frees what all of them hold.
+    let first = cluster.reassign(bench.fleet, &moves.iter().map(|start| (start.job, &[][..])).collect::<Vec<_>>());
+    let Undo::Reassign(before, _) = first else { unreachable!("a reassignment is undone by one") };
+    let mut done: Vec<Undo> = Vec::new();
+    let mut refused = None;
+    for start in moves {
+        match check_placement(bench, cluster, start.job, start) {
+            Ok(()) => done.push(cluster.give(bench.fleet, start.job, &start.gpus)),
+            Err(refusal) => {
+                refused = Some(refusal);
+                break;
+            }
+        }
+    }
+    let Some(refusal) = refused else {
+        let pods = done.into_iter().flat_map(|undo| if let Undo::Start(_, pods) = undo { pods } else { Vec::new() });
+        return Ok(Undo::Reassign(before, pods.collect()));
+    };
+    for undo in done.into_iter().rev() {
+        cluster.undo(bench.fleet, undo);
+    }
+    cluster.undo(bench.fleet, Undo::Reassign(before, Vec::new()));
+    Err(refusal)
+}
+
+/// Keeps a GPU for the service whose model it holds.
+fn keep(cluster: &mut Cluster, protect: &Protect) -> Result<Undo, Refusal> {
+    let gpu = protect.gpu;
+    if gpu as usize >= cluster.residents.len() {
+        let last = cluster.residents.len() - 1;
+        return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
+    }
+    if protect.until >= 1 << 53 {
+        return Err((
+            RejectCode::BadTime,
+            format!("V23: GPU {gpu} is protected until {} µs, instants end at 2^53", protect.until),
+        ));
+    }
+    match cluster.pods.get_mut(gpu as usize) {
+        Some(pod) if pod.service.is_some() => Ok(Undo::Protect(gpu, std::mem::replace(&mut pod.until, protect.until))),
+        _ => Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is protected, it holds no service's model"))),
+    }
+}
+
+/// Whether a job can work through a batch so; without one, through that of its user.
+fn check_batch(bench: &Bench<'_>, job: u32, gpus: usize, batch: Option<BatchSplit>) -> Result<(), Refusal> {
+    let asked = &bench.jobs[job as usize];
+    let Some((elastic, own)) = bench.laws.elastic(asked).zip(asked.batch) else {
+        return match batch {
+            None => Ok(()),
+            Some(_) => Err((RejectCode::NotElastic, format!("V08: job {job} is given a batch, it is not elastic"))),
+        };
+    };
+    let gpus = gpus as u32;
+    let split = batch
+        .map_or_else(|| elastic.split(own, gpus), |set| Split { local: set.local, accumulation: set.accumulation });
+    if !elastic.tunable && split != elastic.split(own, gpus) {
+        return Err((RejectCode::BadBatch, format!("V24: job {job} keeps its batch of {own}")));
+    }
+    match elastic.refuses(gpus, split) {
+        None => Ok(()),
+        Some(why) if gpus == 0 || gpus > elastic.most_gpus() => {
+            Err((RejectCode::NotElastic, format!("V08: job {job}: {why}")))
+        }
+        Some(why) => Err((RejectCode::BadBatch, format!("V24: job {job}: {why}"))),
+    }
+}
+
+fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start) -> Result<(), Refusal> {
+    let (fleet, gpus) = (bench.fleet, &start.gpus);
     let asked = &bench.jobs[job as usize];
     if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.residents.len()) {
         let last = cluster.residents.len() - 1;
@@ -188,14 +295,15 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32])
     if gpus.is_empty() {
         return Err((RejectCode::BadNumber, format!("V22: job {job} is placed on no GPU")));
     }
-    if gpus.len() != asked.gpus as usize {
+    if bench.laws.elastic(asked).is_none() && gpus.len() != asked.gpus as usize {
         let (found, expected) = (gpus.len(), asked.gpus);
         return Err((
             RejectCode::NotElastic,
             format!("V08: job {job} is placed on {found} GPUs, it asked for {expected}"),
         ));
     }
-    let mut sorted = gpus.to_vec();
+    check_batch(bench, job, gpus.len(), start.batch)?;
+    let mut sorted = gpus.clone();
     sorted.sort_unstable();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err((RejectCode::DuplicateGpu, format!("V10: job {job} is placed on GPU {} twice", pair[0])));
@@ -213,6 +321,16 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpus: &[u32])
         let node = fleet.node_of(*gpu);
         if !cluster.up[node as usize] {
             return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
+        }
+        if let Some(pod) = cluster.pods.get(*gpu as usize)
+            && pod.until > cluster.now
+            && pod.service != asked.service
+        {
+            let until = pod.until;
+            return Err((
+                RejectCode::GpuUnavailable,
+                format!("V13: GPU {gpu} is protected for a service until {until} µs"),
+            ));
         }
         room(bench, cluster, job, *gpu, first)?;
     }

@@ -4,6 +4,7 @@
 //! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
 use crate::busy::Busy;
+use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
 
@@ -63,6 +64,8 @@ pub struct Ledger {
     progress: f64,
     /// GPU utilisation, where it is known of the jobs.
     pub(crate) busy: Option<Busy>,
+    /// What GPUs are used for, where some serve.
+    pub pools: Option<Pools>,
     progressing: u64,
     demanded: u64,
     fragmented: u64,
@@ -103,9 +106,13 @@ impl Ledger {
             submit: job.submit,
             gpus: job.gpus,
             first_start: None,
+            first_run: None,
+            service: job.service,
             end: None,
             outcome: Outcome::Unfinished("never submitted".into()),
             preemptions: 0,
+            reassignments: 0,
+            size: job.gpus,
             failures: 0,
             out_of_memory: 0,
             held: 0,
@@ -138,6 +145,7 @@ impl Ledger {
             used: 0,
             progress: 0.0,
             busy: None,
+            pools: Pools::of(fleet, jobs),
             progressing: 0,
             demanded: 0,
             fragmented: 0,
@@ -178,6 +186,9 @@ impl Ledger {
         self.integrate(&mut whole, now - self.now);
         self.whole = whole;
         self.now = now;
+        if let Some(pools) = &mut self.pools {
+            pools.advance(now);
+        }
         Ok(())
     }
 
@@ -233,7 +244,48 @@ impl Ledger {
         row.given_at = self.now;
         row.awaited = awaited;
         row.last_gpus = gpus.to_vec();
+        row.size = gpus.len() as u32;
         row.outcome = Outcome::Unfinished("it held GPUs".into());
+        Ok(())
+    }
+
+    /// A job that will go on with these GPUs lets the others of its own go.
+    pub fn leaves(&mut self, job: JobId, gpus: &[GpuId]) {
+        self.stopped(job, false);
+        let row = &mut self.rows[job as usize];
+        let before = std::mem::take(&mut row.last_gpus);
+        let had_all = std::mem::take(&mut row.awaited) == 0;
+        if had_all {
+            row.held += self.now - row.given_at;
+            if self.keep_segments {
+                let (from, to, gpus) = (row.given_at, self.now, before.clone());
+                self.segments.push(Segment { job, from, to, gpus });
+            }
+        }
+        self.segment_count += 1;
+        for gpu in &before {
+            let slot = *gpu as usize;
+            if !self.there[slot].contains(&job) {
+                self.promised[slot].retain(|other| *other != job);
+            } else if !gpus.contains(gpu) {
+                self.vacate(*gpu, job);
+            }
+        }
+        self.rows[job as usize].last_gpus = before;
+    }
+
+    /// It goes on, once all who go on have let go.
+    ///
+    /// # Errors
+    /// Where a GPU is given to two.
+    pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
+        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu as usize].contains(&job)).collect();
+        self.given(job, &new)?;
+        let row = &mut self.rows[job as usize];
+        row.last_gpus = gpus.to_vec();
+        row.size = gpus.len() as u32;
+        row.reassignments += 1;
+        self.active = self.whole;
         Ok(())
     }
 
@@ -253,8 +305,9 @@ impl Ledger {
     pub fn running(&mut self, job: JobId) {
         let row = &mut self.rows[job as usize];
         row.running_since = Some(self.now);
+        row.first_run.get_or_insert(self.now);
         row.pace = 1.0;
-        self.progressing += u64::from(row.gpus);
+        self.progressing += u64::from(row.size);
         self.progress += weight(row);
         self.look(job);
     }
@@ -293,13 +346,20 @@ impl Ledger {
         }
         if let Some(since) = row.running_since.take() {
             row.productive += self.now - since;
-            self.progressing -= u64::from(row.gpus);
+            self.progressing -= u64::from(row.size);
             self.progress -= row.pace * weight(row);
             if self.progressing == 0 {
                 // Nobody is left: neither is what rounding left.
                 self.progress = 0.0;
             }
             self.look(job);
+        }
+    }
+
+    /// A GPU is kept for the service whose model it holds.
+    pub fn protected(&mut self, gpu: GpuId, until: Micros) {
+        if let Some(pools) = &mut self.pools {
+            pools.protect(gpu, until);
         }
     }
 
@@ -324,11 +384,11 @@ impl Ledger {
                 self.promised[slot].retain(|other| *other != job);
             }
         }
-        let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].gpus);
+        let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].size);
         self.whole.productive -= lost_gpu_time.min(self.whole.productive);
         // What is lost was done last: the part of it that lies in the window.
         let in_window = self.now.min(self.window_end) - (self.now - lost.min(self.now)).min(self.window_end);
-        let lost_in_window = u128::from(in_window) * u128::from(self.rows[job as usize].gpus);
+        let lost_in_window = u128::from(in_window) * u128::from(self.rows[job as usize].size);
         self.window.productive -= lost_in_window.min(self.window.productive);
         let row = &mut self.rows[job as usize];
         // One that still waited for GPUs to drain never had them all.
@@ -351,16 +411,16 @@ impl Ledger {
         self.rows[job as usize].failures += 1;
     }
 
-    /// A job did all its work.
+    /// A job did all its work, and is said to have ended `at`, which may be earlier.
     ///
     /// # Errors
     /// Where it had ended before.
-    pub fn ended(&mut self, job: JobId) -> Result<(), Conservation> {
+    pub fn ended(&mut self, job: JobId, at: Micros) -> Result<(), Conservation> {
         self.stopped(job, false);
         self.released(job, 0);
         let demanded = self.whole.demanded;
         let row = &mut self.rows[job as usize];
-        if row.end.replace(self.now).is_some() {
+        if row.end.replace(at).is_some() {
             return Err(Conservation::Ends { job, times: 2 });
         }
         row.outcome = Outcome::Completed;
@@ -418,6 +478,9 @@ impl Ledger {
         if self.there[gpu as usize].len() == 1 {
             self.used += 1;
             self.use_node(gpu, 1);
+            if let Some(pools) = &mut self.pools {
+                pools.occupy(gpu, job);
+            }
         }
     }
 
@@ -432,6 +495,9 @@ impl Ledger {
         if self.there[gpu as usize].is_empty() {
             self.used -= 1;
             self.use_node(gpu, -1);
+            if let Some(pools) = &mut self.pools {
+                pools.vacate(gpu, job);
+            }
         }
     }
 
@@ -466,5 +532,5 @@ impl Ledger {
 
 /// GPUs' worth of a job.
 fn weight(row: &JobRow) -> f64 {
-    f64::from(row.gpus) * f64::from(row.share) / f64::from(Job::WHOLE)
+    f64::from(row.size) * f64::from(row.share) / f64::from(Job::WHOLE)
 }

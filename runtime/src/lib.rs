@@ -19,19 +19,23 @@ pub mod judge;
 mod ledger;
 mod metrics;
 mod policy;
+mod pools;
 mod predict;
 mod row;
 pub mod sandbox;
 pub mod schedule;
+mod serving;
 mod told;
 mod world;
 
 pub use ledger::{Conservation, Ledger};
 pub use metrics::{Distribution, Summary};
 pub use policy::Policy;
+pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment};
 pub use sandbox::contract;
+pub use serving::{Serving, Tasks};
 pub use world::{Predictors, Remaining, Told, World};
 
 /// Raised whenever the meaning of a run changes: the order of events, the judge's rules, what costs what. Part of

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::{Areas, Ledger};
 use crate::predict::Score;
 use crate::row::{JobRow, Outcome};
+use crate::serving::Serving;
 
 /// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,6 +69,12 @@ pub struct Summary {
     pub fragmentation: f64,
     /// Times that policies took GPUs from jobs.
     pub preemptions: u64,
+    /// Times that elastic jobs went on with other GPUs.
+    #[serde(default)]
+    pub reassignments: u64,
+    /// The inference side, where there is one: jobs, above, are those that train.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serving: Option<Serving>,
     /// Times that nodes failed under jobs.
     pub failures: u64,
     /// Jain's index over fair shares received (1/ρ): 1 is perfectly fair.
@@ -103,8 +110,8 @@ impl Distribution {
 impl Summary {
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
-        let rows = &ledger.rows;
-        let done: Vec<&JobRow> = rows.iter().filter(|row| row.outcome == Outcome::Completed).collect();
+        let rows: Vec<&JobRow> = ledger.rows.iter().filter(|row| row.service.is_none()).collect();
+        let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
@@ -138,6 +145,8 @@ impl Summary {
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
+            reassignments: rows.iter().map(|row| u64::from(row.reassignments)).sum(),
+            serving: Serving::of(ledger),
             preemptions: rows.iter().map(|row| u64::from(row.preemptions)).sum(),
             failures: rows.iter().map(|row| u64::from(row.failures)).sum(),
             fairness_jain: ratio(sum * sum, given.len() as f64 * squares),

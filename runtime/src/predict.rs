@@ -102,7 +102,7 @@ pub(crate) enum Alone {
 }
 
 /// A job and its neighbours, as what can be told apart of them.
-type Question = (TypeId, u64, Vec<u64>);
+pub(crate) type Question = (TypeId, u64, Vec<u64>);
 
 /// One quantity's answerer, with what it has said.
 #[derive(Default)]
@@ -205,6 +205,15 @@ impl Quantity {
             Alone::Throughput => Ok(f64::NAN),
             Alone::Utilisation => one(provider.estimate(SoloQuantity::Utilisation, gpu_type, &[job])?, 1.0),
             Alone::Memory => one(provider.estimate(SoloQuantity::Memory, gpu_type, &[job])?, 1e12),
+        }
+    }
+
+    /// The truth, or the truth with the error of a question, for what changes as time goes on.
+    pub(crate) fn of_truth(&self, what: &str, question: &Question, truth: f64) -> f64 {
+        match &self.who {
+            Answerer::Nobody | Answerer::Provider(..) => f64::NAN,
+            Answerer::Oracle => truth,
+            Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, what, question),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What happened to one job, as the ledger enters it.
 
-use sandtable_hardware::{GpuId, JobId, Micros};
+use sandtable_hardware::{GpuId, JobId, Micros, ServiceId};
 
 /// How a job's story ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,12 +22,18 @@ pub struct JobRow {
     pub gpus: u32,
     /// When it was first given GPUs.
     pub first_start: Option<Micros>,
+    /// When it first made progress; of a task: when it was served.
+    pub first_run: Option<Micros>,
+    /// Which service it is a task of; none: it trains.
+    pub service: Option<ServiceId>,
     /// When it ended.
     pub end: Option<Micros>,
     /// How.
     pub outcome: Outcome,
     /// Times that the policy took its GPUs.
     pub preemptions: u32,
+    /// Times that it went on with other GPUs, as many or not.
+    pub reassignments: u32,
     /// Times that a node failed under it.
     pub failures: u32,
     /// Times that it ran out of memory.
@@ -48,6 +54,8 @@ pub struct JobRow {
     pub(crate) share: u32,
     pub(crate) gpu_time: u64,
     pub(crate) given_at: Micros,
+    /// GPUs that it holds, or held last.
+    pub(crate) size: u32,
     /// It holds its GPUs and makes no progress any more.
     pub(crate) draining: bool,
     /// Its progress over its progress alone, while it makes any.

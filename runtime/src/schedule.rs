@@ -6,19 +6,19 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, StopMode, What};
+use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, Split, StopMode, What};
 
 use crate::capsule::{Capsule, Step};
-use crate::cluster::Phase;
+use crate::cluster::{Phase, Pod};
 use crate::contract::{
-    Abilities, Action, Batch, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth,
-    PhaseChange, PreemptMode, Rejection, Setup, Trigger,
+    Abilities, Action, Batch, BatchSplit, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange,
+    NodeHealth, PhaseChange, PreemptMode, Rejection, Sample, Setup, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
-use crate::told::{Introduced, never_fits, setup, told, utilisation};
+use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
 use crate::world::{Predictors, World};
 
@@ -103,7 +103,8 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     }
     let predictors = std::mem::take(&mut inputs.predictors);
     let workloads = Introduced::new(&told.profiles, inputs.reveal);
-    let world = World::new(backend, inputs.jobs.clone(), predictors, told, inputs.limits.actions);
+    let world =
+        World::new(backend, (inputs.jobs.clone(), inputs.laws.clone()), predictors, told, inputs.limits.actions);
     let setup = setup(&world, &inputs);
     let capacities = (0..world.fleet().types.len() as u32)
         .map(|kind| (world.fleet().gpus_of(kind), world.fleet().types[kind as usize].memory_mib));
@@ -117,6 +118,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         next_job: 0,
         capacities,
         workloads,
+        fresh: Vec::new(),
         live: 0,
         calls: 0,
         rejections: 0,
@@ -164,6 +166,8 @@ struct Run {
     /// GPUs of each type, and their memory.
     capacities: Vec<(u32, u32)>,
     workloads: Introduced,
+    /// Elastic jobs that have something new to report.
+    fresh: Vec<JobId>,
     live: usize,
     calls: u64,
     rejections: u64,
@@ -272,8 +276,9 @@ impl Run {
         for Occurrence { at, what } in happened.drain(..) {
             match what {
                 What::Ended(job) => {
-                    self.ledger.ended(job)?;
+                    self.ledger.ended(job, at)?;
                     self.change(job, Phase::Ended);
+                    self.keep_model(job);
                     self.live -= 1;
                     self.idle = 0;
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
@@ -281,10 +286,12 @@ impl Run {
                 }
                 What::Running(job) => {
                     self.ledger.running(job);
+                    self.news(job);
                     self.world().cluster.phase[job as usize] = Phase::Running;
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
                 What::Pace { job, pace } => self.ledger.pace(job, pace),
+                What::Epoch(job) => self.news(job),
                 What::Died(job) => {
                     self.ledger.died(job);
                     let world = self.world();
@@ -325,6 +332,54 @@ impl Run {
         world.cluster.release(world.backend.fleet(), job, phase);
     }
 
+    /// A task is done: its GPU keeps the service's model.
+    fn keep_model(&mut self, job: JobId) {
+        let service = self.inputs.jobs[job as usize].service;
+        let Some(gpu) = self.ledger.rows[job as usize].last_gpus.first().copied() else { return };
+        let world = self.world();
+        if world.fleet().keeps_models
+            && let Some(pod) = world.cluster.pods.get_mut(gpu as usize)
+        {
+            *pod = Pod { service, until: 0 };
+        }
+    }
+
+    /// An elastic job will have something to report.
+    fn news(&mut self, job: JobId) {
+        if self.inputs.laws.elastic(&self.inputs.jobs[job as usize]).is_some() {
+            self.fresh.push(job);
+        }
+    }
+
+    /// What elastic jobs report since they last did, of those that have run long enough to.
+    fn samples(&mut self) -> Vec<Sample> {
+        if self.fresh.is_empty() {
+            return Vec::new();
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.sort_unstable();
+        fresh.dedup();
+        let mut samples = Vec::new();
+        for job in fresh {
+            let world = self.world();
+            match world.backend.sample(job) {
+                Some(found) => samples.push(Sample {
+                    job,
+                    nodes: found.nodes,
+                    gpus: found.gpus,
+                    local: found.local,
+                    step_time: found.step_s,
+                    sync_time: found.sync_s,
+                    gradient_sqr: found.sqr,
+                    gradient_variance: found.variance,
+                }),
+                None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
+                None => {}
+            }
+        }
+        samples
+    }
+
     fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {
         self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
     }
@@ -360,6 +415,8 @@ impl Run {
                 declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
                 workload,
                 user: job.user.clone(),
+                elastic: elasticity(&self.inputs.laws, job),
+                service: job.service,
             }));
             self.wake = true;
         }
@@ -396,7 +453,8 @@ impl Run {
         let seq = self.calls;
         self.world().cluster.seq = seq;
         let workloads = self.workloads.strangers();
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads };
+        let samples = self.samples();
+        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
         let (world, plan) = policy.decide(&batch, world);
         self.world = Some(world);
@@ -441,8 +499,21 @@ impl Run {
             Action::Start(start) => {
                 self.idle = 0;
                 self.ledger.given(start.job, &start.gpus)?;
-                self.world().backend.start(start.job, &start.gpus, &mut happened);
+                self.world().backend.start(start.job, &start.gpus, start.batch.map(split), &mut happened);
             }
+            Action::Reassign(moves) => {
+                self.idle = 0;
+                moves.iter().for_each(|start| self.ledger.leaves(start.job, &start.gpus));
+                for start in moves {
+                    self.ledger.goes_on(start.job, &start.gpus)?;
+                    self.world().backend.reassign(start.job, &start.gpus, start.batch.map(split), &mut happened);
+                }
+            }
+            Action::SetBatch(set) => {
+                self.world().backend.set_batch(set.job, split(set.batch), &mut happened);
+                self.news(set.job);
+            }
+            Action::Protect(protect) => self.ledger.protected(protect.gpu, protect.until),
             Action::Preempt(preempt) => {
                 self.idle = 0;
                 self.ledger.stopped(preempt.job, true);
@@ -461,6 +532,10 @@ impl Run {
         self.happened = happened;
         outcome
     }
+}
+
+fn split(batch: BatchSplit) -> Split {
+    Split { local: batch.local, accumulation: batch.accumulation }
 }
 
 fn concerns_the_plan(rejection: &Rejection) -> bool {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use sandtable_hardware::{Fleet, GpuType, Job, Laws, Ring, Sharing};
 
 use crate::contract::{
-    Communication, Knowledge, ModelFacts, Node, NodeHealth, Setup, Sources, Throughput, Topology, WorkloadProfile,
+    Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Service, Setup, Sources, Throughput,
+    Topology, WorkloadProfile,
 };
 use crate::predict::shown;
 use crate::schedule::Inputs;
@@ -166,6 +167,10 @@ pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
         gpus: node.gpus,
         health: NodeHealth::Up,
         rack: node.rack,
+        pool: match node.pool {
+            sandtable_hardware::Pool::Training => Pool::Training,
+            sandtable_hardware::Pool::Inference => Pool::Inference,
+        },
         links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
     });
     let facts = [
@@ -181,8 +186,28 @@ pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
         topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
         knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
         references: inputs.references.iter().map(|id| profile(inputs, *id as usize)).collect(),
+        services: fleet
+            .services
+            .iter()
+            .zip(0..)
+            .map(|(service, id)| Service { id, name: service.name.clone(), cold_start: service.cold_start })
+            .collect(),
         max_actions: inputs.limits.actions,
     }
+}
+
+/// How a job may change its size, as policies are told.
+pub(crate) fn elasticity(laws: &Laws, job: &Job) -> Option<Elasticity> {
+    let elastic = laws.elastic(job)?;
+    Some(Elasticity {
+        most_gpus: elastic.most_gpus(),
+        batch: job.batch?,
+        tunable: elastic.tunable,
+        initial_batch: elastic.initial_batch,
+        most_batch: elastic.most_batch,
+        least_local: elastic.least_local,
+        most_local: elastic.most_local,
+    })
 }
 
 /// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block

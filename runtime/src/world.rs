@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Backend, Fleet, Job, JobId, SECOND, TypeId};
+use sandtable_hardware::{Backend, Fleet, Job, JobId, Laws, SECOND, TypeId};
 
 use crate::cluster::Cluster;
 use crate::contract::{Abilities, Action, Knowledge, Rejection, WorkloadProfile};
@@ -43,13 +43,15 @@ pub struct Predictors {
     pub utilisation: Answerer,
     /// Device memory of a job.
     pub memory: Answerer,
+    /// Steps of elastic jobs: how long they take, and how many are left; no component answers for it.
+    pub steps: Answerer,
 }
 
 impl Default for Predictors {
     fn default() -> Predictors {
         let (similarity, pair_speed, throughput) = Default::default();
-        let (utilisation, memory) = Default::default();
-        Predictors { remaining: Remaining::Unbound, similarity, pair_speed, throughput, utilisation, memory }
+        let (utilisation, memory, steps) = Default::default();
+        Predictors { remaining: Remaining::Unbound, similarity, pair_speed, throughput, utilisation, memory, steps }
     }
 }
 
@@ -69,6 +71,7 @@ pub struct World {
     /// The machines.
     pub backend: Box<dyn Backend>,
     jobs: Arc<[Job]>,
+    laws: Arc<Laws>,
     told: Told,
     bound: Remaining,
     /// Error factors drawn so far.
@@ -81,6 +84,7 @@ pub struct World {
     throughput: Quantity,
     utilisation: Quantity,
     memory: Quantity,
+    steps: Quantity,
     pub(crate) uses: Abilities,
     max_actions: u32,
 }
@@ -89,7 +93,7 @@ impl World {
     /// Machines at rest and jobs that are still to come.
     pub fn new(
         backend: Box<dyn Backend>,
-        jobs: Arc<[Job]>,
+        (jobs, laws): (Arc<[Job]>, Arc<Laws>),
         predictors: Predictors,
         told: Told,
         max_actions: u32,
@@ -111,7 +115,9 @@ impl World {
             throughput: Quantity::of(predictors.throughput),
             utilisation: Quantity::of(predictors.utilisation),
             memory: Quantity::of(predictors.memory),
+            steps: Quantity::of(predictors.steps),
             jobs,
+            laws,
             uses: Abilities::empty(),
             max_actions,
         }
@@ -146,6 +152,7 @@ impl World {
         let bench = Bench {
             fleet: self.backend.fleet(),
             jobs: &self.jobs,
+            laws: &self.laws,
             memory: &self.told.memory,
             uses: self.uses,
             max_actions: self.max_actions,
@@ -158,6 +165,23 @@ impl World {
         use crate::cluster::Phase;
         let runs = |job: JobId| self.cluster.phase.get(job as usize) == Some(&Phase::Running);
         jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
+    }
+
+    /// Seconds of a step of elastic jobs on so many GPUs of a type, or how many steps each has `left`; NaN where nobody
+    /// knows, as for unknown ids.
+    pub fn steps(&mut self, left: bool, jobs: &[JobId], types: &[TypeId], gpus: &[u32]) -> Vec<f64> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (at, (job, gpu_type)) in jobs.iter().zip(types).enumerate() {
+            let known = self.all_known(*gpu_type, [job].into_iter());
+            let gpus = gpus.get(at).copied().or_else(|| self.jobs.get(*job as usize).map(|job| job.gpus)).unwrap_or(0);
+            let (time, steps) = if known { self.backend.steps(*job, *gpu_type, gpus) } else { (f64::NAN, f64::NAN) };
+            let truth = if left { steps } else { time };
+            let shape = if left { 0 } else { u64::from(gpus) + 1 };
+            let answer = self.steps.of_truth("steps", &(*gpu_type, u64::from(*job), vec![shape]), truth);
+            // Only the canonical NaN crosses the border.
+            answers.push(if answer.is_nan() { f64::NAN } else { answer });
+        }
+        answers
     }
 
     /// How likely pairs of jobs are to contend; NaN where nobody knows, as for unknown ids.
@@ -247,6 +271,7 @@ impl World {
             (self.throughput.is_bound(), Knowledge::THROUGHPUT),
             (self.utilisation.is_bound(), Knowledge::UTILISATION),
             (self.memory.is_bound(), Knowledge::MEMORY),
+            (self.steps.is_bound(), Knowledge::STEPS),
         ];
         all.iter().filter(|(bound, _)| *bound).fold(Knowledge::empty(), |all, (_, flag)| all | *flag)
     }
@@ -256,6 +281,7 @@ impl World {
         let all = [("remaining", &self.errors), ("similarity", &self.similarity.errors)];
         let all = all.into_iter().chain([("pair-speed", &self.pair_speed.errors)]);
         let alone = [("throughput", &self.throughput), ("utilisation", &self.utilisation), ("memory", &self.memory)];
+        let alone = alone.into_iter().chain([("steps", &self.steps)]);
         let all = all.chain(alone.map(|(name, quantity)| (name, &quantity.errors)));
         all.filter_map(|(quantity, errors)| errors.score(quantity)).collect()
     }

@@ -63,7 +63,7 @@ impl Policy for Wild {
         for (job, gpus) in &self.arrived {
             if free.len() >= *gpus as usize {
                 let taken: Vec<u32> = free[..*gpus as usize].to_vec();
-                let start = Action::Start(Start { job: *job, gpus: taken });
+                let start = Action::Start(Start { job: *job, gpus: taken, batch: None });
                 if world.check(std::slice::from_ref(&start)).is_empty() {
                     free.drain(..*gpus as usize);
                     actions.push(start);
@@ -77,9 +77,9 @@ impl Policy for Wild {
             actions.push(match any(8) {
                 5 => Action::Throttle(Throttle { job, milli: any(1200) }),
                 // Beside whoever is there: legal where GPUs are shared.
-                6 | 7 => Action::Start(Start { job, gpus: vec![any(12)] }),
+                6 | 7 => Action::Start(Start { job, gpus: vec![any(12)], batch: None }),
                 0 | 1 => Action::Preempt(Preempt { job, mode }),
-                2 => Action::Start(Start { job, gpus: (0..any(4)).map(|_| any(40)).collect() }),
+                2 => Action::Start(Start { job, gpus: (0..any(4)).map(|_| any(40)).collect(), batch: None }),
                 3 => Action::SetTimer(Timer { token: u64::from(any(5)), at: batch.now + u64::from(any(100)) * SECOND }),
                 _ => Action::CancelTimer(u64::from(any(5))),
             });
@@ -116,6 +116,7 @@ fn case() -> impl Strategy<Value = Case> {
         restart_adds_work: added.then_some(rule),
         relaunch: 9 * SECOND,
         linger: if added { SECOND } else { 0 },
+        ..Costs::default()
     });
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);
     let jobs = prop::collection::vec((0u64..500, 1u32..5, 0u64..300), 1..30);
@@ -245,7 +246,7 @@ impl Policy for Once {
 
     fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
         let first = !std::mem::replace(&mut self.0, true);
-        let start = Action::Start(Start { job: 0, gpus: vec![0] });
+        let start = Action::Start(Start { job: 0, gpus: vec![0], batch: None });
         (world, Ok(Plan { base: batch.seq, actions: if first { vec![start] } else { vec![] } }))
     }
 }

@@ -73,10 +73,19 @@ impl<P: guest::Policy> Policy for Native<P> {
             health: health(node.health),
             links: node.links.clone(),
             rack: node.rack,
+            pool: guest::Pool::Training,
         });
         let topology = guest::Topology { gpu_types: kinds.collect(), nodes: nodes.collect() };
         let (config, seed, max_actions) = (setup.config.clone(), setup.seed, setup.max_actions);
-        let made = Driver::new(guest::Setup { config, seed, topology, knowledge, references: vec![], max_actions });
+        let made = Driver::new(guest::Setup {
+            config,
+            seed,
+            topology,
+            knowledge,
+            references: vec![],
+            services: vec![],
+            max_actions,
+        });
         let (driver, readiness) = made.map_err(|error| refused(Place::Init, &error))?;
         self.driver = Some(driver);
         let cadence = contract::Cadence { round: readiness.cadence.round, on_events: readiness.cadence.on_events };
@@ -114,7 +123,7 @@ fn batch_of(batch: &contract::Batch) -> guest::Batch {
         contract::Trigger::Timer => guest::Trigger::Timer,
     };
     let events = batch.events.iter().filter_map(event).collect();
-    guest::Batch { seq: batch.seq, now: batch.now, trigger, events, workloads: vec![] }
+    guest::Batch { seq: batch.seq, now: batch.now, trigger, events, workloads: vec![], samples: vec![] }
 }
 
 fn event(event: &contract::Event) -> Option<guest::Event> {
@@ -132,6 +141,8 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             declared_run_time: info.declared_run_time,
             workload: None,
             user: String::new(),
+            elastic: None,
+            service: None,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
         contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {
@@ -162,7 +173,9 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
 
 fn action(action: guest::Action) -> contract::Action {
     match action {
-        guest::Action::Start(start) => contract::Action::Start(contract::Start { job: start.job, gpus: start.gpus }),
+        guest::Action::Start(start) => {
+            contract::Action::Start(contract::Start { job: start.job, gpus: start.gpus, batch: None })
+        }
         guest::Action::Preempt(preempt) => contract::Action::Preempt(contract::Preempt {
             job: preempt.job,
             mode: match preempt.mode {
@@ -177,5 +190,8 @@ fn action(action: guest::Action) -> contract::Action {
             contract::Action::Throttle(contract::Throttle { job: throttle.job, milli: throttle.milli })
         }
         guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
+        guest::Action::Reassign(_) | guest::Action::SetBatch(_) | guest::Action::Protect(_) => {
+            unreachable!("the policies of this benchmark don't")
+        }
     }
 }

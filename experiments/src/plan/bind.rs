@@ -15,7 +15,8 @@ use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
 pub const MAX_WEIGHTS: usize = 1 << 20;
 
 /// The quantities that policies may ask for.
-pub const QUANTITIES: [&str; 6] = ["remaining", "similarity", "pair-speed", "throughput", "utilisation", "memory"];
+pub const QUANTITIES: [&str; 7] =
+    ["remaining", "similarity", "pair-speed", "throughput", "utilisation", "memory", "steps"];
 
 /// Who answers for a quantity; a seed makes it an answerer.
 #[derive(Clone, Debug, Default)]

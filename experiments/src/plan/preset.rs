@@ -1,7 +1,7 @@
 //! The semantics of published simulators, as they expand to costs of the host and parameters of policies. Each is
 //! held by the per-job schedules that its simulator produced (see `tests/goldens.rs`).
 
-use sandtable_hardware::{Costs, RestartRule, SECOND};
+use sandtable_hardware::{Costs, Rescale, RestartRule, SECOND};
 use serde_json::{Value, json};
 
 /// A published simulator.
@@ -13,6 +13,9 @@ pub(super) struct Preset {
     pub(super) slots_per_gpu: u32,
     /// What a preempted job pays.
     restart: Option<RestartRule>,
+    /// What elastic jobs pay for a change of their GPUs, where the simulator has one cost; and whether epochs end on
+    /// whole seconds.
+    elastic: (Option<Rescale>, bool),
 }
 
 pub(super) const PRESETS: &[Preset] = &[
@@ -21,18 +24,35 @@ pub(super) const PRESETS: &[Preset] = &[
         about: "Tiresias' simulator, placement `count`: GPUs are counted, preemption is free",
         slots_per_gpu: 1,
         restart: None,
+        elastic: (None, false),
     },
     Preset {
         name: "lucid-consolidate",
         about: "Lucid's simulator, placement `consolidate`: 40 s (60 s above 8 GPUs) of work added by a preemption",
         slots_per_gpu: 1,
         restart: Some(RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 8 }),
+        elastic: (None, false),
     },
     Preset {
         name: "pai-1node",
         about: "PAI's simulator on one node: hundredths of GPUs are counted, a job may hold parts of several",
         slots_per_gpu: 100,
         restart: None,
+        elastic: (None, false),
+    },
+    Preset {
+        name: "pollux",
+        about: "Pollux' simulator: rounds of 60 s, any change of GPUs costs 30 s, epochs end on whole seconds",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (Some(Rescale::Constant(30 * SECOND)), true),
+    },
+    Preset {
+        name: "deepboot",
+        about: "DeepBoot's simulator: rounds of 60 s, tasks in between, epochs end on whole seconds",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (None, true),
     },
 ];
 
@@ -54,6 +74,9 @@ impl Preset {
             ("lucid-consolidate", "las") => {
                 json!({"placement": "consolidate", "limits": [18000.000001], "within": "submitted", "round": 60})
             }
+            ("pollux" | "deepboot", "las") => json!({
+                "placement": "most-free", "limits": [57600], "within": "entered", "service": "held", "round": 60,
+            }),
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
             _ => json!({}),
         }
@@ -62,6 +85,13 @@ impl Preset {
     /// Costs under a policy: Lucid's preemptive policies let a job end one tick late.
     pub(super) fn costs(&self, policy: &str, costs: Costs) -> Costs {
         let late = self.name == "lucid-consolidate" && matches!(policy, "srtf" | "srsf" | "las");
-        Costs { restart_adds_work: self.restart, linger: if late { SECOND } else { 0 }, ..costs }
+        let (rescale, whole) = self.elastic;
+        Costs {
+            restart_adds_work: self.restart,
+            linger: if late { SECOND } else { 0 },
+            rescale: rescale.or(costs.rescale),
+            epochs_end_on: if whole { SECOND } else { 0 },
+            ..costs
+        }
     }
 }

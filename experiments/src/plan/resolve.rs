@@ -29,7 +29,8 @@ pub(super) fn cells(
     let profile = terrain::profile(source, spec, folder)?;
     let base = terrain::fleet(source, spec, preset, &groups, "")?;
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
-    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), slots)?;
+    let (jobs, workload_key) =
+        workload::resolve(source, &spec.workload, folder, profile.clone(), (slots, spec.serving.as_ref()))?;
     let used = jobs.workloads().map_err(|error| error.at(source, "workload"))?;
     let references = terrain::references(source, spec, profile.as_deref())?;
     let told: Vec<u32> = used.iter().chain(&references).copied().collect();

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_hardware::{
-    Communication, Costs, DurationsOn, Failures, Fleet, FleetError, GpuType, Interference, Law, Laws, Links, Profile,
-    SECOND, Sharing, WorkloadId, catalogue,
+    Communication, Costs, DurationsOn, Failures, Fleet, FleetError, GpuType, Interference, Law, Laws, Links, Pool,
+    Profile, Rescale, SECOND, Sharing, WorkloadId, catalogue,
 };
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use super::preset::Preset;
 use super::{digest, number};
 use crate::error::{Error, nearest};
 use crate::profile;
+use crate::spec::RescaleSpec;
 use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spec};
 
 /// GB/s between nodes where a spec does not say: 10 Gbit/s Ethernet.
@@ -23,7 +24,14 @@ pub(super) fn groups(source: &Source, spec: &Spec) -> Result<Vec<Group>, Error> 
     let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet;
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
         (Some(nodes), Some(gpus), Some(kind), true) => {
-            let one = Group { nodes: *nodes, gpus: *gpus, kind: kind.clone(), speed: *speed, memory: *memory };
+            let one = Group {
+                nodes: *nodes,
+                gpus: *gpus,
+                kind: kind.clone(),
+                speed: *speed,
+                memory: *memory,
+                pool: Pool::Training,
+            };
             (vec![one], vec!["fleet".into()])
         }
         (None, None, None, false) if speed.is_none() && memory.is_none() => {
@@ -64,6 +72,12 @@ pub(super) fn fleet(
         restore: span(spec.costs.restore),
         relaunch: spec.costs.relaunch.map_or(60 * SECOND, |span| span.0),
         checkpoint_every: spec.costs.checkpoint_every.map(|span| span.0),
+        rescale: spec.costs.rescale.map(|rescale| match rescale {
+            RescaleSpec::Constant(cost) => Rescale::Constant(cost.0),
+            RescaleSpec::Full => Rescale::Full,
+            RescaleSpec::Afe => Rescale::Afe,
+        }),
+        batch: span(spec.costs.batch),
         ..Costs::default()
     };
     if costs.checkpoint_every == Some(0) {
@@ -82,10 +96,11 @@ pub(super) fn fleet(
         let kind = GpuType { memory_mib: memory, ..GpuType::new(&group.kind, group.speed.unwrap_or(1.0)) };
         (group.nodes, group.gpus.saturating_mul(slots), kind)
     };
-    let groups: Vec<(u32, u32, GpuType)> = groups.iter().map(wide).collect();
+    let sizes: Vec<(u32, u32, GpuType)> = groups.iter().map(wide).collect();
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
-    let fleet = Fleet::new(&groups, costs, failures).map_err(|error| at("fleet", error))?;
+    let fleet = Fleet::new(&sizes, costs, failures).map_err(|error| at("fleet", error))?;
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let fleet = super::serving::serve(source, spec, groups, fleet)?;
     let fleet = match nodes_per_rack {
         Some(0) => return Err(source.error("fleet.nodes_per_rack", "expected at least 1, found 0", "here")),
         Some(nodes) => fleet.racked(*nodes),
@@ -129,10 +144,15 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
     let racks: Vec<usize> = (0..fleet.nodes.len()).filter(begins).collect();
     let types: Vec<Value> =
         fleet.types.iter().map(|kind| json!([kind.name, number(kind.speed), kind.memory_mib])).collect();
-    json!({
+    let mut key = json!({
         "types": types, "nodes": runs, "costs": fleet.costs, "failures": fleet.failures,
         "sharing": fleet.sharing, "links": fleet.links, "racks": racks,
-    })
+    });
+    let serving = super::serving::fleet_key(fleet);
+    if !serving.is_null() {
+        key["serving"] = serving;
+    }
+    key
 }
 
 /// The profile that a spec names, if it names one.
@@ -155,6 +175,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         }
         ProfileSpec::File(file) => (profile::read(&open(file)?)?, file),
         ProfileSpec::Gavel(file) => (profile::gavel(&open(file)?)?, file),
+        ProfileSpec::Pollux(folder) => (profile::pollux(&open(folder)?)?, folder),
         ProfileSpec::Lucid(file) => (profile::lucid(&open(file)?)?, file),
         ProfileSpec::GavelSimulation(file) => (profile::gavel_simulation(&open(file)?)?, file),
         ProfileSpec::Throughputs(file) => (profile::throughputs(&open(file)?)?, file),
@@ -243,6 +264,15 @@ pub(super) fn laws(
     });
     let laws = Laws::new(profile.clone(), fleet, used, interference, communication);
     let laws = laws.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
+    for workload in used.iter().map(|id| &profile.workloads[*id as usize]) {
+        let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
+        let covered =
+            workload.elastic.as_ref().map_or(Ok(()), |elastic| elastic.covers(fleet.nodes.len() as u32, gpus));
+        let hole = |hole| source.error("profile", &format!("{}: {hole}", workload.name), "a table with a hole");
+        covered.map_err(|why| {
+            hole(why).hint("a job of the fleet could be placed so: measure it, or take a smaller fleet")
+        })?;
+    }
     let Some(kind) = &spec.durations_on else { return Ok((laws, key)) };
     let Some(base) = fleet.types.iter().position(|known| known.name == *kind) else {
         let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();

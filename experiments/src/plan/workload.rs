@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{digest, number};
 use crate::error::Error;
-use crate::spec::{Arrivals, Durations, Source, Ties, WorkloadSpec};
-use crate::trace::{self, Recipe, Row, Trace};
+use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, WorkloadSpec};
+use crate::trace::{self, Recipe, Row, Terrain, Trace};
 
 /// Raised whenever the generator draws otherwise.
 const GENERATOR: u32 = 1;
@@ -22,6 +22,9 @@ pub struct Workload {
     profile: Option<Arc<Profile>>,
     /// Schedulable parts of a GPU, where a preset counts those.
     slots: u32,
+    /// What is asked of services, beside what a trace has recorded.
+    demand: DemandSpec,
+    services: Vec<String>,
 }
 
 /// Where jobs come from: the fields are those of the spec's `Generate`.
@@ -52,6 +55,18 @@ impl Workload {
 
     /// The rows under a seed.
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
+        let jobs = self.jobs_of(seed, fleet);
+        if self.demand == DemandSpec::Recorded {
+            return jobs;
+        }
+        let mut all = (*jobs).clone();
+        all.rows.extend(trace::tasks(&self.demand, &self.services, seed));
+        // Jobs before tasks of the same instant.
+        all.rows.sort_by_key(|row| row.submit);
+        Arc::new(all)
+    }
+
+    fn jobs_of(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         match &self.from {
             From::Fixed(trace) => trace.clone(),
             From::Generated { jobs, arrivals, durations, gpus, workloads, users, declared } => {
@@ -59,7 +74,14 @@ impl Workload {
                 let capacity = fleet.types.iter().enumerate().map(|(kind, t)| f64::from(of(kind)) * t.speed).sum();
                 let largest = (0..fleet.types.len()).map(of).max().unwrap_or(0);
                 let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
-                let recipe = Recipe { jobs, arrivals, durations, gpus, workloads, users, declared, capacity, largest };
+                let elastic = |name: &str| {
+                    let profile = self.profile.as_ref()?;
+                    profile.workloads[profile.id(name)? as usize].elastic.as_ref()
+                };
+                let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+                let fleet = Terrain { capacity, largest, node };
+                let recipe =
+                    Recipe { jobs, arrivals, durations, gpus, workloads, users, declared, elastic: &elastic, fleet };
                 Arc::new(trace::generate(&recipe, seed))
             }
         }
@@ -86,6 +108,38 @@ impl Workload {
         }
         order.into_iter().map(|i| self.job(&rows[i], fleet)).collect()
     }
+}
+
+/// A row's workload; that of one with a batch must be elastic, and the batch one that it can have.
+fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId>, Error> {
+    let id = row.workload.as_ref().map(|name| workload_id(name, profile)).transpose()?;
+    let Some(batch) = row.batch else { return Ok(id) };
+    let found = id.zip(profile).map(|(id, profile)| &profile.workloads[id as usize]);
+    let Some(elastic) = found.and_then(|workload| workload.elastic.as_ref()) else {
+        let of = row.workload.as_deref().map_or("none".into(), |name| format!("{name:?}, which is not elastic"));
+        let error = Error::usage(format!("job {:?} has a batch of {batch}, its workload is {of}", row.name));
+        return Err(error.hint("only elastic workloads of the `profile` have batches"));
+    };
+    match elastic.refuses(row.gpus, elastic.split(batch, row.gpus)) {
+        None => Ok(id),
+        Some(why) => {
+            let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);
+            Err(Error::usage(format!("{asked}: {why}")))
+        }
+    }
+}
+
+/// The number of a row's service.
+fn service_of(row: &Row, name: &str, fleet: &Fleet) -> Result<u32, Error> {
+    let known = || fleet.services.iter().map(|service| service.name.as_str());
+    known().position(|service| service == name).map(|id| id as u32).ok_or_else(|| {
+        let error =
+            Error::usage(format!("{:?} is a task of the service {name:?}, which `serving` does not name", row.name));
+        match crate::error::nearest(name, known()) {
+            Some(near) => error.hint(format!("is {near:?} meant?")),
+            None => error.hint("serving: Serving(services: {\"NAME\": Service(cold_start: \"6s\")})"),
+        }
+    })
 }
 
 /// The number of a workload in a profile.
@@ -147,7 +201,9 @@ impl Workload {
             preemptible: row.preemptible,
             share,
             memory_mib: row.memory_mib,
-            workload: row.workload.as_ref().map(|name| workload_id(name, self.profile.as_deref())).transpose()?,
+            workload: workload_of(row, self.profile.as_deref())?,
+            batch: row.batch,
+            service: row.service.as_ref().map(|name| service_of(row, name, fleet)).transpose()?,
             user: row.user.clone().unwrap_or_default(),
             ..Job::new(&row.name, row.submit, gpus, row.duration)
         })
@@ -160,10 +216,16 @@ pub(super) fn resolve(
     spec: &WorkloadSpec,
     folder: &Path,
     profile: Option<Arc<Profile>>,
-    slots: u32,
+    (slots, serving): (u32, Option<&ServingSpec>),
 ) -> Result<(Workload, Value), Error> {
-    let (from, key) = read(source, spec, folder, profile.as_deref())?;
-    Ok((Workload { from, profile, slots }, key))
+    let (from, mut key) = read(source, spec, folder, profile.as_deref())?;
+    let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
+    let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
+    let asked = super::serving::demand_key(serving);
+    if !asked.is_null() {
+        key["demand"] = asked;
+    }
+    Ok((Workload { from, profile, slots, demand, services }, key))
 }
 
 fn read(
@@ -237,6 +299,15 @@ fn read(
                     return Err(source.error("workload", &message, "these jobs"));
                 }
             }
+            let lacks = |job: &crate::spec::JobSpec| job.duration.is_none() && job.batch.is_none();
+            if let Some(index) = list.iter().position(lacks) {
+                let message = format!("job {index} needs a `duration`, or as an elastic one a `batch`");
+                return Err(source.error("workload", &message, "these jobs"));
+            }
+            if let Some(index) = list.iter().position(|job| job.service.is_some() && job.gpus != 1) {
+                let message = format!("job {index}: a task of a service has one GPU, found {}", list[index].gpus);
+                return Err(source.error("workload", &message, "these jobs"));
+            }
             let rows = list.iter().enumerate().map(|(index, job)| Row {
                 declared: job.declared.map(|span| span.0),
                 kinds: job.kinds.clone(),
@@ -245,11 +316,13 @@ fn read(
                 memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
                 workload: job.workload.clone(),
                 user: job.user.clone(),
+                batch: job.batch,
+                service: job.service.clone(),
                 ..Row::new(
                     job.name.clone().unwrap_or_else(|| index.to_string()),
                     job.submit.0,
                     job.gpus,
-                    job.duration.0,
+                    job.duration.map_or(0, |span| span.0),
                 )
             });
             let mut trace = Trace { rows: rows.collect(), notes: vec![] };

@@ -103,6 +103,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
             gradient_mb: None,
             communication: Ring::Ring,
             model,
+            elastic: None,
             facts: None,
         });
     }

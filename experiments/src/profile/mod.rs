@@ -3,6 +3,7 @@
 mod gavel;
 mod gpumemnet;
 mod lucid;
+mod pollux;
 mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use crate::error::{Error, nearest};
 pub use gavel::gavel;
 pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;
+pub use pollux::{pollux, pollux_fitted};
 pub use synthetic::synthetic;
 pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};
 

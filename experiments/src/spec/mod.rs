@@ -1,6 +1,7 @@
 //! What a spec's file says: exactly the grammar, nothing clever. What it means is `plan`'s business.
 
 mod claim;
+mod serving;
 mod sharing;
 mod source;
 pub mod tree;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{ClaimSpec, HoldsSpec};
+pub use serving::{DemandSpec, RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
 use units::{Bytes, Span};
@@ -48,6 +50,9 @@ pub struct Spec {
     pub durations_on: Option<String>,
     /// The jobs.
     pub workload: WorkloadSpec,
+    /// Services beside them, and what is asked of those.
+    #[serde(default)]
+    pub serving: Option<ServingSpec>,
     /// How ties are broken, plans judged, and published simulators matched.
     #[serde(default)]
     pub semantics: SemanticsSpec,
@@ -129,6 +134,9 @@ pub struct Group {
     /// Device memory, of a kind of one's own.
     #[serde(default)]
     pub memory: Option<Bytes>,
+    /// Whom they belong to: `Training` by default, or `Inference`.
+    #[serde(default)]
+    pub pool: sandtable_hardware::Pool,
 }
 
 /// How nodes fail.
@@ -160,6 +168,12 @@ pub struct CostsSpec {
     /// Progress after which a job saves its state by itself.
     #[serde(default)]
     pub checkpoint_every: Option<Span>,
+    /// What a change of an elastic job's GPUs costs; by default `start` at first, then `restore`.
+    #[serde(default)]
+    pub rescale: Option<RescaleSpec>,
+    /// GPUs held without progress while an elastic job goes over to another batch.
+    #[serde(default)]
+    pub batch: Option<Span>,
 }
 
 /// Jobs.
@@ -218,7 +232,15 @@ pub enum WorkloadSpec {
 pub struct JobSpec {
     pub submit: Span,
     pub gpus: u32,
-    pub duration: Span,
+    /// An elastic job has a batch instead.
+    #[serde(default)]
+    pub duration: Option<Span>,
+    /// Samples of a step: then the job is elastic, as its workload is.
+    #[serde(default)]
+    pub batch: Option<u32>,
+    /// It is a task of this service.
+    #[serde(default)]
+    pub service: Option<String>,
     #[serde(default)]
     pub name: Option<String>,
     /// Names of GPU kinds of the fleet.
@@ -303,7 +325,8 @@ pub enum TraceFormat {
     Muri,
     /// Helios and Lucid: gpu_num, submit_time, duration.
     Lucid,
-    /// Pollux workloads: time, application, num_replicas, batch_size; needs its folder of traces.
+    /// Pollux and DeepBoot workloads: time, application, num_replicas, batch_size. Elastic jobs of a profile's
+    /// workloads; with Pollux' folder of traces as `throughputs` rigid ones. `infer-…` with a duration are tasks.
     Pollux,
     /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
     Openb,

@@ -18,6 +18,8 @@ pub enum ProfileSpec {
     GavelSimulation(String),
     /// The user's copy of `step_ms.csv` of torchvision-gpu-bench, at one precision: `float`, `half` or `double`.
     Torchvision { file: String, precision: String },
+    /// The user's copy of Pollux' measurements: `traces`, `throughput_exact.csv`, `throughput_grid.csv`.
+    Pollux(String),
     /// A CSV with the columns `workload`, `kind`, `gpus`, `throughput`, and if wanted `model`, `family`, `batch`.
     Throughputs(String),
 }

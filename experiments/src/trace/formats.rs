@@ -78,7 +78,7 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
         TraceFormat::Pai => pai(file, bytes, options),
         TraceFormat::Openb => openb(file, bytes, options),
         TraceFormat::Gavel => gavel(file, bytes, options),
-        TraceFormat::Pollux => pollux(file, bytes, options),
+        TraceFormat::Pollux => super::pollux::parse(file, bytes, options),
         TraceFormat::Swf => swf(file, bytes, options),
         TraceFormat::Sacct => sacct(file, bytes, options),
     }
@@ -216,7 +216,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
 }
 
 fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 11] = [
+    const KNOWN: [&str; 13] = [
         "job_id",
         "submit_s",
         "gpus",
@@ -228,6 +228,8 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         "memory_mib",
         "workload",
         "user",
+        "batch",
+        "service",
     ];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
@@ -268,6 +270,8 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
             memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
             workload: given("workload").map(str::to_string),
             user: given("user").map(str::to_string),
+            batch: given("batch").map(|_| row.whole("batch")).transpose()?,
+            service: given("service").map(str::to_string),
             ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
         });
         Ok(())
@@ -276,7 +280,7 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
 }
 
 /// Seconds that are a time at all.
-fn micros(seconds: f64) -> Option<Micros> {
+pub(super) fn micros(seconds: f64) -> Option<Micros> {
     let micros = seconds * SECOND as f64;
     (0.0..9_007_199_254_740_992.0).contains(&micros).then_some(micros as Micros)
 }
@@ -312,81 +316,6 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         Ok(())
     })?;
     Ok(rows.finish())
-}
-
-/// Pollux' jobs as rigid ones: the iterations of the recorded run whose batch is nearest, each as long as the step
-/// measured for the packed placement of that many replicas (nearest local batch). Its elastic model is more exact.
-fn pollux(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    let Some(folder) = &options.throughputs else {
-        let hint = "--throughputs FOLDER, the artifact's `traces`";
-        return Err(Error::usage("a Pollux workload has no durations: it needs the measured traces").hint(hint));
-    };
-    let table = Table::new(file, bytes, b',', true)?;
-    table.need(&["name", "time", "application", "num_replicas", "batch_size"])?;
-    let mut rows = Rows::new();
-    let mut failed = None;
-    table.each(|row| {
-        let (application, gpus, batch) =
-            (row.text("application")?, row.whole("num_replicas")?, row.whole("batch_size")?);
-        match pollux_seconds(&folder.join(application), gpus, batch) {
-            Ok(seconds) => {
-                let submit = row.instant("time", Unit::Seconds)?;
-                let found = format!("expected a batch that can run, found {batch}");
-                let duration = micros(seconds).ok_or_else(|| row.wrong("batch_size", found))?;
-                rows.push(row.find("name"), submit, gpus, duration);
-            }
-            Err(error) => failed = Some(error),
-        }
-        Ok(())
-    })?;
-    match failed {
-        Some(error) => Err(error),
-        None => {
-            let mut trace = rows.finish();
-            trace.notes.push(("duration from the nearest measured run: approximate".into(), trace.rows.len()));
-            Ok(trace)
-        }
-    }
-}
-
-fn pollux_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> {
-    let distance = |a: f64, b: f64| (a - b).abs();
-    let read = |name: &str, wanted: &dyn Fn(&Record<'_>) -> Result<(), TraceError>| -> Result<(), Error> {
-        let path = folder.join(name);
-        let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        Table::new(&path, &bytes, b',', true)?.each(|row| wanted(row))
-    };
-    // The recorded run of the nearest total batch.
-    let files = crate::store::sorted(folder)?;
-    let batch_of = |path: &PathBuf| -> Option<u32> {
-        path.file_name()?.to_str()?.strip_prefix("validation-")?.strip_suffix(".csv")?.parse().ok()
-    };
-    let near = files.iter().filter_map(batch_of).min_by_key(|known| (known.abs_diff(batch), *known));
-    let Some(near) = near else { return Err(Error::usage(format!("{}: no validation-*.csv", folder.display()))) };
-    let iterations = std::cell::Cell::new(0.0);
-    read(&format!("validation-{near}.csv"), &|row| {
-        iterations.set(row.number("iteration")?);
-        Ok(())
-    })?;
-    let iterations = iterations.get() * f64::from(near) / f64::from(batch);
-    // Packed on nodes of four.
-    let local = f64::from(batch) / f64::from(gpus);
-    let best = std::cell::Cell::new((f64::INFINITY, f64::INFINITY, 0.0));
-    let consider = |row: &Record<'_>, replicas: f64| -> Result<(), TraceError> {
-        let found =
-            (distance(replicas, f64::from(gpus)), distance(row.number("local_bsz")?, local), row.number("step_time")?);
-        if (found.0, found.1) < (best.get().0, best.get().1) {
-            best.set(found);
-        }
-        Ok(())
-    };
-    read("placements.csv", &|row| {
-        let digits: Vec<u32> = row.text("placement")?.chars().filter_map(|c| c.to_digit(10)).collect();
-        let packed = digits.len() as u32 == digits.iter().sum::<u32>().div_ceil(4);
-        if packed { consider(row, f64::from(digits.iter().sum::<u32>())) } else { Ok(()) }
-    })?;
-    read("scalability.csv", &|row| consider(row, row.number("num_replicas")?))?;
-    Ok(iterations * best.get().2)
 }
 
 /// Standard Workload Format: 18 fields; processors stand for GPUs.

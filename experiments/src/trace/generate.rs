@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::SECOND;
 use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Elastic, SECOND};
 
 use super::{Row, Trace};
 use crate::spec::{Arrivals, Durations};
@@ -41,10 +41,21 @@ pub struct Recipe<'a> {
     pub users: &'a [(String, f64)],
     /// Sigma of the users' error.
     pub declared: Option<f64>,
-    /// GPUs of the fleet, each by its speed: what it could do.
+    /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
+    pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
+    /// For which machines.
+    pub fleet: Terrain,
+}
+
+/// What of a fleet decides what is drawn.
+#[derive(Clone, Copy)]
+pub struct Terrain {
+    /// Its GPUs, each by its speed: what it could do.
     pub capacity: f64,
     /// Largest gang that Philly's mix may ask for.
     pub largest: u32,
+    /// GPUs of a node.
+    pub node: u32,
 }
 
 /// Draws a workload. Durations are whole seconds, at least one: so are the published traces.
@@ -54,9 +65,10 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     let mut kinds = Stream::new(seed, "workload/workloads");
     let (mut owners, shares) = (Stream::new(seed, "workload/users"), recipe.users.iter().map(|(_, weight)| *weight));
     let shares: Vec<f64> = shares.collect();
+    let mut requests = Stream::new(seed, "workload/requests");
     let parts: Vec<f64> = recipe.workloads.iter().map(|(_, weight)| *weight).collect();
     let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
-        true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.largest).collect(),
+        true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect(),
         false => recipe.gpus.iter().map(|(gpus, weight)| (*gpus, *weight)).collect(),
     };
     let weights: Vec<f64> = mix.iter().map(|(_, weight)| *weight).collect();
@@ -88,7 +100,14 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
             [] => None,
             all => Some(all[owners.weighted(&shares)].0.clone()),
         };
-        rows.push(Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) });
+        let mut row = Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) };
+        if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
+            let (gpus, batch) = elastic.requests[(requests.uniform() * elastic.requests.len() as f64) as usize];
+            (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
+            let placement = Elastic::packed(gpus, recipe.fleet.node);
+            row.duration = (elastic.seconds_from(0, &placement, elastic.split(batch, gpus)) * SECOND as f64) as u64;
+        }
+        rows.push(row);
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
     Trace { rows, notes: vec![] }
@@ -96,7 +115,7 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
 
 fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
     let work: f64 = rows.iter().map(|row| f64::from(row.gpus) * row.duration as f64).sum();
-    let span = |load: f64| work / recipe.capacity / load;
+    let span = |load: f64| work / recipe.fleet.capacity / load;
     let count = rows.len() as f64;
     // Instants in arbitrary units first, then stretched to the span that gives the load.
     let (mut at, mut last) = (Vec::with_capacity(rows.len()), 0.0);

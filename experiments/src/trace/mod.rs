@@ -11,13 +11,16 @@
 //! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
 //! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
-//! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none) and
-//! `user` (whose job it is).
+//! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
+//! `user` (whose job it is), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
+//! `service` (which service it is a task of).
 //! Rows need not be sorted: their order breaks ties.
 
 mod alibaba;
+mod demand;
 mod formats;
 mod generate;
+mod pollux;
 mod stats;
 pub(crate) mod table;
 
@@ -28,8 +31,9 @@ use sandtable_hardware::{Micros, SECOND};
 
 use crate::error::Error;
 pub use crate::spec::TraceFormat;
+pub use demand::tasks;
 pub use formats::Options;
-pub use generate::{PHILLY_GPUS, Recipe, generate};
+pub use generate::{PHILLY_GPUS, Recipe, Terrain, generate};
 pub use stats::Stats;
 pub use table::TraceError;
 
@@ -58,6 +62,10 @@ pub struct Row {
     pub workload: Option<String>,
     /// Whose it is.
     pub user: Option<String>,
+    /// Samples of a step: then it is elastic, and its workload says how long it takes.
+    pub batch: Option<u32>,
+    /// The service that it is a task of.
+    pub service: Option<String>,
 }
 
 impl Row {
@@ -75,6 +83,8 @@ impl Row {
             memory_mib: None,
             workload: None,
             user: None,
+            batch: None,
+            service: None,
         }
     }
 }
@@ -102,7 +112,7 @@ impl Trace {
     /// As the native format.
     pub fn to_csv(&self) -> String {
         type Column = (&'static str, fn(&Row) -> Option<String>);
-        let optional: [Column; 7] = [
+        let optional: [Column; 9] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("gpu_types", |row| Some(row.kinds.join("|")).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
@@ -110,6 +120,8 @@ impl Trace {
             ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
             ("workload", |row| row.workload.as_deref().map(csv_cell)),
             ("user", |row| row.user.as_deref().map(csv_cell)),
+            ("batch", |row| row.batch.map(|batch| batch.to_string())),
+            ("service", |row| row.service.as_deref().map(csv_cell)),
         ];
         let there: Vec<&Column> =
             optional.iter().filter(|(_, get)| self.rows.iter().any(|row| get(row).is_some())).collect();

@@ -140,8 +140,8 @@ fn generators_offer_the_load_that_was_asked_for() {
             workloads: &[],
             users: &[],
             declared: None,
-            capacity: 100.0,
-            largest: 8,
+            elastic: &|_| None,
+            fleet: Terrain { capacity: 100.0, largest: 8, node: 8 },
         };
         let mut trace = generate(&recipe, 5);
         assert_eq!(trace, generate(&recipe, 5));

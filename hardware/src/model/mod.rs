@@ -6,6 +6,7 @@
 //! work is done. What several jobs on a GPU do to each other is in `sharing`.
 
 mod failures;
+mod resize;
 mod sharing;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,11 @@ use std::sync::Arc;
 
 use crate::END_OF_TIME;
 use crate::{
-    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sharing, StopMode, TypeId, What,
+    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, ServiceId, Sharing, Split,
+    StopMode, TypeId, What,
 };
 use failures::NodeClock;
+use resize::Training;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -48,6 +51,8 @@ struct JobState {
     rate: f64,
     /// Part of its own speed that it is held to.
     throttle: f64,
+    /// How it works, if it is elastic: then work is counted in steps, epoch by epoch.
+    training: Option<Training>,
     /// It ran out of memory and holds its GPUs until it has been cleared away.
     died: bool,
     /// Events of an earlier generation are void.
@@ -75,6 +80,8 @@ pub struct Model {
     laws: Laws,
     /// Who is on each GPU, in the order of their coming; empty where nobody shares.
     there: Vec<Vec<JobId>>,
+    /// The service whose model each GPU holds; empty where nothing is served.
+    loaded: Vec<Option<ServiceId>>,
     due: BinaryHeap<Reverse<(Micros, Due, u32, u32)>>,
     now: Micros,
 }
@@ -83,7 +90,7 @@ impl Model {
     /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the
     /// laws.
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &Laws, seed: u64) -> Model {
-        let states = jobs.iter().map(|job| JobState {
+        let state = |job: &Job| JobState {
             phase: Phase::Waiting,
             left: job.work as f64,
             saved: job.work as f64,
@@ -94,20 +101,23 @@ impl Model {
             speed: 1.0,
             rate: 1.0,
             throttle: 1.0,
+            training: None,
             died: false,
             generation: 0,
-        });
+        };
         let mut model = Model {
-            states: states.collect(),
+            states: jobs.iter().map(state).collect(),
             drained: vec![0; fleet.gpus() as usize],
             nodes: Vec::new(),
             laws: laws.under(seed),
             there: vec![Vec::new(); if fleet.sharing == Sharing::Exclusive { 0 } else { fleet.gpus() as usize }],
+            loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
             now: 0,
             fleet,
             jobs,
         };
+        model.begin_training();
         model.begin_failures(seed);
         model
     }
@@ -132,13 +142,18 @@ impl Model {
     }
 
     fn happen(&mut self, due: Due, id: u32, happened: &mut Vec<Occurrence>) {
-        let at = self.now;
         match due {
             Due::End => {
+                let at = self.nominal_end(id);
+                if self.next_epoch(id, at) {
+                    happened.push(Occurrence { at, what: What::Epoch(id) });
+                    return self.schedule_end(id);
+                }
                 let state = &mut self.states[id as usize];
                 state.phase = Phase::Ended;
                 state.generation += 1;
                 let gpus = std::mem::take(&mut state.gpus);
+                self.load(id, &gpus);
                 happened.push(Occurrence { at, what: What::Ended(id) });
                 self.leave(id, &gpus, happened);
             }
@@ -188,7 +203,7 @@ impl Model {
         let state = &self.states[id as usize];
         let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
         // Beyond the end of time a job never ends.
-        let end = end.saturating_add(self.fleet.costs.linger).min(END_OF_TIME);
+        let end = end.max(self.nominal_end(id)).saturating_add(self.fleet.costs.linger).min(END_OF_TIME);
         self.schedule(end, Due::End, id, state.generation);
     }
 
@@ -211,11 +226,12 @@ impl Model {
         let state = &self.states[id as usize];
         let left = state.left - self.done(state);
         let kept = match self.fleet.costs.checkpoint_every {
-            Some(every) => {
+            // An elastic job saves its state at the end of each epoch.
+            Some(every) if state.training.is_none() => {
                 let since = state.saved - left;
                 state.saved - (since / every as f64).floor() * every as f64
             }
-            None => state.saved,
+            _ => state.saved,
         };
         // The pace may have changed since: what is lost is lost in proportion to the work.
         let done = state.saved - left;
@@ -250,19 +266,19 @@ impl Backend for Model {
         }
     }
 
-    fn start(&mut self, job: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
-        let costs = self.fleet.costs;
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        let overhead = self.overhead(job, gpus);
         let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job as usize]);
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
         let state = &mut self.states[job as usize];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
-        let overhead = if state.started_before { costs.restore } else { costs.start };
         state.started_before = true;
         state.gpus = gpus.to_vec();
         state.speed = speed;
         state.throttle = 1.0;
         state.progress_from = drained + overhead;
         let (from, generation) = (state.progress_from, state.generation);
+        self.settle_in(job, split);
         self.come(job);
         if from > self.now {
             self.states[job as usize].phase = Phase::Starting;
@@ -270,6 +286,22 @@ impl Backend for Model {
         } else {
             self.begin(job, happened);
         }
+    }
+
+    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.move_to(job, gpus, split, happened);
+    }
+
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+        self.change_batch(job, split, happened);
+    }
+
+    fn sample(&self, job: JobId) -> Option<Sample> {
+        self.report(job)
+    }
+
+    fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
+        self.step_and_left(job, gpu_type, gpus)
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
@@ -331,6 +363,9 @@ impl Backend for Model {
 
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
         let state = &self.states[job as usize];
+        if state.training.is_some() {
+            return self.training_left(job);
+        }
         let micros = match state.phase {
             Phase::Ended => 0.0,
             Phase::Running => (state.left - self.done(state)) / state.rate,

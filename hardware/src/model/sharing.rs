@@ -85,6 +85,9 @@ impl Model {
                 p = p.min(beside(&self.laws, gpu_type, job, pairs));
             }
         }
+        if state.training.is_some() {
+            return state.speed * state.throttle * p.max(1e-6);
+        }
         // Two jobs that run out of memory together never both run.
         state.speed * state.throttle * self.laws.scaling(&self.fleet, job, &state.gpus, p.max(1e-6))
     }

@@ -28,7 +28,7 @@ fn wait(model: &mut Model, seconds: u64) {
 #[test]
 fn a_job_takes_start_cost_and_work_over_speed() {
     let mut model = model(Costs { start: 10 * SECOND, ..Costs::default() }, 2.0, vec![job(0, 2, 100)]);
-    model.start(0, &[0, 1], &mut Vec::new());
+    model.start(0, &[0, 1], None, &mut Vec::new());
     assert_eq!(next(&mut model), [(10, What::Running(0))]);
     assert_eq!(model.remaining(0, 0), 50.0);
     assert_eq!(next(&mut model), [(60, What::Ended(0))]);
@@ -38,19 +38,19 @@ fn a_job_takes_start_cost_and_work_over_speed() {
 fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
     let costs = Costs { checkpoint: 5 * SECOND, restore: 7 * SECOND, ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100), job(0, 1, 10)]);
-    model.start(0, &[0], &mut Vec::new());
+    model.start(0, &[0], None, &mut Vec::new());
     wait(&mut model, 40);
     let mut happened = Vec::new();
     model.stop(0, StopMode::Checkpoint, &mut happened);
     assert!(happened.is_empty(), "the GPU is held while the state is saved");
     // The next on the GPU waits for it.
-    model.start(1, &[0], &mut happened);
+    model.start(1, &[0], None, &mut happened);
     assert_eq!(
         next(&mut model),
         [(45, What::Released { job: 0, cause: Cause::Asked, lost: 0 }), (45, What::Running(1))]
     );
     assert_eq!(model.remaining(0, 0), 67.0);
-    model.start(0, &[1], &mut happened);
+    model.start(0, &[1], None, &mut happened);
     assert_eq!(next(&mut model), [(52, What::Running(0))]);
     assert_eq!(next(&mut model), [(55, What::Ended(1))]);
     assert_eq!(next(&mut model), [(112, What::Ended(0))]);
@@ -61,7 +61,7 @@ fn a_killed_job_repeats_what_was_not_saved() {
     let costs = Costs { checkpoint_every: Some(30 * SECOND), ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100)]);
     let mut happened = Vec::new();
-    model.start(0, &[0], &mut happened);
+    model.start(0, &[0], None, &mut happened);
     wait(&mut model, 70);
     happened.clear();
     model.stop(0, StopMode::Kill, &mut happened);
@@ -74,11 +74,11 @@ fn lucid_adds_work_and_lingers() {
     let rule = crate::RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 8 };
     let costs = Costs { restart_adds_work: Some(rule), linger: SECOND, ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100)]);
-    model.start(0, &[0], &mut Vec::new());
+    model.start(0, &[0], None, &mut Vec::new());
     wait(&mut model, 30);
     model.stop(0, StopMode::Checkpoint, &mut Vec::new());
     assert_eq!(model.remaining(0, 0), 110.0);
-    model.start(0, &[0], &mut Vec::new());
+    model.start(0, &[0], None, &mut Vec::new());
     assert_eq!(next(&mut model), [(141, What::Ended(0))]);
 }
 
@@ -88,7 +88,7 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(1, 4, kind)], Costs::default(), Some(failures)).unwrap();
     let mut model = Model::new(fleet, vec![job(0, 2, 1_000_000)].into(), &Laws::none(), 3);
-    model.start(0, &[0, 1], &mut Vec::new());
+    model.start(0, &[0, 1], None, &mut Vec::new());
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     let failed = happened[0].at;

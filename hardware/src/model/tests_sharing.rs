@@ -64,7 +64,7 @@ fn model(costs: Costs, jobs: Vec<Job>) -> Model {
 
 fn start(model: &mut Model, job: JobId, gpus: &[GpuId]) -> Vec<What> {
     let mut happened = Vec::new();
-    model.start(job, gpus, &mut happened);
+    model.start(job, gpus, None, &mut happened);
     happened.into_iter().map(|o| o.what).collect()
 }
 

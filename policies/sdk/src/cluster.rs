@@ -9,8 +9,8 @@ use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
-    Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
-    Preempt, PreemptMode, Quantity, Start, Throttle, Timer, Topology, WorkloadProfile, host,
+    Action, Batch, BatchSplit, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth,
+    NodeId, Preempt, PreemptMode, Protect, Quantity, SetBatch, Start, Throttle, Timer, Topology, WorkloadProfile, host,
 };
 
 pub(crate) struct MirrorNode {
@@ -182,7 +182,54 @@ impl Cluster {
     /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it.
     pub fn start(&mut self, id: JobId, gpus: Vec<GpuId>) {
         self.hold(id, &gpus);
-        self.actions.push(Action::Start(Start { job: id, gpus }));
+        self.actions.push(Action::Start(Start { job: id, gpus, batch: None }));
+    }
+
+    /// Starts a waiting elastic job on these GPUs, in the order of its ring; without a batch, with its user's.
+    pub fn start_with(&mut self, id: JobId, gpus: Vec<GpuId>, batch: Option<BatchSplit>) {
+        self.hold(id, &gpus);
+        self.actions.push(Action::Start(Start { job: id, gpus, batch }));
+    }
+
+    /// Elastic jobs that hold GPUs go on with these, all at once: each may have what another of them leaves.
+    pub fn reassign(&mut self, moves: Vec<(JobId, Vec<GpuId>, Option<BatchSplit>)>) {
+        if moves.is_empty() {
+            return;
+        }
+        let now = self.now;
+        for (id, ..) in &moves {
+            self.release(*id, now, JobPhase::Stopping);
+        }
+        for (id, gpus, _) in &moves {
+            self.hold(*id, gpus);
+        }
+        let starts = moves.into_iter().map(|(job, gpus, batch)| Start { job, gpus, batch });
+        self.actions.push(Action::Reassign(starts.collect()));
+    }
+
+    /// An elastic job that holds GPUs goes over to another batch.
+    pub fn set_batch(&mut self, id: JobId, batch: BatchSplit) {
+        self.actions.push(Action::SetBatch(SetBatch { job: id, batch }));
+    }
+
+    /// Keeps a GPU for the service whose model it holds; the mirror still shows it free.
+    pub fn protect(&mut self, gpu: GpuId, until: Instant) {
+        self.actions.push(Action::Protect(Protect { gpu, until }));
+    }
+
+    /// Free GPUs of a node, ascending; none while it is down.
+    pub fn free_gpus_of(&self, node: NodeId) -> Vec<GpuId> {
+        let entry = &self.nodes[node as usize];
+        let mut found = Vec::new();
+        if entry.up {
+            self.lowest_free(node, entry.free, &mut found);
+        }
+        found
+    }
+
+    /// The node of a GPU.
+    pub fn node(&self, gpu: GpuId) -> NodeId {
+        self.node_of(gpu) as NodeId
     }
 
     /// Takes the GPUs from a job; its work is saved.
@@ -285,6 +332,10 @@ impl Cluster {
             preemptible: info.demand.preemptible,
             declared_run_time: info.declared_run_time,
             user: info.user.as_str().into(),
+            elastic: info.elastic,
+            serves: info.service,
+            attained: 0,
+            given_at: 0,
             phase: JobPhase::Queued,
             held: Vec::new(),
             run_time: 0,
@@ -335,11 +386,13 @@ impl Cluster {
 
     fn hold(&mut self, id: JobId, gpus: &[GpuId]) {
         self.occupy(id, gpus);
+        let now = self.now;
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
         assert!(job.held.is_empty(), "job {id} already holds GPUs");
         let (waited, pinned, asked) = (job.waits(), !job.preemptible, job.gpus);
         job.held = gpus.to_vec();
+        job.given_at = now;
         job.phase = JobPhase::Starting;
         job.slot = slot;
         self.pinned += usize::from(pinned);
@@ -366,6 +419,7 @@ impl Cluster {
             return;
         }
         let Some(job) = self.job_mut(id) else { return };
+        job.attained += at.saturating_sub(job.given_at) * held.len() as u64;
         job.stop_clock(at);
         let (pinned, slot) = (!job.preemptible, job.slot);
         self.pinned -= usize::from(pinned);

@@ -36,6 +36,7 @@ pub fn needed(who: &str, needs: Knowledge, told: Knowledge) -> Result<(), Policy
         (Knowledge::THROUGHPUT, "throughput: bind a predictor to it"),
         (Knowledge::UTILISATION, "utilisation: bind a predictor to it"),
         (Knowledge::MEMORY, "memory: bind a predictor to it"),
+        (Knowledge::STEPS, "steps: bind a predictor to it"),
         (Knowledge::MODEL_FACTS, "model-facts: reveal them"),
         (Knowledge::REFERENCES, "references: name workloads of the profile that the site has measured"),
     ];

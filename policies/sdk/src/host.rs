@@ -15,6 +15,10 @@ pub trait Host {
     fn pair_speed(&self, _: GpuTypeId, jobs: &[JobId], _: &[Vec<JobId>]) -> Vec<f64> {
         vec![f64::NAN; jobs.len()]
     }
+    /// Seconds of a step of elastic jobs on so many GPUs.
+    fn step_times(&self, jobs: &[JobId], _: &[GpuTypeId], _: &[u32]) -> Vec<f64> {
+        vec![f64::NAN; jobs.len()]
+    }
     /// Progress of jobs over their progress alone.
     fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
         vec![f64::NAN; jobs.len()]
@@ -44,11 +48,28 @@ pub fn estimate(what: Quantity, jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<
     #[cfg(target_arch = "wasm32")]
     {
         use crate::bindings::sandtable::policy::predictor::{Shapes, estimate};
-        estimate(what, &Shapes { job: jobs, gpu_type: types })
+        estimate(what, &Shapes { job: jobs, gpu_type: types, gpus: Vec::new() })
     }
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| match host {
         Some(host) => host.estimate(what, &jobs, &types),
+        None => vec![f64::NAN; jobs.len()],
+    })
+}
+
+/// Seconds of a step of elastic jobs at their users' batches, each on so many GPUs of the type beside it; NaN: no idea.
+pub fn step_times(jobs: Vec<JobId>, types: Vec<GpuTypeId>, gpus: Vec<u32>) -> Vec<f64> {
+    if jobs.is_empty() {
+        return Vec::new();
+    }
+    #[cfg(target_arch = "wasm32")]
+    {
+        use crate::bindings::sandtable::policy::predictor::{Shapes, estimate};
+        estimate(Quantity::StepTime, &Shapes { job: jobs, gpu_type: types, gpus })
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.step_times(&jobs, &types, &gpus),
         None => vec![f64::NAN; jobs.len()],
     })
 }

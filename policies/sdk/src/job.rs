@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::{GpuId, GpuTypeId, Instant, JobId, JobPhase, WorkloadProfile};
+use crate::{Elasticity, GpuId, GpuTypeId, Instant, JobId, JobPhase, ServiceId, WorkloadProfile};
 
 /// A live job as the policy sees it.
 #[derive(Clone, Debug)]
@@ -31,10 +31,16 @@ pub struct Job {
     pub declared_run_time: Option<u64>,
     /// Whose it is; empty: nobody said.
     pub user: Rc<str>,
+    /// How it may change its size, if it may.
+    pub elastic: Option<Elasticity>,
+    /// Which service it is a task of; none: it trains.
+    pub serves: Option<ServiceId>,
     /// Where it is in its life.
     pub phase: JobPhase,
-    /// What it holds; empty while it waits.
+    /// What it holds, in the order in which it was given; empty while it waits.
     pub held: Vec<GpuId>,
+    pub(crate) attained: u64,
+    pub(crate) given_at: Instant,
     pub(crate) run_time: u64,
     pub(crate) running_since: Option<Instant>,
     pub(crate) waiting_since: Instant,
@@ -51,6 +57,11 @@ impl Job {
     /// Attained service: GPU-microseconds.
     pub fn service(&self, now: Instant) -> u64 {
         self.run_time(now) * u64::from(self.gpus)
+    }
+
+    /// GPU-microseconds for which it has held GPUs, whether it made progress or not.
+    pub fn attained(&self, now: Instant) -> u64 {
+        self.attained + now.saturating_sub(self.given_at) * self.held.len() as u64
     }
 
     /// Microseconds since it last held GPUs, or since it was submitted.

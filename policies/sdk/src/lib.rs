@@ -51,10 +51,10 @@ mod walk;
 pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
-    Abilities, Action, Batch, Cadence, ChangeCause, Communication, Demand, Event, GpuId, GpuType, GpuTypeId, Instant,
-    JobEnd, JobId, JobInfo, JobPhase, Knowledge, ModelFacts, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan,
-    PolicyError, Preempt, PreemptMode, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger,
-    WorkloadProfile,
+    Abilities, Action, Batch, BatchSplit, Cadence, ChangeCause, Communication, Demand, Elasticity, Event, GpuId,
+    GpuType, GpuTypeId, Instant, JobEnd, JobId, JobInfo, JobPhase, Knowledge, ModelFacts, Node, NodeChange, NodeHealth,
+    NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, Sample, Service, ServiceId, SetBatch,
+    Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{Colocator, Place};

@@ -13,17 +13,21 @@ pub enum Placement {
     Consolidate,
     /// Counts GPUs and ignores nodes: the lowest free ids (Tiresias' `count`).
     Count,
+    /// From the node with the most free GPUs, the lowest among equals, as many as it has or are wanted; then the next
+    /// (Pollux' simulator).
+    MostFree,
 }
 
 impl Placement {
     /// The words by which configurations name the rules.
-    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count"];
+    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count", "most-free"];
 
     /// The rule of a word of [`Placement::WORDS`].
     pub fn named(word: &str) -> Placement {
         match word {
             "consolidate" => Placement::Consolidate,
             "count" => Placement::Count,
+            "most-free" => Placement::MostFree,
             _ => Placement::Packed,
         }
     }
@@ -50,6 +54,17 @@ impl Placement {
                 cluster.lowest_free(node, gpus, &mut found);
             }
             Placement::Consolidate => consolidate(cluster, gpu_type, gpus, &mut found)?,
+            Placement::MostFree => {
+                let mut left = gpus;
+                let nodes = pool.by_free.iter().enumerate().skip(1).rev();
+                for (free, node) in nodes.flat_map(|(free, nodes)| nodes.iter().map(move |node| (free as u32, node))) {
+                    cluster.lowest_free(node, left.min(free), &mut found);
+                    left -= left.min(free);
+                    if left == 0 {
+                        break;
+                    }
+                }
+            }
             Placement::Count => {
                 let mut left = gpus;
                 for (index, node) in cluster.nodes.iter().enumerate() {
@@ -141,6 +156,7 @@ mod tests {
             health: NodeHealth::Up,
             links: vec![],
             rack: 0,
+            pool: crate::Pool::Training,
         });
         let gpu_types = vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }];
         let topology = Topology { gpu_types, nodes: nodes.collect() };
@@ -156,9 +172,18 @@ mod tests {
                 declared_run_time: None,
                 workload: None,
                 user: String::new(),
+                elastic: None,
+                service: None,
             };
             let events = vec![Event::JobArrived(info)];
-            cluster.take_in(&Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads: vec![] });
+            cluster.take_in(&Batch {
+                seq: 1,
+                now: 0,
+                trigger: Trigger::Event,
+                events,
+                workloads: vec![],
+                samples: vec![],
+            });
             let first = index as u32 * 4;
             cluster.start(index as u32, (first..first + 4 - free).collect());
         }

@@ -10,7 +10,7 @@ use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
     Action, Batch, ChangeCause, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node,
-    NodeHealth, PhaseChange, Policy, Quantity, Setup, Sharing, Topology, Trigger,
+    NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -43,6 +43,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         topology: topology(nodes),
         knowledge: Knowledge::all(),
         references: vec![],
+        services: vec![],
         max_actions: 10_000,
     };
     let (mut driver, readiness) = Driver::<P>::new(setup).unwrap_or_else(|error| panic!("init: {error:?}"));
@@ -81,6 +82,8 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
                 declared_run_time,
                 workload: None,
                 user: String::new(),
+                elastic: None,
+                service: None,
             }));
             arrived += 1;
         }
@@ -92,7 +95,8 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         seq += 1;
         let is_round = readiness.cadence.round.is_some_and(|period| now % period == 0);
         let trigger = if is_round { Trigger::Round } else { Trigger::Event };
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut events), workloads: vec![] };
+        let batch =
+            Batch { seq, now, trigger, events: std::mem::take(&mut events), workloads: vec![], samples: vec![] };
         let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
         for action in plan.actions {
             let (job, phase) = match action {
@@ -108,7 +112,8 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
                     owner.iter_mut().filter(|owner| **owner == Some(preempt.job)).for_each(|owner| *owner = None);
                     (preempt.job, JobPhase::Queued)
                 }
-                Action::Throttle(_) => continue,
+                Action::Throttle(_) | Action::Protect(_) => continue,
+                Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
                 Action::SetTimer(timer) => {
                     assert!(timer.at > now && timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
                     continue;
@@ -132,7 +137,17 @@ fn topology(nodes: &[u32]) -> Topology {
     let mut first_gpu = 0;
     let node = |(id, gpus): (usize, &u32)| {
         let (name, health, links) = (format!("n{id}"), NodeHealth::Up, vec![]);
-        let node = Node { id: id as u32, name, gpu_type: 0, first_gpu, gpus: *gpus, health, links, rack: 0 };
+        let node = Node {
+            id: id as u32,
+            name,
+            gpu_type: 0,
+            first_gpu,
+            gpus: *gpus,
+            health,
+            links,
+            rack: 0,
+            pool: Pool::Training,
+        };
         first_gpu += gpus;
         node
     };
@@ -167,7 +182,15 @@ pub const SMALL: (&[u32], &[TestJob]) =
 pub fn refusal<P: Policy>(config: &str) -> String {
     let topology = topology(&[1]);
     let knowledge = Knowledge::REMAINING;
-    let setup = Setup { config: config.into(), seed: 0, topology, knowledge, references: vec![], max_actions: 1 };
+    let setup = Setup {
+        config: config.into(),
+        seed: 0,
+        topology,
+        knowledge,
+        references: vec![],
+        services: vec![],
+        max_actions: 1,
+    };
     match Driver::<P>::new(setup) {
         Ok(_) => panic!("{config} is accepted"),
         Err(crate::PolicyError::BadConfig(why) | crate::PolicyError::Unsupported(why)) => why,

@@ -163,7 +163,17 @@ fn fifteen_match_cases_are_exact() {
             if gpus > 0 {
                 let (name, health, links) = ((*name).to_string(), NodeHealth::Up, vec![]);
                 let (id, gpu_type) = (nodes.len() as u32, kind as u32);
-                nodes.push(Node { id, name, gpu_type, first_gpu, gpus, health, links, rack: 0 });
+                nodes.push(Node {
+                    id,
+                    name,
+                    gpu_type,
+                    first_gpu,
+                    gpus,
+                    health,
+                    links,
+                    rack: 0,
+                    pool: sandtable_policy::Pool::Training,
+                });
                 first_gpu += gpus;
             }
         }
@@ -179,6 +189,7 @@ fn fifteen_match_cases_are_exact() {
             topology: Topology { gpu_types: SETS.iter().enumerate().map(kind).collect(), nodes: nodes.clone() },
             knowledge: Knowledge::all(),
             references: measured.iter().map(|reference| workload(reference, true)).collect(),
+            services: vec![],
             max_actions: 1000,
         };
         let (mut driver, _) = Driver::<Similarity>::new(setup).expect("a policy");
@@ -196,13 +207,17 @@ fn fifteen_match_cases_are_exact() {
                 declared_run_time,
                 workload: workload_id,
                 user,
+                elastic: None,
+                service: None,
             }));
             workloads.push(workload(model.expect("a model"), false));
             ids.push(number(&job[0]));
         }
         let queue = workloads.clone();
         // Nodes of no GPU are none: a gang for them waits.
-        let plan = driver.decide(Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads }).expect("a plan");
+        let plan = driver
+            .decide(Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads, samples: vec![] })
+            .expect("a plan");
         let expected = case["expected"].as_array().expect("decisions");
         let starts: Vec<_> = plan
             .actions

@@ -208,8 +208,11 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         Ok((numbers(speeds),))
     })?;
     cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
-        let gpus =
-            |action: &contract::Action| if let contract::Action::Start(start) = action { start.gpus.len() } else { 0 };
+        let gpus = |action: &contract::Action| match action {
+            contract::Action::Start(start) => start.gpus.len(),
+            contract::Action::Reassign(moves) => moves.iter().map(|start| start.gpus.len() + 8).sum(),
+            _ => 0,
+        };
         charge(&mut cx, actions.len() * 64 + actions.iter().map(gpus).sum::<usize>() * 8)?;
         let rejections = answer(&mut cx, "cluster.check", |world| world.check(&actions))?;
         // Each is a text that was made.
@@ -223,15 +226,19 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
             return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
         }
-        let Shapes { job, gpu_type } = shapes;
+        if !shapes.gpus.is_empty() {
+            equal("predictor.estimate", shapes.job.len(), shapes.gpus.len())?;
+        }
+        let Shapes { job, gpu_type, gpus } = shapes;
         let alone = match what {
-            Quantity::Remaining => None,
+            Quantity::Remaining | Quantity::StepTime | Quantity::Steps => None,
             Quantity::Throughput => Some(Alone::Throughput),
             Quantity::Utilisation => Some(Alone::Utilisation),
             Quantity::Memory => Some(Alone::Memory),
         };
         let ask = |world: &mut World| match alone {
-            None => Ok(bits(world.remaining(&job, &gpu_type))),
+            None if what == Quantity::Remaining => Ok(bits(world.remaining(&job, &gpu_type))),
+            None => Ok(bits(world.steps(what == Quantity::Steps, &job, &gpu_type, &gpus))),
             Some(what) => world.alone(what, &job, &gpu_type).map(bits),
         };
         Ok((numbers(foretell(&mut cx, "predictor.estimate", ask)?),))

@@ -126,7 +126,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("unknown case of the error", decide(refuse(PLAN, 3, TEXT, 0))),
         ("unknown case of an action", action(&[9])),
         ("unknown mode of a preemption", action(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9])),
-        ("unknown quantity", decide(estimate(4, 0, 0) + "(i32.const 0)")),
+        ("unknown quantity", decide(estimate(6, 0, 0) + "(i32.const 0)")),
         ("unknown level", decide("(call $write (i32.const 4) (i32.const 0) (i32.const 0)) (i32.const 0)")),
         ("2^31 actions", decide(raw_plan(HEAP_U32, 1 << 31))),
         ("2^32 - 1 actions", decide(raw_plan(HEAP_U32, u32::MAX))),

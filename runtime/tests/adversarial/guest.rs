@@ -23,7 +23,7 @@ const PLANS: usize = 8192;
 /// From here on `cabi_realloc` hands out.
 pub const HEAP: usize = 65536;
 /// Size of an action.
-pub const ACTION: usize = 24;
+pub const ACTION: usize = 32;
 
 /// An action as the guest lays it out.
 #[derive(Clone)]
@@ -213,7 +213,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/cluster@0.1.0" "speeds" (func $speeds (param i32 i32 i32)))
   (import "{NAME}/predictor@0.1.0" "similarity" (func $similarity (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/predictor@0.1.0" "pair-speed" (func $pairs (param i32 i32 i32 i32 i32 i32)))
-  (import "{NAME}/predictor@0.1.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32)))
+  (import "{NAME}/predictor@0.1.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/log@0.1.0" "write" (func $write (param i32 i32 i32)))
   (import "{NAME}/log@0.1.0" "panic" (func $panic (param i32 i32)))
   {import}
@@ -226,11 +226,11 @@ pub fn module(parts: &Parts) -> String {
     (param $old i32) (param $was i32) (param $align i32) (param $size i32) (result i32) {realloc})
   (func $describe (export "{NAME}/scheduler@0.1.0#describe") (result i32) {describe})
   (func $init (export "{NAME}/scheduler@0.1.0#init")
-    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
   (func $decide (export "{NAME}/scheduler@0.1.0#decide")
     (param $seq i64) (param $now i64) (param $trigger i32) (param $events i32) (param $count i32)
-    (param $workloads i32) (param $strangers i32) (result i32)
+    (param $workloads i32) (param $strangers i32) (param $samples i32) (param $reports i32) (result i32)
     (global.set $heap (i32.const {HEAP})) {decide})
   (func $post (export "cabi_post_{NAME}/scheduler@0.1.0#decide") (param i32) {post})
   {declare}

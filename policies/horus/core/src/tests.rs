@@ -165,6 +165,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         health: NodeHealth::Up,
         links: vec![],
         rack: id / 2,
+        pool: sandtable_policy::Pool::Training,
     };
     let topology = Topology { gpu_types: vec![kind(0, 16_000), kind(1, 24_000)], nodes: (0..6).map(node).collect() };
     let setup = Setup {
@@ -173,6 +174,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         topology: topology.clone(),
         knowledge: Knowledge::all(),
         references: vec![],
+        services: vec![],
         max_actions: 1000,
     };
     let rules = Rules { theta: Some(120.0), twice: false, ..Rules::default() };
@@ -193,10 +195,19 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         let gpus = 1 + draws.below(4) as u32;
         let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
         let (declared_run_time, workload, user) = (None, None, String::new());
-        let info = JobInfo { id: step, submitted: u64::from(step), demand, declared_run_time, workload, user };
+        let info = JobInfo {
+            id: step,
+            submitted: u64::from(step),
+            demand,
+            declared_run_time,
+            workload,
+            user,
+            elastic: None,
+            service: None,
+        };
         events.push(Event::JobArrived(info));
         let (seq, trigger) = (u64::from(step), Trigger::Event);
-        let batch = Batch { seq, now: u64::from(step), trigger, events, workloads: vec![] };
+        let batch = Batch { seq, now: u64::from(step), trigger, events, workloads: vec![], samples: vec![] };
         cluster.take_in(&batch);
         stage.take_in(&batch.events, &cluster);
         stage.refresh(&cluster);

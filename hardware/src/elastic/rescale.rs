@@ -1,0 +1,34 @@
+//! What it costs a job to be given other GPUs, under any policy.
+
+use serde::{Deserialize, Serialize};
+
+use super::Elastic;
+use crate::{Micros, SECOND};
+
+/// What a change of an elastic job's GPUs costs: time in which it holds them and makes no progress. Without one, the
+/// costs of starting and restoring hold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Rescale {
+    /// The same for every change and every job (Pollux' simulator: 30 s).
+    Constant(Micros),
+    /// A restart from a checkpoint, whatever changes.
+    Full,
+    /// Automatic fast elasticity (DeepBoot, TPDS 2023): replicas that stay form a group anew; those that come start
+    /// meanwhile, which is averaged over the gang; a move restarts. Whole seconds, as in its simulator.
+    Afe,
+}
+
+impl Rescale {
+    /// The cost of going from so many GPUs to so many; 0: it held none.
+    pub fn cost(self, job: &Elastic, from: u32, to: u32) -> Micros {
+        let micros = |seconds: f64| (seconds * SECOND as f64 + 0.5) as Micros;
+        let (restart, resize) = (job.restart_s, job.resize_s);
+        match self {
+            Rescale::Constant(cost) => cost,
+            Rescale::Full => micros(restart),
+            Rescale::Afe if from == 0 || from == to => micros(restart),
+            Rescale::Afe if to < from => micros(resize),
+            Rescale::Afe => micros(resize + ((restart - resize) * f64::from(to - from) / f64::from(to)).floor()),
+        }
+    }
+}

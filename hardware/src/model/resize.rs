@@ -1,0 +1,233 @@
+//! Elastic jobs on the model: their work is counted in steps at the initial batch, epoch by epoch; and what GPUs keep
+//! of the services that they served.
+
+use super::{Due, Model, Phase};
+use crate::elastic::placement;
+use crate::{Elastic, GpuId, JobId, Micros, Occurrence, SECOND, Sample, Split, TypeId};
+
+/// How an elastic job works.
+pub(super) struct Training {
+    /// Epochs that are done.
+    epoch: u32,
+    /// GPUs on each node, in the order of its ring.
+    placement: Vec<u32>,
+    split: Split,
+}
+
+impl Model {
+    /// Jobs whose workload says so are elastic.
+    pub(super) fn begin_training(&mut self) {
+        for (state, job) in self.states.iter_mut().zip(self.jobs.iter()) {
+            if let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) {
+                let split = elastic.split(batch, job.gpus);
+                state.training = Some(Training { epoch: 0, placement: Vec::new(), split });
+                state.left = elastic.epoch(0);
+                state.saved = state.left;
+            }
+        }
+    }
+
+    fn elastic(&self, job: JobId) -> &Elastic {
+        match self.laws.elastic(&self.jobs[job as usize]) {
+            Some(elastic) => elastic,
+            None => unreachable!("job {job} is not elastic"),
+        }
+    }
+
+    /// Time that a start costs on these GPUs; whoever was loaded there is gone.
+    pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Micros {
+        let (costs, job) = (self.fleet.costs, &self.jobs[id as usize]);
+        let state = &self.states[id as usize];
+        let cost = match (job.service, self.laws.elastic(job)) {
+            (Some(service), _) => {
+                let warm = gpus.iter().all(|gpu| self.loaded.get(*gpu as usize) == Some(&Some(service)));
+                if warm { 0 } else { self.fleet.services[service as usize].cold_start }
+            }
+            (None, Some(elastic)) if costs.rescale.is_some() => {
+                costs.rescale.map_or(0, |rescale| rescale.cost(elastic, 0, gpus.len() as u32))
+            }
+            _ if state.started_before => costs.restore,
+            _ => costs.start,
+        };
+        self.unload(gpus);
+        cost
+    }
+
+    fn unload(&mut self, gpus: &[GpuId]) {
+        for gpu in gpus {
+            if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
+                *loaded = None;
+            }
+        }
+    }
+
+    /// A task is done: its GPUs keep the service's model.
+    pub(super) fn load(&mut self, id: JobId, gpus: &[GpuId]) {
+        let service = self.jobs[id as usize].service.filter(|_| self.fleet.keeps_models);
+        for gpu in gpus {
+            if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
+                *loaded = service;
+            }
+        }
+    }
+
+    /// An elastic job takes in its new placement.
+    pub(super) fn settle_in(&mut self, id: JobId, split: Option<Split>) {
+        let nodes: Vec<u32> = self.states[id as usize].gpus.iter().map(|gpu| self.fleet.node_of(*gpu)).collect();
+        let job = &self.jobs[id as usize];
+        let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) else { return };
+        let split = split.unwrap_or_else(|| elastic.split(batch, nodes.len() as u32));
+        if let Some(training) = &mut self.states[id as usize].training {
+            training.placement = placement(nodes.into_iter());
+            training.split = split;
+        }
+        self.refresh_speed(id);
+    }
+
+    /// Steps a microsecond at its placement and batch in this epoch.
+    fn refresh_speed(&mut self, id: JobId) {
+        let Some(training) = &self.states[id as usize].training else { return };
+        let kind = self.fleet.type_of(self.states[id as usize].gpus[0]);
+        let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
+        self.states[id as usize].speed = rate * self.fleet.types[kind as usize].speed / SECOND as f64;
+    }
+
+    /// When the epoch, or the job, is said to end: now, or at a whole tick.
+    pub(super) fn nominal_end(&self, id: JobId) -> Micros {
+        let (state, tick) = (&self.states[id as usize], self.fleet.costs.epochs_end_on);
+        if state.training.is_none() || tick == 0 {
+            return self.now;
+        }
+        let ticks = libm::rint((state.progress_from as f64 + state.left / state.rate) / tick as f64);
+        (ticks as Micros).saturating_mul(tick)
+    }
+
+    /// An elastic job whose epoch has ended goes on to the next, if there is one.
+    pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
+        let Some(training) = &mut self.states[id as usize].training else { return false };
+        training.epoch += 1;
+        let epoch = training.epoch;
+        let elastic = self.elastic(id);
+        if epoch >= elastic.epochs {
+            return false;
+        }
+        let left = elastic.epoch(epoch);
+        self.refresh_speed(id);
+        let rate = self.rate(id);
+        let state = &mut self.states[id as usize];
+        (state.left, state.saved, state.unsaved) = (left, left, 0);
+        state.rate = rate;
+        state.progress_from = at;
+        state.generation += 1;
+        true
+    }
+
+    /// What a running job has done is done; it goes on, or begins again after `cost`.
+    fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<Occurrence>) {
+        let state = &mut self.states[id as usize];
+        state.generation += 1;
+        state.progress_from = until;
+        let generation = state.generation;
+        if until > self.now {
+            state.phase = Phase::Starting;
+            self.schedule(until, Due::Run, id, generation);
+        } else {
+            self.begin(id, happened);
+        }
+    }
+
+    fn settle(&mut self, id: JobId) {
+        let state = &self.states[id as usize];
+        let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
+        let state = &mut self.states[id as usize];
+        (state.left, state.unsaved) = (left, unsaved);
+    }
+
+    pub(super) fn move_to(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.settle(id);
+        let before = std::mem::take(&mut self.states[id as usize].gpus);
+        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !before.contains(gpu)).collect();
+        let cost = match self.fleet.costs.rescale {
+            Some(rescale) => rescale.cost(self.elastic(id), before.len() as u32, gpus.len() as u32),
+            None => self.fleet.costs.restore,
+        };
+        self.leave(id, &before, happened);
+        self.unload(&new);
+        let drained = new.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
+        self.states[id as usize].gpus = gpus.to_vec();
+        self.settle_in(id, split);
+        self.come(id);
+        self.interrupt(id, drained + cost, happened);
+        self.neighbours_repace(id, happened);
+    }
+
+    pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+        if self.states[id as usize].training.as_ref().is_none_or(|training| training.split == split) {
+            return;
+        }
+        self.settle(id);
+        if let Some(training) = &mut self.states[id as usize].training {
+            training.split = split;
+        }
+        self.refresh_speed(id);
+        let cost = self.fleet.costs.batch;
+        match self.states[id as usize].phase {
+            Phase::Running if cost == 0 => {
+                let rate = self.rate(id);
+                let now = self.now;
+                let state = &mut self.states[id as usize];
+                state.rate = rate;
+                state.progress_from = now.max(state.progress_from);
+                state.generation += 1;
+                self.schedule_end(id);
+            }
+            Phase::Running => self.interrupt(id, self.now + cost, happened),
+            _ => {}
+        }
+    }
+
+    pub(super) fn report(&self, id: JobId) -> Option<Sample> {
+        let state = &self.states[id as usize];
+        let training = state.training.as_ref()?;
+        if state.phase != Phase::Running || self.now <= state.progress_from {
+            return None;
+        }
+        let kind = self.fleet.type_of(state.gpus[0]) as usize;
+        // Its own steps are as slow as its neighbours make them.
+        let slowness = state.speed / state.rate / self.fleet.types[kind].speed;
+        Some(self.elastic(id).sample(&training.placement, training.split, training.epoch, slowness))
+    }
+
+    pub(super) fn step_and_left(&self, id: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
+        let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
+        let (Some(elastic), Some(batch), Some(training)) = (self.laws.elastic(job), job.batch, &state.training) else {
+            return (f64::NAN, f64::NAN);
+        };
+        let split = elastic.split(batch, gpus);
+        if elastic.refuses(gpus, split).is_some() {
+            return (f64::NAN, f64::NAN);
+        }
+        let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
+        let placement = Elastic::packed(gpus, node.unwrap_or(1));
+        let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type as usize].speed;
+        (step, elastic.steps_left(f64::from(batch), training.epoch))
+    }
+
+    /// Seconds left at the placement that a job holds, else at what its user asked for, packed.
+    pub(super) fn training_left(&self, id: JobId) -> f64 {
+        let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
+        let (Some(training), false) = (&state.training, state.phase == Phase::Ended) else { return 0.0 };
+        let elastic = self.elastic(id);
+        let held = !state.gpus.is_empty();
+        let (placement, split) = if held {
+            (training.placement.clone(), training.split)
+        } else {
+            let split = elastic.split(job.batch.unwrap_or(elastic.initial_batch), job.gpus);
+            (Elastic::packed(job.gpus, self.fleet.nodes.first().map_or(1, |node| node.gpus)), split)
+        };
+        let after = elastic.seconds_from(training.epoch + 1, &placement, split);
+        let left = state.left - self.done(state);
+        let waits = state.progress_from.saturating_sub(self.now) as f64 / SECOND as f64;
+        left / elastic.rate(&placement, split, training.epoch) + after + if held { waits } else { 0.0 }
+    }
+}

@@ -1,0 +1,190 @@
+//! What GPUs are used for where some serve: who has them, and since when.
+
+use std::collections::BTreeSet;
+
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Pool, Service};
+
+/// What a GPU is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// A job trains on a GPU of those who train.
+    Training,
+    /// A job trains on a GPU of those who serve.
+    Loaned,
+    /// A task is served, or its model is loaded.
+    Serving,
+    /// Nobody has it, and it is kept for a service.
+    Protected,
+    /// Nobody has it.
+    Idle,
+}
+
+impl Use {
+    /// All of them, in the order of [`Pools::counts`].
+    pub const ALL: [Use; 5] = [Use::Training, Use::Loaned, Use::Serving, Use::Protected, Use::Idle];
+
+    /// Its name in a timeline.
+    pub fn name(self) -> &'static str {
+        ["training", "loaned", "serving", "protected", "idle"][self as usize]
+    }
+}
+
+/// GPUs by use, over time.
+pub struct Pools {
+    /// What is served.
+    pub services: Vec<Service>,
+    /// Counts by use, from an instant on; ascending.
+    pub timeline: Vec<(Micros, [u32; 5])>,
+    /// GPU-µs by use.
+    pub areas: [u128; 5],
+    /// GPUs that tasks got the instant a training job let them go.
+    pub reclaimed: u64,
+    counts: [u32; 5],
+    now: Micros,
+    lent: Vec<bool>,
+    uses: Vec<Use>,
+    service_of: Vec<bool>,
+    /// When a training job last let each GPU go.
+    left: Vec<Option<Micros>>,
+    /// Until when each GPU is protected.
+    until: Vec<Micros>,
+    expiries: BTreeSet<(Micros, GpuId)>,
+}
+
+impl Pools {
+    /// Idle GPUs; none where nothing is served and all nodes are of one pool.
+    pub fn of(fleet: &Fleet, jobs: &[Job]) -> Option<Pools> {
+        let inference = |gpu: GpuId| fleet.nodes[fleet.node_of(gpu) as usize].pool == Pool::Inference;
+        if fleet.services.is_empty() && fleet.nodes.iter().all(|node| node.pool == Pool::Training) {
+            return None;
+        }
+        let gpus = fleet.gpus() as usize;
+        let counts = [0, 0, 0, 0, gpus as u32];
+        Some(Pools {
+            services: fleet.services.clone(),
+            timeline: vec![(0, counts)],
+            areas: [0; 5],
+            reclaimed: 0,
+            counts,
+            now: 0,
+            lent: (0..gpus as GpuId).map(inference).collect(),
+            uses: vec![Use::Idle; gpus],
+            service_of: jobs.iter().map(|job| job.service.is_some()).collect(),
+            left: vec![None; gpus],
+            until: vec![0; gpus],
+            expiries: BTreeSet::new(),
+        })
+    }
+
+    /// GPUs by use, in the order of [`Use::ALL`].
+    pub fn counts(&self) -> [u32; 5] {
+        self.counts
+    }
+
+    /// Moves the clock; protections end on their way.
+    pub fn advance(&mut self, now: Micros) {
+        while let Some((at, gpu)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
+            self.expiries.pop_first();
+            self.pass(at);
+            if self.uses[gpu as usize] == Use::Protected {
+                self.put(gpu, Use::Idle);
+            }
+        }
+        self.pass(now);
+    }
+
+    fn pass(&mut self, now: Micros) {
+        let span = u128::from(now - self.now);
+        for (area, count) in self.areas.iter_mut().zip(self.counts) {
+            *area += u128::from(count) * span;
+        }
+        self.now = now;
+    }
+
+    /// A job has a GPU.
+    pub fn occupy(&mut self, gpu: GpuId, job: JobId) {
+        let slot = gpu as usize;
+        let serves = self.service_of[job as usize];
+        if serves && self.left[slot] == Some(self.now) {
+            self.reclaimed += 1;
+        }
+        self.put(
+            gpu,
+            match (serves, self.lent[slot]) {
+                (true, _) => Use::Serving,
+                (false, true) => Use::Loaned,
+                (false, false) => Use::Training,
+            },
+        );
+    }
+
+    /// Nobody has a GPU any more.
+    pub fn vacate(&mut self, gpu: GpuId, job: JobId) {
+        if !self.service_of[job as usize] {
+            self.left[gpu as usize] = Some(self.now);
+        }
+        let kept = self.until[gpu as usize] > self.now;
+        self.put(gpu, if kept { Use::Protected } else { Use::Idle });
+    }
+
+    /// A GPU that holds a model is kept for its service.
+    pub fn protect(&mut self, gpu: GpuId, until: Micros) {
+        let slot = gpu as usize;
+        self.expiries.remove(&(self.until[slot], gpu));
+        self.until[slot] = until;
+        let free = matches!(self.uses[slot], Use::Idle | Use::Protected);
+        if until > self.now {
+            self.expiries.insert((until, gpu));
+        }
+        if free {
+            self.put(gpu, if until > self.now { Use::Protected } else { Use::Idle });
+        }
+    }
+
+    fn put(&mut self, gpu: GpuId, to: Use) {
+        let from = std::mem::replace(&mut self.uses[gpu as usize], to);
+        if from == to {
+            return;
+        }
+        if to != Use::Protected && to != Use::Idle {
+            // Whoever has it now is nobody's guest.
+            self.expiries.remove(&(self.until[gpu as usize], gpu));
+            self.until[gpu as usize] = 0;
+        }
+        self.counts[from as usize] -= 1;
+        self.counts[to as usize] += 1;
+        match self.timeline.last_mut() {
+            Some((at, counts)) if *at == self.now => *counts = self.counts,
+            _ => self.timeline.push((self.now, self.counts)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandtable_hardware::{Costs, GpuType, SECOND};
+
+    #[test]
+    fn uses_follow_who_has_a_gpu() {
+        let groups = [(2, 1, GpuType::new("g", 1.0))];
+        let services = vec![Service { name: "s".into(), cold_start: SECOND, slo: None }];
+        let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
+        let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
+        let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
+        let mut pools = Pools::of(&fleet, &[Job::new("j", 0, 1, SECOND), task]).expect("pools");
+        pools.occupy(1, 0);
+        pools.advance(10);
+        // The task gets the GPU that the job has just left.
+        pools.vacate(1, 0);
+        pools.occupy(1, 1);
+        pools.advance(15);
+        pools.vacate(1, 1);
+        pools.protect(1, 22);
+        pools.advance(30);
+        assert_eq!(pools.reclaimed, 1);
+        let rows = [(0, [0, 1, 0, 0, 1]), (10, [0, 0, 1, 0, 1]), (15, [0, 0, 0, 1, 1]), (22, [0, 0, 0, 0, 2])];
+        assert_eq!(pools.timeline, rows);
+        assert_eq!(pools.areas, [0, 10, 5, 7, 10 + 5 + 7 + 16]);
+    }
+}
