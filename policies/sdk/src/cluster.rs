@@ -227,6 +227,11 @@ impl Cluster {
         found
     }
 
+    /// Whether a node is up.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.nodes[node as usize].up
+    }
+
     /// The node of a GPU.
     pub fn node(&self, gpu: GpuId) -> NodeId {
         self.node_of(gpu) as NodeId

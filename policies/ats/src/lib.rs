@@ -1,0 +1,116 @@
+//! DeepBoot's ATS (Chen, Zhao, Zhi, Yin, IEEE TPDS 2023): training borrows the idle GPUs of those who serve and gives
+//! them back. The paper's text was not to be had: this follows its simulator, and where it says so, ourselves.
+//!
+//! Every round ATS-T deals out GPUs such that the sum of speedups is greatest; ATS-I, in `sandtable-elastic`, takes back
+//! the replica whose loss costs least.
+
+mod deal;
+#[cfg(test)]
+mod tests;
+
+use deal::{Candidate, deal};
+use sandtable_elastic::place::{Pack, keep_or_take, take};
+use sandtable_elastic::{Partition, RULES, Round, Rules, Stage, Trainee, joined, restart_factor};
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
+};
+
+/// The policy.
+pub struct Ats {
+    stage: Stage,
+    rules: Rules,
+}
+
+impl Policy for Ats {
+    fn about() -> About {
+        const PARAMS: [Param; 10] = joined(
+            RULES,
+            [Param {
+                name: "protect_times",
+                kind: Kind::Number { min: 0.0, max: 1000.0 },
+                default: "1",
+                about: "All times of protection times this.",
+            }],
+        );
+        About {
+            name: "ats",
+            about: "most speedup by a knapsack on borrowed GPUs, given back at least loss (DeepBoot, Chen et al., TPDS 2023; after its simulator)",
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::ELASTIC | Abilities::PROTECT,
+            needs: Knowledge::empty(),
+            params: &PARAMS,
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let mut rules = Rules::new(config);
+        let times = |micros: u64| (micros as f64 * config.number("protect_times") + 0.5) as u64;
+        rules.protect = (times(rules.protect.0), times(rules.protect.1), times(rules.protect.2));
+        Ok(Ats { stage: Stage::new(rules, setup, true)?, rules })
+    }
+
+    fn cadence(&self) -> Cadence {
+        self.stage.cadence()
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let rules = self.rules;
+        self.stage.decide(batch, cluster, |round| train(round, &rules))
+    }
+}
+
+/// ATS-T: who trains where.
+fn train(round: &mut Round<'_>, rules: &Rules) -> Vec<Vec<NodeId>> {
+    let mut order: Vec<usize> = (0..round.jobs.len()).collect();
+    order.sort_by_key(|job| (round.attained[*job], round.jobs[*job].submitted, round.jobs[*job].id));
+    let gpus: u32 = round.free.iter().sum();
+    let candidate = |job: usize| {
+        let (node, share, now, total) = (round.node, round.share, round.now, round.total);
+        let trainee: &mut Trainee = &mut round.jobs[job];
+        let factor = restart_factor(trainee.age(now), trainee.restarts.unwrap_or(0), rules.delay);
+        let before = trainee.list.as_ref().map(|list| list.len() as u32);
+        let most = trainee.reach(total).min(gpus);
+        let value = |k: u32| {
+            let speedup = trainee.speedup(k.div_ceil(node), k, share);
+            if before == Some(k) { speedup } else { speedup * factor }
+        };
+        Candidate { values: (1..=most).map(value).collect() }
+    };
+    let candidates: Vec<Candidate> = order.iter().copied().map(candidate).collect();
+    let counts = deal(&candidates, gpus);
+    let before: Vec<Vec<NodeId>> =
+        order.iter().map(|job| round.jobs[*job].list.clone().unwrap_or_default()).collect();
+    let before: Vec<&[NodeId]> = before.iter().map(Vec::as_slice).collect();
+    let lists = match rules.partition {
+        Partition::Owned if round.lent.iter().any(|lent| *lent) => {
+            own_first(&mut round.free.clone(), &round.lent, &counts, &before)
+        }
+        _ => keep_or_take(&mut round.free.clone(), &counts, &before, Pack::BestFit),
+    };
+    let mut by_job = vec![Vec::new(); round.jobs.len()];
+    for (job, list) in order.into_iter().zip(lists) {
+        by_job[job] = list;
+    }
+    by_job
+}
+
+/// As [`keep_or_take`], but whoever is placed anew goes to nodes of those who train if it fits there, else to borrowed
+/// ones, else to both.
+fn own_first(free: &mut [u32], lent: &[bool], counts: &[u32], before: &[&[NodeId]]) -> Vec<Vec<NodeId>> {
+    let keeps: Vec<u32> =
+        counts.iter().zip(before).map(|(k, own)| if own.len() == *k as usize { *k } else { 0 }).collect();
+    let mut lists = keep_or_take(free, &keeps, before, Pack::BestFit);
+    let mut others: Vec<usize> = (0..counts.len()).filter(|job| counts[*job] > 0 && lists[*job].is_empty()).collect();
+    others.sort_by_key(|job| counts[*job]);
+    for job in others {
+        let of = |borrowed: bool| -> Vec<u32> {
+            free.iter().zip(lent).map(|(free, lent)| if *lent == borrowed { *free } else { 0 }).collect()
+        };
+        let parts = [of(false), of(true), free.to_vec()];
+        let Some(mut part) = parts.into_iter().find(|part| part.iter().sum::<u32>() >= counts[job]) else { continue };
+        lists[job] = take(&mut part, counts[job], Pack::BestFit);
+        lists[job].iter().for_each(|node| free[*node as usize] -= 1);
+    }
+    lists
+}
+
+sandtable_policy::export!(Ats);

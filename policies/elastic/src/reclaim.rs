@@ -1,0 +1,203 @@
+//! Where those who serve get GPUs that nobody has, and whose they get where there are none.
+
+use std::collections::BTreeMap;
+
+use sandtable_policy::{Draws, NodeId};
+
+use crate::place::nodes_of;
+use crate::rules::Reclaim;
+
+/// A training job, and what it would lose.
+pub struct Victim<'a> {
+    /// Its GPUs, by node.
+    pub list: Vec<NodeId>,
+    /// Its speedup on so many nodes with so many GPUs.
+    pub speedup: Box<dyn FnMut(u32, u32) -> f64 + 'a>,
+}
+
+/// Where a task goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A GPU of the node that nobody has.
+    Empty(NodeId),
+    /// The GPU of the sleeping pod of this index.
+    Evicts(usize),
+    /// A GPU of the node that a job gave up.
+    Taken(NodeId),
+}
+
+/// The cluster as it is dealt out.
+pub struct Deal<'a, 'b> {
+    /// GPUs of each node that nobody has, sleeping pods' not among them; 0 where tasks may not go.
+    pub empty: Vec<u32>,
+    /// Node of each sleeping pod; none: gone, or out of reach.
+    pub sleeping: Vec<Option<NodeId>>,
+    /// Training jobs in their order.
+    pub victims: &'a mut [Victim<'b>],
+    /// Whether tasks may take training jobs' GPUs there, by node.
+    pub reach: Vec<bool>,
+    /// Whether a job's last GPU is taken only where there is no other.
+    pub guard: bool,
+}
+
+impl Deal<'_, '_> {
+    fn training(&self, node: usize) -> usize {
+        self.victims.iter().flat_map(|victim| &victim.list).filter(|at| **at as usize == node).count()
+    }
+
+    /// Nodes by the GPUs that train there, the fewest first.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.empty.len()).collect();
+        order.sort_by_key(|node| self.training(*node));
+        order
+    }
+
+    fn take_empty(&mut self, node: usize) -> Place {
+        self.empty[node] -= 1;
+        Place::Empty(node as NodeId)
+    }
+
+    fn evict(&mut self, pod: usize) -> Place {
+        self.sleeping[pod] = None;
+        Place::Evicts(pod)
+    }
+
+    fn sleeper(&self, node: usize) -> Option<usize> {
+        self.sleeping.iter().position(|at| at.map(|at| at as usize) == Some(node))
+    }
+
+    /// Places for so many tasks, in their order, as far as there are any.
+    pub fn places(&mut self, tasks: usize, how: Reclaim, draws: &mut Draws) -> Vec<Place> {
+        match how {
+            Reclaim::LeastLoss => self.by_loss(tasks),
+            Reclaim::Random => self.at_random(tasks, draws),
+            Reclaim::Node => self.by_node(tasks),
+            Reclaim::Never => {
+                let mut places = self.idle(tasks);
+                places.truncate(tasks);
+                places
+            }
+        }
+    }
+
+    /// Empty GPUs first, then those of sleeping pods.
+    fn idle(&mut self, tasks: usize) -> Vec<Place> {
+        let order = self.order();
+        let mut places = Vec::new();
+        for node in &order {
+            while places.len() < tasks && self.empty[*node] > 0 {
+                places.push(self.take_empty(*node));
+            }
+        }
+        for node in &order {
+            while places.len() < tasks
+                && let Some(pod) = self.sleeper(*node)
+            {
+                places.push(self.evict(pod));
+            }
+        }
+        places
+    }
+
+    /// What a removal leaves: the job's list without one GPU of the node.
+    fn without(list: &[NodeId], node: NodeId) -> Vec<NodeId> {
+        let mut rest = list.to_vec();
+        if let Some(at) = rest.iter().position(|other| *other == node) {
+            rest.remove(at);
+        }
+        rest
+    }
+
+    /// Idle GPUs, then the replica whose loss costs the least speedup of all jobs together; of equals the first (ATS-I).
+    fn by_loss(&mut self, tasks: usize) -> Vec<Place> {
+        let mut places = self.idle(tasks);
+        let speedup = |victim: &mut Victim<'_>, list: &[NodeId]| match list.is_empty() {
+            true => 0.0,
+            false => (victim.speedup)(nodes_of(list), list.len() as u32),
+        };
+        let mut present: Vec<f64> = Vec::new();
+        if places.len() < tasks {
+            for victim in self.victims.iter_mut() {
+                let list = victim.list.clone();
+                present.push(speedup(victim, &list));
+            }
+        }
+        while places.len() < tasks {
+            // (a last GPU, total speedup, job, node)
+            let mut best: Option<(bool, f64, usize, NodeId)> = None;
+            for job in 0..self.victims.len() {
+                let mut nodes = self.victims[job].list.clone();
+                nodes.sort_unstable();
+                nodes.dedup();
+                for node in nodes.into_iter().filter(|node| self.reach[*node as usize]) {
+                    let rest = Self::without(&self.victims[job].list, node);
+                    let last = self.guard && rest.is_empty();
+                    let after = speedup(&mut self.victims[job], &rest);
+                    let total: f64 =
+                        present.iter().enumerate().map(|(other, own)| if other == job { after } else { *own }).sum();
+                    let better = |(was_last, most, ..): &(bool, f64, usize, NodeId)| {
+                        (*was_last && !last) || (*was_last == last && total > *most)
+                    };
+                    if best.as_ref().is_none_or(better) {
+                        best = Some((last, total, job, node));
+                    }
+                }
+            }
+            let Some((_, _, job, node)) = best else { break };
+            self.victims[job].list = Self::without(&self.victims[job].list, node);
+            let rest = self.victims[job].list.clone();
+            present[job] = speedup(&mut self.victims[job], &rest);
+            places.push(Place::Taken(node));
+        }
+        places
+    }
+
+    /// Idle GPUs, then those of a job drawn from all that could lose one.
+    fn at_random(&mut self, tasks: usize, draws: &mut Draws) -> Vec<Place> {
+        let mut places = self.idle(tasks);
+        while places.len() < tasks {
+            let there = |(job, victim): (usize, &Victim<'_>)| {
+                let reach = &self.reach;
+                let list: Vec<NodeId> = victim.list.iter().copied().filter(|node| reach[*node as usize]).collect();
+                list.into_iter().map(move |node| (job, node))
+            };
+            let mut all: Vec<(usize, NodeId)> = self.victims.iter().enumerate().flat_map(there).collect();
+            if self.guard && all.iter().any(|(job, _)| self.victims[*job].list.len() > 1) {
+                all.retain(|(job, _)| self.victims[*job].list.len() > 1);
+            }
+            if all.is_empty() {
+                break;
+            }
+            let (job, node) = all[draws.below(all.len())];
+            self.victims[job].list = Self::without(&self.victims[job].list, node);
+            places.push(Place::Taken(node));
+        }
+        places
+    }
+
+    /// Idle GPUs, then whole nodes: whoever trains on the one with the fewest training GPUs leaves it (Aryl, EuroSys
+    /// 2023, as DeepBoot's simulator has it).
+    fn by_node(&mut self, tasks: usize) -> Vec<Place> {
+        let mut places = self.idle(tasks);
+        let mut left: BTreeMap<usize, u32> = BTreeMap::new();
+        while places.len() < tasks {
+            let spare = left.iter().find(|(_, gpus)| **gpus > 0).map(|(node, _)| *node);
+            let node = spare.or_else(|| {
+                let trains = |node: &usize| self.reach[*node] && self.training(*node) > 0;
+                self.order().into_iter().find(trains)
+            });
+            let Some(node) = node else { break };
+            if !left.contains_key(&node) {
+                left.insert(node, self.training(node) as u32);
+                for victim in self.victims.iter_mut() {
+                    victim.list.retain(|at| *at as usize != node);
+                }
+            }
+            if let Some(gpus) = left.get_mut(&node) {
+                *gpus -= 1;
+            }
+            places.push(Place::Taken(node as NodeId));
+        }
+        places
+    }
+}

@@ -1,0 +1,393 @@
+//! The cluster as these policies see it, and the actions that turn it into what they want.
+
+use sandtable_policy::{
+    Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
+};
+
+use crate::place::nodes_of;
+use crate::reclaim::{Deal, Place, Victim};
+use crate::rules::{Partition, Reclaim, Rules};
+use crate::serving::Serving;
+use crate::trainee::Trainee;
+
+struct Node {
+    first: GpuId,
+    gpus: u32,
+    lends: bool,
+}
+
+/// The cluster as these policies see it.
+pub struct Stage {
+    rules: Rules,
+    nodes: Vec<Node>,
+    /// Training jobs by id.
+    jobs: Vec<Trainee>,
+    serving: Serving,
+    serves: bool,
+    /// Whether batches are set; else jobs keep their users'.
+    tunes: bool,
+    draws: Draws,
+}
+
+/// What is to be dealt out to training jobs.
+pub struct Round<'a> {
+    /// Now, µs.
+    pub now: u64,
+    /// GPUs of each node that training may have, those that it has among them.
+    pub free: Vec<u32>,
+    /// Whether the node is of those who serve.
+    pub lent: Vec<bool>,
+    /// GPUs of a node.
+    pub node: u32,
+    /// GPUs of all nodes in reach.
+    pub total: u32,
+    /// GPUs of a fair share.
+    pub share: u32,
+    /// Those that may run, by id.
+    pub jobs: &'a mut [Trainee],
+    /// GPU-µs that each has had.
+    pub attained: Vec<u64>,
+}
+
+impl Stage {
+    /// An empty stage; `tunes`: the policy sets batches.
+    ///
+    /// # Errors
+    /// A partition that leaves those who serve, or those who train, without a GPU.
+    pub fn new(rules: Rules, setup: &Setup, tunes: bool) -> Result<Stage, PolicyError> {
+        let node = |node: &sandtable_policy::Node| Node {
+            first: node.first_gpu,
+            gpus: node.gpus,
+            lends: node.pool == Pool::Inference,
+        };
+        let nodes: Vec<Node> = setup.topology.nodes.iter().map(node).collect();
+        let serves = !setup.services.is_empty();
+        let refuse = |why: &str| Err(PolicyError::Unsupported(why.into()));
+        if serves && rules.partition != Partition::Shared && !nodes.iter().any(|node| node.lends) {
+            return refuse("no node is of those who serve: `pool: Inference` in a group of the fleet, or `partition: \"shared\"`");
+        }
+        if rules.partition == Partition::Apart && nodes.iter().all(|node| node.lends) {
+            return refuse("every node is of those who serve, and nobody lends: `pool: Training` in a group of the fleet");
+        }
+        if setup.topology.gpu_types.len() > 1 {
+            return refuse("goodput is fitted for one type of GPU, the fleet has several");
+        }
+        let serving = Serving::new(&rules, &setup.services);
+        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed) })
+    }
+
+    /// Rounds, and where somebody is served whenever something happens.
+    pub fn cadence(&self) -> Cadence {
+        Cadence { round: Some(self.rules.round), on_events: self.serves }
+    }
+
+    /// Takes in a batch, deals out what is to be dealt out now, and acts.
+    ///
+    /// # Errors
+    /// A training job that is not elastic.
+    pub fn decide(
+        &mut self,
+        batch: &Batch,
+        cluster: &mut Cluster,
+        allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
+    ) -> Result<(), PolicyError> {
+        self.take_in(batch, cluster)?;
+        let round = batch.now.is_multiple_of(self.rules.round);
+        self.serving.serve_warm(cluster);
+        let mut wants: Vec<Vec<NodeId>> = self.jobs.iter().map(|job| job.list.clone().unwrap_or_default()).collect();
+        if round {
+            self.allocate(cluster, &mut wants, allocate);
+        }
+        let places = match round && self.rules.compat {
+            // There, tasks of a round wait for whatever comes next.
+            true => {
+                if !self.serving.pending.is_empty() {
+                    cluster.set_timer(batch.now + 1_000_000, batch.now + 1_000_000);
+                }
+                Vec::new()
+            }
+            false => self.places(cluster, &mut wants),
+        };
+        if self.rules.reclaim == Reclaim::Node {
+            self.leave_to_tasks(&mut wants, &places);
+        }
+        self.enact(cluster, wants, &places);
+        Ok(())
+    }
+
+    fn take_in(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) if info.service.is_some() => self.serving.pending.push(info.id),
+                Event::JobArrived(info) => {
+                    let Some(elastic) = info.elastic else {
+                        let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
+                        return Err(PolicyError::Unsupported(why));
+                    };
+                    self.jobs.push(Trainee::new(info.id, info.submitted, elastic));
+                }
+                Event::JobEnded(end) => {
+                    self.jobs.retain(|job| job.id != end.job);
+                    self.serving.done(end.job, cluster);
+                }
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    let job = self.jobs.iter_mut().find(|job| job.id == change.job);
+                    match job {
+                        Some(job) => job.list = job.list.take().map(|_| Vec::new()),
+                        None if change.cause == ChangeCause::NodeLost => self.serving.lost(change.job),
+                        None => {}
+                    }
+                }
+                Event::NodeChanged(change) => self.serving.pods.retain(|pod| pod.node != change.node),
+                _ => {}
+            }
+        }
+        for sample in &batch.samples {
+            if let Some(job) = self.jobs.iter_mut().find(|job| job.id == sample.job) {
+                job.report(sample);
+            }
+        }
+        Ok(())
+    }
+
+    /// GPUs of a node that training may have.
+    fn trainable(&self, cluster: &Cluster, node: usize) -> u32 {
+        let of = &self.nodes[node];
+        if !cluster.is_up(node as NodeId) || (of.lends && self.rules.partition == Partition::Apart) {
+            return 0;
+        }
+        let kept = self.serving.pods.iter().filter(|pod| pod.node as usize == node && pod.is_kept(cluster.now()));
+        of.gpus - kept.count() as u32
+    }
+
+    fn in_reach(&self, node: &Node) -> bool {
+        !(node.lends && self.rules.partition == Partition::Apart)
+    }
+
+    /// A fair share of all GPUs, counting those who serve too where the simulator does.
+    fn share(&self, cluster: &Cluster) -> (u32, u32) {
+        let total: u32 = self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum();
+        let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
+        let waiting = |job: &&Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
+        let jobs = self.jobs.iter().filter(waiting).count() + tasks;
+        (total, total.div_ceil(jobs.max(1) as u32))
+    }
+
+    fn allocate(
+        &mut self,
+        cluster: &Cluster,
+        wants: &mut [Vec<NodeId>],
+        allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
+    ) {
+        let (total, share) = self.share(cluster);
+        let free = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
+        let lent = self.nodes.iter().map(|node| node.lends).collect();
+        let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+        // Who still saves its state can't be given anything.
+        let ready = |job: &Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
+        let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) = std::mem::take(&mut self.jobs).into_iter().partition(ready);
+        let attained = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
+        let now = cluster.now();
+        let mut round = Round { now, free, lent, node, total, share, jobs: &mut jobs, attained };
+        let lists = allocate(&mut round);
+        let mut lists: std::collections::BTreeMap<JobId, Vec<NodeId>> = jobs.iter().map(|job| job.id).zip(lists).collect();
+        self.jobs = jobs;
+        self.jobs.extend(others);
+        self.jobs.sort_by_key(|job| job.id);
+        for (job, want) in self.jobs.iter().zip(wants.iter_mut()) {
+            *want = lists.remove(&job.id).unwrap_or_default();
+        }
+    }
+
+    /// Where pending tasks go; training jobs may lose GPUs to them.
+    fn places(&mut self, cluster: &Cluster, wants: &mut [Vec<NodeId>]) -> Vec<Place> {
+        let tasks = self.serving.pending.len();
+        if tasks == 0 {
+            return Vec::new();
+        }
+        let (now, shared) = (cluster.now(), self.rules.partition == Partition::Shared);
+        let open: Vec<bool> = (0..self.nodes.len())
+            .map(|node| cluster.is_up(node as NodeId) && (shared || self.nodes[node].lends))
+            .collect();
+        let count = |list: &mut dyn Iterator<Item = NodeId>| {
+            let mut counts = vec![0u32; self.nodes.len()];
+            list.for_each(|node| counts[node as usize] += 1);
+            counts
+        };
+        let training = count(&mut wants.iter().flatten().copied());
+        let pods = count(&mut self.serving.pods.iter().map(|pod| pod.node));
+        let sleepers = count(&mut self.serving.asleep(now).map(|pod| pod.node));
+        let mut empty = vec![0; self.nodes.len()];
+        let mut gone = vec![0; self.nodes.len()];
+        for node in (0..self.nodes.len()).filter(|node| open[*node]) {
+            let held = training[node] + pods[node];
+            empty[node] = self.nodes[node].gpus.saturating_sub(held);
+            // Training has been given GPUs of sleeping pods: so many of those are gone.
+            gone[node] = held.saturating_sub(self.nodes[node].gpus).min(sleepers[node]);
+        }
+        let sleeping = |pod: &crate::serving::Pod| {
+            let node = pod.node as usize;
+            if gone[node] > 0 {
+                gone[node] -= 1;
+                return None;
+            }
+            open[node].then_some(pod.node)
+        };
+        let mut sleeping_at = Vec::new();
+        let mut sleeping = sleeping;
+        self.serving.asleep(now).for_each(|pod| sleeping_at.push(sleeping(pod)));
+        let (_, share) = self.share(cluster);
+        let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
+        let lists = wants.iter().cloned();
+        let mut victims: Vec<Victim<'_>> = self
+            .jobs
+            .iter_mut()
+            .zip(lists)
+            .map(|(job, list)| Victim { list, speedup: Box::new(move |nodes, gpus| job.speedup(nodes, gpus, share)) })
+            .collect();
+        let guard = self.rules.guard && !self.rules.compat;
+        let mut deal = Deal { empty, sleeping: sleeping_at, victims: &mut victims, reach: open, guard };
+        let places = deal.places(tasks, how, &mut self.draws);
+        let lists: Vec<Vec<NodeId>> = victims.into_iter().map(|victim| victim.list).collect();
+        for (want, mut list) in wants.iter_mut().zip(lists) {
+            if self.rules.compat {
+                // There, whoever is looked at has its nodes put in order.
+                list.sort_unstable();
+            }
+            *want = list;
+        }
+        places
+    }
+
+    /// Nobody trains on a node on which anybody is served.
+    fn leave_to_tasks(&self, wants: &mut [Vec<NodeId>], places: &[Place]) {
+        let taken = |place: &Place| match place {
+            Place::Empty(node) | Place::Taken(node) => Some(*node),
+            Place::Evicts(_) => None,
+        };
+        let busy = self.serving.pods.iter().filter(|pod| pod.task.is_some()).map(|pod| pod.node);
+        let nodes: Vec<NodeId> = busy.chain(places.iter().filter_map(taken)).collect();
+        wants.iter_mut().for_each(|want| want.retain(|node| !nodes.contains(node)));
+    }
+
+    /// The actions that lead there: what is let go first, then all moves at once, then starts, tasks last.
+    fn enact(&mut self, cluster: &mut Cluster, wants: Vec<Vec<NodeId>>, places: &[Place]) {
+        let now = cluster.now();
+        let total = self.nodes.iter().map(|node| node.gpus).sum::<u32>() as usize;
+        let mut taken = vec![false; total];
+        for pod in self.serving.pods.iter().filter(|pod| pod.is_kept(now)) {
+            taken[pod.gpu as usize] = true;
+        }
+        let same = |a: &[NodeId], b: &[NodeId]| match self.rules.compat {
+            true => a == b,
+            false => {
+                let sorted = |list: &[NodeId]| {
+                    let mut list = list.to_vec();
+                    list.sort_unstable();
+                    list
+                };
+                sorted(a) == sorted(b)
+            }
+        };
+        // What each job keeps of its own, by place in its new list.
+        let mut plans: Vec<(usize, Vec<Option<GpuId>>)> = Vec::new();
+        for (index, (job, want)) in self.jobs.iter().zip(&wants).enumerate() {
+            let Some(state) = cluster.get(job.id) else { continue };
+            if state.holds() && same(want, job.list.as_deref().unwrap_or_default()) {
+                state.held.iter().for_each(|gpu| taken[*gpu as usize] = true);
+                continue;
+            }
+            if !(state.holds() || (state.waits() && !want.is_empty())) {
+                continue;
+            }
+            let mut own = state.held.clone();
+            let keep = |node: &NodeId| {
+                let at = own.iter().position(|gpu| cluster.node(*gpu) == *node)?;
+                let gpu = own.remove(at);
+                taken[gpu as usize] = true;
+                Some(gpu)
+            };
+            plans.push((index, want.iter().map(keep).collect()));
+        }
+        // Sleeping pods' GPUs are the last to be taken.
+        let asleep: Vec<GpuId> = self.serving.asleep(now).map(|pod| pod.gpu).collect();
+        let nodes = &self.nodes;
+        let find = |taken: &mut Vec<bool>, node: NodeId| {
+            let of = &nodes[node as usize];
+            let mut all = (of.first..of.first + of.gpus).filter(|gpu| !taken[*gpu as usize]);
+            let gpu = all.clone().find(|gpu| !asleep.contains(gpu)).or_else(|| all.next())?;
+            taken[gpu as usize] = true;
+            Some(gpu)
+        };
+        let (mut moves, mut starts) = (Vec::new(), Vec::new());
+        for (index, kept) in plans {
+            let want = &wants[index];
+            let gpus: Option<Vec<GpuId>> =
+                kept.iter().zip(want).map(|(kept, node)| kept.or_else(|| find(&mut taken, *node))).collect();
+            let job = &mut self.jobs[index];
+            let Some(gpus) = gpus else { unreachable!("job {} is given more than node {want:?} has", job.id) };
+            if gpus.is_empty() {
+                cluster.preempt(job.id);
+                job.list = Some(Vec::new());
+                continue;
+            }
+            job.list = Some(want.clone());
+            job.restarts = Some(job.restarts.map_or(0, |restarts| restarts + 1));
+            job.split = if self.tunes { job.split(want) } else { None };
+            let entry = (job.id, gpus, job.split.map(Into::into));
+            if cluster.job(job.id).holds() { moves.push(entry) } else { starts.push(entry) }
+        }
+        cluster.reassign(moves);
+        for (id, gpus, split) in starts {
+            cluster.start_with(id, gpus, split);
+        }
+        let tasks: Vec<JobId> = self.serving.pending.iter().copied().take(places.len()).collect();
+        let sleepers = asleep.clone();
+        for (task, place) in tasks.into_iter().zip(places) {
+            let gpu = match place {
+                Place::Evicts(pod) => {
+                    taken[sleepers[*pod] as usize] = true;
+                    Some(sleepers[*pod])
+                }
+                Place::Empty(node) | Place::Taken(node) => find(&mut taken, *node),
+            };
+            if let Some(gpu) = gpu {
+                self.serving.serve_cold(task, gpu, cluster);
+            }
+        }
+        // Whoever trains on a sleeping pod's GPU now has evicted it.
+        let jobs = &self.jobs;
+        let trains = |gpu: GpuId| {
+            jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu))
+        };
+        self.serving.pods.retain(|pod| pod.task.is_some() || !trains(pod.gpu));
+        self.tune(cluster);
+    }
+
+    /// Jobs whose best batch has changed go over to it.
+    fn tune(&mut self, cluster: &mut Cluster) {
+        if !self.tunes {
+            return;
+        }
+        for job in &mut self.jobs {
+            let Some(list) = job.list.clone().filter(|list| !list.is_empty()) else { continue };
+            let holds = cluster.get(job.id).is_some_and(|job| job.holds());
+            if let Some(split) = job.split(&list).filter(|split| holds && Some(*split) != job.split) {
+                job.split = Some(split);
+                cluster.set_batch(job.id, split.into());
+            }
+        }
+    }
+}
+
+impl Round<'_> {
+    /// A job's speedup on so many GPUs, packed.
+    pub fn packed(&mut self, job: usize, gpus: u32) -> f64 {
+        self.jobs[job].speedup(gpus.div_ceil(self.node), gpus, self.share)
+    }
+
+    /// A job's speedup on these nodes.
+    pub fn speedup(&mut self, job: usize, list: &[NodeId]) -> f64 {
+        self.jobs[job].speedup(nodes_of(list), list.len() as u32, self.share)
+    }
+}

@@ -1,0 +1,118 @@
+//! What is known of one training job.
+
+use std::collections::BTreeMap;
+
+use sandtable_policy::{Elasticity, Instant, JobId, NodeId, Sample};
+
+use crate::fit::{Observation, fit};
+use crate::goodput::{Best, Goodput, Split, Theta, clipped, split_of};
+
+/// What is known of one training job; an id beyond its reports is not needed.
+pub struct Trainee {
+    /// Who.
+    pub id: JobId,
+    /// When it was submitted.
+    pub submitted: Instant,
+    /// How it may change.
+    pub elastic: Elasticity,
+    /// Restarts so far; none: it never started.
+    pub restarts: Option<u32>,
+    /// The nodes of its GPUs in the order of its ring; none: it never had any.
+    pub list: Option<Vec<NodeId>>,
+    /// How it works through its batch, where it was told to.
+    pub split: Option<Split>,
+    seen: Vec<Observation>,
+    theta: Option<Theta>,
+    gradient: Option<(f64, f64)>,
+    /// What was worked out since it last reported.
+    known: BTreeMap<(u32, u32), Best>,
+}
+
+impl Trainee {
+    /// A job of which nothing is known but what it may do.
+    pub fn new(id: JobId, submitted: Instant, elastic: Elasticity) -> Trainee {
+        Trainee {
+            id,
+            submitted,
+            elastic,
+            restarts: None,
+            list: None,
+            split: None,
+            seen: Vec::new(),
+            theta: None,
+            gradient: None,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in what it reports: of each shape the first time counts, and a new shape is fitted.
+    pub fn report(&mut self, sample: &Sample) {
+        let gradient = Some((sample.gradient_sqr, sample.gradient_variance));
+        if self.gradient != gradient {
+            self.gradient = gradient;
+            self.known.clear();
+        }
+        let shape = (sample.nodes, sample.gpus, sample.local);
+        if self.seen.iter().any(|at| (at.nodes, at.gpus, at.local) == shape) {
+            return;
+        }
+        let (nodes, gpus, local) = shape;
+        let compute = sample.step_time - sample.sync_time;
+        // Times of nothing tell nothing.
+        if !(compute > 0.0 && sample.step_time > 0.0) {
+            return;
+        }
+        self.seen.push(Observation { nodes, gpus, local, compute, step: sample.step_time });
+        self.theta = Some(fit(&self.seen, self.theta));
+        self.known.clear();
+    }
+
+    /// Most GPUs that it may try: twice what it has reported, and no more than it may have.
+    pub fn reach(&self, total: u32) -> u32 {
+        let most = self.seen.iter().map(|at| at.gpus).max().unwrap_or(0);
+        (2 * most).max(1).min(total).min(self.elastic.most_gpus)
+    }
+
+    /// Its best on so many GPUs of so many nodes; none while it has not reported.
+    pub fn best(&mut self, nodes: u32, gpus: u32) -> Option<Best> {
+        let (theta, (sqr, variance)) = (self.theta?, self.gradient?);
+        let job = self.elastic;
+        let goodput = Goodput { theta, sqr, variance };
+        Some(*self.known.entry((nodes, gpus)).or_insert_with(|| goodput.best(&job, nodes, gpus)))
+    }
+
+    /// Its goodput on so many GPUs of so many nodes over that on `share` of one.
+    pub fn speedup(&mut self, nodes: u32, gpus: u32, share: u32) -> f64 {
+        if gpus == 0 {
+            return 0.0;
+        }
+        let base = self.best(1, share).map(|best| best.goodput);
+        match (self.best(nodes, gpus), base) {
+            (Some(best), Some(base)) if base > 0.0 => best.goodput / base,
+            (Some(_), _) => 0.0,
+            (None, _) => f64::from(gpus) / f64::from(share),
+        }
+    }
+
+    /// How it works best through its batch there; none: as its user asked.
+    pub fn split(&mut self, list: &[NodeId]) -> Option<Split> {
+        if !self.elastic.tunable || list.is_empty() {
+            return None;
+        }
+        let gpus = list.len() as u32;
+        let best = self.best(crate::place::nodes_of(list), gpus).map(|best| best.split).filter(|split| split.local > 0);
+        let job = &self.elastic;
+        let first = f64::from(job.initial_batch.max(job.least_local * gpus));
+        Some(clipped(job, best.unwrap_or_else(|| split_of(job, first, gpus)), gpus))
+    }
+
+    /// Seconds since it was submitted.
+    pub fn age(&self, now: Instant) -> f64 {
+        now.saturating_sub(self.submitted) as f64 / 1e6
+    }
+}
+
+/// What a change is worth after so many restarts (Pollux, OSDI 2021, §4.2): the part of a job's life that they left.
+pub fn restart_factor(age: f64, restarts: u32, delay: f64) -> f64 {
+    (age - f64::from(restarts) * delay).max(0.0) / (age + delay)
+}
