@@ -21,9 +21,11 @@ pub struct PolicyFile {
 }
 
 /// Components that the binary carries: it works without a checkout.
-const SHIPPED: [(&str, &[u8]); 16] = [
+const SHIPPED: [(&str, &[u8]); 22] = [
+    ("afs", include_bytes!("../../policies/dist/afs.wasm")),
     ("allox", include_bytes!("../../policies/dist/allox.wasm")),
     ("antman-like", include_bytes!("../../policies/dist/antman-like.wasm")),
+    ("ats", include_bytes!("../../policies/dist/ats.wasm")),
     ("clwp-nlwp", include_bytes!("../../policies/dist/clwp-nlwp.wasm")),
     ("fifo", include_bytes!("../../policies/dist/fifo.wasm")),
     ("gandiva-fair", include_bytes!("../../policies/dist/gandiva-fair.wasm")),
@@ -32,12 +34,16 @@ const SHIPPED: [(&str, &[u8]); 16] = [
     ("horus", include_bytes!("../../policies/dist/horus.wasm")),
     ("horus-plus", include_bytes!("../../policies/dist/horus-plus.wasm")),
     ("las", include_bytes!("../../policies/dist/las.wasm")),
+    ("lyra", include_bytes!("../../policies/dist/lyra.wasm")),
+    ("optimus", include_bytes!("../../policies/dist/optimus.wasm")),
     ("packer", include_bytes!("../../policies/dist/packer.wasm")),
+    ("pollux", include_bytes!("../../policies/dist/pollux.wasm")),
     ("share", include_bytes!("../../policies/dist/share.wasm")),
     ("similarity", include_bytes!("../../policies/dist/similarity.wasm")),
     ("sjf", include_bytes!("../../policies/dist/sjf.wasm")),
     ("srsf", include_bytes!("../../policies/dist/srsf.wasm")),
     ("srtf", include_bytes!("../../policies/dist/srtf.wasm")),
+    ("tiresias", include_bytes!("../../policies/dist/tiresias.wasm")),
 ];
 
 /// Predictors likewise.

@@ -74,9 +74,10 @@ impl Preset {
             ("lucid-consolidate", "las") => {
                 json!({"placement": "consolidate", "limits": [18000.000001], "within": "submitted", "round": 60})
             }
-            ("pollux" | "deepboot", "las") => json!({
-                "placement": "most-free", "limits": [57600], "within": "entered", "service": "held", "round": 60,
-            }),
+            ("pollux", "pollux") => json!({"restart_delay": 30}),
+            ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra" | "tiresias") => {
+                json!({"compat": true, "partition": "shared"})
+            }
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
             _ => json!({}),
         }

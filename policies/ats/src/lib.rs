@@ -4,12 +4,11 @@
 //! Every round ATS-T deals out GPUs such that the sum of speedups is greatest; ATS-I, in `sandtable-elastic`, takes back
 //! the replica whose loss costs least.
 
-mod deal;
 #[cfg(test)]
 mod tests;
 
-use deal::{Candidate, deal};
-use sandtable_elastic::place::{Pack, keep_or_take, take};
+use sandtable_elastic::knapsack::{Candidate, deal};
+use sandtable_elastic::place::{Pack, smallest_first, take};
 use sandtable_elastic::{Partition, RULES, Round, Rules, Stage, Trainee, joined, restart_factor};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
@@ -77,35 +76,31 @@ fn train(round: &mut Round<'_>, rules: &Rules) -> Vec<Vec<NodeId>> {
     };
     let candidates: Vec<Candidate> = order.iter().copied().map(candidate).collect();
     let counts = deal(&candidates, gpus);
-    let before: Vec<Vec<NodeId>> =
-        order.iter().map(|job| round.jobs[*job].list.clone().unwrap_or_default()).collect();
-    let before: Vec<&[NodeId]> = before.iter().map(Vec::as_slice).collect();
-    let lists = match rules.partition {
-        Partition::Owned if round.lent.iter().any(|lent| *lent) => {
-            own_first(&mut round.free.clone(), &round.lent, &counts, &before)
-        }
-        _ => keep_or_take(&mut round.free.clone(), &counts, &before, Pack::BestFit),
-    };
-    let mut by_job = vec![Vec::new(); round.jobs.len()];
-    for (job, list) in order.into_iter().zip(lists) {
-        by_job[job] = list;
+    let mut by_job = vec![0; round.jobs.len()];
+    for (job, count) in order.iter().zip(&counts) {
+        by_job[*job] = *count;
     }
-    by_job
+    let order = smallest_first(&order, &by_job);
+    if rules.partition == Partition::Owned && round.lent.iter().any(|lent| *lent) {
+        return own_first(round, &order, &by_job);
+    }
+    round.place_in(&order, &by_job, Pack::BestFit)
 }
 
-/// As [`keep_or_take`], but whoever is placed anew goes to nodes of those who train if it fits there, else to borrowed
+/// As [`Round::place_in`], but whoever is placed anew goes to nodes of those who train if it fits there, else to borrowed
 /// ones, else to both.
-fn own_first(free: &mut [u32], lent: &[bool], counts: &[u32], before: &[&[NodeId]]) -> Vec<Vec<NodeId>> {
-    let keeps: Vec<u32> =
-        counts.iter().zip(before).map(|(k, own)| if own.len() == *k as usize { *k } else { 0 }).collect();
-    let mut lists = keep_or_take(free, &keeps, before, Pack::BestFit);
-    let mut others: Vec<usize> = (0..counts.len()).filter(|job| counts[*job] > 0 && lists[*job].is_empty()).collect();
-    others.sort_by_key(|job| counts[*job]);
-    for job in others {
+fn own_first(round: &Round<'_>, order: &[usize], counts: &[u32]) -> Vec<Vec<NodeId>> {
+    let had = |job: usize| round.jobs[job].list.as_ref().map_or(0, Vec::len) as u32;
+    let keeps: Vec<u32> = (0..counts.len()).map(|job| if had(job) == counts[job] { counts[job] } else { 0 }).collect();
+    let mut lists = round.place_in(order, &keeps, Pack::BestFit);
+    let mut free = round.free.clone();
+    lists.iter().flatten().for_each(|node| free[*node as usize] -= 1);
+    let others = order.iter().copied().filter(|job| counts[*job] > 0 && lists[*job].is_empty());
+    for job in others.collect::<Vec<_>>() {
         let of = |borrowed: bool| -> Vec<u32> {
-            free.iter().zip(lent).map(|(free, lent)| if *lent == borrowed { *free } else { 0 }).collect()
+            free.iter().zip(&round.lent).map(|(free, lent)| if *lent == borrowed { *free } else { 0 }).collect()
         };
-        let parts = [of(false), of(true), free.to_vec()];
+        let parts = [of(false), of(true), free.clone()];
         let Some(mut part) = parts.into_iter().find(|part| part.iter().sum::<u32>() >= counts[job]) else { continue };
         lists[job] = take(&mut part, counts[job], Pack::BestFit);
         lists[job].iter().for_each(|node| free[*node as usize] -= 1);

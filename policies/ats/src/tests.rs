@@ -1,6 +1,7 @@
 //! The 80 decisions of DeepBoot's own functions (`deepboot/ats_vectors.json`).
 
-use sandtable_elastic::place::{Pack, keep_or_take};
+use sandtable_elastic::knapsack::{Candidate, deal};
+use sandtable_elastic::place::{Pack, keep_or_take, smallest_first};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};
 use sandtable_elastic::{Reclaim, restart_factor};
 use sandtable_policy::testing::{refusal, shared};
@@ -8,7 +9,6 @@ use sandtable_policy::{Draws, NodeId};
 use serde_json::Value;
 
 use crate::Ats;
-use crate::deal::{Candidate, deal};
 
 fn list(value: &Value) -> Vec<u32> {
     value.as_array().map_or_else(Vec::new, |list| list.iter().map(number).collect())
@@ -40,8 +40,14 @@ fn trains(case: &Value) -> Vec<Vec<NodeId>> {
     };
     let counts = deal(&jobs.iter().map(candidate).collect::<Vec<_>>(), gpus);
     let before: Vec<Vec<NodeId>> = jobs.iter().map(|job| list(&job["prev"])).collect();
-    let before: Vec<&[NodeId]> = before.iter().map(Vec::as_slice).collect();
-    keep_or_take(&mut free.clone(), &counts, &before, Pack::BestFit)
+    let order = smallest_first(&(0..counts.len()).collect::<Vec<_>>(), &counts);
+    let before: Vec<&[NodeId]> = order.iter().map(|job| before[*job].as_slice()).collect();
+    let sorted: Vec<u32> = order.iter().map(|job| counts[*job]).collect();
+    let mut lists = vec![Vec::new(); counts.len()];
+    for (job, list) in order.iter().zip(keep_or_take(&mut free.clone(), &sorted, &before, Pack::BestFit)) {
+        lists[*job] = list;
+    }
+    lists
 }
 
 /// By job: its nodes.
@@ -58,8 +64,8 @@ fn serves(case: &Value) -> Vec<Vec<NodeId>> {
     };
     let mut victims: Vec<Victim<'_>> = training.iter().map(victim).collect();
     let sleeping = asleep.iter().map(|at| lists[*at].first().copied()).collect();
-    let reach = vec![true; empty.len()];
-    let mut deal = Deal { empty, sleeping, victims: &mut victims, reach, guard: false };
+    let (reach, lent) = (vec![true; empty.len()], vec![false; empty.len()]);
+    let mut deal = Deal { empty, sleeping, victims: &mut victims, reach, lent, guard: false };
     let places = deal.places(pending.len(), Reclaim::LeastLoss, &mut Draws::new(0));
     for (task, place) in pending.iter().zip(&places) {
         let node = match place {

@@ -237,8 +237,8 @@ fn solve(normal: &[[f64; 7]; 7], slope: &[f64; 7], free: &[usize], damping: f64)
 
 #[cfg(test)]
 mod tests {
-    use sandtable_policy::testing::shared;
     use sandtable_policy::Elasticity;
+    use sandtable_policy::testing::shared;
     use serde_json::Value;
 
     use super::*;
@@ -297,8 +297,7 @@ mod tests {
             let number = |key: &str| case[key].as_f64().expect("a number");
             let goodput = Goodput { theta, sqr: number("grad_sqr"), variance: number("grad_var") };
             let best = goodput.best(&job, number("nodes") as u32, number("replicas") as u32);
-            let split =
-                Split { local: number("atomic_bsz") as u32, accumulation: number("accum_steps") as u32 };
+            let split = Split { local: number("atomic_bsz") as u32, accumulation: number("accum_steps") as u32 };
             assert!((best.goodput / number("goodput") - 1.0).abs() < 1e-9, "{case}: {best:?}");
             assert_eq!(best.split, split, "{case}");
         }

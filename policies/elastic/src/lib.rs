@@ -4,6 +4,8 @@
 //! - [`goodput`]: Pollux' model of throughput and statistical efficiency; [`fit`] finds its numbers from what a job
 //!   reports.
 //! - [`Trainee`]: what is known of one job: its reports, its size so far, its speedups.
+//! - [`knapsack`]: counts of GPUs of which the sum of values is greatest.
+//! - [`pace`]: how long jobs take with more or fewer GPUs, by what the host foretells.
 //! - [`place`]: lists of nodes for counts of GPUs.
 //! - [`reclaim`]: which GPUs those who serve get, and whose they were.
 //! - [`Stage`]: the cluster as these policies see it, and the actions that turn it into what they want.
@@ -12,6 +14,8 @@
 
 pub mod fit;
 pub mod goodput;
+pub mod knapsack;
+pub mod pace;
 pub mod place;
 pub mod reclaim;
 mod rules;

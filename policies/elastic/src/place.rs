@@ -43,8 +43,8 @@ pub fn take(free: &mut [u32], gpus: u32, pack: Pack) -> Vec<NodeId> {
     nodes
 }
 
-/// Lists for counts: who has as many as before keeps its own; the others come after, the smallest first, among equals in
-/// their order. `free` is what all of them may have together.
+/// Lists for counts: who has as many as before keeps its own; the others come after in their order. `free` is what all of
+/// them may have together.
 pub fn keep_or_take(free: &mut [u32], counts: &[u32], before: &[&[NodeId]], pack: Pack) -> Vec<Vec<NodeId>> {
     let mut lists = vec![Vec::new(); counts.len()];
     let mut others: Vec<usize> = Vec::new();
@@ -60,11 +60,17 @@ pub fn keep_or_take(free: &mut [u32], counts: &[u32], before: &[&[NodeId]], pack
             others.push(job);
         }
     }
-    others.sort_by_key(|job| counts[*job]);
     for job in others {
         lists[job] = take(free, counts[job], pack);
     }
     lists
+}
+
+/// The same jobs with the smallest first, among equals in their order.
+pub fn smallest_first(order: &[usize], counts: &[u32]) -> Vec<usize> {
+    let mut order = order.to_vec();
+    order.sort_by_key(|job| counts[*job]);
+    order
 }
 
 /// Takes these GPUs if all of them are there.

@@ -36,6 +36,8 @@ pub struct Deal<'a, 'b> {
     pub victims: &'a mut [Victim<'b>],
     /// Whether tasks may take training jobs' GPUs there, by node.
     pub reach: Vec<bool>,
+    /// Whether the node is of those who serve.
+    pub lent: Vec<bool>,
     /// Whether a job's last GPU is taken only where there is no other.
     pub guard: bool,
 }
@@ -175,10 +177,18 @@ impl Deal<'_, '_> {
         places
     }
 
-    /// Idle GPUs, then whole nodes: whoever trains on the one with the fewest training GPUs leaves it (Aryl, EuroSys
-    /// 2023, as DeepBoot's simulator has it).
+    /// GPUs that nobody has on nodes of those who serve, and those of sleeping pods; then whole nodes: whoever trains on the
+    /// one with the fewest training GPUs leaves it (Aryl, EuroSys 2023, as DeepBoot's simulator has it).
     fn by_node(&mut self, tasks: usize) -> Vec<Place> {
-        let mut places = self.idle(tasks);
+        let mut places = Vec::new();
+        for node in (0..self.empty.len()).filter(|node| self.lent[*node]) {
+            while places.len() < tasks && self.empty[node] > 0 {
+                self.empty[node] -= 1;
+                places.push(Place::Empty(node as NodeId));
+            }
+        }
+        let idle = self.idle(tasks - places.len());
+        places.extend(idle);
         let mut left: BTreeMap<usize, u32> = BTreeMap::new();
         while places.len() < tasks {
             let spare = left.iter().find(|(_, gpus)| **gpus > 0).map(|(node, _)| *node);

@@ -4,7 +4,7 @@ use sandtable_policy::{
     Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
-use crate::place::nodes_of;
+use crate::place::{Pack, keep_or_take, nodes_of, smallest_first};
 use crate::reclaim::{Deal, Place, Victim};
 use crate::rules::{Partition, Reclaim, Rules};
 use crate::serving::Serving;
@@ -27,6 +27,8 @@ pub struct Stage {
     /// Whether batches are set; else jobs keep their users'.
     tunes: bool,
     draws: Draws,
+    /// Whether a task was done in this batch.
+    task_done: bool,
 }
 
 /// What is to be dealt out to training jobs.
@@ -64,16 +66,29 @@ impl Stage {
         let serves = !setup.services.is_empty();
         let refuse = |why: &str| Err(PolicyError::Unsupported(why.into()));
         if serves && rules.partition != Partition::Shared && !nodes.iter().any(|node| node.lends) {
-            return refuse("no node is of those who serve: `pool: Inference` in a group of the fleet, or `partition: \"shared\"`");
+            return refuse(
+                "no node is of those who serve: `pool: Inference` in a group of the fleet, or `partition: \"shared\"`",
+            );
         }
         if rules.partition == Partition::Apart && nodes.iter().all(|node| node.lends) {
-            return refuse("every node is of those who serve, and nobody lends: `pool: Training` in a group of the fleet");
+            return refuse(
+                "every node is of those who serve, and nobody lends: `pool: Training` in a group of the fleet",
+            );
         }
         if setup.topology.gpu_types.len() > 1 {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
         let serving = Serving::new(&rules, &setup.services);
-        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed) })
+        Ok(Stage {
+            rules,
+            nodes,
+            jobs: Vec::new(),
+            serving,
+            serves,
+            tunes,
+            draws: Draws::new(setup.seed),
+            task_done: false,
+        })
     }
 
     /// Rounds, and where somebody is served whenever something happens.
@@ -97,6 +112,9 @@ impl Stage {
         let mut wants: Vec<Vec<NodeId>> = self.jobs.iter().map(|job| job.list.clone().unwrap_or_default()).collect();
         if round {
             self.allocate(cluster, &mut wants, allocate);
+        } else if self.rules.compat && self.is_event(batch) {
+            // There, whoever is looked at between two rounds has its nodes put in order: it moves without moving.
+            wants.iter_mut().for_each(|list| list.sort_unstable());
         }
         let places = match round && self.rules.compat {
             // There, tasks of a round wait for whatever comes next.
@@ -115,7 +133,14 @@ impl Stage {
         Ok(())
     }
 
+    /// Whether DeepBoot's simulator would look between two rounds: something came, a task was done, or one waits.
+    fn is_event(&self, batch: &Batch) -> bool {
+        let arrives = |event: &Event| matches!(event, Event::JobArrived(_));
+        self.task_done || !self.serving.pending.is_empty() || batch.events.iter().any(arrives)
+    }
+
     fn take_in(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.task_done = false;
         for event in &batch.events {
             match event {
                 Event::JobArrived(info) if info.service.is_some() => self.serving.pending.push(info.id),
@@ -124,12 +149,15 @@ impl Stage {
                         let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
                         return Err(PolicyError::Unsupported(why));
                     };
-                    self.jobs.push(Trainee::new(info.id, info.submitted, elastic));
+                    self.jobs.push(Trainee::new(info.id, info.submitted, info.demand.gpus, elastic));
                 }
-                Event::JobEnded(end) => {
-                    self.jobs.retain(|job| job.id != end.job);
-                    self.serving.done(end.job, cluster);
-                }
+                Event::JobEnded(end) => match self.jobs.iter().position(|job| job.id == end.job) {
+                    Some(at) => drop(self.jobs.remove(at)),
+                    None => {
+                        self.serving.done(end.job, cluster);
+                        self.task_done = true;
+                    }
+                },
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => {
                     let job = self.jobs.iter_mut().find(|job| job.id == change.job);
                     match job {
@@ -165,9 +193,9 @@ impl Stage {
     }
 
     /// A fair share of all GPUs, counting those who serve too where the simulator does.
-    fn share(&self, cluster: &Cluster) -> (u32, u32) {
+    fn share(&self, cluster: &Cluster, tasks: bool) -> (u32, u32) {
         let total: u32 = self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum();
-        let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
+        let tasks = if self.rules.compat && tasks { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
         let waiting = |job: &&Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
         let jobs = self.jobs.iter().filter(waiting).count() + tasks;
         (total, total.div_ceil(jobs.max(1) as u32))
@@ -179,18 +207,20 @@ impl Stage {
         wants: &mut [Vec<NodeId>],
         allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
     ) {
-        let (total, share) = self.share(cluster);
+        let (total, share) = self.share(cluster, false);
         let free = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
         // Who still saves its state can't be given anything.
         let ready = |job: &Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
-        let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) = std::mem::take(&mut self.jobs).into_iter().partition(ready);
+        let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) =
+            std::mem::take(&mut self.jobs).into_iter().partition(ready);
         let attained = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
         let now = cluster.now();
         let mut round = Round { now, free, lent, node, total, share, jobs: &mut jobs, attained };
         let lists = allocate(&mut round);
-        let mut lists: std::collections::BTreeMap<JobId, Vec<NodeId>> = jobs.iter().map(|job| job.id).zip(lists).collect();
+        let mut lists: std::collections::BTreeMap<JobId, Vec<NodeId>> =
+            jobs.iter().map(|job| job.id).zip(lists).collect();
         self.jobs = jobs;
         self.jobs.extend(others);
         self.jobs.sort_by_key(|job| job.id);
@@ -236,7 +266,7 @@ impl Stage {
         let mut sleeping_at = Vec::new();
         let mut sleeping = sleeping;
         self.serving.asleep(now).for_each(|pod| sleeping_at.push(sleeping(pod)));
-        let (_, share) = self.share(cluster);
+        let (_, share) = self.share(cluster, true);
         let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
         let lists = wants.iter().cloned();
         let mut victims: Vec<Victim<'_>> = self
@@ -245,17 +275,12 @@ impl Stage {
             .zip(lists)
             .map(|(job, list)| Victim { list, speedup: Box::new(move |nodes, gpus| job.speedup(nodes, gpus, share)) })
             .collect();
+        let lent = self.nodes.iter().map(|node| node.lends).collect();
         let guard = self.rules.guard && !self.rules.compat;
-        let mut deal = Deal { empty, sleeping: sleeping_at, victims: &mut victims, reach: open, guard };
+        let mut deal = Deal { empty, sleeping: sleeping_at, victims: &mut victims, reach: open, lent, guard };
         let places = deal.places(tasks, how, &mut self.draws);
         let lists: Vec<Vec<NodeId>> = victims.into_iter().map(|victim| victim.list).collect();
-        for (want, mut list) in wants.iter_mut().zip(lists) {
-            if self.rules.compat {
-                // There, whoever is looked at has its nodes put in order.
-                list.sort_unstable();
-            }
-            *want = list;
-        }
+        wants.iter_mut().zip(lists).for_each(|(want, list)| *want = list);
         places
     }
 
@@ -357,9 +382,7 @@ impl Stage {
         }
         // Whoever trains on a sleeping pod's GPU now has evicted it.
         let jobs = &self.jobs;
-        let trains = |gpu: GpuId| {
-            jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu))
-        };
+        let trains = |gpu: GpuId| jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu));
         self.serving.pods.retain(|pod| pod.task.is_some() || !trains(pod.gpu));
         self.tune(cluster);
     }
@@ -384,6 +407,25 @@ impl Round<'_> {
     /// A job's speedup on so many GPUs, packed.
     pub fn packed(&mut self, job: usize, gpus: u32) -> f64 {
         self.jobs[job].speedup(gpus.div_ceil(self.node), gpus, self.share)
+    }
+
+    /// Lists of nodes for these counts, by job: whoever has as many as before stays, the others come after, the smallest
+    /// first.
+    pub fn place(&self, counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
+        let order: Vec<usize> = (0..counts.len()).collect();
+        self.place_in(&smallest_first(&order, counts), counts, pack)
+    }
+
+    /// The same in this order of the jobs.
+    pub fn place_in(&self, order: &[usize], counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
+        let before: Vec<&[NodeId]> =
+            order.iter().map(|job| self.jobs[*job].list.as_deref().unwrap_or_default()).collect();
+        let sorted: Vec<u32> = order.iter().map(|job| counts[*job]).collect();
+        let mut lists = vec![Vec::new(); self.jobs.len()];
+        for (job, list) in order.iter().zip(keep_or_take(&mut self.free.clone(), &sorted, &before, pack)) {
+            lists[*job] = list;
+        }
+        lists
     }
 
     /// A job's speedup on these nodes.

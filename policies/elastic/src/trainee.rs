@@ -13,6 +13,8 @@ pub struct Trainee {
     pub id: JobId,
     /// When it was submitted.
     pub submitted: Instant,
+    /// GPUs that its user asks for.
+    pub gpus: u32,
     /// How it may change.
     pub elastic: Elasticity,
     /// Restarts so far; none: it never started.
@@ -30,10 +32,11 @@ pub struct Trainee {
 
 impl Trainee {
     /// A job of which nothing is known but what it may do.
-    pub fn new(id: JobId, submitted: Instant, elastic: Elasticity) -> Trainee {
+    pub fn new(id: JobId, submitted: Instant, gpus: u32, elastic: Elasticity) -> Trainee {
         Trainee {
             id,
             submitted,
+            gpus,
             elastic,
             restarts: None,
             list: None,

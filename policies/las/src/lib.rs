@@ -25,18 +25,15 @@ enum Within {
     RunningFirst,
     Kept,
     Submitted,
-    /// As they entered it.
-    Entered,
 }
 
 impl Within {
-    const WORDS: &'static [&'static str] = &["running-first", "kept", "submitted", "entered"];
+    const WORDS: &'static [&'static str] = &["running-first", "kept", "submitted"];
 
     fn named(word: &str) -> Within {
         match word {
             "kept" => Within::Kept,
             "submitted" => Within::Submitted,
-            "entered" => Within::Entered,
             _ => Within::RunningFirst,
         }
     }
@@ -52,8 +49,6 @@ pub struct Las {
     gittins: Option<Gittins>,
     starvation: f64,
     within: Within,
-    /// Service is time with GPUs; else time with progress.
-    by_held: bool,
     published_crossing: bool,
     round: u64,
     place: Placement,
@@ -95,12 +90,6 @@ impl Policy for Las {
                     kind: Kind::Choice(Within::WORDS),
                     default: "\"running-first\"",
                     about: "The order within a queue.",
-                },
-                Param {
-                    name: "service",
-                    kind: Kind::Choice(&["run", "held"]),
-                    default: "\"run\"",
-                    about: "What counts as service: time with progress, or all time with GPUs.",
                 },
                 Param {
                     name: "crossing",
@@ -158,7 +147,6 @@ impl Policy for Las {
             gittins: by_index.then(|| Gittins::new(history, config.number("delta"))),
             starvation: config.number("starvation"),
             within: Within::named(config.choice("within")),
-            by_held: config.choice("service") == "held",
             published_crossing: config.choice("crossing") == "published",
             round: config.micros("round"),
             place: Placement::named(config.choice("placement")),
@@ -216,8 +204,7 @@ impl Las {
 
     /// Attained service since starvation last forgave it, GPU-microseconds.
     fn service(&self, job: &Job, now: u64) -> u64 {
-        let forgiven = self.levels[job.id as usize].1 * u64::from(job.gpus);
-        if self.by_held { job.attained(now) - forgiven } else { job.run_time(now) * u64::from(job.gpus) - forgiven }
+        (job.run_time(now) - self.levels[job.id as usize].1) * u64::from(job.gpus)
     }
 
     /// What waits gains no service: only those that run, or did until just now, can cross a limit; only those that
@@ -228,7 +215,7 @@ impl Las {
         let stopped = std::mem::take(&mut self.stopped);
         for job in cluster.holders().chain(stopped.iter().filter_map(|id| cluster.get(*id))) {
             let (level, forgiven) = self.levels[job.id as usize];
-            let service = self.service(job, now);
+            let service = (job.run_time(now) - forgiven) * u64::from(job.gpus);
             if self.limits.get(usize::from(level)).is_some_and(|limit| service >= *limit) {
                 moved.push((job.id, self.limits.partition_point(|limit| *limit <= service), forgiven));
             }
@@ -271,7 +258,7 @@ impl Las {
     fn sort(&mut self, cluster: &Cluster) {
         match self.within {
             Within::RunningFirst => self.runners_first(cluster),
-            Within::Kept | Within::Entered => {}
+            Within::Kept => {}
             Within::Submitted => {
                 for queue in &mut self.queues {
                     queue.sort_by_key(|id| cluster.job(*id).submitted);

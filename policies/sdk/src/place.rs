@@ -13,21 +13,17 @@ pub enum Placement {
     Consolidate,
     /// Counts GPUs and ignores nodes: the lowest free ids (Tiresias' `count`).
     Count,
-    /// From the node with the most free GPUs, the lowest among equals, as many as it has or are wanted; then the next
-    /// (Pollux' simulator).
-    MostFree,
 }
 
 impl Placement {
     /// The words by which configurations name the rules.
-    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count", "most-free"];
+    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count"];
 
     /// The rule of a word of [`Placement::WORDS`].
     pub fn named(word: &str) -> Placement {
         match word {
             "consolidate" => Placement::Consolidate,
             "count" => Placement::Count,
-            "most-free" => Placement::MostFree,
             _ => Placement::Packed,
         }
     }
@@ -54,17 +50,6 @@ impl Placement {
                 cluster.lowest_free(node, gpus, &mut found);
             }
             Placement::Consolidate => consolidate(cluster, gpu_type, gpus, &mut found)?,
-            Placement::MostFree => {
-                let mut left = gpus;
-                let nodes = pool.by_free.iter().enumerate().skip(1).rev();
-                for (free, node) in nodes.flat_map(|(free, nodes)| nodes.iter().map(move |node| (free as u32, node))) {
-                    cluster.lowest_free(node, left.min(free), &mut found);
-                    left -= left.min(free);
-                    if left == 0 {
-                        break;
-                    }
-                }
-            }
             Placement::Count => {
                 let mut left = gpus;
                 for (index, node) in cluster.nodes.iter().enumerate() {

@@ -1,1 +1,94 @@
-//! To come.
+//! Tiresias (Gu et al., NSDI 2019), two queues of discretised attained service, on elastic work: jobs get the GPUs and
+//! the batch that their users asked for, or nothing. `las` is for work that is not elastic.
+
+use sandtable_elastic::place::Pack;
+use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, JobId, Kind, Knowledge, NodeId, Param, Policy, PolicyError,
+    Setup,
+};
+
+/// The policy.
+pub struct Tiresias {
+    stage: Stage,
+    queues: Queues,
+}
+
+impl Policy for Tiresias {
+    fn about() -> About {
+        const PARAMS: [Param; 10] = joined(
+            RULES,
+            [Param {
+                name: "limit",
+                kind: Kind::Number { min: 1.0, max: 1e12 },
+                default: "57600",
+                about: "Service at which a job leaves the first queue, GPU-s.",
+            }],
+        );
+        About {
+            name: "tiresias",
+            about: "two queues by attained service, as many GPUs as asked for or none (Tiresias, NSDI 2019; as in Pollux' artifact)",
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::ELASTIC | Abilities::PROTECT,
+            needs: Knowledge::empty(),
+            params: &PARAMS,
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        Ok(Tiresias {
+            stage: Stage::new(Rules::new(config), setup, false)?,
+            queues: Queues { limit: config.micros("limit"), ..Queues::default() },
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        self.stage.cadence()
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let queues = &mut self.queues;
+        self.stage.decide(batch, cluster, |round| queues.allocate(round))
+    }
+}
+
+/// Jobs by service, in the order in which they entered.
+#[derive(Default)]
+struct Queues {
+    first: Vec<JobId>,
+    second: Vec<JobId>,
+    /// GPU-µs.
+    limit: u64,
+}
+
+impl Queues {
+    fn allocate(&mut self, round: &mut Round<'_>) -> Vec<Vec<NodeId>> {
+        let at = |id: &JobId, round: &Round<'_>| round.jobs.iter().position(|job| job.id == *id);
+        self.first.retain(|id| at(id, round).is_some());
+        self.second.retain(|id| at(id, round).is_some());
+        for job in round.jobs.iter() {
+            if !self.first.contains(&job.id) && !self.second.contains(&job.id) {
+                self.first.push(job.id);
+            }
+        }
+        for id in std::mem::take(&mut self.first) {
+            let over = at(&id, round).is_some_and(|job| round.attained[job] >= self.limit);
+            if over { self.second.push(id) } else { self.first.push(id) }
+        }
+        let mut left: u32 = round.free.iter().sum();
+        let mut counts = vec![0; round.jobs.len()];
+        let mut order = Vec::new();
+        for id in self.first.iter().chain(&self.second) {
+            let Some(job) = at(id, round) else { continue };
+            let asked = round.jobs[job].gpus;
+            order.push(job);
+            // Nobody blocks whoever comes after.
+            if asked <= left {
+                left -= asked;
+                counts[job] = asked;
+            }
+        }
+        round.place_in(&order, &counts, Pack::MostFree)
+    }
+}
+
+sandtable_policy::export!(Tiresias);

@@ -1,4 +1,4 @@
-//! The knapsack of ATS-T: how many GPUs each job gets, that the sum of values is greatest.
+//! How many GPUs each job gets, that the sum of values is greatest: a knapsack in which each job is at most one item.
 
 /// What a job is worth.
 pub struct Candidate {
