@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable::facts::fill;
-use sandtable::profile::{fitted, gavel, synthetic, torchvision, write};
+use sandtable::profile::{fitted, gavel, pollux, pollux_fitted, synthetic, torchvision, write};
 
 fn main() -> Result<(), sandtable::Error> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -19,6 +19,7 @@ fn main() -> Result<(), sandtable::Error> {
         ("gavel-fit", gavel(&table)?.without_pairs()),
         ("vision-float", fitted("float")?),
         ("vision-half", fitted("half")?),
+        ("pollux-fit", pollux_fitted(&pollux(&here.join("../../shared/data/pollux"))?)?),
     ];
     for (name, profile) in all {
         let path = here.join(format!("specs/profiles/{name}.ron"));

@@ -83,7 +83,7 @@ pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell], cut: 
             return Err(hinted(error, nearest(&claim.metric, metric_names())));
         }
         for path in claim.at.keys() {
-            if !cells.iter().any(|cell| cell.variant.iter().any(|(known, _)| known == path)) {
+            if !cut && !cells.iter().any(|cell| cell.variant.iter().any(|(known, _)| known == path)) {
                 let message = format!("`{path}` is not swept");
                 return Err(source.error(&place("at"), &message, "here"));
             }

@@ -367,16 +367,13 @@ impl Stage {
             cluster.start_with(id, gpus, split);
         }
         let tasks: Vec<JobId> = self.serving.pending.iter().copied().take(places.len()).collect();
-        let sleepers = asleep.clone();
         for (task, place) in tasks.into_iter().zip(places) {
-            let gpu = match place {
-                Place::Evicts(pod) => {
-                    taken[sleepers[*pod] as usize] = true;
-                    Some(sleepers[*pod])
-                }
-                Place::Empty(node) | Place::Taken(node) => find(&mut taken, *node),
+            let node = match place {
+                // Training may have been given this very GPU: any other of the node's sleepers will do.
+                Place::Evicts(pod) => cluster.node(asleep[*pod]),
+                Place::Empty(node) | Place::Taken(node) => *node,
             };
-            if let Some(gpu) = gpu {
+            if let Some(gpu) = find(&mut taken, node) {
                 self.serving.serve_cold(task, gpu, cluster);
             }
         }
