@@ -272,7 +272,7 @@ fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
 
 fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
     let mut out = String::from(
-        "job_id,submit_s,gpus,first_start_s,first_run_s,end_s,held_s,productive_s,lost_s,preemptions,reassignments,failures,out_of_memory,service,outcome,last_placement\n",
+        "job_id,submit_s,gpus,first_start_s,end_s,held_s,productive_s,lost_s,preemptions,failures,out_of_memory,reassignments,first_run_s,service,outcome,last_placement\n",
     );
     for (row, job) in ledger.rows.iter().zip(jobs) {
         let at = |time: Option<u64>| time.map(seconds).unwrap_or_default();
@@ -289,15 +289,15 @@ fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
             seconds(row.submit),
             row.gpus,
             at(row.first_start),
-            at(row.first_run),
             at(row.end),
             seconds(row.held),
             seconds(row.productive),
             seconds(row.lost),
             row.preemptions,
-            row.reassignments,
             row.failures,
             row.out_of_memory,
+            row.reassignments,
+            at(row.first_run),
             placement(&row.last_gpus, fleet),
         );
     }

@@ -3,6 +3,7 @@
 mod bad_specs;
 mod cli;
 mod components;
+mod elastic;
 mod evil;
 mod goldens;
 mod help;

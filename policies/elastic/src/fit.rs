@@ -1,10 +1,9 @@
-//! Fitting the throughput model to what a job reports (Pollux, OSDI 2021, §4.1): the same loss and the same rules for
-//! what nothing was seen of; another way down.
-//!
-//! The loss is a sum of two root mean squares and of penalties. Each step bounds the roots from above by squares and
-//! takes a damped Gauss-Newton step in logarithms of the parameters, within their bounds.
+//! Fitting the throughput model to what a job reports (Pollux, OSDI 2021, §4.1): the artifact's loss, its rules for what
+//! nothing was seen of, and its way down, L-BFGS-B. The loss has many minima: another way down ends in better ones, and a
+//! policy that believes those decides otherwise than the published one.
 
 use crate::goodput::Theta;
+use crate::lbfgsb::minimise;
 
 /// What a job reported once: nodes, GPUs and samples of a pass, and the seconds that it took.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,8 +23,6 @@ pub struct Observation {
 const START: [f64; 7] = [0.1, 0.01, 0.1, 0.01, 0.1, 0.01, 1.001];
 const LEAST: f64 = 1e-8;
 const GAMMA: (f64, f64) = (1.0, 10.0);
-/// Below this a root mean square counts as none: there its slope has no end.
-const FLOOR: f64 = 1e-5;
 
 /// Which numbers are known beforehand, as nothing was seen that they show in.
 fn fixed(seen: &[Observation]) -> [Option<f64>; 7] {
@@ -78,161 +75,71 @@ fn predict(theta: &[f64; 7], at: &Observation) -> ([f64; 2], [[f64; 7]; 2]) {
     ([log_a, whole], slopes)
 }
 
-/// The loss of a model: what the published fit minimises.
-pub fn loss(theta: &Theta, seen: &[Observation]) -> f64 {
-    let logs: Vec<[f64; 2]> = seen.iter().map(|at| [libm::log(at.compute), libm::log(at.step)]).collect();
-    let (squares, penalties) = squares(&theta.0, seen, &logs);
+/// The loss of a model, and its slope by each parameter: what the published fit minimises.
+fn loss_and_slope(theta: &[f64; 7], seen: &[Observation], logs: &[[f64; 2]]) -> (f64, [f64; 7]) {
     let count = seen.len() as f64;
-    (squares[0] / count).sqrt() + (squares[1] / count).sqrt() + penalties
-}
-
-fn squares(theta: &[f64; 7], seen: &[Observation], logs: &[[f64; 2]]) -> ([f64; 2], f64) {
-    let mut squares = [0.0; 2];
+    let (mut squares, mut sums) = ([0.0; 2], [[0.0; 7]; 2]);
     for (at, log) in seen.iter().zip(logs) {
-        let (found, _) = predict(theta, at);
-        squares[0] += (found[0] - log[0]) * (found[0] - log[0]);
-        squares[1] += (found[1] - log[1]) * (found[1] - log[1]);
+        let (found, slopes) = predict(theta, at);
+        for which in 0..2 {
+            let residual = found[which] - log[which];
+            squares[which] += residual * residual;
+            for (sum, slope) in sums[which].iter_mut().zip(slopes[which]) {
+                *sum += residual * slope;
+            }
+        }
     }
-    let ratio = |a: f64, b: f64| (b / a) * (b / a);
+    let mut slope = [0.0; 7];
+    let mut loss = 0.0;
+    for which in 0..2 {
+        let error = (squares[which] / count).sqrt();
+        loss += error;
+        for (slope, sum) in slope.iter_mut().zip(sums[which]) {
+            // Nothing is left to be gained: there the root has no slope.
+            *slope += if error > 0.0 { sum / (count * error) } else { 0.0 };
+        }
+    }
+    // From slopes by logarithms to slopes; gamma's is its own.
+    slope[..6].iter_mut().zip(theta).for_each(|(slope, value)| *slope /= value);
     let gamma = theta[6] - 1.0;
-    (squares, 1e-3 * gamma * gamma + 1e-2 * (ratio(theta[2], theta[3]) + ratio(theta[4], theta[5])))
+    loss += 1e-3 * gamma * gamma;
+    slope[6] += 2e-3 * gamma;
+    for first in [2, 4] {
+        let ratio = theta[first + 1] / theta[first];
+        loss += 1e-2 * ratio * ratio;
+        slope[first] -= 2e-2 * ratio * ratio / theta[first];
+        slope[first + 1] += 2e-2 * ratio / theta[first];
+    }
+    (loss, slope)
 }
 
-/// Fits the model to what was seen, from the published start and from `before`; the better of the two.
-pub fn fit(seen: &[Observation], before: Option<Theta>) -> Theta {
-    let known = fixed(seen);
-    let starts = [Some(START), before.map(|theta| theta.0)];
-    let tried = starts.into_iter().flatten().map(|start| descend(seen, &known, start));
-    let (mut theta, _) = tried.reduce(|a, b| if b.1 < a.1 { b } else { a }).unwrap_or((START, f64::INFINITY));
+fn logs(seen: &[Observation]) -> Vec<[f64; 2]> {
+    seen.iter().map(|at| [libm::log(at.compute), libm::log(at.step)]).collect()
+}
+
+/// The loss of a model.
+pub fn loss(theta: &Theta, seen: &[Observation]) -> f64 {
+    loss_and_slope(&theta.0, seen, &logs(seen)).0
+}
+
+/// Fits the model to what was seen.
+pub fn fit(seen: &[Observation]) -> Theta {
+    let (mut least, mut most) = ([LEAST; 7], [f64::INFINITY; 7]);
+    (least[6], most[6]) = GAMMA;
+    let mut theta = START;
+    for (at, known) in fixed(seen).into_iter().enumerate() {
+        if let Some(value) = known {
+            (least[at], most[at], theta[at]) = (value, value, value);
+        }
+    }
+    let logs = logs(seen);
+    theta = minimise(theta, &least, &most, |theta| loss_and_slope(theta, seen, &logs));
     if !seen.iter().any(|at| at.nodes > 1) {
         // Exchanging gradients between nodes is not cheaper than within one.
         theta[2] = theta[2].max(1.1 * theta[4]);
         theta[3] = theta[3].max(1.1 * theta[5]);
     }
     Theta(theta)
-}
-
-fn descend(seen: &[Observation], known: &[Option<f64>; 7], start: [f64; 7]) -> ([f64; 7], f64) {
-    let count = seen.len() as f64;
-    let logs: Vec<[f64; 2]> = seen.iter().map(|at| [libm::log(at.compute), libm::log(at.step)]).collect();
-    let mut theta = start;
-    for (value, fixed) in theta.iter_mut().zip(known) {
-        *value = fixed.unwrap_or(value.max(LEAST));
-    }
-    let value = |theta: &[f64; 7]| {
-        let (squares, penalties) = squares(theta, seen, &logs);
-        (squares[0] / count).sqrt() + (squares[1] / count).sqrt() + penalties
-    };
-    let mut best = value(&theta);
-    let mut damping = 1e-2;
-    let mut idle = 0;
-    for _ in 0..60 {
-        let (squares, _) = squares(&theta, seen, &logs);
-        let weights = squares.map(|sum| 0.5 / (sum / count).sqrt().max(FLOOR) / count);
-        // Normal equations of the bound; every residual has weight 2w in them.
-        let (mut normal, mut slope) = ([[0.0; 7]; 7], [0.0; 7]);
-        for (at, log) in seen.iter().zip(&logs) {
-            let (found, slopes) = predict(&theta, at);
-            for which in 0..2 {
-                add(&mut normal, &mut slope, &slopes[which], found[which] - log[which], weights[which]);
-            }
-        }
-        let mut row = [0.0; 7];
-        row[6] = 1.0;
-        add(&mut normal, &mut slope, &row, theta[6] - 1.0, 1e-3);
-        for first in [2, 4] {
-            let ratio = theta[first + 1] / theta[first];
-            let mut row = [0.0; 7];
-            (row[first], row[first + 1]) = (-ratio, ratio);
-            add(&mut normal, &mut slope, &row, ratio, 1e-2);
-        }
-        let free: Vec<usize> = (0..7)
-            .filter(|i| {
-                let stuck = match i {
-                    6 => (theta[6] <= GAMMA.0 && slope[6] > 0.0) || (theta[6] >= GAMMA.1 && slope[6] < 0.0),
-                    _ => theta[*i] <= LEAST && slope[*i] > 0.0,
-                };
-                known[*i].is_none() && !stuck
-            })
-            .collect();
-        if free.is_empty() {
-            break;
-        }
-        let mut moved = false;
-        for _ in 0..8 {
-            let Some(step) = solve(&normal, &slope, &free, damping) else {
-                damping *= 10.0;
-                continue;
-            };
-            let mut next = theta;
-            for (i, by) in free.iter().zip(&step) {
-                next[*i] = match i {
-                    6 => (theta[6] - by).clamp(GAMMA.0, GAMMA.1),
-                    // A factor of e³ at a time.
-                    _ => (theta[*i] * libm::exp((-by).clamp(-3.0, 3.0))).max(LEAST),
-                };
-            }
-            let found = value(&next);
-            if found < best {
-                idle = if best - found < 1e-7 { idle + 1 } else { 0 };
-                (theta, best, moved) = (next, found, true);
-                damping = (damping * 0.3).max(1e-9);
-                break;
-            }
-            damping *= 4.0;
-        }
-        if !moved || idle >= 3 {
-            break;
-        }
-    }
-    (theta, best)
-}
-
-fn add(normal: &mut [[f64; 7]; 7], slope: &mut [f64; 7], row: &[f64; 7], residual: f64, weight: f64) {
-    for i in 0..7 {
-        if row[i] == 0.0 {
-            continue;
-        }
-        slope[i] += 2.0 * weight * row[i] * residual;
-        for j in 0..7 {
-            normal[i][j] += 2.0 * weight * row[i] * row[j];
-        }
-    }
-}
-
-/// Solves the damped equations of the free parameters by Cholesky's decomposition.
-fn solve(normal: &[[f64; 7]; 7], slope: &[f64; 7], free: &[usize], damping: f64) -> Option<Vec<f64>> {
-    let n = free.len();
-    let mut low = [[0.0; 7]; 7];
-    for i in 0..n {
-        for j in 0..=i {
-            let mut sum = normal[free[i]][free[j]];
-            if i == j {
-                sum += damping * (sum + 1e-9);
-            }
-            for (a, b) in low[i].iter().zip(&low[j]).take(j) {
-                sum -= a * b;
-            }
-            if i == j {
-                if sum <= 0.0 {
-                    return None;
-                }
-                low[i][i] = sum.sqrt();
-            } else {
-                low[i][j] = sum / low[j][j];
-            }
-        }
-    }
-    let mut x = vec![0.0; n];
-    for i in 0..n {
-        let sum: f64 = (0..i).map(|k| low[i][k] * x[k]).sum();
-        x[i] = (slope[free[i]] - sum) / low[i][i];
-    }
-    for i in (0..n).rev() {
-        let sum: f64 = (i + 1..n).map(|k| low[k][i] * x[k]).sum();
-        x[i] = (x[i] - sum) / low[i][i];
-    }
-    Some(x)
 }
 
 #[cfg(test)]
@@ -258,7 +165,7 @@ mod tests {
         let Some(vectors) = vectors() else { return };
         let cases = vectors["fit"].as_array().expect("cases");
         assert_eq!(cases.len(), 24);
-        let mut worst = f64::NEG_INFINITY;
+        let mut equal = 0;
         for case in cases {
             let rows = case["obs_nodes_replicas_bsz_accumtime_steptime"].as_array().expect("rows");
             let seen: Vec<Observation> = rows
@@ -268,12 +175,14 @@ mod tests {
                     Observation { nodes: nodes as u32, gpus: gpus as u32, local: local as u32, compute, step }
                 })
                 .collect();
-            let found = loss(&fit(&seen, None), &seen);
-            let published = case["objective"].as_f64().expect("a loss");
-            worst = worst.max(found - published);
+            let theta = fit(&seen);
+            let (found, published) = (loss(&theta, &seen), case["objective"].as_f64().expect("a loss"));
             assert!(found <= published + 1e-3, "{}: {found}, published {published}", case["app"]);
+            let near = |(a, b): (&f64, f64)| (a - b).abs() <= 1e-3 * b.abs() + 1e-6;
+            equal += u32::from(theta.0.iter().zip(numbers(&case["theta"])).all(near));
         }
-        assert!(worst <= 1e-3, "{worst}");
+        // The same way down ends in the same of the many minima, nearly always.
+        assert!(equal >= 16, "{equal} of 24 models are the published ones");
     }
 
     #[test]

@@ -15,10 +15,12 @@
 pub mod fit;
 pub mod goodput;
 pub mod knapsack;
+mod lbfgsb;
 pub mod pace;
 pub mod place;
 pub mod reclaim;
 mod rules;
+mod search;
 mod serving;
 mod stage;
 mod trainee;

@@ -193,9 +193,9 @@ impl Stage {
     }
 
     /// A fair share of all GPUs, counting those who serve too where the simulator does.
-    fn share(&self, cluster: &Cluster, tasks: bool) -> (u32, u32) {
+    fn share(&self, cluster: &Cluster) -> (u32, u32) {
         let total: u32 = self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum();
-        let tasks = if self.rules.compat && tasks { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
+        let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
         let waiting = |job: &&Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
         let jobs = self.jobs.iter().filter(waiting).count() + tasks;
         (total, total.div_ceil(jobs.max(1) as u32))
@@ -207,7 +207,7 @@ impl Stage {
         wants: &mut [Vec<NodeId>],
         allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
     ) {
-        let (total, share) = self.share(cluster, false);
+        let (total, share) = self.share(cluster);
         let free = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
@@ -266,7 +266,7 @@ impl Stage {
         let mut sleeping_at = Vec::new();
         let mut sleeping = sleeping;
         self.serving.asleep(now).for_each(|pod| sleeping_at.push(sleeping(pod)));
-        let (_, share) = self.share(cluster, true);
+        let (_, share) = self.share(cluster);
         let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
         let lists = wants.iter().cloned();
         let mut victims: Vec<Victim<'_>> = self
@@ -390,6 +390,10 @@ impl Stage {
             return;
         }
         for job in &mut self.jobs {
+            // There, a job looks at its batch when an epoch has ended.
+            if self.rules.compat && !std::mem::take(&mut job.new_epoch) {
+                continue;
+            }
             let Some(list) = job.list.clone().filter(|list| !list.is_empty()) else { continue };
             let holds = cluster.get(job.id).is_some_and(|job| job.holds());
             if let Some(split) = job.split(&list).filter(|split| holds && Some(*split) != job.split) {

@@ -26,6 +26,8 @@ pub struct Trainee {
     seen: Vec<Observation>,
     theta: Option<Theta>,
     gradient: Option<(f64, f64)>,
+    /// Whether it has begun another epoch since its batch was last looked at.
+    pub(crate) new_epoch: bool,
     /// What was worked out since it last reported.
     known: BTreeMap<(u32, u32), Best>,
 }
@@ -44,6 +46,7 @@ impl Trainee {
             seen: Vec::new(),
             theta: None,
             gradient: None,
+            new_epoch: false,
             known: BTreeMap::new(),
         }
     }
@@ -52,6 +55,7 @@ impl Trainee {
     pub fn report(&mut self, sample: &Sample) {
         let gradient = Some((sample.gradient_sqr, sample.gradient_variance));
         if self.gradient != gradient {
+            self.new_epoch = self.gradient.is_some();
             self.gradient = gradient;
             self.known.clear();
         }
@@ -66,7 +70,7 @@ impl Trainee {
             return;
         }
         self.seen.push(Observation { nodes, gpus, local, compute, step: sample.step_time });
-        self.theta = Some(fit(&self.seen, self.theta));
+        self.theta = Some(fit(&self.seen));
         self.known.clear();
     }
 
