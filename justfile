@@ -40,6 +40,12 @@ figures:
     cargo run --release -- run experiments/specs/thanapol2023/rounds.ron experiments/specs/horus2022/batch.ron
     cargo run --release -- run --check experiments/specs/horus2022/measured.ron experiments/specs/horus2022/predictors.ron
     cargo run --release -- run experiments/specs/horus2022/month.ron
+    cargo run --release -- run --check experiments/specs/deepboot2023/periodic.ron experiments/specs/deepboot2023/mechanisms.ron
+    # Runs that turn on single fits: what misses its bound is reported, not checked.
+    cargo run --release -- run experiments/specs/deepboot2023/loan.ron experiments/specs/deepboot2023/own-half.ron
+    cargo run --release -- run experiments/specs/deepboot2023/simulator.ron experiments/specs/deepboot2023/rivals.ron
+    # A quarter of an hour; its table is committed beside it.
+    cargo run --release -- run --check experiments/specs/pollux2021/published.ron > experiments/specs/pollux2021/published.txt
 
 # Whole runs and single decisions, sandboxed against native.
 bench:

@@ -1,4 +1,4 @@
-//! 10,000 jobs that share 512 GPUs, and a month on 1,024: wall time of a run, and what part of it the policy takes,
+//! 10,000 jobs that share 512 GPUs, a month on 1,024, and 160 elastic jobs beside tasks on 64: wall time of a run, and what part of it the policy takes,
 //! predictors included.
 
 use std::path::Path;
@@ -39,9 +39,10 @@ impl<P: Policy> Policy for Timed<P> {
 /// A spec of `experiments/specs`, and what is set in it.
 type Case = (&'static str, &'static [(&'static str, &'static str)]);
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     ("geng2020/v100.ron", &[("fleet.nodes", "128"), ("workload.jobs", "10000"), ("seeds", "Range(0, 1)")]),
     ("horus2022/month.ron", &[]),
+    ("deepboot2023/loan.ron", &[("seeds", "Range(0, 1)")]),
 ];
 
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]

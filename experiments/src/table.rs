@@ -75,7 +75,12 @@ const METRICS: &[Metric] = &[
     Metric { name: "productive_window", shown: None, shared: false, get: |s| s.productive_window },
     Metric { name: "fragmentation", shown: None, shared: false, get: |s| s.fragmentation },
     Metric { name: "preemptions", shown: Some("preemptions"), shared: false, get: |s| s.preemptions as f64 },
-    Metric { name: "reassignments", shown: None, shared: false, get: |s| s.reassignments as f64 },
+    Metric {
+        name: "reassignments",
+        shown: None,
+        shared: false,
+        get: |s| s.reassignments.map_or(f64::NAN, |n| n as f64),
+    },
     Metric { name: "failures", shown: None, shared: false, get: |s| s.failures as f64 },
     Metric { name: "fairness_jain", shown: None, shared: false, get: |s| s.fairness_jain },
     Metric { name: "fairness_worst", shown: Some("worst ρ"), shared: false, get: |s| s.fairness_worst },

@@ -42,6 +42,8 @@ pub enum What {
     },
     /// The job makes progress from now on.
     Running(JobId),
+    /// The elastic job goes over to another batch: it makes no progress until it is [`What::Running`] again.
+    Stalled(JobId),
     /// The elastic job has begun another epoch.
     Epoch(JobId),
     /// The job ran out of memory: it makes no progress any more, and is [`What::Released`] after the relaunch cost.

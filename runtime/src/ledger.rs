@@ -66,6 +66,8 @@ pub struct Ledger {
     pub(crate) busy: Option<Busy>,
     /// What GPUs are used for, where some serve.
     pub pools: Option<Pools>,
+    /// Whether any job is elastic.
+    pub(crate) elastic: bool,
     progressing: u64,
     demanded: u64,
     fragmented: u64,
@@ -146,6 +148,7 @@ impl Ledger {
             progress: 0.0,
             busy: None,
             pools: Pools::of(fleet, jobs),
+            elastic: false,
             progressing: 0,
             demanded: 0,
             fragmented: 0,

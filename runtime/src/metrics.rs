@@ -69,9 +69,9 @@ pub struct Summary {
     pub fragmentation: f64,
     /// Times that policies took GPUs from jobs.
     pub preemptions: u64,
-    /// Times that elastic jobs went on with other GPUs.
-    #[serde(default)]
-    pub reassignments: u64,
+    /// Times that elastic jobs went on with other GPUs; none where no job is elastic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reassignments: Option<u64>,
     /// The inference side, where there is one: jobs, above, are those that train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
@@ -145,7 +145,7 @@ impl Summary {
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
-            reassignments: rows.iter().map(|row| u64::from(row.reassignments)).sum(),
+            reassignments: ledger.elastic.then(|| rows.iter().map(|row| u64::from(row.reassignments)).sum()),
             serving: Serving::of(ledger),
             preemptions: rows.iter().map(|row| u64::from(row.preemptions)).sum(),
             failures: rows.iter().map(|row| u64::from(row.failures)).sum(),

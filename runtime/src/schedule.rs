@@ -97,6 +97,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let mut inputs = inputs;
     let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
     ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
+    ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
     let told = told(backend.fleet(), &inputs);
     if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
         ledger = ledger.with_utilisation(backend.fleet(), of_job);
@@ -292,6 +293,11 @@ impl Run {
                 }
                 What::Pace { job, pace } => self.ledger.pace(job, pace),
                 What::Epoch(job) => self.news(job),
+                What::Stalled(job) => {
+                    self.ledger.stopped(job, false);
+                    self.world().cluster.phase[job as usize] = Phase::Starting;
+                    self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
+                }
                 What::Died(job) => {
                     self.ledger.died(job);
                     let world = self.world();

@@ -180,7 +180,7 @@ fn capsules_replay_to_the_same_fault() {
     // Asks all there is, and fails at the second call.
     let asking = "(drop (call $now)) (call $free (i32.const 1280)) (call $occupancy (i32.const 1280))
         (call $check (i32.const 8208) (i32.const 1) (i32.const 1280))
-        (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 1280))
+        (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 0) (i32.const 1280))
         (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280))
         (call $similarity (i32.const 0) (i32.const 4096) (i32.const 1) (i32.const 4096) (i32.const 1) (i32.const 1280))";
     let failing = |evil: &str| {

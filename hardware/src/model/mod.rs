@@ -203,7 +203,7 @@ impl Model {
         let state = &self.states[id as usize];
         let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
         // Beyond the end of time a job never ends.
-        let end = end.max(self.nominal_end(id)).saturating_add(self.fleet.costs.linger).min(END_OF_TIME);
+        let end = end.max(self.nominal_end(id)).saturating_add(self.linger(id)).min(END_OF_TIME);
         self.schedule(end, Due::End, id, state.generation);
     }
 

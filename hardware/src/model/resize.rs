@@ -3,7 +3,7 @@
 
 use super::{Due, Model, Phase};
 use crate::elastic::placement;
-use crate::{Elastic, GpuId, JobId, Micros, Occurrence, SECOND, Sample, Split, TypeId};
+use crate::{Elastic, GpuId, JobId, Micros, Occurrence, SECOND, Sample, Split, TypeId, What};
 
 /// How an elastic job works.
 pub(super) struct Training {
@@ -102,6 +102,12 @@ impl Model {
         (ticks as Micros).saturating_mul(tick)
     }
 
+    /// A job holds its GPUs so long after its last step; between two epochs nobody waits.
+    pub(super) fn linger(&self, id: JobId) -> Micros {
+        let more = |training: &Training| training.epoch + 1 < self.elastic(id).epochs;
+        if self.states[id as usize].training.as_ref().is_some_and(more) { 0 } else { self.fleet.costs.linger }
+    }
+
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
     pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
         let Some(training) = &mut self.states[id as usize].training else { return false };
@@ -181,7 +187,10 @@ impl Model {
                 state.generation += 1;
                 self.schedule_end(id);
             }
-            Phase::Running => self.interrupt(id, self.now + cost, happened),
+            Phase::Running => {
+                happened.push(Occurrence { at: self.now, what: What::Stalled(id) });
+                self.interrupt(id, self.now + cost, happened);
+            }
             _ => {}
         }
     }

@@ -99,3 +99,83 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     model.advance(None, &mut happened);
     assert_eq!(happened[0].what, What::NodeUp(0));
 }
+
+/// 100 steps an epoch, three of them; a step of 4 samples takes a second on a GPU, half on two.
+fn elastic(costs: Costs) -> Model {
+    use crate::elastic::{Elastic, Learning, Steps, Timing, Timings};
+    use crate::{Communication, GpuProfile, Interference, Profile, ShareMode, Workload};
+    let timing = |step: f64| vec![Timing { local: 1.0, step, sync: 0.0 }, Timing { local: 4.0, step, sync: 0.0 }];
+    let placements = vec![(vec![1], timing(1.0)), (vec![1, 1], timing(0.8)), (vec![2], timing(0.5))];
+    let elastic = Elastic {
+        initial_batch: 4,
+        most_batch: 8,
+        least_local: 1,
+        most_local: 4,
+        epochs: 3,
+        gpus: Some(2),
+        tunable: true,
+        restart_s: 20.0,
+        resize_s: 3.0,
+        requests: vec![(1, 4)],
+        steps: Steps::Measured(Timings { placements, wide: vec![] }),
+        // Noise without end: a batch of 8 is worth two of 4.
+        learning: Learning::Fitted { steps: 100.0, noise: vec![(0.0, 1e12)] },
+    };
+    let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
+    let (sources, solo) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+    let gpu = GpuProfile { kind: "g".into(), mode: ShareMode::TimeSlice, sources, noise: vec![], solo, pairs: vec![] };
+    let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
+    profile.check().unwrap();
+    let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], costs, None).unwrap();
+    let laws = Laws::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default()).unwrap();
+    let jobs = vec![Job { workload: Some(0), batch: Some(4), ..job(0, 1, 0) }];
+    Model::new(fleet, jobs.into(), &laws, 0)
+}
+
+#[test]
+fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
+    use crate::elastic::Rescale;
+    let mut model = elastic(Costs { rescale: Some(Rescale::Afe), batch: 4 * SECOND, ..Costs::default() });
+    let mut happened = Vec::new();
+    model.start(0, &[0], None, &mut happened);
+    assert_eq!(next(&mut model), [(20, What::Running(0))]);
+    assert_eq!(model.remaining(0, 0), 300.0);
+    assert_eq!(model.sample(0), None, "it has not run yet");
+    assert_eq!(next(&mut model), [(120, What::Epoch(0))]);
+    wait(&mut model, 150);
+    let sample = model.sample(0).unwrap();
+    assert_eq!((sample.nodes, sample.gpus, sample.local, sample.step_s), (1, 1, 4, 1.0));
+    // To two GPUs: 3 s, and half of the 17 more that a restart takes, in whole seconds.
+    model.reassign(0, &[0, 1], None, &mut happened);
+    assert_eq!(next(&mut model), [(161, What::Running(0))]);
+    // 70 steps of half a second; and the last epoch, of which the batch doubles.
+    assert_eq!(next(&mut model), [(196, What::Epoch(0))]);
+    model.set_batch(0, Split { local: 4, accumulation: 0 }, &mut happened);
+    assert_eq!(happened, [Occurrence { at: 196 * SECOND, what: What::Stalled(0) }]);
+    assert_eq!(next(&mut model), [(200, What::Running(0))]);
+    assert_eq!(next(&mut model), [(225, What::Ended(0))]);
+}
+
+#[test]
+fn what_a_preempted_elastic_job_did_is_kept_and_what_a_killed_one_did_in_its_epoch_is_lost() {
+    for (mode, left) in [(StopMode::Checkpoint, 160.0), (StopMode::Kill, 200.0)] {
+        let mut model = elastic(Costs::default());
+        model.start(0, &[0], None, &mut Vec::new());
+        assert_eq!(next(&mut model), [(100, What::Epoch(0))]);
+        wait(&mut model, 140);
+        model.stop(0, mode, &mut Vec::new());
+        assert_eq!(model.remaining(0, 0), left);
+    }
+}
+
+#[test]
+fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
+    let mut model = elastic(Costs { epochs_end_on: 7 * SECOND, ..Costs::default() });
+    model.start(0, &[0], None, &mut Vec::new());
+    // 100 s are nearest to 98: then it began, though that shows at 100 only. From 98 on 198 is nearest to 196.
+    assert_eq!(next(&mut model), [(98, What::Epoch(0))]);
+    assert_eq!((model.now() / SECOND, model.remaining(0, 0)), (100, 198.0));
+    assert_eq!(next(&mut model), [(196, What::Epoch(0))]);
+    // 296 are nearest to 294.
+    assert_eq!(next(&mut model), [(294, What::Ended(0))]);
+}

@@ -297,6 +297,12 @@ impl Cluster {
                             job.running_since = Some(change.at);
                         }
                     }
+                    JobPhase::Starting => {
+                        if let Some(job) = self.job_mut(change.job) {
+                            job.phase = JobPhase::Starting;
+                            job.pause(change.at);
+                        }
+                    }
                     JobPhase::Queued => self.release(change.job, change.at, JobPhase::Queued),
                     JobPhase::Stopping if change.cause == ChangeCause::OutOfMemory => {
                         self.release(change.job, change.at, JobPhase::Stopping);

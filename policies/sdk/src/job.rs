@@ -79,9 +79,14 @@ impl Job {
         self.phase == JobPhase::Queued
     }
 
-    pub(crate) fn stop_clock(&mut self, at: Instant) {
+    /// It makes no progress from now on.
+    pub(crate) fn pause(&mut self, at: Instant) {
         self.run_time = self.run_time(at);
         self.running_since = None;
+    }
+
+    pub(crate) fn stop_clock(&mut self, at: Instant) {
+        self.pause(at);
         self.waiting_since = at;
     }
 }

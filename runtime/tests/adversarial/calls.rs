@@ -52,7 +52,7 @@ fn speeds(jobs: u32) -> String {
 fn estimate(quantity: u32, jobs: u32, types: u32) -> String {
     format!(
         "(call $estimate (i32.const {quantity}) (i32.const {TEXT}) (i32.const {jobs})
-            (i32.const {TEXT}) (i32.const {types}) (i32.const {ANSWER}))"
+            (i32.const {TEXT}) (i32.const {types}) (i32.const {TEXT}) (i32.const 0) (i32.const {ANSWER}))"
     )
 }
 
@@ -204,7 +204,7 @@ pub fn sound() -> Vec<(&'static str, Parts)> {
     let types = [0_u32, 0].map(u32::to_le_bytes).concat();
     let ask = format!(
         "(call $estimate (i32.const 0) (i32.const {TEXT}) (i32.const 2)
-            (i32.const {}) (i32.const 2) (i32.const {ANSWER}))",
+            (i32.const {}) (i32.const 2) (i32.const {TEXT}) (i32.const 0) (i32.const {ANSWER}))",
         TEXT + 8
     );
     let answer = format!("(i32.load (i32.const {ANSWER}))");

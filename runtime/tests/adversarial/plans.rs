@@ -70,7 +70,7 @@ fn timers_for_ever() -> Parts {
 pub fn nowhere() -> Vec<(&'static str, Parts, Limits)> {
     let calls = |calls| Limits { calls, ..limits() };
     let cadence = |round, on_events| Parts { round, on_events, ..Parts::default() };
-    let million = Parts { memory: "400".into(), ..decide(raw_plan(1 << 20, 1_000_000)) };
+    let million = Parts { memory: "520".into(), ..decide(raw_plan(1 << 20, 1_000_000)) };
     vec![
         ("1,000,000 actions", million, limits()),
         ("timers for ever", timers_for_ever(), limits()),
