@@ -29,7 +29,7 @@ fn run(mut model: Model) -> u64 {
             && let Some(gpu) = free.pop()
         {
             held[next as usize] = gpu;
-            model.start(next, &[gpu], &mut happened);
+            model.start(next, &[gpu], None, &mut happened);
             next += 1;
         }
         model.advance(None, &mut happened);

@@ -84,9 +84,13 @@ impl Cell {
         // Where a type of GPU is too small for a job, no policy needs to be told: it may not run there.
         for job in &mut jobs {
             if let (Some(elastic), Some(batch)) = (self.setting.laws.elastic(job), job.batch) {
-                let placement = Elastic::packed(job.gpus, self.fleet.nodes[0].gpus);
-                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
-                job.work = (seconds * SECOND as f64).ceil() as Micros;
+                let node = self.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+                let placement = Elastic::packed(job.gpus, node);
+                // One that is larger than the fleet is refused when it comes.
+                if job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
+                    let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
+                    job.work = (seconds * SECOND as f64).ceil().min((1u64 << 52) as f64) as Micros;
+                }
             }
             let fitting = self.setting.laws.fitting(&self.fleet, job);
             let allowed = if job.gpu_types.is_empty() { self.fleet.types.len() } else { job.gpu_types.len() };

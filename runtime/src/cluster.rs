@@ -100,6 +100,12 @@ impl Cluster {
         Undo::Start(job, self.evict(gpus))
     }
 
+    /// GPUs of a node that failed hold nothing any more.
+    pub(crate) fn unload(&mut self, gpus: std::ops::Range<GpuId>) {
+        let pods = self.pods.iter_mut().zip(0..).filter(|(_, gpu)| gpus.contains(gpu));
+        pods.for_each(|(pod, _)| *pod = Pod::default());
+    }
+
     /// Whatever was loaded on these GPUs is gone.
     fn evict(&mut self, gpus: &[GpuId]) -> Vec<(GpuId, Pod)> {
         if self.pods.is_empty() {

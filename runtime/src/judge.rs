@@ -207,6 +207,24 @@ fn reassign(
     moves: &[Start],
     placed: &mut std::collections::BTreeSet<u32>,
 ) -> Result<Undo, Refusal> {
+    if moves.is_empty() {
+        return Err((RejectCode::BadNumber, "V22: nobody is reassigned".into()));
+    }
+    let before_all = placed.clone();
+    let outcome = reassign_all(bench, cluster, moves, placed);
+    if outcome.is_err() {
+        // Nothing happened to any of them.
+        *placed = before_all;
+    }
+    outcome
+}
+
+fn reassign_all(
+    bench: &Bench<'_>,
+    cluster: &mut Cluster,
+    moves: &[Start],
+    placed: &mut std::collections::BTreeSet<u32>,
+) -> Result<Undo, Refusal> {
     for start in moves {
         let job = known(cluster, start.job)?;
         if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
@@ -380,3 +398,6 @@ fn room(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpu: u32, gpu_type: u32)
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

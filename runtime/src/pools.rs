@@ -123,8 +123,7 @@ impl Pools {
         if !self.service_of[job as usize] {
             self.left[gpu as usize] = Some(self.now);
         }
-        let kept = self.until[gpu as usize] > self.now;
-        self.put(gpu, if kept { Use::Protected } else { Use::Idle });
+        self.put(gpu, Use::Idle);
     }
 
     /// A GPU that holds a model is kept for its service.

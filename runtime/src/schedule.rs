@@ -328,7 +328,14 @@ impl Run {
     }
 
     fn node_changed(&mut self, node: u32, at: Micros, health: NodeHealth) {
-        self.world().cluster.up[node as usize] = health == NodeHealth::Up;
+        let world = self.world();
+        world.cluster.up[node as usize] = health == NodeHealth::Up;
+        if health == NodeHealth::Down {
+            let of = &world.backend.fleet().nodes[node as usize];
+            let gpus = of.first_gpu..of.first_gpu + of.gpus;
+            world.cluster.unload(gpus.clone());
+            gpus.for_each(|gpu| self.ledger.protected(gpu, 0));
+        }
         self.events.push(Event::NodeChanged(NodeChange { node, at, health }));
         self.wake = true;
     }

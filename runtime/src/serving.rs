@@ -34,7 +34,7 @@ pub struct Tasks {
     pub delay: Distribution,
     /// From being asked for to being done.
     pub latency: Distribution,
-    /// The share that found its model loaded, of those that were done.
+    /// The share that found its model loaded, of those that were done: those that were served the instant they had a GPU.
     pub warm: f64,
     /// The share that was served in the time that its service promises, of all; 1 where none promises anything.
     pub in_slo: f64,

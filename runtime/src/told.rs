@@ -190,7 +190,12 @@ pub(crate) fn setup(world: &World, inputs: &Inputs) -> Setup {
             .services
             .iter()
             .zip(0..)
-            .map(|(service, id)| Service { id, name: service.name.clone(), cold_start: service.cold_start })
+            .map(|(service, id)| Service {
+                id,
+                name: service.name.clone(),
+                cold_start: service.cold_start,
+                stays_loaded: fleet.keeps_models,
+            })
             .collect(),
         max_actions: inputs.limits.actions,
     }

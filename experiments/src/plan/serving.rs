@@ -34,7 +34,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
     let (over, lengths, busy) = match &serving.demand {
         DemandSpec::Recorded => return Ok(()),
         DemandSpec::Uniform { tasks, over, seconds } => {
-            let work = f64::from(*tasks) * f64::from(seconds.0 + seconds.1) / 2.0;
+            let work = f64::from(*tasks) * (f64::from(seconds.0) + f64::from(seconds.1)) / 2.0;
             (over, seconds, work / (over.0 as f64 / SECOND as f64))
         }
         DemandSpec::Diurnal { trough, peak, period, over, seconds, bursts } => {
@@ -63,7 +63,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
     if over.0 < SECOND {
         return wrong("over", "expected at least 1s");
     }
-    let mean = f64::from(lengths.0 + lengths.1) / 2.0;
+    let mean = (f64::from(lengths.0) + f64::from(lengths.1)) / 2.0;
     if busy * (over.0 as f64 / SECOND as f64) / mean > 1e7 {
         return wrong("over", "more than ten million tasks");
     }

@@ -120,7 +120,8 @@ fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId
         let error = Error::usage(format!("job {:?} has a batch of {batch}, its workload is {of}", row.name));
         return Err(error.hint("only elastic workloads of the `profile` have batches"));
     };
-    match elastic.refuses(row.gpus, elastic.split(batch, row.gpus)) {
+    let empty = (batch == 0).then(|| "a step takes at least one sample".to_string());
+    match empty.or_else(|| elastic.refuses(row.gpus, elastic.split(batch, row.gpus))) {
         None => Ok(id),
         Some(why) => {
             let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);
@@ -182,6 +183,13 @@ impl Workload {
     }
 
     fn job(&self, row: &Row, fleet: &Fleet) -> Result<Job, Error> {
+        if row.service.is_some() && (row.gpus != 1 || row.batch.is_some()) {
+            let found = row.batch.map_or(format!("{} GPUs", row.gpus), |batch| format!("a batch of {batch}"));
+            return Err(Error::usage(format!(
+                "{:?} is a task of a service: it has one GPU and no batch, found {found}",
+                row.name
+            )));
+        }
         let of_kind = |kind: &String| {
             let found = fleet.types.iter().position(|known| known.name == *kind);
             found.map(|index| index as u32).ok_or_else(|| {
@@ -198,7 +206,8 @@ impl Workload {
         Ok(Job {
             declared: row.declared,
             gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
-            preemptible: row.preemptible,
+            // A task is done in one go.
+            preemptible: row.preemptible && row.service.is_none(),
             share,
             memory_mib: row.memory_mib,
             workload: workload_of(row, self.profile.as_deref())?,

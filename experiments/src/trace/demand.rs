@@ -18,7 +18,7 @@ pub fn tasks(demand: &DemandSpec, services: &[String], seed: u64) -> Vec<Row> {
             *seconds
         }
         DemandSpec::Diurnal { trough, peak, period, over, seconds, bursts } => {
-            let mean = f64::from(seconds.0 + seconds.1) / 2.0;
+            let mean = (f64::from(seconds.0) + f64::from(seconds.1)) / 2.0;
             let busy = |t: f64| {
                 let angle = std::f64::consts::TAU * t / (period.0 as f64 / SECOND as f64) - std::f64::consts::FRAC_PI_2;
                 trough + (peak - trough) * (1.0 + libm::sin(angle)) / 2.0

@@ -102,10 +102,15 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
         };
         let mut row = Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) };
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
-            let (gpus, batch) = elastic.requests[(requests.uniform() * elastic.requests.len() as f64) as usize];
+            let fits: Vec<(u32, u32)> =
+                elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();
+            let among = if fits.is_empty() { &elastic.requests } else { &fits };
+            let (gpus, batch) = among[(requests.uniform() * among.len() as f64) as usize];
             (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
             let placement = Elastic::packed(gpus, recipe.fleet.node);
-            row.duration = (elastic.seconds_from(0, &placement, elastic.split(batch, gpus)) * SECOND as f64) as u64;
+            if elastic.knows(&placement) {
+                row.duration = (elastic.seconds_from(0, &placement, elastic.split(batch, gpus)) * SECOND as f64) as u64;
+            }
         }
         rows.push(row);
     }

@@ -155,7 +155,9 @@ fn nobody_is_lost_under_any_rules_and_through_failures() {
         .replace("rescale: Afe", "rescale: Full, checkpoint: \"7s\", batch: \"2s\"")
         .replace("Range(0, 2)", "Range(1, 2)");
     let calm = drawn(&policies).replace("Range(0, 2)", "Range(0, 1)");
-    for (label, summary) in [summaries(&calm), summaries(&failing)].concat() {
+    // So short that protection would outlive it.
+    let flickering = failing.replace("mtbf: \"6h\", repair: \"10min\"", "mtbf: \"30min\", repair: \"5s\"");
+    for (label, summary) in [summaries(&calm), summaries(&failing), summaries(&flickering)].concat() {
         assert_eq!((summary.completed, summary.unfinished), (14, 0), "{label}");
         let tasks = summary.serving.expect("services").all;
         assert!(tasks.tasks > 100 && tasks.done == tasks.tasks, "{label}: {} of {}", tasks.done, tasks.tasks);
@@ -166,10 +168,10 @@ fn nobody_is_lost_under_any_rules_and_through_failures() {
 fn what_is_borrowed_is_seen_and_what_serving_pays_too() {
     let policies = "Policy(name: \"ats\"), Policy(name: \"ats\", label: \"alone\", with: {\"partition\": \"apart\"})";
     let found = summaries(&drawn(policies));
-    for pair in found.chunks(4) {
-        let of =
-            |label: &str| pair.iter().find(|(known, _)| known == label).map(|(_, summary)| summary).expect("a row");
-        let (ats, alone) = (of("ats"), of("alone"));
+    let of = |label: &str| found.iter().filter(|(known, _)| known == label).map(|(_, summary)| summary).collect();
+    let (both, none): (Vec<&Summary>, Vec<&Summary>) = (of("ats"), of("alone"));
+    assert_eq!((both.len(), none.len()), (2, 2));
+    for (ats, alone) in both.into_iter().zip(none) {
         let serving = |summary: &Summary| summary.serving.clone().expect("services");
         assert!(serving(ats).uses[Use::Loaned as usize] > 0.05);
         assert_eq!(serving(alone).uses[Use::Loaned as usize], 0.0);
@@ -226,6 +228,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "Generate(jobs: 14, arrivals: Poisson(load: 0.9), workloads: {\"cifar10\": 0.6, \"ncf\": 0.2, \"deepspeech2\": 0.2})",
         "Jobs([Job(submit: \"0s\", gpus: 1, batch: 4)])",
         "job \"0\" has a batch of 4, its workload is none",
+    ),
+    (
+        "Generate(jobs: 14, arrivals: Poisson(load: 0.9), workloads: {\"cifar10\": 0.6, \"ncf\": 0.2, \"deepspeech2\": 0.2})",
+        "Jobs([Job(submit: \"0s\", gpus: 1, workload: \"cifar10\", batch: 0)])",
+        "job \"0\" asks for 1 GPUs and a batch of 0: a step takes at least one sample",
+    ),
+    (
+        "Generate(jobs: 14, arrivals: Poisson(load: 0.9), workloads: {\"cifar10\": 0.6, \"ncf\": 0.2, \"deepspeech2\": 0.2})",
+        "Jobs([Job(submit: \"0s\", gpus: 1, workload: \"cifar10\", batch: 128, service: \"a\")])",
+        "\"0\" is a task of a service: it has one GPU and no batch, found a batch of 128",
     ),
 ];
 

@@ -26,7 +26,7 @@ pub struct Split {
 impl Split {
     /// Samples of a step of so many GPUs.
     pub fn total(self, gpus: u32) -> u64 {
-        u64::from(self.local) * u64::from(gpus) * (u64::from(self.accumulation) + 1)
+        (u64::from(self.local) * u64::from(gpus)).saturating_mul(u64::from(self.accumulation) + 1)
     }
 }
 
@@ -158,6 +158,14 @@ impl Elastic {
         (epoch..self.epochs).map(|e| self.epoch(e) / self.rate(placement, split, e)).sum()
     }
 
+    /// Whether it is known how long steps take there.
+    pub fn knows(&self, placement: &[u32]) -> bool {
+        match &self.steps {
+            Steps::Fitted(_) => true,
+            Steps::Measured(timings) => timings.find(placement).is_some(),
+        }
+    }
+
     /// As few nodes of this size as hold so many GPUs.
     pub fn packed(gpus: u32, node: u32) -> Vec<u32> {
         let node = node.max(1);
@@ -189,6 +197,9 @@ impl Elastic {
         }
         let (restart, resize) = (self.restart_s, self.resize_s);
         expect(resize <= restart, format!("expected a resize to take at most a restart, {restart} s, found {resize}"))?;
+        if let Some(why) = self.refuses(1, self.split(initial, 1)) {
+            return Err(format!("the initial batch {initial} on one GPU: {why}"));
+        }
         for (gpus, batch) in &self.requests {
             expect(*batch >= 1, format!("expected requests of at least one sample, found {batch}"))?;
             if let Some(why) = self.refuses(*gpus, self.split(*batch, *gpus)) {

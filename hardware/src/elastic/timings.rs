@@ -114,6 +114,15 @@ impl Steps {
                 }
             }
             Steps::Measured(timings) => {
+                let sorted = timings.placements.windows(2).all(|two| two[0].0 < two[1].0)
+                    && timings.wide.windows(2).all(|two| two[0].0 < two[1].0);
+                if !sorted {
+                    return Err("placements, and shapes of more nodes, must ascend".into());
+                }
+                if let Some((turned, _)) = timings.placements.iter().find(|(p, _)| *p != least_rotation(p)) {
+                    let least = least_rotation(turned);
+                    return Err(format!("placement {turned:?} is a ring: expected its least rotation, {least:?}"));
+                }
                 for (placement, known) in &timings.placements {
                     list(known, format!("placement {placement:?}"))?;
                 }
@@ -139,7 +148,7 @@ impl Timings {
         }
     }
 
-    fn find(&self, placement: &[u32]) -> Option<&[Timing]> {
+    pub(super) fn find(&self, placement: &[u32]) -> Option<&[Timing]> {
         let least = least_rotation(placement);
         if let Ok(found) = self.placements.binary_search_by(|(known, _)| known.as_slice().cmp(&least)) {
             return Some(&self.placements[found].1);
@@ -176,11 +185,15 @@ impl Timings {
         }
         let mut wanted = vec![vec![]];
         for _ in 0..largest.min(nodes).min(most_gpus) {
+            if wanted.len() * gpus_per_node as usize > 1_000_000 {
+                return Err(format!(
+                    "placements on {largest} nodes of {gpus_per_node} GPUs are too many to look through"
+                ));
+            }
             let longer = |shape: &Vec<u32>| (1..=gpus_per_node).map(|n| [shape.as_slice(), &[n]].concat()).collect();
             wanted = wanted.iter().flat_map(|shape: &Vec<u32>| -> Vec<Vec<u32>> { longer(shape) }).collect();
-            if let Some(hole) =
-                wanted.iter().find(|shape| shape.iter().sum::<u32>() <= most_gpus && self.find(shape).is_none())
-            {
+            wanted.retain(|shape| shape.iter().sum::<u32>() <= most_gpus);
+            if let Some(hole) = wanted.iter().find(|shape| self.find(shape).is_none()) {
                 return Err(format!("placement {hole:?} was not measured"));
             }
         }

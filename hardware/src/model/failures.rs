@@ -2,7 +2,7 @@
 
 use super::{Due, Model, Phase};
 use crate::random::Stream;
-use crate::{Cause, JobId, NodeId, Occurrence, SECOND, What};
+use crate::{Cause, GpuId, JobId, NodeId, Occurrence, SECOND, What};
 
 pub(super) struct NodeClock {
     stream: Stream,
@@ -24,6 +24,9 @@ impl Model {
         let place = &self.fleet.nodes[node as usize];
         // Whatever was being saved there is gone: nobody waits for it.
         self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
+        // Nor does it hold a model any more.
+        let gpus: Vec<GpuId> = (place.first_gpu..place.first_gpu + place.gpus).collect();
+        self.unload(&gpus);
         for job in self.jobs_on(node) {
             let lost = self.roll_back(job);
             self.let_go(job, Cause::NodeLost, lost, happened);

@@ -321,8 +321,11 @@ impl Backend for Model {
                 let unsaved = self.since_saved(state);
                 let state = &mut self.states[job as usize];
                 state.unsaved = unsaved;
-                state.left = left + added as f64;
-                if running && costs.checkpoint > 0 {
+                // An elastic job's work is counted in steps.
+                let unit = if state.training.is_some() { state.speed } else { 1.0 };
+                state.left = left + added as f64 * unit;
+                // Whoever begins again after a change has something to save too.
+                if (running || left != state.saved) && costs.checkpoint > 0 {
                     state.phase = Phase::Stopping;
                     state.generation += 1;
                     let generation = state.generation;
@@ -364,7 +367,7 @@ impl Backend for Model {
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
         let state = &self.states[job as usize];
         if state.training.is_some() {
-            return self.training_left(job);
+            return self.training_left(job, gpu_type);
         }
         let micros = match state.phase {
             Phase::Ended => 0.0,

@@ -2,7 +2,7 @@
 //! of the services that they served.
 
 use super::{Due, Model, Phase};
-use crate::elastic::placement;
+use crate::elastic::{Rescale, placement};
 use crate::{Elastic, GpuId, JobId, Micros, Occurrence, SECOND, Sample, Split, TypeId, What};
 
 /// How an elastic job works.
@@ -53,7 +53,8 @@ impl Model {
         cost
     }
 
-    fn unload(&mut self, gpus: &[GpuId]) {
+    /// These GPUs hold no service's model any more.
+    pub(super) fn unload(&mut self, gpus: &[GpuId]) {
         for gpu in gpus {
             if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
                 *loaded = None;
@@ -99,7 +100,7 @@ impl Model {
             return self.now;
         }
         let ticks = libm::rint((state.progress_from as f64 + state.left / state.rate) / tick as f64);
-        (ticks as Micros).saturating_mul(tick)
+        (ticks as Micros).saturating_mul(tick).max(state.progress_from)
     }
 
     /// A job holds its GPUs so long after its last step; between two epochs nobody waits.
@@ -159,11 +160,21 @@ impl Model {
         };
         self.leave(id, &before, happened);
         self.unload(&new);
-        let drained = new.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
-        self.states[id as usize].gpus = gpus.to_vec();
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
+        let mut until = drained + cost;
+        let state = &mut self.states[id as usize];
+        if self.fleet.costs.epochs_end_on == 0 && state.phase == Phase::Starting {
+            // What is left to pay is still to be paid; published simulators forget it.
+            until = until.max(state.progress_from);
+        }
+        if !matches!(self.fleet.costs.rescale, Some(Rescale::Afe)) {
+            // A restart is from a checkpoint.
+            (state.saved, state.unsaved) = (state.left, 0);
+        }
+        state.gpus = gpus.to_vec();
         self.settle_in(id, split);
         self.come(id);
-        self.interrupt(id, drained + cost, happened);
+        self.interrupt(id, until, happened);
         self.neighbours_repace(id, happened);
     }
 
@@ -213,30 +224,44 @@ impl Model {
             return (f64::NAN, f64::NAN);
         };
         let split = elastic.split(batch, gpus);
-        if elastic.refuses(gpus, split).is_some() {
-            return (f64::NAN, f64::NAN);
-        }
         let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
         let placement = Elastic::packed(gpus, node.unwrap_or(1));
+        let there = gpus <= self.fleet.gpus_of(gpu_type) && elastic.knows(&placement);
+        if !there || elastic.refuses(gpus, split).is_some() {
+            return (f64::NAN, f64::NAN);
+        }
         let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type as usize].speed;
         (step, elastic.steps_left(f64::from(batch), training.epoch))
     }
 
-    /// Seconds left at the placement that a job holds, else at what its user asked for, packed.
-    pub(super) fn training_left(&self, id: JobId) -> f64 {
+    /// Seconds left at the placement that a job holds, at its present pace; else at what its user asked for, packed on this
+    /// type, with what a start costs.
+    pub(super) fn training_left(&self, id: JobId, gpu_type: TypeId) -> f64 {
         let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
         let (Some(training), false) = (&state.training, state.phase == Phase::Ended) else { return 0.0 };
         let elastic = self.elastic(id);
-        let held = !state.gpus.is_empty();
-        let (placement, split) = if held {
-            (training.placement.clone(), training.split)
-        } else {
-            let split = elastic.split(job.batch.unwrap_or(elastic.initial_batch), job.gpus);
-            (Elastic::packed(job.gpus, self.fleet.nodes.first().map_or(1, |node| node.gpus)), split)
-        };
-        let after = elastic.seconds_from(training.epoch + 1, &placement, split);
         let left = state.left - self.done(state);
-        let waits = state.progress_from.saturating_sub(self.now) as f64 / SECOND as f64;
-        left / elastic.rate(&placement, split, training.epoch) + after + if held { waits } else { 0.0 }
+        let here = |placement: &[u32], split: Split| {
+            left / elastic.rate(placement, split, training.epoch)
+                + elastic.seconds_from(training.epoch + 1, placement, split)
+        };
+        if !state.gpus.is_empty() {
+            let waits = state.progress_from.saturating_sub(self.now) as f64 / SECOND as f64;
+            let kind = self.fleet.type_of(state.gpus[0]) as usize;
+            let pace = if state.phase == Phase::Running { state.rate / state.speed } else { 1.0 };
+            return here(&training.placement, training.split) / (self.fleet.types[kind].speed * pace) + waits;
+        }
+        let split = elastic.split(job.batch.unwrap_or(elastic.initial_batch), job.gpus);
+        let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
+        let placement = Elastic::packed(job.gpus, node.unwrap_or(1));
+        if !elastic.knows(&placement) {
+            return f64::NAN;
+        }
+        let start = match self.fleet.costs.rescale {
+            Some(rescale) => rescale.cost(elastic, 0, job.gpus),
+            None if state.started_before => self.fleet.costs.restore,
+            None => self.fleet.costs.start,
+        };
+        here(&placement, split) / self.fleet.types[gpu_type as usize].speed + start as f64 / SECOND as f64
     }
 }

@@ -93,6 +93,12 @@ fn own_first(round: &Round<'_>, order: &[usize], counts: &[u32]) -> Vec<Vec<Node
     let had = |job: usize| round.jobs[job].list.as_ref().map_or(0, Vec::len) as u32;
     let keeps: Vec<u32> = (0..counts.len()).map(|job| if had(job) == counts[job] { counts[job] } else { 0 }).collect();
     let mut lists = round.place_in(order, &keeps, Pack::BestFit);
+    for (job, list) in lists.iter_mut().enumerate() {
+        // Whose place is gone comes anew too.
+        if round.jobs[job].list.as_ref() != Some(list) {
+            list.clear();
+        }
+    }
     let mut free = round.free.clone();
     lists.iter().flatten().for_each(|node| free[*node as usize] -= 1);
     let others = order.iter().copied().filter(|job| counts[*job] > 0 && lists[*job].is_empty());

@@ -56,7 +56,6 @@ fn cauchy(x: &Vector, slope: &Vector, least: &Vector, most: &Vector, matrix: &Ma
         let best = (-falls / bends).max(0.0);
         let length = breaks[i] - before;
         if best < length {
-            before += best;
             gone.iter_mut().zip(way).for_each(|(gone, way)| *gone += best * way);
             return std::array::from_fn(|i| x[i] + gone[i]);
         }

@@ -74,11 +74,7 @@ impl Deal<'_, '_> {
             Reclaim::LeastLoss => self.by_loss(tasks),
             Reclaim::Random => self.at_random(tasks, draws),
             Reclaim::Node => self.by_node(tasks),
-            Reclaim::Never => {
-                let mut places = self.idle(tasks);
-                places.truncate(tasks);
-                places
-            }
+            Reclaim::Never => self.idle(tasks),
         }
     }
 

@@ -33,19 +33,25 @@ pub(crate) struct Serving {
     /// Tasks that wait, in order.
     pub(crate) pending: Vec<JobId>,
     protect: (u64, u64, u64),
+    /// Whether models stay loaded at all.
+    keeps: bool,
     /// A pod of DeepBoot's simulator falls asleep a second later.
     extra: u64,
 }
 
 impl Serving {
     pub(crate) fn new(rules: &Rules, services: &[Service]) -> Serving {
-        let protect = if services.is_empty() { (0, 0, 0) } else { rules.protect };
+        let keeps = services.iter().any(|service| service.stays_loaded);
+        let protect = if keeps { rules.protect } else { (0, 0, 0) };
         let extra = if rules.compat && protect.2 > 0 { 1_000_000 } else { 0 };
-        Serving { protect, extra, ..Serving::default() }
+        Serving { protect, extra, keeps, ..Serving::default() }
     }
 
     /// A task is done: its GPU is kept for the service, the longer the more came in a row.
     pub(crate) fn done(&mut self, task: JobId, cluster: &mut Cluster) {
+        if !self.keeps {
+            return self.pods.retain(|pod| pod.task != Some(task));
+        }
         let (least, bonus, most) = self.protect;
         let Some(pod) = self.pods.iter_mut().find(|pod| pod.task == Some(task)) else { return };
         pod.task = None;

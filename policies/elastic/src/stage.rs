@@ -75,6 +75,9 @@ impl Stage {
                 "every node is of those who serve, and nobody lends: `pool: Training` in a group of the fleet",
             );
         }
+        if nodes.iter().any(|node| node.gpus > 255) {
+            return refuse("a node may have at most 255 GPUs");
+        }
         if setup.topology.gpu_types.len() > 1 {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
@@ -192,9 +195,14 @@ impl Stage {
         !(node.lends && self.rules.partition == Partition::Apart)
     }
 
+    /// GPUs that training may ever have.
+    pub fn reach(&self) -> u32 {
+        self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum()
+    }
+
     /// A fair share of all GPUs, counting those who serve too where the simulator does.
     fn share(&self, cluster: &Cluster) -> (u32, u32) {
-        let total: u32 = self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum();
+        let total = self.reach();
         let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
         let waiting = |job: &&Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
         let jobs = self.jobs.iter().filter(waiting).count() + tasks;

@@ -84,7 +84,7 @@ fn by_time_left(paces: &[&Pace], asked: &[u32], gpus: u32) -> Vec<u32> {
     let value = |(pace, asked): (&&Pace, &u32)| {
         let alone = pace.remaining(1);
         let worth = |k: u32| if *asked == 1 { alone } else { alone * f64::from(k) / f64::from(k + 1) };
-        Candidate { values: (1..=*asked).map(worth).collect() }
+        Candidate { values: (1..=(*asked).min(pace.most())).map(worth).collect() }
     };
     deal(&paces.iter().zip(asked).map(value).collect::<Vec<_>>(), gpus)
 }

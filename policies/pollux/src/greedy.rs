@@ -14,7 +14,7 @@ pub fn allocate(round: &mut Round<'_>, delay: f64) -> Vec<Vec<NodeId>> {
     let order = order(round);
     let factors = factors(round, &order, delay);
     let gpus: u32 = round.free.iter().sum();
-    let scale = round.free.len() as f64 / f64::from(round.total);
+    let scale = 1.0 / f64::from(round.node);
     let mut costs: Costs = Vec::new();
     let mut now = Vec::new();
     for (job, factor) in order.iter().zip(&factors) {

@@ -136,7 +136,7 @@ fn genetic(
     // Speedups by job, nodes and GPUs, as they are asked for.
     let width = most.iter().copied().max().unwrap_or(0) as usize + 1;
     let mut known = vec![f64::NAN; jobs * (nodes + 1) * width];
-    let scale = nodes as f64 / f64::from(round.total);
+    let scale = 1.0 / f64::from(round.node);
     let worth = |genes: &[u8]| {
         let (mut sum, mut utility, mut used) = (0.0, 0.0, vec![false; nodes]);
         for (at, (genes, now)) in genes.chunks(nodes).zip(present.chunks(nodes)).enumerate() {

@@ -4,8 +4,8 @@
 use sandtable_elastic::place::Pack;
 use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, JobId, Kind, Knowledge, NodeId, Param, Policy, PolicyError,
-    Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, JobId, Kind, Knowledge, NodeId, Param, Policy,
+    PolicyError, Setup,
 };
 
 /// The policy.
@@ -46,6 +46,16 @@ impl Policy for Tiresias {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let reach = self.stage.reach();
+        for event in &batch.events {
+            if let Event::JobArrived(info) = event
+                && info.demand.gpus > reach
+            {
+                let (id, gpus) = (info.id, info.demand.gpus);
+                let why = format!("job {id} asks for {gpus} GPUs, training may have {reach}: it would wait for ever");
+                return Err(PolicyError::Unsupported(why));
+            }
+        }
         let queues = &mut self.queues;
         self.stage.decide(batch, cluster, |round| queues.allocate(round))
     }

@@ -1,0 +1,117 @@
+//! Rules of elastic jobs and of protection; those of the others are held by the adversarial guests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandtable_hardware::elastic::{Elastic, Learning, Steps, Theta};
+use sandtable_hardware::{
+    Communication, Costs, GpuProfile, GpuType, Interference, Profile, SECOND, Service, ShareMode, Workload,
+};
+
+use super::*;
+use crate::contract::{Preempt, PreemptMode, SetBatch};
+
+/// Four GPUs on two nodes, two elastic jobs, a rigid one and a task.
+fn stage() -> (Fleet, Vec<Job>, Laws) {
+    let elastic = Elastic {
+        initial_batch: 4,
+        most_batch: 16,
+        least_local: 2,
+        most_local: 8,
+        epochs: 1,
+        gpus: Some(3),
+        tunable: true,
+        restart_s: 0.0,
+        resize_s: 0.0,
+        requests: vec![],
+        steps: Steps::Fitted(Theta { compute: (1.0, 0.1), across: (1.0, 0.0), within: (1.0, 0.0), gamma: 1.0 }),
+        learning: Learning::Fitted { steps: 1.0, noise: vec![(0.0, 1.0)] },
+    };
+    let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
+    let (sources, solo, mode) = (BTreeMap::new(), BTreeMap::new(), ShareMode::TimeSlice);
+    let gpu = GpuProfile { kind: "g".into(), mode, sources, noise: vec![], solo, pairs: vec![] };
+    let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
+    let fleet = Fleet::new(&[(2, 2, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
+    let fleet = fleet.serving(vec![Service { name: "s".into(), cold_start: SECOND, slo: None }], true, &[]);
+    let laws = Laws::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default());
+    let elastic = |gpus| Job { workload: Some(0), batch: Some(8), ..Job::new("e", 0, gpus, SECOND) };
+    let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
+    (fleet, vec![elastic(1), elastic(2), Job::new("r", 0, 1, SECOND), task], laws.expect("laws"))
+}
+
+/// What becomes of these plans, one after the other: the codes of what was refused, and who is where at the end.
+fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
+    let (fleet, jobs, laws) = stage();
+    let bench =
+        Bench { fleet: &fleet, jobs: &jobs, laws: &laws, memory: &[], uses: Abilities::all(), max_actions: 100 };
+    let mut cluster = Cluster::new(&fleet, jobs.len());
+    cluster.phase.fill(Phase::Queued);
+    cluster.pods[3].service = Some(0);
+    let mut codes = Vec::new();
+    for actions in plans {
+        // A rehearsal moves nothing.
+        let before = cluster.clone();
+        judge(&bench, &mut cluster, 0, actions).undo(&mut cluster, &fleet);
+        assert_eq!(before, cluster);
+        let verdict = judge(&bench, &mut cluster, 0, actions);
+        codes.push(verdict.rejections.iter().map(|rejection| rejection.code).collect());
+    }
+    (codes, cluster.held)
+}
+
+fn start(job: u32, gpus: &[u32]) -> Start {
+    Start { job, gpus: gpus.to_vec(), batch: None }
+}
+
+fn starts() -> Vec<Action> {
+    vec![Action::Start(start(0, &[0])), Action::Start(start(1, &[1, 2]))]
+}
+
+#[test]
+fn two_jobs_may_swap_gpus_in_one_action_and_grow_into_what_another_leaves() {
+    let swap = Action::Reassign(vec![start(0, &[1, 2]), start(1, &[0])]);
+    let (codes, held) = play(&[starts(), vec![swap, Action::Start(start(2, &[3]))]]);
+    assert_eq!(codes, [vec![], vec![]]);
+    assert_eq!(held, [vec![1, 2], vec![0], vec![3], vec![]]);
+}
+
+#[test]
+fn of_a_refused_reassignment_nothing_happens() {
+    // The second would be on a GPU that the first has taken.
+    let clash = Action::Reassign(vec![start(0, &[1, 3]), start(1, &[2, 3])]);
+    // What was refused does not count as done: the job may still be placed.
+    let then = Action::Preempt(Preempt { job: 0, mode: PreemptMode::Checkpoint });
+    let (codes, held) = play(&[starts(), vec![clash, then]]);
+    assert_eq!(codes[1], [RejectCode::GpuUnavailable]);
+    assert_eq!(held[1], [1, 2]);
+}
+
+#[test]
+fn who_is_not_elastic_or_gets_nothing_is_refused() {
+    let one = |action: Action| {
+        let (codes, _) = play(&[[starts(), vec![Action::Start(start(2, &[3]))]].concat(), vec![action]]);
+        codes[1].clone()
+    };
+    assert_eq!(one(Action::Reassign(vec![start(2, &[3])])), [RejectCode::NotElastic]);
+    assert_eq!(one(Action::Reassign(vec![])), [RejectCode::BadNumber]);
+    assert_eq!(one(Action::Reassign(vec![start(0, &[])])), [RejectCode::BadNumber]);
+    assert_eq!(one(Action::Reassign(vec![start(0, &[0, 1, 2, 3])])), [RejectCode::NotElastic]);
+    assert_eq!(one(Action::Reassign(vec![start(0, &[0]), start(0, &[0])])), [RejectCode::DuplicateJob]);
+    let batch = |local, accumulation| Action::SetBatch(SetBatch { job: 0, batch: BatchSplit { local, accumulation } });
+    assert_eq!(one(batch(1, 0)), [RejectCode::BadBatch]);
+    assert_eq!(one(batch(8, u32::MAX)), [RejectCode::BadBatch]);
+    assert_eq!(one(batch(8, 1)), []);
+}
+
+#[test]
+fn a_protected_gpu_is_for_its_service_alone() {
+    let protect = |gpu, until| Action::Protect(Protect { gpu, until });
+    let job = || Action::Start(start(0, &[3]));
+    assert_eq!(play(&[vec![protect(3, 5), job()]]).0, [[RejectCode::GpuUnavailable]]);
+    assert_eq!(play(&[vec![protect(3, 5), Action::Start(start(3, &[3]))]]).0, [[]]);
+    assert_eq!(play(&[vec![protect(3, 5), protect(3, 0), job()]]).0, [[]]);
+    // Nothing is loaded there, or there is no such GPU.
+    assert_eq!(play(&[vec![protect(0, 5)]]).0, [[RejectCode::GpuUnavailable]]);
+    assert_eq!(play(&[vec![protect(9, 5)]]).0, [[RejectCode::UnknownGpu]]);
+    assert_eq!(play(&[vec![protect(3, 1 << 53)]]).0, [[RejectCode::BadTime]]);
+}
