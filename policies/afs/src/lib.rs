@@ -112,7 +112,7 @@ mod tests {
         let linear = [100.0, 200.0, 400.0].map(|left| pace(left, 4, |k| k));
         assert_eq!(counts(&linear, 8, winner), [3, 3, 2]);
         // k^.8, k^.5 and k^.9.
-        let power = |p: f64| move |k: f64| (p * k.ln()).exp();
+        let power = |p: f64| move |k: f64| libm::exp(p * libm::log(k));
         let jobs = [0.8, 0.5, 0.9].map(|p| pace(300.0, 8, power(p)));
         assert_eq!(counts(&jobs, 12, winner), [4, 2, 6]);
     }

@@ -193,14 +193,11 @@ impl Deal<'_, '_> {
                 self.order().into_iter().find(trains)
             });
             let Some(node) = node else { break };
-            if !left.contains_key(&node) {
-                left.insert(node, self.training(node) as u32);
-                for victim in self.victims.iter_mut() {
-                    victim.list.retain(|at| *at as usize != node);
-                }
-            }
-            if let Some(gpus) = left.get_mut(&node) {
-                *gpus -= 1;
+            let gpus = self.training(node) as u32;
+            let spare = left.entry(node).or_insert(gpus);
+            *spare -= 1;
+            for victim in self.victims.iter_mut() {
+                victim.list.retain(|at| *at as usize != node);
             }
             places.push(Place::Taken(node as NodeId));
         }

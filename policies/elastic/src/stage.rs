@@ -403,7 +403,7 @@ impl Stage {
                 continue;
             }
             let Some(list) = job.list.clone().filter(|list| !list.is_empty()) else { continue };
-            let holds = cluster.get(job.id).is_some_and(|job| job.holds());
+            let holds = cluster.get(job.id).is_some_and(sandtable_policy::Job::holds);
             if let Some(split) = job.split(&list).filter(|split| holds && Some(*split) != job.split) {
                 job.split = Some(split);
                 cluster.set_batch(job.id, split.into());
