@@ -1,5 +1,5 @@
-//! 10,000 jobs that share 512 GPUs, a month on 1,024, and 160 elastic jobs beside tasks on 64: wall time of a run, and what part of it the policy takes,
-//! predictors included.
+//! 10,000 jobs that share 512 GPUs, a month on 1,024, and 160 elastic jobs beside tasks on 64: wall time of a run, and
+//! what part of it the policy takes, predictors included.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

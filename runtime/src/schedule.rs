@@ -18,7 +18,7 @@ use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
-use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
+use crate::told::{Introduced, elasticity, never_fits, report, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
 use crate::world::{Predictors, World};
 
@@ -376,16 +376,7 @@ impl Run {
         for job in fresh {
             let world = self.world();
             match world.backend.sample(job) {
-                Some(found) => samples.push(Sample {
-                    job,
-                    nodes: found.nodes,
-                    gpus: found.gpus,
-                    local: found.local,
-                    step_time: found.step_s,
-                    sync_time: found.sync_s,
-                    gradient_sqr: found.sqr,
-                    gradient_variance: found.variance,
-                }),
+                Some(found) => samples.push(report(job, &found)),
                 None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
                 None => {}
             }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Fleet, GpuType, Job, Laws, Ring, Sharing};
+use sandtable_hardware::{Fleet, GpuType, Job, JobId, Laws, Ring, Sharing};
 
 use crate::contract::{
-    Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Service, Setup, Sources, Throughput,
-    Topology, WorkloadProfile,
+    Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Sample, Service, Setup, Sources,
+    Throughput, Topology, WorkloadProfile,
 };
 use crate::predict::shown;
 use crate::schedule::Inputs;
@@ -99,6 +99,20 @@ fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {
         other_bytes: total.other_bytes,
         group_nodes: facts.group_nodes.to_vec(),
         group_flops: facts.group_flops.to_vec(),
+    }
+}
+
+/// What an elastic job reports of itself.
+pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
+    Sample {
+        job,
+        nodes: found.nodes,
+        gpus: found.gpus,
+        local: found.local,
+        step_time: found.step_s,
+        sync_time: found.sync_s,
+        gradient_sqr: found.sqr,
+        gradient_variance: found.variance,
     }
 }
 

@@ -1,4 +1,5 @@
-//! Elastic jobs and services, end to end: published schedules to the second, mistakes of a spec, and that nobody is lost.
+//! Elastic jobs and services, end to end: published schedules to the second, mistakes of a spec, and that nobody is
+//! lost.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -218,14 +218,19 @@ impl Model {
         Some(self.elastic(id).sample(&training.placement, training.split, training.epoch, slowness))
     }
 
+    /// So many GPUs on as few nodes of a type as hold them.
+    fn packed(&self, gpu_type: TypeId, gpus: u32) -> Vec<u32> {
+        let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
+        Elastic::packed(gpus, node.unwrap_or(1))
+    }
+
     pub(super) fn step_and_left(&self, id: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
         let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
         let (Some(elastic), Some(batch), Some(training)) = (self.laws.elastic(job), job.batch, &state.training) else {
             return (f64::NAN, f64::NAN);
         };
         let split = elastic.split(batch, gpus);
-        let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
-        let placement = Elastic::packed(gpus, node.unwrap_or(1));
+        let placement = self.packed(gpu_type, gpus);
         let there = gpus <= self.fleet.gpus_of(gpu_type) && elastic.knows(&placement);
         if !there || elastic.refuses(gpus, split).is_some() {
             return (f64::NAN, f64::NAN);
@@ -252,8 +257,7 @@ impl Model {
             return here(&training.placement, training.split) / (self.fleet.types[kind].speed * pace) + waits;
         }
         let split = elastic.split(job.batch.unwrap_or(elastic.initial_batch), job.gpus);
-        let node = self.fleet.nodes.iter().filter(|node| node.gpu_type == gpu_type).map(|node| node.gpus).max();
-        let placement = Elastic::packed(job.gpus, node.unwrap_or(1));
+        let placement = self.packed(gpu_type, job.gpus);
         if !elastic.knows(&placement) {
             return f64::NAN;
         }
