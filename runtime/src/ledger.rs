@@ -3,6 +3,8 @@
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
 //! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
+mod moves;
+
 use crate::busy::Busy;
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
@@ -249,46 +251,6 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.outcome = Outcome::Unfinished("it held GPUs".into());
-        Ok(())
-    }
-
-    /// A job that will go on with these GPUs lets the others of its own go.
-    pub fn leaves(&mut self, job: JobId, gpus: &[GpuId]) {
-        self.stopped(job, false);
-        let row = &mut self.rows[job as usize];
-        let before = std::mem::take(&mut row.last_gpus);
-        let had_all = std::mem::take(&mut row.awaited) == 0;
-        if had_all {
-            row.held += self.now - row.given_at;
-            if self.keep_segments {
-                let (from, to, gpus) = (row.given_at, self.now, before.clone());
-                self.segments.push(Segment { job, from, to, gpus });
-            }
-        }
-        self.segment_count += 1;
-        for gpu in &before {
-            let slot = *gpu as usize;
-            if !self.there[slot].contains(&job) {
-                self.promised[slot].retain(|other| *other != job);
-            } else if !gpus.contains(gpu) {
-                self.vacate(*gpu, job);
-            }
-        }
-        self.rows[job as usize].last_gpus = before;
-    }
-
-    /// It goes on, once all who go on have let go.
-    ///
-    /// # Errors
-    /// Where a GPU is given to two.
-    pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
-        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu as usize].contains(&job)).collect();
-        self.given(job, &new)?;
-        let row = &mut self.rows[job as usize];
-        row.last_gpus = gpus.to_vec();
-        row.size = gpus.len() as u32;
-        row.reassignments += 1;
-        self.active = self.whole;
         Ok(())
     }
 

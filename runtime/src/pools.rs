@@ -20,7 +20,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// All of them, in the order of [`Pools::counts`].
+    /// All of them, in the order of the counts of [`Pools::timeline`].
     pub const ALL: [Use; 5] = [Use::Training, Use::Loaned, Use::Serving, Use::Protected, Use::Idle];
 
     /// Its name in a timeline.
@@ -74,11 +74,6 @@ impl Pools {
             until: vec![0; gpus],
             expiries: BTreeSet::new(),
         })
-    }
-
-    /// GPUs by use, in the order of [`Use::ALL`].
-    pub fn counts(&self) -> [u32; 5] {
-        self.counts
     }
 
     /// Moves the clock; protections end on their way.

@@ -4,21 +4,23 @@
 //! timers, each by id; then one decision. Events that only tell a policy that its wish was carried out wait for the
 //! next batch.
 
+mod reports;
+
 use std::sync::Arc;
 
 use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, Split, StopMode, What};
 
 use crate::capsule::{Capsule, Step};
-use crate::cluster::{Phase, Pod};
+use crate::cluster::Phase;
 use crate::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange,
-    NodeHealth, PhaseChange, PreemptMode, Rejection, Sample, Setup, Trigger,
+    NodeHealth, PhaseChange, PreemptMode, Rejection, Setup, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
-use crate::told::{Introduced, elasticity, never_fits, report, setup, told, utilisation};
+use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
 use crate::world::{Predictors, World};
 
@@ -343,45 +345,6 @@ impl Run {
     fn change(&mut self, job: JobId, phase: Phase) {
         let world = self.world();
         world.cluster.release(world.backend.fleet(), job, phase);
-    }
-
-    /// A task is done: its GPU keeps the service's model.
-    fn keep_model(&mut self, job: JobId) {
-        let service = self.inputs.jobs[job as usize].service;
-        let Some(gpu) = self.ledger.rows[job as usize].last_gpus.first().copied() else { return };
-        let world = self.world();
-        if world.fleet().keeps_models
-            && let Some(pod) = world.cluster.pods.get_mut(gpu as usize)
-        {
-            *pod = Pod { service, until: 0 };
-        }
-    }
-
-    /// An elastic job will have something to report.
-    fn news(&mut self, job: JobId) {
-        if self.inputs.laws.elastic(&self.inputs.jobs[job as usize]).is_some() {
-            self.fresh.push(job);
-        }
-    }
-
-    /// What elastic jobs report since they last did, of those that have run long enough to.
-    fn samples(&mut self) -> Vec<Sample> {
-        if self.fresh.is_empty() {
-            return Vec::new();
-        }
-        let mut fresh = std::mem::take(&mut self.fresh);
-        fresh.sort_unstable();
-        fresh.dedup();
-        let mut samples = Vec::new();
-        for job in fresh {
-            let world = self.world();
-            match world.backend.sample(job) {
-                Some(found) => samples.push(report(job, &found)),
-                None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
-                None => {}
-            }
-        }
-        samples
     }
 
     fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {

@@ -129,7 +129,7 @@ impl Model {
         true
     }
 
-    /// What a running job has done is done; it goes on, or begins again after `cost`.
+    /// A job that was settled goes on, or makes no progress `until` then.
     fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<Occurrence>) {
         let state = &mut self.states[id as usize];
         state.generation += 1;
@@ -143,7 +143,8 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, id: JobId) {
+    /// Enters what a job has done so far.
+    pub(super) fn settle(&mut self, id: JobId) {
         let state = &self.states[id as usize];
         let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
         let state = &mut self.states[id as usize];
@@ -189,15 +190,7 @@ impl Model {
         self.refresh_speed(id);
         let cost = self.fleet.costs.batch;
         match self.states[id as usize].phase {
-            Phase::Running if cost == 0 => {
-                let rate = self.rate(id);
-                let now = self.now;
-                let state = &mut self.states[id as usize];
-                state.rate = rate;
-                state.progress_from = now.max(state.progress_from);
-                state.generation += 1;
-                self.schedule_end(id);
-            }
+            Phase::Running if cost == 0 => self.repace(id, happened),
             Phase::Running => {
                 happened.push(Occurrence { at: self.now, what: What::Stalled(id) });
                 self.interrupt(id, self.now + cost, happened);

@@ -55,10 +55,8 @@ impl Model {
         if rate == state.rate {
             return;
         }
-        let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
+        self.settle(id);
         let state = &mut self.states[id as usize];
-        state.left = left;
-        state.unsaved = unsaved;
         state.rate = rate;
         state.progress_from = self.now.max(state.progress_from);
         state.generation += 1;

@@ -73,13 +73,12 @@ impl Serving {
     /// Starts the tasks whose model waits for them: of several pods on the one that was hit most in a row.
     pub(crate) fn serve_warm(&mut self, cluster: &mut Cluster) {
         let now = cluster.now();
-        let free = |cluster: &Cluster, gpu: GpuId| cluster.free_gpus_of(cluster.node(gpu)).contains(&gpu);
         for task in std::mem::take(&mut self.pending) {
             let service = cluster.job(task).serves;
             // Hits count only while the pod is kept.
             let mut best: Option<(u32, usize)> = None;
             for (at, pod) in self.pods.iter().enumerate() {
-                if pod.task.is_none() && Some(pod.service) == service && free(cluster, pod.gpu) {
+                if pod.task.is_none() && Some(pod.service) == service && cluster.is_free(pod.gpu) {
                     let hits = if pod.until > now { pod.hits + 1 } else { 0 };
                     if best.is_none_or(|(most, _)| hits > most) {
                         best = Some((hits, at));

@@ -27,8 +27,6 @@ pub struct Stage {
     /// Whether batches are set; else jobs keep their users'.
     tunes: bool,
     draws: Draws,
-    /// Whether a task was done in this batch.
-    task_done: bool,
 }
 
 /// What is to be dealt out to training jobs.
@@ -82,16 +80,7 @@ impl Stage {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
         let serving = Serving::new(&rules, &setup.services);
-        Ok(Stage {
-            rules,
-            nodes,
-            jobs: Vec::new(),
-            serving,
-            serves,
-            tunes,
-            draws: Draws::new(setup.seed),
-            task_done: false,
-        })
+        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed) })
     }
 
     /// Rounds, and where somebody is served whenever something happens.
@@ -109,13 +98,13 @@ impl Stage {
         cluster: &mut Cluster,
         allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
     ) -> Result<(), PolicyError> {
-        self.take_in(batch, cluster)?;
+        let task_done = self.take_in(batch, cluster)?;
         let round = batch.now.is_multiple_of(self.rules.round);
         self.serving.serve_warm(cluster);
         let mut wants: Vec<Vec<NodeId>> = self.jobs.iter().map(|job| job.list.clone().unwrap_or_default()).collect();
         if round {
             self.allocate(cluster, &mut wants, allocate);
-        } else if self.rules.compat && self.is_event(batch) {
+        } else if self.rules.compat && (task_done || self.is_event(batch)) {
             // There, whoever is looked at between two rounds has its nodes put in order: it moves without moving.
             wants.iter_mut().for_each(|list| list.sort_unstable());
         }
@@ -136,14 +125,15 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether DeepBoot's simulator would look between two rounds: something came, a task was done, or one waits.
+    /// Whether DeepBoot's simulator would look between two rounds though no task was done: something came, or one waits.
     fn is_event(&self, batch: &Batch) -> bool {
         let arrives = |event: &Event| matches!(event, Event::JobArrived(_));
-        self.task_done || !self.serving.pending.is_empty() || batch.events.iter().any(arrives)
+        !self.serving.pending.is_empty() || batch.events.iter().any(arrives)
     }
 
-    fn take_in(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.task_done = false;
+    /// Takes in what happened; whether a task was done.
+    fn take_in(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<bool, PolicyError> {
+        let mut task_done = false;
         for event in &batch.events {
             match event {
                 Event::JobArrived(info) if info.service.is_some() => self.serving.pending.push(info.id),
@@ -158,7 +148,7 @@ impl Stage {
                     Some(at) => drop(self.jobs.remove(at)),
                     None => {
                         self.serving.done(end.job, cluster);
-                        self.task_done = true;
+                        task_done = true;
                     }
                 },
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => {
@@ -178,13 +168,13 @@ impl Stage {
                 job.report(sample);
             }
         }
-        Ok(())
+        Ok(task_done)
     }
 
     /// GPUs of a node that training may have.
     fn trainable(&self, cluster: &Cluster, node: usize) -> u32 {
         let of = &self.nodes[node];
-        if !cluster.is_up(node as NodeId) || (of.lends && self.rules.partition == Partition::Apart) {
+        if !cluster.is_up(node as NodeId) || !self.in_reach(of) {
             return 0;
         }
         let kept = self.serving.pods.iter().filter(|pod| pod.node as usize == node && pod.is_kept(cluster.now()));
@@ -204,8 +194,7 @@ impl Stage {
     fn share(&self, cluster: &Cluster) -> (u32, u32) {
         let total = self.reach();
         let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
-        let waiting = |job: &&Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
-        let jobs = self.jobs.iter().filter(waiting).count() + tasks;
+        let jobs = self.jobs.iter().filter(|job| ready(job, cluster)).count() + tasks;
         (total, total.div_ceil(jobs.max(1) as u32))
     }
 
@@ -219,10 +208,8 @@ impl Stage {
         let free = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
-        // Who still saves its state can't be given anything.
-        let ready = |job: &Trainee| cluster.get(job.id).is_some_and(|job| job.waits() || job.holds());
         let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) =
-            std::mem::take(&mut self.jobs).into_iter().partition(ready);
+            std::mem::take(&mut self.jobs).into_iter().partition(|job| ready(job, cluster));
         let attained = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
         let now = cluster.now();
         let mut round = Round { now, free, lent, node, total, share, jobs: &mut jobs, attained };
@@ -263,7 +250,7 @@ impl Stage {
             // Training has been given GPUs of sleeping pods: so many of those are gone.
             gone[node] = held.saturating_sub(self.nodes[node].gpus).min(sleepers[node]);
         }
-        let sleeping = |pod: &crate::serving::Pod| {
+        let mut sleeping = |pod: &crate::serving::Pod| {
             let node = pod.node as usize;
             if gone[node] > 0 {
                 gone[node] -= 1;
@@ -271,9 +258,7 @@ impl Stage {
             }
             open[node].then_some(pod.node)
         };
-        let mut sleeping_at = Vec::new();
-        let mut sleeping = sleeping;
-        self.serving.asleep(now).for_each(|pod| sleeping_at.push(sleeping(pod)));
+        let sleeping = self.serving.asleep(now).map(&mut sleeping).collect();
         let (_, share) = self.share(cluster);
         let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
         let lists = wants.iter().cloned();
@@ -285,7 +270,7 @@ impl Stage {
             .collect();
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let guard = self.rules.guard && !self.rules.compat;
-        let mut deal = Deal { empty, sleeping: sleeping_at, victims: &mut victims, reach: open, lent, guard };
+        let mut deal = Deal { empty, sleeping, victims: &mut victims, reach: open, lent, guard };
         let places = deal.places(tasks, how, &mut self.draws);
         let lists: Vec<Vec<NodeId>> = victims.into_iter().map(|victim| victim.list).collect();
         wants.iter_mut().zip(lists).for_each(|(want, list)| *want = list);
@@ -410,6 +395,11 @@ impl Stage {
             }
         }
     }
+}
+
+/// Whether a job may be given GPUs: who still saves its state may not.
+fn ready(job: &Trainee, cluster: &Cluster) -> bool {
+    cluster.get(job.id).is_some_and(|job| job.waits() || job.holds())
 }
 
 impl Round<'_> {

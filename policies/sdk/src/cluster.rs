@@ -3,14 +3,16 @@
 //! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
 
+mod elastic;
+
 use std::rc::Rc;
 
 use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
-    Action, Batch, BatchSplit, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth,
-    NodeId, Preempt, PreemptMode, Protect, Quantity, SetBatch, Start, Throttle, Timer, Topology, WorkloadProfile, host,
+    Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
+    Preempt, PreemptMode, Quantity, Throttle, Timer, Topology, WorkloadProfile, host,
 };
 
 pub(crate) struct MirrorNode {
@@ -181,50 +183,7 @@ impl Cluster {
 
     /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it.
     pub fn start(&mut self, id: JobId, gpus: Vec<GpuId>) {
-        self.hold(id, &gpus);
-        self.actions.push(Action::Start(Start { job: id, gpus, batch: None }));
-    }
-
-    /// Starts a waiting elastic job on these GPUs, in the order of its ring; without a batch, with its user's.
-    pub fn start_with(&mut self, id: JobId, gpus: Vec<GpuId>, batch: Option<BatchSplit>) {
-        self.hold(id, &gpus);
-        self.actions.push(Action::Start(Start { job: id, gpus, batch }));
-    }
-
-    /// Elastic jobs that hold GPUs go on with these, all at once: each may have what another of them leaves.
-    pub fn reassign(&mut self, moves: Vec<(JobId, Vec<GpuId>, Option<BatchSplit>)>) {
-        if moves.is_empty() {
-            return;
-        }
-        let now = self.now;
-        for (id, ..) in &moves {
-            self.release(*id, now, JobPhase::Stopping);
-        }
-        for (id, gpus, _) in &moves {
-            self.hold(*id, gpus);
-        }
-        let starts = moves.into_iter().map(|(job, gpus, batch)| Start { job, gpus, batch });
-        self.actions.push(Action::Reassign(starts.collect()));
-    }
-
-    /// An elastic job that holds GPUs goes over to another batch.
-    pub fn set_batch(&mut self, id: JobId, batch: BatchSplit) {
-        self.actions.push(Action::SetBatch(SetBatch { job: id, batch }));
-    }
-
-    /// Keeps a GPU for the service whose model it holds; the mirror still shows it free.
-    pub fn protect(&mut self, gpu: GpuId, until: Instant) {
-        self.actions.push(Action::Protect(Protect { gpu, until }));
-    }
-
-    /// Free GPUs of a node, ascending; none while it is down.
-    pub fn free_gpus_of(&self, node: NodeId) -> Vec<GpuId> {
-        let entry = &self.nodes[node as usize];
-        let mut found = Vec::new();
-        if entry.up {
-            self.lowest_free(node, entry.free, &mut found);
-        }
-        found
+        self.start_with(id, gpus, None);
     }
 
     /// Whether a node is up.
@@ -480,7 +439,7 @@ impl Cluster {
     }
 
     /// Whether nobody is on a GPU.
-    pub(crate) fn is_free(&self, gpu: GpuId) -> bool {
+    pub fn is_free(&self, gpu: GpuId) -> bool {
         let entry = &self.nodes[self.node_of(gpu)];
         let bit = gpu - entry.first;
         entry.mask[bit as usize / 64] & (1 << (bit % 64)) != 0

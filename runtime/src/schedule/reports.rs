@@ -1,0 +1,49 @@
+//! What jobs leave behind and tell on their way: models that stay loaded, reports of elastic jobs.
+
+use sandtable_hardware::JobId;
+
+use super::Run;
+use crate::cluster::{Phase, Pod};
+use crate::contract::Sample;
+use crate::told::report;
+
+impl Run {
+    /// A task is done: its GPU keeps the service's model.
+    pub(super) fn keep_model(&mut self, job: JobId) {
+        let service = self.inputs.jobs[job as usize].service;
+        let Some(gpu) = self.ledger.rows[job as usize].last_gpus.first().copied() else { return };
+        let world = self.world();
+        if world.fleet().keeps_models
+            && let Some(pod) = world.cluster.pods.get_mut(gpu as usize)
+        {
+            *pod = Pod { service, until: 0 };
+        }
+    }
+
+    /// An elastic job will have something to report.
+    pub(super) fn news(&mut self, job: JobId) {
+        if self.inputs.laws.elastic(&self.inputs.jobs[job as usize]).is_some() {
+            self.fresh.push(job);
+        }
+    }
+
+    /// What elastic jobs report since they last did, of those that have run long enough to.
+    pub(super) fn samples(&mut self) -> Vec<Sample> {
+        if self.fresh.is_empty() {
+            return Vec::new();
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        fresh.sort_unstable();
+        fresh.dedup();
+        let mut samples = Vec::new();
+        for job in fresh {
+            let world = self.world();
+            match world.backend.sample(job) {
+                Some(found) => samples.push(report(job, &found)),
+                None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
+                None => {}
+            }
+        }
+        samples
+    }
+}
