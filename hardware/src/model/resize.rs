@@ -143,12 +143,15 @@ impl Model {
         }
     }
 
-    /// Enters what a job has done so far.
+    /// Enters what a job has done so far; a second time changes nothing.
     pub(super) fn settle(&mut self, id: JobId) {
         let state = &self.states[id as usize];
         let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
+        let now = self.now;
         let state = &mut self.states[id as usize];
         (state.left, state.unsaved) = (left, unsaved);
+        // What is entered is not done again.
+        state.progress_from = now.max(state.progress_from);
     }
 
     pub(super) fn move_to(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {

@@ -58,7 +58,6 @@ impl Model {
         self.settle(id);
         let state = &mut self.states[id as usize];
         state.rate = rate;
-        state.progress_from = self.now.max(state.progress_from);
         state.generation += 1;
         self.pace(id, happened);
         self.schedule_end(id);

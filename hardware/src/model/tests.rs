@@ -179,3 +179,13 @@ fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
     // 296 are nearest to 294.
     assert_eq!(next(&mut model), [(294, What::Ended(0))]);
 }
+
+#[test]
+fn a_batch_that_changes_for_nothing_counts_no_work_twice() {
+    let mut model = elastic(Costs::default());
+    model.start(0, &[0, 1], None, &mut Vec::new());
+    wait(&mut model, 20);
+    // 40 of 100 steps are done; with twice the batch the other 60 take half as many, each as long.
+    model.set_batch(0, Split { local: 4, accumulation: 0 }, &mut Vec::new());
+    assert_eq!(next(&mut model), [(35, What::Epoch(0))]);
+}
