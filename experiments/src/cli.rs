@@ -53,6 +53,15 @@ enum Command {
     /// Predictors: list, fit to a profile, measure.
     #[command(subcommand)]
     Predictor(commands::predictor::PredictorCommand),
+    /// GPUs: the catalogue, those of this machine, what they do to jobs beside each other.
+    #[command(subcommand)]
+    Hardware(commands::hardware::HardwareCommand),
+    #[command(hide = true, name = "hw-job")]
+    HwJob(commands::job::WorkArgs),
+    #[command(hide = true)]
+    JobShim(commands::job::ShimArgs),
+    #[command(hide = true)]
+    JobGuard,
     /// Print the completions of a shell.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
@@ -60,21 +69,23 @@ enum Command {
 }
 
 /// Runs the command line; what the process ends with.
-pub fn main() -> ExitCode {
+pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done } as u8;
         }
     };
-    match dispatch(cli.command) {
-        Ok(code) => code,
-        Err(error) => {
-            crate::ui::note(&error.to_string());
-            error.exit
-        }
-    }
+    let ended = match cli.command {
+        // A job ends with its own code.
+        Command::HwJob(args) => commands::job::work(&args),
+        command => dispatch(command).map(|code| code as u8),
+    };
+    ended.unwrap_or_else(|error| {
+        crate::ui::note(&error.to_string());
+        error.exit as u8
+    })
 }
 
 fn dispatch(command: Command) -> Result<ExitCode, Error> {
@@ -87,6 +98,10 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Policy(command) => commands::policy::run(&command),
         Command::Model(command) => commands::model::run(&command),
         Command::Predictor(command) => commands::predictor::run(&command),
+        Command::Hardware(command) => commands::hardware::run(&command),
+        Command::HwJob(args) => commands::job::work(&args).map(|_| ExitCode::Done),
+        Command::JobShim(args) => Err(commands::job::shim(&args)),
+        Command::JobGuard => Ok(commands::job::guard()),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),
     }

@@ -17,6 +17,8 @@ pub enum ExitCode {
     PolicyFailed = 3,
     /// Cells are missing.
     Missing = 4,
+    /// Hardware is not as asked.
+    Hardware = 5,
     /// A defect of sandtable.
     Internal = 70,
     /// Interrupted; what is complete is kept.

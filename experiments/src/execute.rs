@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use sandtable_hardware::{Fleet, GpuId, Job, Model};
+use sandtable_hardware::replay::Replay;
+use sandtable_hardware::{Backend, Fleet, GpuId, Job, Model};
 use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
 use sandtable_runtime::sandbox::{
     Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
 use sandtable_runtime::schedule::{Finished, Inputs, gpu_types, run};
+use sandtable_runtime::tape::Script;
 use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Pools, Predictors, Summary, Use};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::plan::{Bound, Bundle, Cell, Plan};
+use crate::plan::{Bound, Bundle, Cell, Machines, Plan};
 use crate::spec::Judge;
 use crate::store::{Files, Store};
 use crate::trace::{csv_cell, seconds};
@@ -44,6 +46,7 @@ pub struct Executed {
 
 /// Components compiled once for all cells, by digest.
 pub struct Compiled {
+    sandbox: Arc<Sandbox>,
     policies: BTreeMap<String, Result<Component, Fault>>,
     predictors: BTreeMap<String, Result<PredictorComponent, Fault>>,
 }
@@ -55,7 +58,9 @@ impl Compiled {
     /// Where this machine can't run compiled code. A component that can't be loaded is a fault of its cells.
     pub fn new<'a>(settings: &Settings, cells: impl Iterator<Item = &'a Cell>) -> Result<Compiled, Error> {
         let sandbox = Sandbox::new(settings).map_err(|fault| Error::internal(fault.to_string()))?;
-        let mut compiled = Compiled { policies: BTreeMap::new(), predictors: BTreeMap::new() };
+        let sandbox = Arc::new(sandbox);
+        let mut compiled =
+            Compiled { sandbox: sandbox.clone(), policies: BTreeMap::new(), predictors: BTreeMap::new() };
         for cell in cells {
             let policy = &cell.policy;
             compiled.policies.entry(policy.digest.clone()).or_insert_with(|| sandbox.load(&policy.bytes));
@@ -69,7 +74,12 @@ impl Compiled {
         Ok(compiled)
     }
 
-    fn get(&self, digest: &str) -> Result<&Component, Fault> {
+    /// What compiled them.
+    pub(crate) fn sandbox(&self) -> Arc<Sandbox> {
+        self.sandbox.clone()
+    }
+
+    pub(crate) fn get(&self, digest: &str) -> Result<&Component, Fault> {
         match self.policies.get(digest) {
             Some(Ok(component)) => Ok(component),
             Some(Err(fault)) => Err(fault.clone()),
@@ -179,17 +189,31 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         executed.log = log;
         return Ok(executed);
     }
-    let summary = Summary { predictors: finished.scores, ..Summary::of(&finished.ledger) };
-    let mut files = vec![
-        ("cell.json".into(), cell.inputs.clone().into_bytes()),
-        ("jobs.csv".into(), jobs_csv(&finished.ledger, &jobs, &cell.fleet).into_bytes()),
-        ("summary.json".into(), pretty(&summary)?),
-        ("timeline.csv".into(), timeline_csv(&finished.ledger, &jobs).into_bytes()),
-    ];
+    let summary = summary(&finished);
+    let files = results(cell, &finished, &jobs)?;
+    Ok(Executed { outcome: Ok(summary), files, log })
+}
+
+fn summary(finished: &Finished) -> Summary {
+    Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) }
+}
+
+/// The files of a finished run.
+pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, Error> {
+    let mut files = vec![("cell.json".into(), cell.inputs.clone().into_bytes())];
+    if let Some(agreement) = &finished.agreement {
+        files.push(("agreement.json".into(), pretty(agreement)?));
+    }
+    files.extend([
+        ("jobs.csv".into(), jobs_csv(&finished.ledger, jobs, &cell.fleet).into_bytes()),
+        ("summary.json".into(), pretty(&summary(finished))?),
+        ("timeline.csv".into(), timeline_csv(&finished.ledger, jobs).into_bytes()),
+    ]);
     if let Some(pools) = &finished.ledger.pools {
         files.push(("uses.csv".into(), uses_csv(pools).into_bytes()));
     }
-    Ok(Executed { outcome: Ok(summary), files, log })
+    files.sort();
+    Ok(files)
 }
 
 /// GPUs by use, from each instant on at which a number changes.
@@ -214,21 +238,37 @@ pub fn simulate(
     record: Option<String>,
 ) -> Result<Finished, Error> {
     let laws = cell.setting.laws.clone();
-    let backend = Box::new(Model::new((*cell.fleet).clone(), jobs.clone(), &laws, cell.seed));
-    let inputs = Inputs {
-        jobs,
+    let fleet = (*cell.fleet).clone();
+    let mut inputs = Inputs { record, ..inputs(cell, jobs.clone(), predictors) };
+    let backend: Box<dyn Backend> = match &cell.machines {
+        Machines::Model => Box::new(Model::new(fleet, jobs, &laws, cell.seed)),
+        Machines::Replay(recording) => {
+            cell.machines.fits(&jobs)?;
+            inputs.strict = false;
+            inputs.script = Script::new(recording.calls.clone());
+            if inputs.script.is_none() {
+                return Err(Error::usage("the recording has no call of a policy: there is nothing to compare with"));
+            }
+            let tasks = recording.header.tasks.clone();
+            Box::new(Replay::new(fleet, jobs, laws, tasks, recording.steps.clone()))
+        }
+        Machines::Live(_) => return Err(Error::internal("a live cell is observed, not executed")),
+    };
+    run(policy, backend, inputs).map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+}
+
+/// What the loop is given for a cell.
+pub(crate) fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
+    Inputs {
         config: cell.config.clone(),
         seed: cell.seed,
-        laws,
+        laws: cell.setting.laws.clone(),
         predictors,
         reveal: cell.setting.reveal,
         references: cell.setting.references.clone(),
         strict: cell.setting.judge == Judge::Strict,
-        limits: cell.setting.limits,
-        keep_segments: true,
-        record,
-    };
-    run(policy, backend, inputs).map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+        ..Inputs::plain(jobs, cell.setting.limits)
+    }
 }
 
 /// What a fault says of the host, if it is the host's own.
@@ -279,6 +319,7 @@ fn jobs_csv(ledger: &Ledger, jobs: &[Job], fleet: &Fleet) -> String {
         let outcome = match &row.outcome {
             JobOutcome::Completed => "completed".to_string(),
             JobOutcome::Rejected(why) => csv_cell(&format!("rejected: {why}")),
+            JobOutcome::Failed(why) => csv_cell(&format!("failed: {why}")),
             JobOutcome::Unfinished(why) => csv_cell(&format!("unfinished: {why}")),
         };
         let name = csv_cell(&job.name);
@@ -390,7 +431,7 @@ pub fn in_parallel<T: Send>(
 /// See [`execute`] and [`Store::put`].
 pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
-    let settings = Settings { cache: Some(store.code()), canonical_nan: false };
+    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;
     let done = in_parallel(&missing, workers, |cell| store.put(&cell.id, &execute(cell, &compiled)?.files))?;
     Ok(done.into_iter().flatten().count())

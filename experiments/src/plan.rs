@@ -6,6 +6,7 @@
 
 mod bind;
 mod canonical;
+mod machines;
 mod preset;
 mod resolve;
 mod serving;
@@ -27,6 +28,7 @@ use crate::spec::{ClaimSpec, Judge, Source, Ties, tree};
 
 pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
 pub use canonical::canonical;
+pub use machines::{Field, Machines};
 pub use workload::Workload;
 
 /// One result to be had: a policy on a workload on a fleet under a seed.
@@ -52,6 +54,8 @@ pub struct Cell {
     pub config: String,
     /// Who answers for predicted quantities.
     pub predictors: Bindings,
+    /// What drives it.
+    pub machines: Machines,
 }
 
 /// What the cells of a variant share.

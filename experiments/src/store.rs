@@ -5,6 +5,8 @@
 //!   of; then `summary.json`, `jobs.csv` and `timeline.csv`, or of a failed policy `failure.json` and
 //!   `capsule.json.zst`.
 //! - `tmp/`: folders on their way; `store gc` removes what a crash left.
+//! - `observations/ab/<id>/0001/`: what live runs of a cell showed, one folder each, numbered on; `machine.json` says where,
+//!   `recording.jsonl` replays it.
 //! - `conflicts/<id>.<n>/`: a second result of a cell that differs from the first. There should be none.
 //! - `code/`: compiled components, kept by wasmtime.
 
@@ -116,6 +118,20 @@ impl Store {
     /// # Errors
     /// A file that can't be written; a result that differs from the one that is there, which keeps both.
     pub fn put(&self, id: &str, files: &Files) -> Result<(), Error> {
+        let temporary = self.written(id, files)?;
+        let folder = self.folder(id);
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
+        }
+        match fs::rename(&temporary, &folder) {
+            Ok(()) => Ok(()),
+            Err(_) if self.has(id) => self.second(id, files, &temporary),
+            Err(error) => Err(Error::file("make", &folder, &error)),
+        }
+    }
+
+    /// The files in a folder on its way.
+    fn written(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = self.root.join("tmp").join(format!("{id}.{}.{count}", std::process::id()));
@@ -129,15 +145,7 @@ impl Store {
             };
             write().map_err(|error| Error::file("write", &path, &error))?;
         }
-        let folder = self.folder(id);
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
-        }
-        match fs::rename(&temporary, &folder) {
-            Ok(()) => Ok(()),
-            Err(_) if self.has(id) => self.second(id, files, &temporary),
-            Err(error) => Err(Error::file("make", &folder, &error)),
-        }
+        Ok(temporary)
     }
 
     fn second(&self, id: &str, files: &Files, temporary: &Path) -> Result<(), Error> {
@@ -153,6 +161,29 @@ impl Store {
         fs::rename(temporary, &kept).map_err(|error| Error::file("make", &kept, &error))?;
         let message = format!("cell {id} has two results: {} and {}", self.folder(id).display(), kept.display());
         Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) })
+    }
+
+    /// Keeps what was observed of a cell, beside whatever was before; the folder.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn observe(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
+        let temporary = self.written(id, files)?;
+        let shelf = self.root.join("observations").join(&id[..2]).join(id);
+        fs::create_dir_all(&shelf).map_err(|error| Error::file("make", &shelf, &error))?;
+        // Two that observe at once: the rename of the second fails on a folder that is not empty.
+        for number in 1.. {
+            let folder = shelf.join(format!("{number:04}"));
+            if folder.exists() {
+                continue;
+            }
+            match fs::rename(&temporary, &folder) {
+                Ok(()) => return Ok(folder),
+                Err(_) if folder.exists() => {}
+                Err(error) => return Err(Error::file("make", &folder, &error)),
+            }
+        }
+        Ok(shelf)
     }
 
     /// Takes a cell out.

@@ -113,6 +113,12 @@ const METRICS: &[Metric] = &[
     Metric { name: "jobs", shown: None, shared: false, get: |s| s.jobs as f64 },
     Metric { name: "completed", shown: None, shared: false, get: |s| s.completed as f64 },
     Metric { name: "rejected", shown: None, shared: false, get: |s| s.rejected as f64 },
+    Metric {
+        name: "crashed",
+        shown: None,
+        shared: false,
+        get: |s| if s.crashed > 0 { s.crashed as f64 } else { f64::NAN },
+    },
     Metric { name: "unfinished", shown: None, shared: false, get: |s| s.unfinished as f64 },
 ];
 

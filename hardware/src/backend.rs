@@ -1,9 +1,11 @@
-//! What the scheduling loop drives: the model, and later the GPUs of a machine.
+//! What the scheduling loop drives: the model, the GPUs of a machine, or a recorded run.
+
+use serde::{Deserialize, Serialize};
 
 use crate::{Fleet, GpuId, JobId, Micros, NodeId, Sample, Split, TypeId};
 
 /// Why a job lost its GPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Cause {
     /// The policy asked for it.
     Asked,
@@ -23,7 +25,7 @@ pub enum StopMode {
 }
 
 /// Something that happened on the machines.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum What {
     /// The job did all its work and let its GPUs go.
     Ended(JobId),
@@ -39,6 +41,13 @@ pub enum What {
         cause: Cause,
         /// Microseconds of progress that it must repeat.
         lost: Micros,
+    },
+    /// The job's process failed and let its GPUs go: it is over. Only on real machines.
+    Failed {
+        /// Who.
+        job: JobId,
+        /// Its exit code, or minus the signal that ended it.
+        status: i32,
     },
     /// The job makes progress from now on.
     Running(JobId),
@@ -58,7 +67,7 @@ pub enum What {
 }
 
 /// Something that happened, and when.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Occurrence {
     /// When.
     pub at: Micros,

@@ -170,6 +170,8 @@ pub struct Fleet {
     pub failures: Option<Failures>,
     /// Who may be on a GPU together.
     pub sharing: Sharing,
+    /// Virtual slots: so many GPUs in a row are one device, whose jobs slow each other down; 1: each is its own.
+    pub slots: u32,
     /// How GPUs are connected; none: communication costs nothing.
     pub links: Option<Links>,
     /// What is served.
@@ -203,6 +205,9 @@ pub enum FleetError {
     /// A number of tenants that shares nothing, or too much.
     #[error("packed GPUs take 2 to 64 jobs, found {found}")]
     Tenancy { found: u32 },
+    /// Slots that are no part of a node, or shared.
+    #[error("a device of {slots} virtual slots must be a part of a node, and its slots exclusive: a node has {gpus}")]
+    Slots { slots: u32, gpus: u32 },
     /// A matrix that fits no node.
     #[error("links between {found} GPUs, a node has {expected}")]
     LinkSize { found: usize, expected: u32 },
@@ -232,7 +237,8 @@ impl Fleet {
         let (sharing, links) = (Sharing::default(), None);
         let (services, keeps_models) = (Vec::new(), true);
         let (types, nodes) = (Vec::new(), Vec::new());
-        let mut fleet = Fleet { types, nodes, costs, failures, sharing, links, services, keeps_models };
+        let slots = 1;
+        let mut fleet = Fleet { types, nodes, costs, failures, sharing, slots, links, services, keeps_models };
         let mut first_gpu = 0;
         for (nodes, gpus, kind) in groups {
             if !(kind.speed > 0.0 && kind.speed <= 1000.0) {
@@ -279,6 +285,20 @@ impl Fleet {
         Ok(self)
     }
 
+    /// The same fleet, each device being so many of its GPUs: who may be where is exclusive, what it costs is not.
+    ///
+    /// # Errors
+    /// See [`FleetError::Slots`].
+    pub fn slotted(mut self, slots: u32) -> Result<Fleet, FleetError> {
+        let wrong = |node: &&Node| slots == 0 || !node.gpus.is_multiple_of(slots);
+        let shared = (slots > 1 && self.sharing != Sharing::Exclusive).then(|| &self.nodes[0]);
+        if let Some(node) = self.nodes.iter().find(wrong).or(shared) {
+            return Err(FleetError::Slots { slots, gpus: node.gpus });
+        }
+        self.slots = slots;
+        Ok(self)
+    }
+
     /// The same fleet in racks of so many nodes each, in their order.
     #[must_use]
     pub fn racked(mut self, nodes: u32) -> Fleet {
@@ -315,6 +335,16 @@ impl Fleet {
         }
         self.links = Some(links);
         Ok(self)
+    }
+
+    /// The device that a GPU is, or is a slot of.
+    pub fn device_of(&self, gpu: GpuId) -> usize {
+        (gpu / self.slots) as usize
+    }
+
+    /// Whether jobs on different GPUs, or on one, slow each other down.
+    pub fn contended(&self) -> bool {
+        self.slots > 1 || matches!(self.sharing, Sharing::Packed(_))
     }
 
     /// All GPUs.

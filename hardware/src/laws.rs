@@ -136,7 +136,9 @@ impl Laws {
                     profile.gpus.iter().map(|gpu| format!("{} ({:?})", gpu.kind, gpu.mode)).collect();
                 LawError::NoKind { kind: kind.name.clone(), mode: interference.mode, known: known.join(", ") }
             })?;
-            types.push(on_type(&profile, gpu, kind.memory_mib, used, &interference)?);
+            // Slots of a device have their parts of its memory.
+            let memory = kind.memory_mib.saturating_mul(fleet.slots);
+            types.push(on_type(&profile, gpu, memory, used, &interference)?);
         }
         for id in used {
             let at = *id as usize;
@@ -240,6 +242,12 @@ impl Laws {
             Some(self.types.get(gpu_type as usize)?.extra[i * count + j])
         };
         between().unwrap_or(0.0)
+    }
+
+    /// Progress of a job on a GPU beside residents, over its progress alone.
+    pub(crate) fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId], jobs: &[Job]) -> f64 {
+        let others = residents.iter().filter(|other| **other != job).map(|other| (&jobs[*other as usize], 1.0));
+        beside(self, gpu_type, &jobs[job as usize], others)
     }
 
     /// The extra time of any shared GPU, under the constant law.
@@ -349,6 +357,7 @@ fn on_type(
             };
         }
     }
+    let kappa = gpu.measured.as_ref().map_or(UTILISATION, |measured| f64::from(measured.kappa) / 1000.0);
     let mut extra = vec![0.0; count * count];
     for (i, j) in (0..count).flat_map(|i| (0..count).map(move |j| (i, j))) {
         let fitted = || Some(solo[i].sensitivity? * solo[j].aggressiveness?);
@@ -360,7 +369,7 @@ fn on_type(
             Law::Utilisation(k) => (utilised(k), "utilisation"),
             Law::Fitted => (fitted(), "sensitivity and aggressiveness"),
             Law::Profile => {
-                (speed.or_else(fitted).or_else(|| utilised(UTILISATION)), "sensitivity, aggressiveness or utilisation")
+                (speed.or_else(fitted).or_else(|| utilised(kappa)), "sensitivity, aggressiveness or utilisation")
             }
         };
         // Two that can't be on one GPU together need no speed.

@@ -1,4 +1,4 @@
-//! What GPUs are and what jobs do on them. Knows no policy, no file and no clock of the machine that it runs on.
+//! What GPUs are and what jobs do on them. Knows no policy; only `live` reads the machine's clock.
 //!
 //! # Architecture
 //! - [`catalogue`]: GPU models, each with its source.
@@ -9,7 +9,9 @@
 //! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
 //!   costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
-//! - [`Backend`]: what the loop drives; [`Model`] is the simulated one.
+//! - [`Backend`]: what the loop drives; [`Model`] is the simulated one, [`live`] runs processes on real devices,
+//!   [`replay`] answers as a recorded run did.
+//! - [`Telemetry`]: what devices say of themselves.
 //! - [`random`]: seeded streams by name, and the distributions drawn from them.
 
 mod backend;
@@ -19,10 +21,16 @@ mod facts;
 mod fleet;
 mod job;
 mod laws;
+pub mod live;
 mod model;
+#[cfg(feature = "nvidia")]
+pub mod nvidia;
 mod profile;
 pub mod random;
 mod rates;
+pub mod replay;
+mod telemetry;
+pub mod work;
 
 pub use backend::{Backend, Cause, Occurrence, StopMode, What};
 pub use elastic::{Elastic, Rescale, Sample, Split};
@@ -31,8 +39,9 @@ pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, 
 pub use job::Job;
 pub use laws::{Communication, Interference, Law, LawError, Laws};
 pub use model::Model;
-pub use profile::{GpuProfile, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
+pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use rates::DurationsOn;
+pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
 
 /// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
 pub type Micros = u64;

@@ -98,6 +98,57 @@ pub struct GpuProfile {
     /// Measured pairs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<Pair>,
+    /// How our own harness measured them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+}
+
+/// A measurement of our own: on what, how, and every cell of it. Times in µs, rates in thousandths of a step a second,
+/// speeds in ten-thousandths.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The device, driver and clocks.
+    pub machine: BTreeMap<String, String>,
+    /// blake3 of the kernels' source.
+    pub kernels: String,
+    /// Each cell was left alone for so long, then measured for so long.
+    pub settle: u64,
+    /// As above.
+    pub measure: u64,
+    /// What the order of the cells was drawn from.
+    pub seed: u64,
+    /// From the start of a process to its first step.
+    pub start: u64,
+    /// From the wish that it saves to its end.
+    pub save: u64,
+    /// κ of `1/(1 + κ u v)`, fitted to the pairs, for pairs that were not measured; thousandths.
+    pub kappa: u32,
+    /// Mean absolute error of a speed under that law; ten-thousandths.
+    pub law_mae: u32,
+    /// The same of the fifth of the pairs that was left out of the fit.
+    pub held_out_mae: u32,
+    /// The largest difference between two measurements of one pair.
+    pub repeat_difference: u32,
+    /// In the order in which they were measured.
+    pub cells: Vec<MeasuredCell>,
+}
+
+/// One measured set of jobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredCell {
+    /// Who ran.
+    pub of: Vec<String>,
+    /// Median rate of each.
+    pub rates: Vec<u64>,
+    /// Median absolute deviation of each.
+    pub mad: Vec<u64>,
+    /// Windows of each.
+    pub windows: Vec<u32>,
+    /// What casts doubt on it: `throttled`, `drift`, `silent`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
 }
 
 /// One workload on one type of GPU.

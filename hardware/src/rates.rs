@@ -84,7 +84,7 @@ mod tests {
             let solo = Solo { throughput: rates.iter().copied().collect(), ..Solo::default() };
             let solo = BTreeMap::from([("w".to_string(), solo)]);
             let (sources, mode) = (BTreeMap::new(), ShareMode::TimeSlice);
-            GpuProfile { kind: kind.into(), mode, sources, noise: vec![], solo, pairs: vec![] }
+            GpuProfile { kind: kind.into(), mode, sources, noise: vec![], solo, pairs: vec![], measured: None }
         };
         let profile = Profile {
             about: String::new(),

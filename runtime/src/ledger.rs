@@ -394,6 +394,18 @@ impl Ledger {
         Ok(())
     }
 
+    /// A job gave up by itself: its process ended with this status, or minus this signal.
+    pub fn crashed(&mut self, job: JobId, status: i32) {
+        self.stopped(job, false);
+        self.released(job, 0);
+        let row = &mut self.rows[job as usize];
+        row.outcome = Outcome::Failed(match status {
+            status if status < 0 => format!("signal {}", -status),
+            status => format!("exit code {status}"),
+        });
+        self.demanded -= u64::from(row.gpus);
+    }
+
     /// Closes the books at the end of a run and checks that they balance.
     ///
     /// # Errors

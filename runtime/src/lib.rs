@@ -25,6 +25,7 @@ mod row;
 pub mod sandbox;
 pub mod schedule;
 mod serving;
+pub mod tape;
 mod told;
 mod world;
 

@@ -32,6 +32,9 @@ pub struct Summary {
     pub completed: usize,
     /// Those that could never run on this fleet.
     pub rejected: usize,
+    /// Those whose process failed; only on real machines.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub crashed: usize,
     /// Those that the run left behind.
     pub unfinished: usize,
     /// Job completion time of completed jobs: end less submission.
@@ -107,6 +110,10 @@ impl Distribution {
     }
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 impl Summary {
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
@@ -129,6 +136,7 @@ impl Summary {
             jobs: rows.len(),
             completed: done.len(),
             rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
+            crashed: rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count(),
             unfinished: rows.iter().filter(|row| matches!(row.outcome, Outcome::Unfinished(_))).count(),
             jct: Distribution::of(done.iter().map(|row| jct(row)).collect()),
             queueing: Distribution::of(done.iter().map(|row| jct(row) - row.held.min(jct(row))).collect()),

@@ -11,6 +11,8 @@ pub enum Outcome {
     Rejected(String),
     /// The run ended before the job did, for this reason.
     Unfinished(String),
+    /// Its process failed, in this way; only on real machines.
+    Failed(String),
 }
 
 /// What happened to one job.

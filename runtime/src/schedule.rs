@@ -5,6 +5,7 @@
 //! next batch.
 
 mod reports;
+mod succession;
 
 use std::sync::Arc;
 
@@ -20,8 +21,10 @@ use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
+use crate::tape::{Agreement, Script, Tape};
 use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
+pub use succession::{Succession, Successor, Takeover};
 use crate::world::{Predictors, World};
 
 /// What a run is given beside the policy and the machines.
@@ -48,6 +51,12 @@ pub struct Inputs {
     pub keep_segments: bool,
     /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
     pub record: Option<String>,
+    /// Who goes on where a policy is taken off; none: a fault ends the run.
+    pub succession: Option<Box<dyn Succession>>,
+    /// Where the plans that were carried out are entered.
+    pub tape: Option<Tape>,
+    /// The plans of a recorded run: they are carried out, whatever the policy says.
+    pub script: Option<Script>,
 }
 
 impl Inputs {
@@ -65,6 +74,9 @@ impl Inputs {
             limits,
             keep_segments: true,
             record: None,
+            succession: None,
+            tape: None,
+            script: None,
         }
     }
 }
@@ -83,6 +95,12 @@ pub struct Finished {
     pub fault: Option<Fault>,
     /// The failed run for replay, if recorded.
     pub capsule: Option<Capsule>,
+    /// Who took over from whom.
+    pub takeovers: Vec<Takeover>,
+    /// The plans that were carried out, if they were asked for.
+    pub tape: Option<Tape>,
+    /// How the policy's plans compare with those of the recorded run, if it follows one.
+    pub agreement: Option<Agreement>,
 }
 
 /// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.
@@ -128,6 +146,9 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         idle: 0,
         steps: Vec::new(),
         recorded: 0,
+        resync: false,
+        relief: None,
+        takeovers: Vec::new(),
         inputs,
     };
     if run.inputs.record.is_some() {
@@ -136,9 +157,12 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let fault = match begin(policy, &setup) {
         Ok((uses, cadence)) => {
             run.world().uses = uses;
-            run.until_the_end(policy, cadence)?.err()
+            run.until_the_end(policy, cadence, &setup)?.err()
         }
-        Err(fault) => Some(fault),
+        Err(fault) => match run.fall_back(fault, &setup) {
+            Ok(cadence) => run.until_the_end(policy, cadence, &setup)?.err(),
+            Err(fault) => Some(fault),
+        },
     };
     if fault.is_none() {
         run.ledger.close()?;
@@ -148,13 +172,24 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         Capsule { component: digest, limits: run.inputs.limits, setup: setup.clone(), steps, fault }
     });
     let scores = run.world().scores();
-    Ok(Finished { ledger: run.ledger, calls: run.calls, rejections: run.rejections, scores, fault, capsule })
+    let (calls, rejections, takeovers) = (run.calls, run.rejections, run.takeovers);
+    let agreement = run.inputs.script.map(Script::agreement);
+    Ok(Finished { ledger: run.ledger, calls, rejections, scores, fault, capsule, takeovers, tape: run.inputs.tape, agreement })
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {
     let descriptor = policy.describe()?;
-    let readiness = policy.init(setup)?;
-    Ok((descriptor.uses, readiness.cadence))
+    let cadence = policy.init(setup)?.cadence;
+    let why = match cadence.round {
+        Some(0) => Some("the cadence has rounds of 0 µs"),
+        Some(round) if round >= END_OF_TIME => Some("the cadence has rounds of 2^53 µs or more"),
+        None if !cadence.on_events => Some("the cadence never calls it: no round and no events"),
+        _ => None,
+    };
+    match why.map(str::to_string) {
+        Some(message) => Err(Fault::BadValue { place: crate::sandbox::Place::Init, message }),
+        None => Ok((descriptor.uses, cadence)),
+    }
 }
 
 struct Run {
@@ -178,6 +213,11 @@ struct Run {
     steps: Vec<Step>,
     /// Bytes of the recording so far.
     recorded: usize,
+    /// The next batch tells everything.
+    resync: bool,
+    /// Whoever took over from the policy that the run began with.
+    relief: Option<Box<dyn Policy>>,
+    takeovers: Vec<Takeover>,
     inputs: Inputs,
 }
 
@@ -189,20 +229,33 @@ impl Run {
         }
     }
 
-    fn until_the_end(&mut self, policy: &mut dyn Policy, cadence: Cadence) -> Result<Result<(), Fault>, Conservation> {
-        let round: Option<Micros> = cadence.round.filter(|round| *round > 0);
+    fn until_the_end(
+        &mut self,
+        policy: &mut dyn Policy,
+        cadence: Cadence,
+        setup: &Setup,
+    ) -> Result<Result<(), Fault>, Conservation> {
+        let mut cadence = self.inputs.script.as_ref().map_or(cadence, |script| script.cadence);
+        self.enter(|tape| tape.begins(cadence));
         // No round is called twice at one instant.
         let mut no_round_before = 0;
-        let why = match cadence.round {
-            Some(0) => Some("the cadence has rounds of 0 µs"),
-            Some(round) if round >= END_OF_TIME => Some("the cadence has rounds of 2^53 µs or more"),
-            None if !cadence.on_events => Some("the cadence never calls it: no round and no events"),
-            _ => None,
-        };
-        if let Some(why) = why.map(str::to_string) {
-            return Ok(Err(Fault::BadValue { place: crate::sandbox::Place::Init, message: why }));
-        }
         while self.live > 0 || self.next_job < self.inputs.jobs.len() {
+            match self.relieve(setup) {
+                Some(Ok(next)) => {
+                    cadence = next;
+                    self.enter(|tape| tape.begins(next));
+                }
+                Some(Err(Fault::Host(why))) => return Ok(Err(Fault::Host(why))),
+                // Whoever was asked for can't begin: the one before goes on.
+                Some(Err(_)) | None => {}
+            }
+            let now = self.world().cluster.now;
+            if let Some(next) = self.inputs.script.as_mut().and_then(|script| script.takeover(now)) {
+                self.world().cluster.timers.clear();
+                self.resync = true;
+                cadence = next;
+            }
+            let round: Option<Micros> = cadence.round;
             let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
             let world = self.world();
             let now = world.cluster.now;
@@ -210,7 +263,9 @@ impl Run {
             let next_round =
                 round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
             let timer = self.world().cluster.timers.values().min().copied();
-            let until = submission.into_iter().chain(timer).chain(next_round).min().filter(|at| *at < END_OF_TIME);
+            let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
+            let all = submission.into_iter().chain(timer).chain(next_round).chain(due);
+            let until = if self.resync { Some(now) } else { all.min().filter(|at| *at < END_OF_TIME) };
             self.advance(until)?;
             let now = self.world().cluster.now;
             if now >= END_OF_TIME {
@@ -220,7 +275,9 @@ impl Run {
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
-            let trigger = if rounds.is_some() {
+            let trigger = if self.resync {
+                Trigger::Resync
+            } else if rounds.is_some() {
                 Trigger::Round
             } else if cadence.on_events && self.wake {
                 Trigger::Event
@@ -235,7 +292,14 @@ impl Run {
                 no_round_before = now + period;
             }
             if let Err(fault) = self.decide(policy, now, trigger)? {
-                return Ok(Err(fault));
+                self.enter(|tape| tape.decided(now, trigger, Vec::new()));
+                match self.fall_back(fault, setup) {
+                    Ok(next) => {
+                        cadence = next;
+                        self.enter(|tape| tape.begins(next));
+                    }
+                    Err(fault) => return Ok(Err(fault)),
+                }
             }
             if self.calls >= self.inputs.limits.calls {
                 return Ok(Err(Fault::Livelock { calls: self.calls }));
@@ -251,6 +315,13 @@ impl Run {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Onto the tape, if one runs.
+    fn enter(&mut self, entry: impl FnOnce(&mut Tape)) {
+        if let Some(tape) = &mut self.inputs.tape {
+            entry(tape);
+        }
     }
 
     /// Whether a job is on the machines: then something is still to happen there.
@@ -282,6 +353,14 @@ impl Run {
                     self.ledger.ended(job, at)?;
                     self.change(job, Phase::Ended);
                     self.keep_model(job);
+                    self.live -= 1;
+                    self.idle = 0;
+                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.wake = true;
+                }
+                What::Failed { job, status } => {
+                    self.ledger.crashed(job, status);
+                    self.change(job, Phase::Ended);
                     self.live -= 1;
                     self.idle = 0;
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
@@ -368,25 +447,31 @@ impl Run {
             self.ledger.submitted(id);
             self.live += 1;
             self.idle = 0;
-            let workload = self.workloads.number(job);
-            self.events.push(Event::JobArrived(JobInfo {
-                id,
-                submitted: job.submit,
-                demand: Demand {
-                    gpus: job.gpus,
-                    share_milli: job.share,
-                    memory_mib: self.memory_told(id),
-                    gpu_types: job.gpu_types.clone(),
-                    preemptible: job.preemptible,
-                },
-                declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
-                workload,
-                user: job.user.clone(),
-                elastic: elasticity(&self.inputs.laws, job),
-                service: job.service,
-            }));
+            let arrival = self.arrival(id);
+            self.events.push(arrival);
             self.wake = true;
         }
+    }
+
+    /// What a policy is told of a job that comes.
+    fn arrival(&mut self, id: JobId) -> Event {
+        let job = &self.inputs.jobs[id as usize];
+        Event::JobArrived(JobInfo {
+            id,
+            submitted: job.submit,
+            demand: Demand {
+                gpus: job.gpus,
+                share_milli: job.share,
+                memory_mib: self.memory_told(id),
+                gpu_types: job.gpu_types.clone(),
+                preemptible: job.preemptible,
+            },
+            declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
+            workload: self.workloads.number(job),
+            user: job.user.clone(),
+            elastic: elasticity(&self.inputs.laws, job),
+            service: job.service,
+        })
     }
 
     fn memory_told(&self, job: JobId) -> u32 {
@@ -415,6 +500,7 @@ impl Run {
         trigger: Trigger,
     ) -> Result<Result<(), Fault>, Conservation> {
         self.wake = false;
+        self.resync = false;
         self.calls += 1;
         self.idle += 1;
         let seq = self.calls;
@@ -423,7 +509,12 @@ impl Run {
         let samples = self.samples();
         let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
-        let (world, plan) = policy.decide(&batch, world);
+        let mut relief = self.relief.take();
+        let (world, plan) = match &mut relief {
+            Some(relief) => relief.decide(&batch, world),
+            None => policy.decide(&batch, world),
+        };
+        self.relief = relief;
         self.world = Some(world);
         if self.inputs.record.is_some() {
             let answers = policy.recorded();
@@ -437,10 +528,13 @@ impl Run {
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
         self.events.clear();
-        let plan = match plan {
+        let mut plan = match plan {
             Ok(plan) => plan,
             Err(fault) => return Ok(Err(fault)),
         };
+        if let Some(script) = &mut self.inputs.script {
+            plan.actions = script.instead(now, plan.actions);
+        }
         let verdict = self.world().judge(plan.base, &plan.actions);
         if !verdict.rejections.is_empty() {
             if self.inputs.strict {
@@ -457,6 +551,8 @@ impl Run {
                 self.carry_out(action)?;
             }
         }
+        let accepted = plan.actions.into_iter().enumerate().filter(|(index, _)| verdict.accepted(*index));
+        self.enter(|tape| tape.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
         Ok(Ok(()))
     }
 

@@ -149,6 +149,13 @@ impl Introduced {
         *number
     }
 
+    /// Whoever decides from now on has been told nothing.
+    pub(crate) fn restart(&mut self) {
+        self.numbers.iter_mut().for_each(|number| *number = None);
+        self.known = 0;
+        self.strangers.clear();
+    }
+
     /// Those that the next batch introduces.
     pub(crate) fn strangers(&mut self) -> Vec<WorkloadProfile> {
         std::mem::take(&mut self.strangers)

@@ -175,6 +175,7 @@ fn profile(kinds: &[String]) -> Profile {
         noise: vec![],
         solo: BTreeMap::new(),
         pairs: vec![],
+        measured: None,
     };
     let mut kinds = kinds.to_vec();
     kinds.dedup();

@@ -1,6 +1,8 @@
 //! One verb a file: its arguments and what it does.
 
 pub(crate) mod generate;
+pub(crate) mod hardware;
+pub(crate) mod job;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod policy;

@@ -7,11 +7,13 @@ use super::{SpecArgs, StoreArgs, threads};
 use crate::claim;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
-use crate::plan::{Cell, Plan};
+use crate::observe::{Swap, Swaps, observe};
+use crate::plan::{Cell, Machines, Plan};
 use crate::store::Store;
 use crate::table::{Format, Known, known, render};
 use crate::ui;
 use sandtable_runtime::sandbox::Settings;
+use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.
 #[derive(Debug, clap::Args)]
@@ -41,13 +43,31 @@ pub(crate) struct RunArgs {
     /// Print what policies wrote to their log.
     #[arg(long)]
     log: bool,
+    /// On real devices: another policy takes over after this time.
+    #[arg(long, value_name = "TIME=POLICY", value_parser = swap)]
+    swap_at: Vec<Swap>,
+    /// On real devices: the component in this file takes over whenever SIGHUP comes.
+    #[arg(long, value_name = "FILE")]
+    swap_file: Option<PathBuf>,
+}
+
+fn swap(text: &str) -> Result<Swap, String> {
+    let (at, to) = text.split_once('=').ok_or("expected TIME=POLICY, as \"90s=srtf\"")?;
+    Ok(Swap { at: crate::spec::units::span(at)?, to: to.to_string() })
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
+/// Jobs run on real devices: whoever interrupts wants them ended.
+static LIVE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     // Cells are put into the store whole: to stop is to begin no further one.
     let interrupt = || {
+        if LIVE.load(Ordering::Relaxed) {
+            // The guard ends the jobs when this process is gone.
+            ui::note("interrupted: the jobs are ended, the observation is lost");
+            std::process::exit(ExitCode::Interrupted as i32);
+        }
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(ExitCode::Interrupted as i32);
         }
@@ -69,7 +89,58 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
     Ok(worst)
 }
 
+/// Observations are no functions of their inputs.
+pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
+    if plan.cells.iter().any(|cell| matches!(cell.machines, Machines::Live(_))) {
+        let error = Error::usage(format!("{}: what is observed on real devices can't be computed again", plan.origin));
+        return Err(error.hint("replay its recording: `fleet: Replay(\"…/recording.jsonl\")`"));
+    }
+    Ok(())
+}
+
+/// Every cell on this machine's devices, one after the other.
+fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
+    LIVE.store(true, Ordering::Relaxed);
+    ui::note(&format!("{}: {} cells, observed one after the other", plan.title, plan.cells.len()));
+    if let Some(cell) = plan.cells.first() {
+        ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
+    }
+    let bar = ui::progress(plan.cells.len() as u64, args.no_progress);
+    let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone() };
+    let mut known = Vec::new();
+    for cell in &plan.cells {
+        let Machines::Live(field) = &cell.machines else { continue };
+        bar.set_message(cell.label.clone());
+        let settings = Settings {
+            cache: Some(store.code()),
+            deadline: Some(std::time::Duration::from_micros(field.decide)),
+            ..Settings::default()
+        };
+        let compiled = Compiled::new(&settings, std::iter::once(cell))?;
+        let observed = observe(cell, field, &compiled, &swaps)?;
+        let folder = store.observe(&cell.id, &observed.files)?;
+        ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
+        if args.log {
+            observed.log.iter().for_each(|line| ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed)));
+        }
+        known.push(match observed.outcome {
+            Ok(summary) => Known::Done(Box::new(summary)),
+            Err(failure) => Known::Failed(failure),
+        });
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    conclude(args, plan, store, &known)
+}
+
 fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
+    if plan.cells.iter().any(|cell| matches!(cell.machines, Machines::Live(_))) {
+        return live(args, plan, store);
+    }
+    if !args.swap_at.is_empty() || args.swap_file.is_some() {
+        let error = Error::usage("a policy is swapped while jobs really run, on a fleet `Nvidia(…)`");
+        return Err(error.hint("on a model each policy is a cell of its own"));
+    }
     let mut missing: Vec<&Cell> = Vec::new();
     for cell in &plan.cells {
         if args.retry_failed && store.has_failed(&cell.id) {
@@ -86,7 +157,7 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let bar = ui::progress(missing.len() as u64, args.no_progress);
-    let settings = Settings { cache: Some(store.code()), canonical_nan: false };
+    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
@@ -109,8 +180,36 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
         }
     }
     let known = known(plan, store)?;
-    ui::result(&render(plan, &known, args.format));
-    let claims = claim::measure(plan, &known);
+    agreements(plan, store)?;
+    conclude(args, plan, store, &known)
+}
+
+/// How policies compare with the recorded runs that they were asked about.
+fn agreements(plan: &Plan, store: &Store) -> Result<(), Error> {
+    for cell in &plan.cells {
+        if !matches!(cell.machines, Machines::Replay(_)) || !store.has(&cell.id) || store.has_failed(&cell.id) {
+            continue;
+        }
+        let text = store.read(&cell.id, "agreement.json")?;
+        let agreement: Agreement =
+            serde_json::from_slice(&text).map_err(|error| Error::internal(format!("agreement.json: {error}")))?;
+        let mut line = format!("{}: decides as recorded in {} of {} calls", cell.label, agreement.alike, agreement.calls);
+        if let Some(first) = &agreement.first {
+            let at = crate::trace::seconds(first.at);
+            line += &format!(", differs first at {at} s (see agreement.json)");
+        }
+        if let Some(at) = agreement.lost {
+            line += &format!("; from {} s on the recording fits no more", crate::trace::seconds(at));
+        }
+        ui::note(&line);
+    }
+    Ok(())
+}
+
+/// Prints the results, the claims, and what went wrong; the exit code.
+fn conclude(args: &RunArgs, plan: &Plan, store: &Store, known: &[Known]) -> Result<ExitCode, Error> {
+    ui::result(&render(plan, known, args.format));
+    let claims = claim::measure(plan, known);
     match args.format {
         _ if claims.is_empty() => {}
         Format::Table => ui::result(&format!("\n{}", claim::render(&claims))),
@@ -118,7 +217,7 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
         // A CSV has one kind of row.
         Format::Csv => ui::note(claim::render(&claims).trim_end()),
     }
-    let code = report(plan, store, &known);
+    let code = report(plan, store, known);
     // The cut of a test, and nothing else, may leave a claim out.
     let asked = |claim: &&claim::Measured<'_>| !args.spec.is_cut() || claim.is_asked(plan);
     let failing = claims.iter().filter(asked).filter(|claim| claim.holds() != Some(true)).count();
@@ -132,7 +231,7 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
 /// Says which cells have no result and why; the exit code.
 fn report(plan: &Plan, store: &Store, known: &[Known]) -> ExitCode {
     let mut code = ExitCode::Done;
-    let (mut shown, mut left, mut rejected, mut unfinished) = (Vec::new(), 0, 0, 0);
+    let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
     for (cell, known) in plan.cells.iter().zip(known) {
         match known {
             Known::Failed(failure) => {
@@ -158,6 +257,7 @@ fn report(plan: &Plan, store: &Store, known: &[Known]) -> ExitCode {
             Known::Done(summary) => {
                 rejected += summary.rejected;
                 unfinished += summary.unfinished;
+                crashed += summary.crashed;
             }
         }
     }
@@ -166,6 +266,9 @@ fn report(plan: &Plan, store: &Store, known: &[Known]) -> ExitCode {
     }
     if rejected > 0 {
         ui::note(&format!("warning: {rejected} jobs could never run on this fleet: see `outcome` in jobs.csv"));
+    }
+    if crashed > 0 {
+        ui::note(&format!("warning: {crashed} jobs failed: see `outcome` in jobs.csv, and logs.txt"));
     }
     if unfinished > 0 {
         ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv"));

@@ -31,9 +31,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
     for spec in &args.specs {
         let plan = args.spec.expand(spec)?;
         let store = args.store.open(Some(spec))?;
+        super::run::not_live(&plan)?;
         let there: Vec<&Cell> = plan.cells.iter().filter(|cell| store.has(&cell.id)).collect();
         let missing = plan.cells.len() - there.len();
-        let settings = Settings { cache: Some(store.code()), canonical_nan: true };
+        let settings = Settings { cache: Some(store.code()), canonical_nan: true, ..Settings::default() };
         let compiled = Compiled::new(&settings, there.iter().copied())?;
         let bar = ui::progress(there.len() as u64, false);
         let done = |_: &Cell| bar.inc(1);

@@ -9,7 +9,7 @@ use sandtable_runtime::{CONTRACT, SEMANTICS};
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
-use super::{Cell, Setting, bind, canonical, digest, terrain, workload};
+use super::{Cell, Setting, bind, canonical, digest, machines, terrain, workload};
 use crate::artifact::Finder;
 use crate::error::Error;
 use crate::spec::{PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
@@ -24,10 +24,12 @@ pub(super) fn cells(
     cells: &mut Vec<Cell>,
 ) -> Result<(), Error> {
     let preset = preset(source, spec)?;
-    let groups = terrain::groups(source, spec)?;
+    let machines = machines::machines(source, spec, folder)?;
+    let groups = terrain::groups(source, spec, &machines)?;
+    let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;
     let profile = terrain::profile(source, spec, folder)?;
-    let base = terrain::fleet(source, spec, preset, &groups, "")?;
+    let base = terrain::fleet(source, spec, preset, ground, "")?;
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let (jobs, workload_key) =
         workload::resolve(source, &spec.workload, folder, profile.clone(), (slots, spec.serving.as_ref()))?;
@@ -48,6 +50,14 @@ pub(super) fn cells(
     if base.sharing != sandtable_hardware::Sharing::Exclusive {
         semantics.push(format!("GPUs {:?}", base.sharing).to_lowercase());
     }
+    semantics.extend(match &machines {
+        machines::Machines::Model => None,
+        machines::Machines::Replay(recording) => Some(format!("recorded run {}", &recording.digest[..10])),
+        machines::Machines::Live(field) => Some(format!("observed on {}", field.devices[0].name)),
+    });
+    if base.slots > 1 {
+        semantics.push(format!("{} virtual slots a device", base.slots));
+    }
     semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", profile.about)));
     semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
     let laws = Arc::new(laws);
@@ -67,11 +77,11 @@ pub(super) fn cells(
         let file =
             finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
-        let fleet = Arc::new(terrain::fleet(source, spec, preset, &groups, name)?);
+        let fleet = Arc::new(terrain::fleet(source, spec, preset, ground, name)?);
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         for seed in &seeds {
-            let inputs = json!({
+            let mut inputs = json!({
                 "contract": CONTRACT,
                 "semantics": SEMANTICS,
                 "policy": {"blake3": file.digest, "config": config},
@@ -86,6 +96,9 @@ pub(super) fn cells(
                 "limits": limits,
                 "seed": seed,
             });
+            if !machines.key().is_null() {
+                inputs["machines"] = machines.key();
+            }
             let inputs = canonical(&inputs);
             cells.push(Cell {
                 id: digest(inputs.as_bytes()),
@@ -98,6 +111,7 @@ pub(super) fn cells(
                 fleet: fleet.clone(),
                 config: canonical(&config),
                 predictors: predictors.clone(),
+                machines: machines.clone(),
             });
         }
     }

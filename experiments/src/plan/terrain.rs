@@ -9,6 +9,7 @@ use sandtable_hardware::{
 };
 use serde_json::{Value, json};
 
+use super::machines::Machines;
 use super::preset::Preset;
 use super::{digest, number};
 use crate::error::{Error, nearest};
@@ -20,8 +21,11 @@ use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spe
 const NETWORK: f64 = 1.25;
 
 /// The groups of equal nodes, with speeds.
-pub(super) fn groups(source: &Source, spec: &Spec) -> Result<Vec<Group>, Error> {
-    let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet;
+pub(super) fn groups(source: &Source, spec: &Spec, machines: &Machines) -> Result<Vec<Group>, Error> {
+    if let Some(group) = machines.group() {
+        return Ok(vec![group]);
+    }
+    let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet else { return Ok(Vec::new()) };
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
         (Some(nodes), Some(gpus), Some(kind), true) => {
             let one = Group {
@@ -44,7 +48,7 @@ pub(super) fn groups(source: &Source, spec: &Spec) -> Result<Vec<Group>, Error> 
     };
     for (group, place) in groups.iter().zip(places) {
         if group.speed.is_none() && catalogue::find(&group.kind).is_none() {
-            let known = catalogue::MODELS.iter().map(|model| model.name);
+            let known = catalogue::catalogue().models.iter().map(|model| model.name.as_str());
             let message = format!("no GPU {:?} in the catalogue", group.kind);
             let hint = match nearest(&group.kind, known) {
                 Some(near) => format!("is {near:?} meant?"),
@@ -61,10 +65,15 @@ pub(super) fn fleet(
     source: &Source,
     spec: &Spec,
     preset: Option<&Preset>,
-    groups: &[Group],
+    (groups, machines): (&[Group], &Machines),
     policy: &str,
 ) -> Result<Fleet, Error> {
-    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, .. } = &spec.fleet;
+    if let Some(fleet) = machines.fleet(source) {
+        return fleet;
+    }
+    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, slots: virtual_slots, .. } = &spec.fleet else {
+        unreachable!("every other fleet is not modelled")
+    };
     let span = |span: Option<crate::spec::units::Span>| span.map_or(0, |span| span.0);
     let costs = Costs {
         start: span(spec.costs.start),
@@ -92,7 +101,7 @@ pub(super) fn fleet(
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let wide = |group: &Group| {
         let own = group.memory.map(|bytes| (bytes.0 >> 20) as u32);
-        let memory = own.or_else(|| catalogue::find(&group.kind).map(|model| model.memory_mib)).unwrap_or(0);
+        let memory = own.or_else(|| catalogue::find(&group.kind).map(catalogue::GpuModel::memory)).unwrap_or(0);
         let kind = GpuType { memory_mib: memory, ..GpuType::new(&group.kind, group.speed.unwrap_or(1.0)) };
         (group.nodes, group.gpus.saturating_mul(slots), kind)
     };
@@ -100,6 +109,7 @@ pub(super) fn fleet(
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
     let fleet = Fleet::new(&sizes, costs, failures).map_err(|error| at("fleet", error))?;
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;
     let fleet = match nodes_per_rack {
         Some(0) => return Err(source.error("fleet.nodes_per_rack", "expected at least 1, found 0", "here")),
@@ -151,6 +161,9 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
     let serving = super::serving::fleet_key(fleet);
     if !serving.is_null() {
         key["serving"] = serving;
+    }
+    if fleet.slots > 1 {
+        key["slots"] = json!(fleet.slots);
     }
     key
 }
@@ -216,7 +229,7 @@ pub(super) fn laws(
     let given = &spec.interference;
     let law = match given.law {
         // Where nobody shares, nobody needs to know what sharing costs.
-        None if fleet.sharing == Sharing::Exclusive => Law::None,
+        None if fleet.sharing == Sharing::Exclusive && fleet.slots == 1 => Law::None,
         None | Some(LawSpec::Profile) => Law::Profile,
         Some(LawSpec::Fitted) => Law::Fitted,
         Some(LawSpec::Utilisation(k)) => Law::Utilisation(k),

@@ -79,7 +79,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
                 pairs.push(Pair((*first).to_string(), (*second).to_string(), pair.0, pair.1));
             }
         }
-        let capacity = catalogue::find(ours).map_or(0, |model| model.memory_mib);
+        let capacity = catalogue::find(ours).map_or(0, |model| model.memory());
         for (name, mib) in names.iter().zip(fit_memory(&names, &pairs, capacity)) {
             if let Some(solo) = solo.get_mut(*name) {
                 solo.memory_mib = Some(mib);
@@ -100,6 +100,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
             noise: NOISE.iter().find(|(kind, _)| *kind == theirs).map_or(Vec::new(), |(_, noise)| noise.to_vec()),
             solo,
             pairs,
+            measured: None,
         });
     }
     profile.check().map_err(|error| wrong(error.to_string()))?;

@@ -134,6 +134,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
             noise: vec![(0.6, 0.10), (0.75, 0.12), (0.9, 0.078), (1.01, 0.043)],
             solo,
             pairs,
+            measured: None,
         }],
     };
     profile.check().map_err(|error| Error::usage(format!("{}: {error}", folder.display())))?;

@@ -178,7 +178,7 @@ fn profile(about: &str, source: &str, elastic: impl Fn(&Known) -> Result<Elastic
     let workloads = MODELS.iter().map(workload).collect::<Result<Vec<_>, Error>>()?;
     let sources = BTreeMap::from([("elastic".to_string(), source.to_string())]);
     let (kind, mode, noise) = (KIND.to_string(), ShareMode::default(), vec![]);
-    let gpus = vec![GpuProfile { kind, mode, sources, noise, solo: BTreeMap::new(), pairs: vec![] }];
+    let gpus = vec![GpuProfile { kind, mode, sources, noise, solo: BTreeMap::new(), pairs: vec![], measured: None }];
     let profile = Profile { about: about.into(), workloads, gpus };
     profile.check().map_err(|error| Error::usage(error.to_string()))?;
     Ok(profile)

@@ -82,6 +82,7 @@ pub fn synthetic() -> Profile {
             noise: vec![(0.6, 0.10), (0.75, 0.12), (0.9, 0.078), (1.01, 0.043)],
             solo,
             pairs: Vec::new(),
+            measured: None,
         }],
     }
 }

@@ -1,6 +1,7 @@
 //! What a spec's file says: exactly the grammar, nothing clever. What it means is `plan`'s business.
 
 mod claim;
+mod machines;
 mod serving;
 mod sharing;
 mod source;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{ClaimSpec, HoldsSpec};
+pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group};
 pub use serving::{DemandSpec, RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
@@ -79,74 +81,6 @@ pub struct Spec {
     /// Values, by path, that cut the experiment down to a test.
     #[serde(default)]
     pub test: BTreeMap<String, IgnoredAny>,
-}
-
-/// Machines.
-#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub enum FleetSpec {
-    /// Simulated nodes: equal ones, or groups of equal ones.
-    Model {
-        #[serde(default)]
-        nodes: Option<u32>,
-        #[serde(default)]
-        gpus: Option<u32>,
-        #[serde(default)]
-        kind: Option<String>,
-        #[serde(default)]
-        speed: Option<f64>,
-        #[serde(default)]
-        groups: Vec<Group>,
-        /// Device memory of a kind of one's own.
-        #[serde(default)]
-        memory: Option<Bytes>,
-        #[serde(default)]
-        failures: Option<FailuresSpec>,
-        /// Nodes of each rack, in their order; one rack by default.
-        #[serde(default)]
-        nodes_per_rack: Option<u32>,
-        /// Who may be on a GPU together; one job at a time by default.
-        #[serde(default)]
-        sharing: sandtable_hardware::Sharing,
-        /// None: communication costs nothing.
-        #[serde(default)]
-        links: Option<LinksSpec>,
-        /// GB/s between nodes; 1.25 by default.
-        #[serde(default)]
-        network: Option<f64>,
-    },
-}
-
-/// Equal nodes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// How many.
-    pub nodes: u32,
-    /// GPUs of each.
-    pub gpus: u32,
-    /// A model of the catalogue, or with `speed` any name.
-    pub kind: String,
-    /// Work done in a second; 1 is the GPU on which the workload's durations hold.
-    #[serde(default)]
-    pub speed: Option<f64>,
-    /// Device memory, of a kind of one's own.
-    #[serde(default)]
-    pub memory: Option<Bytes>,
-    /// Whom they belong to: `Training` by default, or `Inference`.
-    #[serde(default)]
-    pub pool: sandtable_hardware::Pool,
-}
-
-/// How nodes fail.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename = "Failures", deny_unknown_fields)]
-pub struct FailuresSpec {
-    /// Mean time between failures of a node.
-    pub mtbf: Span,
-    /// Mean time to repair.
-    pub repair: Span,
 }
 
 /// Overheads.

@@ -303,6 +303,7 @@ fn interference_is_the_golden_one() {
             noise: vec![],
             solo: (0..s.len()).map(|at| (name(at), solo(at))).collect(),
             pairs: vec![],
+            measured: None,
         };
         let workloads = (0..s.len()).map(|at| Workload { name: name(at), ..Workload::default() }).collect();
         let profile = Profile { about: String::new(), workloads, gpus: vec![gpu] };

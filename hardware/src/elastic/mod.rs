@@ -67,7 +67,7 @@ fn yes() -> bool {
 }
 
 /// A measurement of a running job, as the job itself would report it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Nodes that it spans.
     pub nodes: u32,

@@ -78,7 +78,7 @@ pub struct Model {
     drained: Vec<Micros>,
     nodes: Vec<NodeClock>,
     laws: Laws,
-    /// Who is on each GPU, in the order of their coming; empty where nobody shares.
+    /// Who is on each device, in the order of their coming, once for each of its GPUs; empty where nobody shares.
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
@@ -105,12 +105,13 @@ impl Model {
             died: false,
             generation: 0,
         };
+        let alone = fleet.sharing == Sharing::Exclusive && fleet.slots == 1;
         let mut model = Model {
             states: jobs.iter().map(state).collect(),
             drained: vec![0; fleet.gpus() as usize],
             nodes: Vec::new(),
             laws: laws.under(seed),
-            there: vec![Vec::new(); if fleet.sharing == Sharing::Exclusive { 0 } else { fleet.gpus() as usize }],
+            there: vec![Vec::new(); if alone { 0 } else { (fleet.gpus() / fleet.slots) as usize }],
             loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
             now: 0,

@@ -3,14 +3,14 @@
 
 use super::{Due, Model, Phase};
 use crate::laws::{beside, out_of_memory};
-use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, Sharing, TypeId, What};
+use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, TypeId, What};
 
 impl Model {
     /// A job takes its place on its GPUs; memory and time it takes from when it begins to make progress.
     pub(super) fn come(&mut self, id: JobId) {
         if !self.there.is_empty() {
             for gpu in &self.states[id as usize].gpus {
-                self.there[*gpu as usize].push(id);
+                self.there[self.fleet.device_of(*gpu)].push(id);
             }
         }
     }
@@ -21,7 +21,7 @@ impl Model {
             return;
         }
         for gpu in gpus {
-            self.there[*gpu as usize].retain(|other| *other != id);
+            self.there[self.fleet.device_of(*gpu)].retain(|other| *other != id);
         }
         self.repace_on(gpus, id, happened);
     }
@@ -35,7 +35,7 @@ impl Model {
     }
 
     fn repace_on(&mut self, gpus: &[GpuId], but: JobId, happened: &mut Vec<Occurrence>) {
-        let mut touched: Vec<JobId> = gpus.iter().flat_map(|gpu| &self.there[*gpu as usize]).copied().collect();
+        let mut touched: Vec<JobId> = gpus.iter().flat_map(|gpu| &self.there[self.fleet.device_of(*gpu)]).copied().collect();
         touched.sort_unstable();
         touched.dedup();
         for id in touched {
@@ -73,10 +73,13 @@ impl Model {
         let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
         let mut p = 1.0f64;
         // Parts of a GPU were measured as parts: they do not disturb each other.
-        if let Sharing::Packed(_) = self.fleet.sharing {
+        if self.fleet.contended() {
             let gpu_type = self.fleet.type_of(state.gpus[0]);
             for gpu in &state.gpus {
-                let others = self.there[*gpu as usize].iter().filter(|other| **other != id);
+                let there = &self.there[self.fleet.device_of(*gpu)];
+                // One task of the job is itself; on a device of several slots its other tasks take their turns too.
+                let own = there.iter().position(|other| *other == id);
+                let others = there.iter().enumerate().filter(|(at, _)| Some(*at) != own).map(|(_, other)| other);
                 let running = others.filter(|other| self.states[**other as usize].phase == Phase::Running);
                 let pairs = running.map(|other| (&self.jobs[*other as usize], self.states[*other as usize].throttle));
                 p = p.min(beside(&self.laws, gpu_type, job, pairs));
@@ -91,7 +94,8 @@ impl Model {
 
     /// Whether a job that is about to begin finds too little memory: then it holds its GPUs for the relaunch cost.
     pub(super) fn dies(&mut self, id: JobId, happened: &mut Vec<Occurrence>) -> bool {
-        if self.there.is_empty() {
+        // On virtual slots each job has its own memory.
+        if self.there.is_empty() || self.fleet.slots > 1 {
             return false;
         }
         let gpus = &self.states[id as usize].gpus;
@@ -101,7 +105,7 @@ impl Model {
             *other == id || (state.phase != Phase::Starting && !state.died)
         };
         let full = |gpu: &GpuId| {
-            let crowd: Vec<JobId> = self.there[*gpu as usize].iter().copied().filter(holds).collect();
+            let crowd: Vec<JobId> = self.there[self.fleet.device_of(*gpu)].iter().copied().filter(holds).collect();
             // A job that is alone has nobody to blame: whoever let it in said that it fits.
             crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd)
         };
@@ -128,11 +132,9 @@ impl Model {
     pub(super) fn speed_beside(&self, gpu_type: TypeId, id: JobId, residents: &[JobId]) -> f64 {
         let mut crowd: Vec<JobId> = residents.iter().copied().filter(|other| *other != id).collect();
         let others: Vec<&Job> = crowd.iter().map(|other| &self.jobs[*other as usize]).collect();
-        let speed = match self.fleet.sharing {
-            Sharing::Packed(_) => {
-                beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0)))
-            }
-            _ => 1.0,
+        let speed = match self.fleet.contended() {
+            true => beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0))),
+            false => 1.0,
         };
         crowd.push(id);
         if crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd) {

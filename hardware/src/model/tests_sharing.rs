@@ -38,6 +38,7 @@ fn profile() -> Profile {
                 ("c".into(), solo(1.0, 1.0, 9000)),
             ]),
             pairs: Vec::new(),
+            measured: None,
         }],
     }
 }

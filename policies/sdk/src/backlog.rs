@@ -47,8 +47,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Adds a waiting job.
+    /// Adds a job that waits. One that holds GPUs when a policy takes over has its turn when it waits again.
     pub fn push(&mut self, job: &Job, key: u64) {
+        if !job.waits() {
+            return;
+        }
         let known = self.queues.iter().position(|queue| queue.ask == job.ask() && queue.gpu_types == job.gpu_types);
         let index = known.unwrap_or_else(|| {
             let (ask, gpu_types) = (job.ask(), job.gpu_types.clone());

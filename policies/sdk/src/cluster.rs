@@ -12,7 +12,7 @@ use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
     Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
-    Preempt, PreemptMode, Quantity, Throttle, Timer, Topology, WorkloadProfile, host,
+    Preempt, PreemptMode, Quantity, Throttle, Timer, Topology, Trigger, WorkloadProfile, host,
 };
 
 pub(crate) struct MirrorNode {
@@ -263,6 +263,10 @@ impl Cluster {
                         }
                     }
                     JobPhase::Queued => self.release(change.job, change.at, JobPhase::Queued),
+                    // Of its own wish a policy knows; of one before it, it is told.
+                    JobPhase::Stopping if batch.trigger == Trigger::Resync => {
+                        self.release(change.job, change.at, JobPhase::Stopping);
+                    }
                     JobPhase::Stopping if change.cause == ChangeCause::OutOfMemory => {
                         self.release(change.job, change.at, JobPhase::Stopping);
                         if let Some(job) = self.job_mut(change.job) {
@@ -276,7 +280,7 @@ impl Cluster {
                 Event::Rejected(_) => rejected = true,
             }
         }
-        if rejected {
+        if rejected || batch.trigger == Trigger::Resync {
             self.resync();
         }
     }

@@ -29,7 +29,7 @@ fn stage() -> (Fleet, Vec<Job>, Laws) {
     };
     let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
     let (sources, solo, mode) = (BTreeMap::new(), BTreeMap::new(), ShareMode::TimeSlice);
-    let gpu = GpuProfile { kind: "g".into(), mode, sources, noise: vec![], solo, pairs: vec![] };
+    let gpu = GpuProfile { kind: "g".into(), mode, sources, noise: vec![], solo, pairs: vec![], measured: None };
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     let fleet = Fleet::new(&[(2, 2, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
     let fleet = fleet.serving(vec![Service { name: "s".into(), cold_start: SECOND, slo: None }], true, &[]);

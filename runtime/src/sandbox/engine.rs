@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use wasmtime::component::{Component as Compiled, InstancePre, Linker};
 use wasmtime::{Cache, CacheConfig, Config, Engine, OptLevel};
@@ -19,18 +20,26 @@ pub struct Settings {
     pub cache: Option<PathBuf>,
     /// Make every NaN the canonical one.
     pub canonical_nan: bool,
+    /// A call that takes longer by the wall's clock is a fault; for live runs alone.
+    pub deadline: Option<Duration>,
 }
 
 /// An engine and the imports that it offers; one for all threads.
 pub struct Sandbox {
     engine: Engine,
     linker: Linker<Guest>,
+    turns: Option<u64>,
 }
+
+/// How often the clock of live calls turns.
+const TURN: Duration = Duration::from_millis(10);
 
 /// A compiled component, shared by all threads.
 #[derive(Clone)]
 pub struct Component {
     pub(super) pre: PolicyPre<Guest>,
+    /// Turns of the engine's clock that a call may take.
+    pub(super) turns: Option<u64>,
     digest: String,
 }
 
@@ -44,6 +53,7 @@ impl Component {
 /// A compiled predictor, shared by all threads.
 #[derive(Clone)]
 pub struct PredictorComponent {
+    pub(super) turns: Option<u64>,
     pub(super) pre: PredictorComponentPre<Guest>,
 }
 
@@ -69,10 +79,22 @@ impl Sandbox {
             cache.with_directory(folder);
             config.cache(Some(Cache::new(cache).map_err(host)?));
         }
+        config.epoch_interruption(settings.deadline.is_some());
         let engine = Engine::new(&config).map_err(host)?;
+        let turns = settings.deadline.map(|deadline| (deadline.as_millis() / TURN.as_millis()).max(1) as u64);
+        if turns.is_some() {
+            let clock = engine.weak();
+            std::thread::spawn(move || {
+                while let Some(engine) = clock.upgrade() {
+                    engine.increment_epoch();
+                    drop(engine);
+                    std::thread::sleep(TURN);
+                }
+            });
+        }
         let mut linker = Linker::new(&engine);
         imports::define(&mut linker).map_err(host)?;
-        Ok(Sandbox { engine, linker })
+        Ok(Sandbox { engine, linker, turns })
     }
 
     /// Compiles a component and checks that it is a policy.
@@ -82,7 +104,7 @@ impl Sandbox {
     pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
         let pre = PolicyPre::new(self.prepare(bytes)?).map_err(wrong)?;
-        Ok(Component { pre, digest: blake3::hash(bytes).to_hex().to_string() })
+        Ok(Component { pre, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })
     }
 
     /// Compiles a component and checks that it is a predictor.
@@ -91,7 +113,7 @@ impl Sandbox {
     /// [`Fault::Load`] with the reason.
     pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        Ok(PredictorComponent { pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)? })
+        Ok(PredictorComponent { turns: self.turns, pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)? })
     }
 
     fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {

@@ -53,6 +53,8 @@ pub enum Fault {
     Refused { place: Place, error: PolicyError },
     /// It used up a call's fuel.
     OutOfFuel { place: Place, budget: u64, backtrace: Vec<String> },
+    /// It took longer than a live run waits.
+    TooSlow { place: Place, backtrace: Vec<String> },
     /// It recursed too deep.
     StackOverflow { place: Place, backtrace: Vec<String> },
     /// It asked for more memory than it may have.
@@ -95,6 +97,7 @@ impl Fault {
             Fault::Refused { error: PolicyError::Unsupported(_), .. } => "refused-unsupported",
             Fault::Refused { error: PolicyError::Internal(_), .. } => "refused-internal",
             Fault::OutOfFuel { .. } => "out-of-fuel",
+            Fault::TooSlow { .. } => "too-slow",
             Fault::StackOverflow { .. } => "stack-overflow",
             Fault::Memory { .. } => "memory",
             Fault::Table { .. } => "table",
@@ -115,6 +118,7 @@ impl Fault {
     pub fn backtrace(&self) -> &[String] {
         match self {
             Fault::OutOfFuel { backtrace, .. }
+            | Fault::TooSlow { backtrace, .. }
             | Fault::StackOverflow { backtrace, .. }
             | Fault::Memory { backtrace, .. }
             | Fault::Panicked { backtrace, .. }
@@ -172,6 +176,7 @@ impl fmt::Display for Fault {
                 write!(f, "gave up in {place}: {}", tame(why, 1000))
             }
             Fault::OutOfFuel { place, budget, .. } => write!(f, "ran out of fuel in {place}: it may use {budget}"),
+            Fault::TooSlow { place, .. } => write!(f, "took longer in {place} than this live run waits"),
             Fault::StackOverflow { place, .. } => {
                 write!(f, "recursed too deep in {place}: the stack has {} bytes", Limits::STACK)
             }

@@ -16,12 +16,15 @@ pub(super) struct Live<B> {
     pub(super) store: Store<Guest>,
     bound: B,
     pub(super) limits: Limits,
+    /// Turns of the engine's clock that a call may take.
+    turns: Option<u64>,
     dead: bool,
 }
 
 impl<B> Live<B> {
     pub(super) fn new(
         engine: &wasmtime::Engine,
+        turns: Option<u64>,
         limits: Limits,
         instantiate: impl FnOnce(&mut Store<Guest>) -> wasmtime::Result<B>,
     ) -> Result<Live<B>, Fault> {
@@ -36,9 +39,12 @@ impl<B> Live<B> {
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(limits.data);
         store.set_fuel(limits.start_fuel).map_err(host)?;
+        if let Some(turns) = turns {
+            store.set_epoch_deadline(turns);
+        }
         let place = (Place::Instantiate, limits.start_fuel);
         let bound = instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
-        Ok(Live { store, bound, limits, dead: false })
+        Ok(Live { store, bound, limits, turns, dead: false })
     }
 
     pub(super) fn call<T>(
@@ -51,6 +57,9 @@ impl<B> Live<B> {
             return Err(Fault::Host("a component was called after it had failed".into()));
         }
         self.store.set_fuel(fuel).map_err(host)?;
+        if let Some(turns) = self.turns {
+            self.store.set_epoch_deadline(turns);
+        }
         call(&self.bound, &mut self.store).map_err(|error| {
             self.dead = true;
             name(error, (place, fuel), &self.limits, &self.store)
@@ -76,7 +85,7 @@ impl Sandboxed {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
-        let live = Live::new(component.pre.engine(), limits, |store| component.pre.instantiate(store))?;
+        let live = Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
         Ok(Sandboxed { live, fuel_used: 0 })
     }
 
@@ -169,6 +178,7 @@ pub(super) fn name(
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => return Fault::OutOfFuel { place, budget, backtrace },
+        Some(Trap::Interrupt) => return Fault::TooSlow { place, backtrace },
         Some(Trap::StackOverflow) => return Fault::StackOverflow { place, backtrace },
         Some(Trap::UnreachableCodeReached) if store.data().last_words.is_some() => {
             let message = store.data().last_words.clone().unwrap_or_default();

@@ -1,0 +1,183 @@
+//! `sandtable hardware`: GPU models, the GPUs of this machine, and what jobs do to each other on them.
+
+mod fidelity;
+mod measure;
+mod watch;
+
+use std::path::PathBuf;
+
+use sandtable_hardware::catalogue::{Figure, GpuModel, catalogue};
+use serde_json::json;
+
+use crate::error::{Error, ExitCode};
+use crate::table::{Format, columns};
+use crate::ui;
+
+/// GPUs.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum HardwareCommand {
+    /// The catalogue of GPU models; `?` marks figures that nobody vouches for.
+    List(ListArgs),
+    /// What this machine has: driver, devices, how they are connected, and which ways of preemption work.
+    Probe(ProbeArgs),
+    /// Devices as they are now, again and again.
+    Watch(watch::WatchArgs),
+    /// Measure what built-in work does alone and beside each other: a profile for modelled fleets.
+    Profile(measure::ProfileArgs),
+    /// Run a live spec twice for real and once on the model, with a profile measured just before, and compare.
+    Fidelity(fidelity::FidelityArgs),
+}
+
+/// The catalogue.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only models whose name contains this.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// How rows are printed; `json` has every figure with its source.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// The driver's library.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct LibraryArgs {
+    /// NVML, where it is not where the loader finds it.
+    #[arg(long, value_name = "FILE")]
+    nvml: Option<PathBuf>,
+}
+
+impl LibraryArgs {
+    pub(crate) fn path(&self) -> Option<&std::path::Path> {
+        self.nvml.as_deref()
+    }
+}
+
+/// This machine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProbeArgs {
+    #[command(flatten)]
+    library: LibraryArgs,
+    /// The folder of MPS' pipes.
+    #[arg(long, value_name = "DIR", default_value = "/tmp/nvidia-mps")]
+    mps: PathBuf,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(command: &HardwareCommand) -> Result<ExitCode, Error> {
+    match command {
+        HardwareCommand::List(args) => list(args),
+        HardwareCommand::Probe(args) => probe(args),
+        HardwareCommand::Watch(args) => watch::run(args),
+        HardwareCommand::Profile(args) => measure::run(args),
+        HardwareCommand::Fidelity(args) => fidelity::run(args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<ExitCode, Error> {
+    let wanted = args.name.as_deref().unwrap_or("").to_lowercase();
+    let models: Vec<&GpuModel> =
+        catalogue().models.iter().filter(|model| model.name.to_lowercase().contains(&wanted)).collect();
+    if models.is_empty() {
+        let known = catalogue().models.iter().map(|model| model.name.as_str());
+        let error = Error::usage(format!("no GPU {:?} in the catalogue", args.name.as_deref().unwrap_or("")));
+        let near = crate::error::nearest(args.name.as_deref().unwrap_or(""), known);
+        return Err(near.map_or_else(|| Error::usage(error.message.clone()), |near| Error::usage(error.message.clone()).hint(format!("is {near:?} meant?"))));
+    }
+    let figure = |figure: Option<&Figure>, scale: f64| match figure {
+        None => "-".to_string(),
+        Some(found) => {
+            let value = libm::rint(found.0 / scale * 10.0) / 10.0;
+            format!("{value}{}", if found.is_verified() { "" } else { "?" })
+        }
+    };
+    ui::result(&match args.format {
+        Format::Table => {
+            let head = ["model", "SMs", "fp32 TF", "tf32", "bf16", "GiB", "GB/s", "L2 MB", "links", "PCIe", "W", "copied"];
+            let mut rows = vec![head.map(str::to_string).to_vec()];
+            rows.extend(models.iter().map(|model| {
+                let mut row = vec![model.name.clone()];
+                row.extend([
+                    figure(Some(&model.sms), 1.0),
+                    figure(Some(&model.fp32_gflops), 1000.0),
+                    figure(model.tf32_gflops.as_ref(), 1000.0),
+                    figure(model.bf16_gflops.as_ref(), 1000.0),
+                    figure(Some(&model.memory_mib), 1024.0),
+                    figure(Some(&model.memory_gbps), 1.0),
+                    figure(Some(&model.l2_mb), 1.0),
+                    figure(model.link_gbps.as_ref(), 1.0),
+                    figure(Some(&model.pcie), 1.0),
+                    figure(Some(&model.watts), 1.0),
+                    figure(model.achieved_gbps.as_ref(), 1.0),
+                ]);
+                row
+            }));
+            columns(&rows)
+        }
+        Format::Json => {
+            let of = |(name, Figure(value, source)): (&'static str, &Figure)| {
+                let said = catalogue().sources.get(source);
+                (name.to_string(), json!({"value": value, "source": said, "verified": source != "m"}))
+            };
+            let line = |model: &&GpuModel| {
+                let figures: serde_json::Map<_, _> = model.figures().into_iter().map(of).collect();
+                json!({"model": model.name, "driver": model.driver, "figures": figures}).to_string() + "\n"
+            };
+            models.iter().map(line).collect()
+        }
+        Format::Csv => {
+            let mut out = String::from("model,figure,value,source\n");
+            for model in &models {
+                for (name, Figure(value, source)) in model.figures() {
+                    let said = catalogue().sources.get(source).map_or("", String::as_str);
+                    out.push_str(&format!("{},{name},{value},{}\n", model.name, crate::trace::csv_cell(said)));
+                }
+            }
+            out
+        }
+    });
+    Ok(ExitCode::Done)
+}
+
+#[cfg(not(feature = "nvidia"))]
+fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
+    let _ = (&args.mps, args.format);
+    crate::gpus::open(args.library.path(), None).map(|_| ExitCode::Done)
+}
+
+#[cfg(feature = "nvidia")]
+fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
+    use sandtable_hardware::nvidia::{Ability, ProbedDevice, probe};
+    let found = probe(args.library.path(), &args.mps);
+    let found = found.map_err(|error| Error { exit: ExitCode::Hardware, ..Error::usage(error.to_string()) })?;
+    if args.format != Format::Table {
+        let text = serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))?;
+        ui::result(&format!("{text}\n"));
+        return Ok(ExitCode::Done);
+    }
+    let mut rows: Vec<Vec<String>> = vec![vec!["what".into(), "found".into()]];
+    let mut add = |what: &str, found: String| rows.push(vec![what.to_string(), found]);
+    let ability = |of: &Ability| format!("{}: {}", if of.works { "yes" } else { "no" }, of.because);
+    found.versions.iter().for_each(|(name, version)| add(name, version.clone()));
+    add("CUDA usable", ability(&found.cuda));
+    for (index, ProbedDevice { device, facts, now, fine_metrics, processes }) in found.devices.iter().enumerate() {
+        let none = || "not told".to_string();
+        let of = |what: &str| format!("device {index} {what}");
+        add(&of("is"), format!("{} ({}), {}", device.name, device.kind, device.uuid));
+        add(&of("memory"), format!("{} MiB, {} kept by the driver", device.memory_mib, device.reserved_mib));
+        facts.iter().for_each(|(name, fact)| add(&of(name), fact.clone()));
+        add(&of("busy"), now.busy.map_or_else(none, |busy| format!("{} %", busy / 1000)));
+        add(&of("memory in use"), now.memory_used.map_or_else(none, |bytes| format!("{} MiB", bytes >> 20)));
+        add(&of("power"), now.power_mw.map_or_else(none, |milliwatts| format!("{} W", milliwatts / 1000)));
+        add(&of("fine metrics"), ability(fine_metrics));
+        add(&of("processes"), processes.as_ref().map_or_else(none, |list| list.len().to_string()));
+    }
+    found.links.iter().for_each(|(pair, link)| add(&format!("devices {pair} meet at"), link.clone()));
+    add("MPS", ability(&found.mps));
+    found.levels.iter().for_each(|(level, of)| add(&format!("preemption by {level}"), ability(of)));
+    found.settings.iter().for_each(|(setting, value)| add(&format!("setting {setting}"), value.clone()));
+    ui::result(&columns(&rows));
+    Ok(ExitCode::Done)
+}

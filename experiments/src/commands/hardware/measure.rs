@@ -1,0 +1,69 @@
+//! `sandtable hardware profile`.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, ExitCode};
+use crate::measure::{Plan, measure};
+use crate::ui;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProfileArgs {
+    /// Where the profile goes.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    how: HowArgs,
+}
+
+/// How it is measured.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct HowArgs {
+    /// Only these families; by default all that the device runs.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    families: Vec<String>,
+    /// The device, by its UUID; by default the first.
+    #[arg(long, value_name = "UUID", conflicts_with = "stand_in")]
+    device: Option<String>,
+    /// Measure a core of the CPU that stands in for a GPU.
+    #[arg(long)]
+    stand_in: bool,
+    /// Each cell is measured for so long.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::spec::units::span)]
+    measure: u64,
+    /// And before that left alone for so long.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::spec::units::span)]
+    settle: u64,
+    /// Pairs are measured so often, in opposite places by turns.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    repeats: u32,
+    /// The order of the cells is drawn from this.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+}
+
+impl HowArgs {
+    pub(crate) fn plan(&self, families: &[String]) -> Result<Plan, Error> {
+        let families = if self.families.is_empty() { families.to_vec() } else { self.families.clone() };
+        if self.measure < 200_000 || self.repeats == 0 {
+            return Err(Error::usage("expected to measure for at least 200ms, at least once"));
+        }
+        Ok(Plan {
+            families,
+            device: self.device.clone(),
+            stand_in: self.stand_in,
+            measure: self.measure,
+            settle: self.settle,
+            repeats: self.repeats,
+            seed: self.seed,
+        })
+    }
+}
+
+pub(crate) fn run(args: &ProfileArgs) -> Result<ExitCode, Error> {
+    let measured = measure(&args.how.plan(&[])?, &|line| ui::note(line))?;
+    std::fs::write(&args.output, &measured.text).map_err(|error| Error::file("write", &args.output, &error))?;
+    ui::result(&measured.table());
+    ui::note(&format!("{}: {} ({} bytes)", args.output.display(), measured.digest, measured.text.len()));
+    Ok(ExitCode::Done)
+}

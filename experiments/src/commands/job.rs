@@ -1,0 +1,97 @@
+//! What jobs of a live run are started through. Nobody types these: they are not in the help.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use sandtable_hardware::live;
+use sandtable_hardware::work::{self, Core, Engine, Kind, Orders};
+
+use crate::error::{Error, ExitCode};
+use crate::ui;
+
+/// The command, in a session of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShimArgs {
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// Built-in work.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkArgs {
+    /// A family.
+    family: String,
+    /// Steps.
+    #[arg(long)]
+    steps: u64,
+    /// One of the ranks that only keep the device as busy as a gang does.
+    #[arg(long, hide = true)]
+    rank: bool,
+}
+
+/// `job-shim`.
+pub(crate) fn shim(args: &ShimArgs) -> Error {
+    let error = live::shim(&args.command);
+    Error::usage(format!("cannot run {}: {error}", args.command.join(" ")))
+}
+
+/// `job-guard`.
+pub(crate) fn guard() -> ExitCode {
+    live::guard(std::io::stdin().lock());
+    ExitCode::Done
+}
+
+#[expect(clippy::disallowed_methods, reason = "the host tells a job by its environment: nothing here is a result")]
+fn told(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// `hw-job`: the process' exit code, which may be that of a saved job.
+pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
+    let Some(family) = work::find(&args.family) else {
+        return Err(Error::usage(format!("no family {:?}", args.family)));
+    };
+    let number = |name: &str| told(name).and_then(|text| text.parse::<u32>().ok());
+    let (slots, gang) = (number("SANDTABLE_SLOTS").unwrap_or(1).max(1), number("SANDTABLE_GANG").unwrap_or(1).max(1));
+    let save = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, save.clone())
+        .map_err(|error| Error::internal(error.to_string()))?;
+    let mut engine: Box<dyn Engine> = match family.kind {
+        Kind::Cpu { busy_milli, mib } => {
+            Box::new(Core::new(busy_milli, mib, number("SANDTABLE_CORE").map(|core| core as usize)))
+        }
+        Kind::Cuda => crate::gpus::engine(family.name)?,
+    };
+    // Of a gang on one device each rank takes its turns: the first one counts the steps of all.
+    let mut ranks = Vec::new();
+    if !args.rank {
+        for _ in 1..slots {
+            let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+            let mut rank = std::process::Command::new(program);
+            rank.args(["hw-job", family.name, "--rank", "--steps", &u64::MAX.to_string()]);
+            rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
+            ranks.push(rank.spawn().map_err(|error| Error::internal(error.to_string()))?);
+        }
+    }
+    let orders = Orders {
+        steps: args.steps,
+        share: if args.rank { 1.0 } else { f64::from(slots) / f64::from(gang) },
+        progress: told("SANDTABLE_PROGRESS_FD").and_then(|text| text.parse().ok()).filter(|_| !args.rank),
+        state: told("SANDTABLE_STATE").map(PathBuf::from),
+        restore: told("SANDTABLE_RESTORE").map(PathBuf::from).filter(|_| !args.rank),
+    };
+    let ended = work::run(&orders, &mut *engine, &save);
+    for rank in &mut ranks {
+        let _ = rank.kill();
+        let _ = rank.wait();
+    }
+    match ended {
+        Ok(code) => Ok(code as u8),
+        Err(why) => {
+            ui::note(&format!("error: {why}"));
+            Ok(1)
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! One cell on the real devices of this machine. What comes of it is an observation: kept with what it was observed on,
+//! never taken for the result of the next run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sandtable_hardware::live::{self, Live, Setting};
+use sandtable_hardware::replay::Recorder;
+use sandtable_hardware::{Job, Micros, Reading, differences};
+use sandtable_runtime::sandbox::{Component, Fault, Sandbox, Sandboxed};
+use sandtable_runtime::schedule::{Finished, Succession, Successor, Takeover, run};
+use sandtable_runtime::tape::Tape;
+use sandtable_runtime::Summary;
+use serde_json::json;
+
+use crate::artifact::Finder;
+use crate::error::{Error, ExitCode};
+use crate::execute::{Compiled, Failure, inputs, results};
+use crate::plan::{Cell, Field};
+use crate::store::Files;
+use crate::trace::seconds;
+use crate::ui;
+
+/// A policy that takes over at an instant.
+#[derive(Clone, Debug)]
+pub struct Swap {
+    /// When.
+    pub at: Micros,
+    /// A shipped policy, a label of the spec, or a path.
+    pub to: String,
+}
+
+/// How a live run may be told to change its policy.
+#[derive(Clone, Debug, Default)]
+pub struct Swaps {
+    /// At these instants.
+    pub at: Vec<Swap>,
+    /// When SIGHUP comes, to what stands in this file then.
+    pub file: Option<PathBuf>,
+}
+
+/// What was observed.
+pub struct Observed {
+    /// Its metrics, or the fault of its policy.
+    pub outcome: Result<Summary, Failure>,
+    /// What is kept.
+    pub files: Files,
+    /// Completion time and work of each job, µs, in the order of the jobs.
+    pub jobs: Vec<(String, Option<Micros>)>,
+    /// The readings of the devices.
+    pub readings: Vec<Reading>,
+    /// What the policy wrote to its log.
+    pub log: Vec<String>,
+}
+
+/// Who takes over.
+struct Relay {
+    pending: Vec<(Micros, String, Component, String)>,
+    file: Option<PathBuf>,
+    asked: Arc<AtomicBool>,
+    sandbox: Arc<Sandbox>,
+    fallback: Option<Component>,
+    limits: sandtable_runtime::sandbox::Limits,
+}
+
+impl Relay {
+    fn alive(&self, name: &str, component: &Component, config: &str) -> Option<Successor> {
+        match Sandboxed::new(component, self.limits) {
+            Ok(policy) => Some(Successor { name: name.into(), policy: Box::new(policy), config: config.into() }),
+            Err(fault) => {
+                ui::note(&format!("warning: {name} can't take over: {fault}"));
+                None
+            }
+        }
+    }
+}
+
+impl Succession for Relay {
+    fn asked(&mut self, now: Micros) -> Option<Successor> {
+        if self.asked.swap(false, Ordering::Relaxed)
+            && let Some(path) = self.file.clone()
+        {
+            let name = path.display().to_string();
+            let loaded = std::fs::read(&path).map_err(|error| error.to_string());
+            let loaded = loaded.and_then(|bytes| self.sandbox.load(&bytes).map_err(|fault| fault.to_string()));
+            match loaded {
+                Ok(component) => {
+                    ui::note(&format!("{} s: {name} takes over", seconds(now)));
+                    return self.alive(&name, &component, "{}");
+                }
+                Err(why) => ui::note(&format!("warning: {name} can't take over: {why}")),
+            }
+        }
+        let due = self.pending.iter().position(|(at, ..)| *at <= now)?;
+        let (_, name, component, config) = self.pending.remove(due);
+        ui::note(&format!("{} s: {name} takes over", seconds(now)));
+        self.alive(&name, &component, &config)
+    }
+
+    fn due(&self) -> Option<Micros> {
+        self.pending.iter().map(|(at, ..)| *at).min()
+    }
+
+    fn fallback(&mut self, fault: &Fault) -> Option<Successor> {
+        ui::note(&format!("WARNING: the policy {fault}"));
+        // Only once: fifo itself is not expected to fail.
+        let component = self.fallback.take()?;
+        ui::note("WARNING: the jobs go on under fifo; the policy's run is lost");
+        self.alive("fifo", &component, "{\"backfill\":\"skip\"}")
+    }
+}
+
+/// Runs a cell on this machine.
+///
+/// # Errors
+/// Devices that are not as asked, or not as they were found; jobs that nobody knows how to run.
+pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -> Result<Observed, Error> {
+    let jobs = cell.jobs()?;
+    let laws = cell.setting.laws.clone();
+    let tasks = field.tasks(&jobs, &laws)?;
+    let steps: Vec<u64> = tasks.iter().map(|task| task.steps).collect();
+    let internal = |fault: Fault| Error::internal(fault.to_string());
+    let component = compiled.get(&cell.policy.digest).map_err(internal)?;
+    let asked = Arc::new(AtomicBool::new(false));
+    let relay = relay(cell, compiled, swaps, asked.clone())?;
+    let predictors = compiled.predictors(cell).map_err(internal)?;
+    let mut policy = Sandboxed::new(component, cell.setting.limits).map_err(internal)?;
+
+    let mut telemetry = field.telemetry()?;
+    let mut machine = telemetry.versions();
+    for (index, device) in field.devices.iter().enumerate() {
+        machine.insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
+        let others = telemetry.processes(index).unwrap_or_default();
+        if !others.is_empty() && !field.shared() {
+            let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
+            let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+            return Err(error.hint("end them, or say `shared: true` and read the results with care"));
+        }
+    }
+    let before = telemetry.settings();
+    machine.extend(before.iter().map(|(key, value)| (format!("setting {key}"), value.clone())));
+    let folder = tempfile::tempdir().map_err(|error| Error::usage(format!("cannot make a folder: {error}")))?;
+    let setting = Setting {
+        program: std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?,
+        folder: folder.path().to_path_buf(),
+        tasks,
+        quiet: field.quiet,
+        patience: field.patience,
+        limit: field.limit,
+        slot_mib: field.ground.memory_mib,
+        nudge: Box::new(move || asked.load(Ordering::Relaxed)),
+    };
+    let fleet = (*cell.fleet).clone();
+    let live = Live::new(fleet, jobs.clone(), laws, telemetry, setting)
+        .map_err(|error| Error::internal(format!("cannot start the guard: {error}")))?;
+    let look = live.look();
+    let (recorder, recorded) = Recorder::new(Box::new(live));
+    let inputs = sandtable_runtime::schedule::Inputs {
+        // Whatever is forbidden does not happen, and jobs go on.
+        strict: false,
+        succession: Some(Box::new(relay)),
+        tape: Some(Tape::default()),
+        ..inputs(cell, jobs.clone(), predictors)
+    };
+    let finished = run(&mut policy, Box::new(recorder), inputs)
+        .map_err(|error| Error::internal(format!("conservation is violated: {error}")))?;
+    let log = policy.log();
+    let after = field.telemetry()?.settings();
+    let changed = differences(&before, &after);
+    let readings = look.readings();
+    let recorded = recorded.take();
+    let calls = finished.tape.as_ref().map_or(&[][..], |tape| &tape.calls);
+    let recording = crate::recording::write(&field.ground, &jobs, steps, machine.clone(), (&recorded, calls))?;
+    let logs = live::logs(folder.path(), &jobs, 16 << 10);
+    let files = files(cell, &finished, &jobs, &machine, &changed, (&readings, recording, logs))?;
+    if !changed.is_empty() {
+        ui::note(&format!("error: the devices are not as they were found: {}", changed.join("; ")));
+    }
+    let failed = finished.takeovers.iter().find_map(|takeover| takeover.fault.as_ref()).or(finished.fault.as_ref());
+    let outcome = match failed {
+        None if changed.is_empty() => {
+            Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
+        }
+        None => {
+            let message = format!("the devices are not as they were found: {}", changed.join("; "));
+            Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() })
+        }
+        Some(fault) => {
+            let (kind, backtrace) = (fault.kind().to_string(), fault.backtrace().to_vec());
+            Err(Failure { kind, message: fault.to_string(), backtrace })
+        }
+    };
+    let jct = |row: &sandtable_runtime::JobRow| row.end.map(|end| end - row.submit);
+    let times = finished.ledger.rows.iter().zip(jobs.iter()).map(|(row, job)| (job.name.clone(), jct(row))).collect();
+    Ok(Observed { outcome, files, jobs: times, readings, log })
+}
+
+fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps, asked: Arc<AtomicBool>) -> Result<Relay, Error> {
+    let mut finder = Finder::new(std::path::Path::new("."), None);
+    let mut load = |name: &str| -> Result<Component, Error> {
+        let file = finder.find(name).map_err(Error::usage)?;
+        compiled.sandbox().load(&file.bytes).map_err(|fault| Error::usage(format!("{name}: {fault}")))
+    };
+    let fallback = Some(load("fifo")?);
+    let mut pending = Vec::new();
+    for swap in &swaps.at {
+        pending.push((swap.at, swap.to.clone(), load(&swap.to)?, "{}".to_string()));
+    }
+    if swaps.file.is_some() {
+        // A relaxed flag is all that a handler may touch.
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, asked.clone())
+            .map_err(|error| Error::internal(error.to_string()))?;
+    }
+    let (sandbox, limits) = (compiled.sandbox(), cell.setting.limits);
+    Ok(Relay { pending, file: swaps.file.clone(), asked, sandbox, fallback, limits })
+}
+
+fn files(
+    cell: &Cell,
+    finished: &Finished,
+    jobs: &[Job],
+    machine: &BTreeMap<String, String>,
+    changed: &[String],
+    (readings, recording, logs): (&[Reading], Vec<u8>, BTreeMap<String, String>),
+) -> Result<Files, Error> {
+    let mut files = results(cell, finished, jobs)?;
+    let takeover = |of: &Takeover| {
+        json!({"at_s": seconds(of.at), "to": of.to, "fault": of.fault.as_ref().map(ToString::to_string)})
+    };
+    let story = json!({
+        "machine": machine,
+        "changed": changed,
+        "takeovers": finished.takeovers.iter().map(takeover).collect::<Vec<_>>(),
+        "refused_actions": finished.rejections,
+    });
+    let pretty = |value: &serde_json::Value| {
+        let mut text = serde_json::to_vec_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
+        text.push(b'\n');
+        Ok::<_, Error>(text)
+    };
+    files.push(("machine.json".into(), pretty(&story)?));
+    files.push(("readings.csv".into(), readings_csv(readings).into_bytes()));
+    files.push(("recording.jsonl".into(), recording));
+    if !logs.is_empty() {
+        let logs: String = logs.iter().map(|(job, text)| format!("== {job}\n{text}\n")).collect();
+        files.push(("logs.txt".into(), logs.into_bytes()));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Readings, a line each; what a device does not tell is empty.
+fn readings_csv(readings: &[Reading]) -> String {
+    use std::fmt::Write as _;
+    let fine: std::collections::BTreeSet<&String> = readings.iter().flat_map(|reading| reading.fine.keys()).collect();
+    let names: String = fine.iter().map(|name| format!(",{name}")).collect();
+    let mut out = format!(
+        "at_s,device,busy_milli_percent,memory_busy_milli_percent,memory_used_bytes,power_mw,energy_mj,sm_mhz,throttled{names}\n"
+    );
+    let text = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+    for reading in readings {
+        let _ = write!(
+            out,
+            "{},{},{},{},{},{},{},{},{}",
+            seconds(reading.at),
+            reading.device,
+            text(reading.busy.map(u64::from)),
+            text(reading.memory_busy.map(u64::from)),
+            text(reading.memory_used),
+            text(reading.power_mw.map(u64::from)),
+            text(reading.energy_mj),
+            text(reading.sm_mhz.map(u64::from)),
+            reading.throttled.map_or("", |yes| if yes { "yes" } else { "no" }),
+        );
+        for name in &fine {
+            let _ = write!(out, ",{}", text(reading.fine.get(*name).copied()));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Means over a run's readings: busy (0 to 1), bytes in use, joules.
+pub fn means(readings: &[Reading]) -> (f64, f64, f64) {
+    let mean = |values: Vec<f64>| {
+        if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
+    };
+    let busy = mean(readings.iter().filter_map(|reading| reading.busy).map(|busy| f64::from(busy) / 1e5).collect());
+    let memory = mean(readings.iter().filter_map(|reading| reading.memory_used).map(|bytes| bytes as f64).collect());
+    let energies: Vec<u64> = readings.iter().filter_map(|reading| reading.energy_mj).collect();
+    let energy = match (energies.iter().min(), energies.iter().max()) {
+        (Some(least), Some(most)) => (most - least) as f64 / 1000.0,
+        _ => f64::NAN,
+    };
+    (busy, memory, energy)
+}

@@ -1,0 +1,245 @@
+//! Fleets that are not modelled: the devices of this machine, and recorded runs of such.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_hardware::live::{Level, Task};
+use sandtable_hardware::{Device, Fleet, Job, Laws, Micros, SECOND, Sharing, StandIn, Telemetry, work};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::recording::{Ground, Recording, jobs_digest};
+use crate::spec::{DevicesSpec, FleetSpec, Group, Source, Spec};
+
+/// What drives a cell.
+#[derive(Clone)]
+pub enum Machines {
+    /// The model.
+    Model,
+    /// A recorded run.
+    Replay(Arc<Recording>),
+    /// This machine.
+    Live(Arc<Field>),
+}
+
+/// Devices of this machine, and how jobs run there.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// Their shape as a fleet.
+    pub ground: Ground,
+    /// Commands of workloads.
+    pub commands: BTreeMap<String, Vec<String>>,
+    /// How a preempted job is put aside, where the spec says.
+    pub preempt: Option<Vec<Level>>,
+    /// After this long a silent command is taken to run.
+    pub quiet: Micros,
+    /// How long a job may take to save.
+    pub patience: Micros,
+    /// How long the whole run may take.
+    pub limit: Micros,
+    /// How long a decision may take.
+    pub decide: Micros,
+    stand_in: bool,
+    shared: bool,
+}
+
+/// MiB that each process' context takes beside what it allocates (`hardware.md` §4.4).
+const CONTEXT: u32 = 512;
+
+impl Field {
+    /// Whoever reads these devices.
+    ///
+    /// # Errors
+    /// Devices that are there no longer.
+    pub fn telemetry(&self) -> Result<Box<dyn Telemetry>, Error> {
+        if self.stand_in {
+            let memory = self.devices.first().map_or(0, |device| device.memory_mib);
+            return Ok(Box::new(StandIn::new(self.devices.len() as u32, memory)));
+        }
+        let uuids: Vec<&str> = self.devices.iter().map(|device| device.uuid.as_str()).collect();
+        crate::gpus::open(None, Some(&uuids))
+    }
+
+    /// Whether a run may begin although others compute on the devices.
+    pub fn shared(&self) -> bool {
+        self.shared
+    }
+
+    /// What each job runs.
+    ///
+    /// # Errors
+    /// A job that nobody knows how to run.
+    pub fn tasks(&self, jobs: &[Job], laws: &Laws) -> Result<Vec<Task>, Error> {
+        jobs.iter().map(|job| self.task(job, laws)).collect()
+    }
+
+    fn task(&self, job: &Job, laws: &Laws) -> Result<Task, Error> {
+        let profile = laws.profile();
+        let workload = job.workload.and_then(|id| profile.map(|profile| &profile.workloads[id as usize].name));
+        let step = workload.and_then(|name| laws.tables().first()?.solo.get(name)?.step_s);
+        let seconds = job.work as f64 / SECOND as f64;
+        let steps = step.map_or(0, |step| (seconds / step).ceil().max(1.0) as u64);
+        let name = workload.map_or("*", String::as_str);
+        if let Some(command) = self.commands.get(name).or_else(|| self.commands.get("*")) {
+            if steps == 0 && command.iter().any(|word| word.contains("{steps}")) {
+                let message = format!("job {:?}: its command wants {{steps}}, the profile has no `step_s`", job.name);
+                return Err(Error::usage(format!("{message} of {name:?} on {:?}", self.ground.kind)));
+            }
+            let fill = |word: &String| {
+                let word = word.replace("{steps}", &steps.to_string()).replace("{seconds}", &seconds.to_string());
+                word.replace("{gpus}", &job.gpus.to_string()).replace("{job}", &job.name)
+            };
+            let levels = self.preempt.clone().unwrap_or_else(|| vec![Level::Suspend, Level::Pause]);
+            return Ok(Task { argv: command.iter().map(fill).collect(), steps, levels });
+        }
+        if work::find(name).is_none() {
+            let known: Vec<&str> = work::FAMILIES.iter().map(|family| family.name).collect();
+            let error = Error::usage(format!("job {:?} is of the workload {name:?}, for which there is no command", job.name));
+            return Err(error.hint(format!("give one in `commands`, or take a built-in: {}", known.join(", "))));
+        }
+        if steps == 0 {
+            let error = Error::usage(format!("how long a step of {name:?} takes on {:?} is not known", self.ground.kind));
+            return Err(error.hint("measure it: `sandtable hardware profile -o mine.ron`, then `profile: File(\"mine.ron\")`"));
+        }
+        let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+        let words = [&program.display().to_string(), "hw-job", name, "--steps", &steps.to_string()];
+        let levels = self.preempt.clone().unwrap_or_else(|| vec![Level::Save]);
+        Ok(Task { argv: words.map(str::to_string).to_vec(), steps, levels })
+    }
+}
+
+/// The machines of a spec.
+pub(super) fn machines(source: &Source, spec: &Spec, folder: &Path) -> Result<Machines, Error> {
+    match &spec.fleet {
+        FleetSpec::Model { .. } => Ok(Machines::Model),
+        FleetSpec::Replay(file) => {
+            let recording = crate::recording::read(&folder.join(file)).map_err(|error| error.at(source, "fleet"))?;
+            Ok(Machines::Replay(Arc::new(recording)))
+        }
+        FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec)?))),
+    }
+}
+
+fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
+    let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } = &spec.fleet
+    else {
+        unreachable!("only real devices have a field")
+    };
+    let wrong = |place: &str, message: &str| Err(source.error(&format!("fleet.{place}"), message, "here"));
+    if spec.semantics.preset.is_some() || spec.serving.is_some() {
+        let place = if spec.serving.is_some() { "serving" } else { "semantics.preset" };
+        return Err(source.error(place, "this is of modelled fleets: on real devices things take what they take", "here"));
+    }
+    let slots = slots.unwrap_or(1);
+    if !(1..=64).contains(&slots) {
+        return wrong("slots", &format!("expected 1 to 64 slots of a device, found {slots}"));
+    }
+    if let Some((name, _)) = commands.iter().find(|(_, command)| command.is_empty()) {
+        return wrong("commands", &format!("the command of {name:?} is empty"));
+    }
+    let (found, stand_in) = match devices {
+        DevicesSpec::StandIn(count) if (1..=64).contains(count) => (StandIn::new(*count, 4096).devices().to_vec(), true),
+        DevicesSpec::StandIn(count) => return wrong("devices", &format!("expected 1 to 64 stand-ins, found {count}")),
+        DevicesSpec::All => (crate::gpus::open(None, None)?.devices().to_vec(), false),
+        DevicesSpec::Only(uuids) => {
+            let uuids: Vec<&str> = uuids.iter().map(String::as_str).collect();
+            let opened = crate::gpus::open(None, Some(&uuids)).map_err(|error| match error.exit {
+                crate::error::ExitCode::Usage => error.at(source, "fleet.devices"),
+                _ => error,
+            })?;
+            (opened.devices().to_vec(), false)
+        }
+    };
+    let Some(first) = found.first() else { return wrong("devices", "expected at least one device, found none") };
+    if let Some(other) = found.iter().find(|device| device.kind != first.kind) {
+        let found = format!("found {} and {}", first.kind, other.kind);
+        return wrong("devices", &format!("expected devices of one kind, {found}: name those of one with `Only`"));
+    }
+    // What is left for slots: 92 % of the memory, less what the driver keeps and a context for each slot.
+    let usable = (u64::from(first.memory_mib) * 92 / 100) as u32;
+    let tenants = match sharing {
+        Sharing::Packed(most) => *most,
+        _ => slots,
+    };
+    let contexts = if stand_in { 0 } else { CONTEXT.saturating_mul(tenants) };
+    let free = usable.saturating_sub(first.reserved_mib).saturating_sub(contexts);
+    let memory_mib = free / slots;
+    if memory_mib == 0 {
+        return wrong("slots", &format!("{} MiB of a device are too few for {slots} slots", first.memory_mib));
+    }
+    let count = found.len() as u32;
+    // A device of several slots is a node of its own.
+    let nodes = if slots == 1 { (1, count) } else { (count, slots) };
+    let ground = Ground { nodes, kind: first.kind.clone(), memory_mib, slots, sharing: *sharing };
+    let span = |span: Option<crate::spec::units::Span>, standard: Micros| span.map_or(standard, |span| span.0);
+    Ok(Field {
+        ground,
+        devices: found,
+        commands: commands.clone(),
+        preempt: preempt.clone(),
+        quiet: span(*quiet, 2 * SECOND),
+        patience: span(*patience, 30 * SECOND),
+        limit: span(*limit, 480 * SECOND),
+        decide: span(*decide, SECOND),
+        stand_in,
+        shared: *shared,
+    })
+}
+
+impl Machines {
+    /// The shape of what is not modelled.
+    pub(super) fn ground(&self) -> Option<&Ground> {
+        match self {
+            Machines::Model => None,
+            Machines::Replay(recording) => Some(&recording.header.ground),
+            Machines::Live(field) => Some(&field.ground),
+        }
+    }
+
+    /// The group of equal nodes that it is.
+    pub(super) fn group(&self) -> Option<Group> {
+        self.ground().map(|ground| Group {
+            nodes: ground.nodes.0,
+            gpus: ground.nodes.1,
+            kind: ground.kind.clone(),
+            speed: Some(1.0),
+            memory: None,
+            pool: sandtable_hardware::Pool::Training,
+        })
+    }
+
+    /// The fleet.
+    pub(super) fn fleet(&self, source: &Source) -> Option<Result<Fleet, Error>> {
+        let fleet = self.ground()?.fleet();
+        Some(fleet.map_err(|error| source.error("fleet", &error.to_string(), "here")))
+    }
+
+    /// Its part of a cell's identity, beside the fleet's own; null for the model.
+    pub(super) fn key(&self) -> Value {
+        match self {
+            Machines::Model => Value::Null,
+            Machines::Replay(recording) => json!({"recording": recording.digest}),
+            Machines::Live(field) => json!({"live": {
+                "commands": field.commands, "preempt": field.preempt, "quiet": field.quiet,
+                "patience": field.patience, "limit": field.limit, "decide": field.decide,
+            }}),
+        }
+    }
+
+    /// Whether a recording is of these jobs.
+    ///
+    /// # Errors
+    /// It is of others.
+    pub fn fits(&self, jobs: &[Job]) -> Result<(), Error> {
+        match self {
+            Machines::Replay(recording) if recording.header.jobs != jobs_digest(jobs) => {
+                let message = "the recording is of other jobs than the spec's workload under this seed";
+                Err(Error::usage(message).hint("replay it with the `workload`, `profile` and seed that it was recorded with"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

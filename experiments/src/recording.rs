@@ -1,0 +1,143 @@
+//! Recordings of live runs, as files.
+//!
+//! # Format
+//! JSON lines: a header, then every call of the backend (`{"step": …}`), then every call of the policy (`{"call": …}`). The header
+//! holds the blake3 of all that follows it, what the machines were, and of which jobs it is a recording.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sandtable_hardware::replay::Step;
+use sandtable_hardware::{Fleet, GpuType, Job, Sharing};
+use sandtable_runtime::tape::Call;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::plan::digest;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// What a recording is of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    recording: u32,
+    /// The machines.
+    pub ground: Ground,
+    /// blake3 of the jobs.
+    pub jobs: String,
+    /// Steps of each.
+    pub tasks: Vec<u64>,
+    /// What it was recorded on, for people.
+    pub machine: BTreeMap<String, String>,
+    blake3: String,
+}
+
+/// The shape of a live fleet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ground {
+    /// Nodes and the GPUs of each.
+    pub nodes: (u32, u32),
+    /// What they are.
+    pub kind: String,
+    /// Memory of each, MiB.
+    pub memory_mib: u32,
+    /// Of which one device is so many.
+    pub slots: u32,
+    /// Who may be on one together.
+    pub sharing: Sharing,
+}
+
+impl Ground {
+    /// The fleet.
+    ///
+    /// # Errors
+    /// A shape that no fleet has.
+    pub fn fleet(&self) -> Result<Fleet, sandtable_hardware::FleetError> {
+        let kind = GpuType { memory_mib: self.memory_mib, ..GpuType::new(&self.kind, 1.0) };
+        let fleet = Fleet::new(&[(self.nodes.0, self.nodes.1, kind)], sandtable_hardware::Costs::default(), None)?;
+        fleet.shared(self.sharing)?.slotted(self.slots)
+    }
+}
+
+/// A recorded run.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// What it is of.
+    pub header: Header,
+    /// What the backend answered.
+    pub steps: Vec<Step>,
+    /// What the policy decided.
+    pub calls: Vec<Call>,
+    /// blake3 of the file.
+    pub digest: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line<S, C> {
+    Step(S),
+    Call(C),
+}
+
+/// What jobs are, as far as a recording depends on it.
+pub fn jobs_digest(jobs: &[Job]) -> String {
+    let of = |job: &Job| format!("{:?}\n", (&job.name, job.submit, job.gpus, job.work, job.workload, job.batch));
+    digest(jobs.iter().map(of).collect::<String>().as_bytes())
+}
+
+/// Writes a recording.
+///
+/// # Errors
+/// Where a part of it has no text.
+pub fn write(
+    ground: &Ground,
+    jobs: &[Job],
+    tasks: Vec<u64>,
+    machine: BTreeMap<String, String>,
+    (steps, calls): (&[Step], &[Call]),
+) -> Result<Vec<u8>, Error> {
+    let internal = |error: serde_json::Error| Error::internal(error.to_string());
+    let mut body = String::new();
+    let lines = steps.iter().map(Line::Step).chain(calls.iter().map(Line::Call));
+    for line in lines {
+        body.push_str(&serde_json::to_string(&line).map_err(internal)?);
+        body.push('\n');
+    }
+    let blake3 = digest(body.as_bytes());
+    let header =
+        Header { recording: VERSION, ground: ground.clone(), jobs: jobs_digest(jobs), tasks, machine, blake3 };
+    Ok(format!("{}\n{body}", serde_json::to_string(&header).map_err(internal)?).into_bytes())
+}
+
+/// Reads a recording.
+///
+/// # Errors
+/// The line that is wrong, or that something was changed.
+pub fn read(path: &Path) -> Result<Recording, Error> {
+    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let at = |line: usize, why: String| Error::usage(format!("{}:{line}: {why}", path.display()));
+    let text = std::str::from_utf8(&bytes).map_err(|_| at(1, "expected text, found other bytes".into()))?;
+    let (first, body) = text.split_once('\n').ok_or_else(|| at(1, "expected a recording, found one line".into()))?;
+    let header: Header = serde_json::from_str(first)
+        .map_err(|error| at(1, format!("expected the header of a recording: {error}")))?;
+    if header.recording != VERSION {
+        return Err(at(1, format!("expected a recording of version {VERSION}, found {}", header.recording)));
+    }
+    let found = digest(body.as_bytes());
+    if found != header.blake3 {
+        return Err(at(1, format!("the lines that follow were changed: blake3 is {found}, expected {}", header.blake3)));
+    }
+    let (mut steps, mut calls) = (Vec::new(), Vec::new());
+    for (index, line) in body.lines().enumerate() {
+        match serde_json::from_str::<Line<Step, Call>>(line) {
+            Ok(Line::Step(step)) => steps.push(step),
+            Ok(Line::Call(call)) => calls.push(call),
+            Err(error) => return Err(at(index + 2, error.to_string())),
+        }
+    }
+    if header.tasks.iter().any(|steps| *steps >= 1 << 53) {
+        return Err(at(1, "expected steps below 2^53".into()));
+    }
+    Ok(Recording { header, steps, calls, digest: digest(&bytes) })
+}

@@ -1,0 +1,130 @@
+//! What a spec says of its machines: modelled, real, or recorded.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::sharing::LinksSpec;
+use super::units::{Bytes, Span};
+use sandtable_hardware::Sharing;
+use sandtable_hardware::live::Level;
+
+/// Machines.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum FleetSpec {
+    /// Simulated nodes: equal ones, or groups of equal ones.
+    Model {
+        #[serde(default)]
+        nodes: Option<u32>,
+        #[serde(default)]
+        gpus: Option<u32>,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default)]
+        speed: Option<f64>,
+        #[serde(default)]
+        groups: Vec<Group>,
+        /// Device memory of a kind of one's own.
+        #[serde(default)]
+        memory: Option<Bytes>,
+        #[serde(default)]
+        failures: Option<FailuresSpec>,
+        /// Nodes of each rack, in their order; one rack by default.
+        #[serde(default)]
+        nodes_per_rack: Option<u32>,
+        /// Who may be on a GPU together; one job at a time by default.
+        #[serde(default)]
+        sharing: Sharing,
+        /// None: communication costs nothing.
+        #[serde(default)]
+        links: Option<LinksSpec>,
+        /// GB/s between nodes; 1.25 by default.
+        #[serde(default)]
+        network: Option<f64>,
+        /// Virtual slots: so many GPUs of a node are one device, whose jobs slow each other down; 1 by default.
+        #[serde(default)]
+        slots: Option<u32>,
+    },
+    /// The GPUs of this machine: results are observations.
+    Nvidia {
+        /// Which of this machine.
+        #[serde(default)]
+        devices: DevicesSpec,
+        /// Virtual slots: each device counts as so many GPUs; 1 by default.
+        #[serde(default)]
+        slots: Option<u32>,
+        /// Who may be on a GPU together; one job at a time by default.
+        #[serde(default)]
+        sharing: Sharing,
+        /// Commands of workloads, beside the built-in families; `*` is for every other. `{steps}`, `{seconds}`, `{gpus}`
+        /// and `{job}` stand for what the job asks for.
+        #[serde(default)]
+        commands: BTreeMap<String, Vec<String>>,
+        /// How a preempted job is put aside: what works first. By default built-in work saves, commands are suspended or
+        /// paused.
+        #[serde(default)]
+        preempt: Option<Vec<Level>>,
+        /// A command that says nothing for so long is taken to run; 2 s by default.
+        #[serde(default)]
+        quiet: Option<Span>,
+        /// A job that is asked to save may take so long; 30 s by default.
+        #[serde(default)]
+        patience: Option<Span>,
+        /// After this everything is ended; 8 min by default.
+        #[serde(default)]
+        limit: Option<Span>,
+        /// A decision that takes longer is a fault of the policy; 1 s by default.
+        #[serde(default)]
+        decide: Option<Span>,
+        /// Also where others compute on the devices.
+        #[serde(default)]
+        shared: bool,
+    },
+    /// A recorded run; relative to the spec.
+    Replay(String),
+}
+
+/// Equal nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// A model of the catalogue, or with `speed` any name.
+    pub kind: String,
+    /// Work done in a second; 1 is the GPU on which the workload's durations hold.
+    #[serde(default)]
+    pub speed: Option<f64>,
+    /// Device memory, of a kind of one's own.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Whom they belong to: `Training` by default, or `Inference`.
+    #[serde(default)]
+    pub pool: sandtable_hardware::Pool,
+}
+
+/// How nodes fail.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename = "Failures", deny_unknown_fields)]
+pub struct FailuresSpec {
+    /// Mean time between failures of a node.
+    pub mtbf: Span,
+    /// Mean time to repair.
+    pub repair: Span,
+}
+
+/// Devices of this machine.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub enum DevicesSpec {
+    /// All.
+    #[default]
+    All,
+    /// Those with these UUIDs.
+    Only(Vec<String>),
+    /// None: so many cores of the CPU stand in for them.
+    StandIn(u32),
+}

@@ -1,0 +1,572 @@
+//! Jobs that really run, on the devices of this machine: the same trait as the model's, with a clock that really ticks.
+//!
+//! The clock that the loop sees is the wall's, but that no instant is skipped: an event is told at its own instant, and
+//! a timer that came too late at the instant for which it was set. What devices say is asked for by a thread of its own
+//! ten times a second; how a preempted job is put aside is `stopping`'s business.
+
+mod clock;
+mod process;
+mod progress;
+mod stopping;
+mod watch;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{
+    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, Split, StopMode, Telemetry,
+    TypeId, What,
+};
+pub use clock::{Clock, wait};
+pub use process::{Ending, Guard, Launch, Process, SAVED, guard, shim};
+pub use progress::Progress;
+pub use stopping::Level;
+pub use watch::{Look, Watch};
+
+/// How a job of a live run is carried out.
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    /// Its command.
+    pub argv: Vec<String>,
+    /// Steps that it takes, with the gang that it asks for; 0: nobody knows.
+    pub steps: u64,
+    /// Ways of putting it aside, best first; [`Level::Kill`] is always there.
+    pub levels: Vec<Level>,
+}
+
+/// What a live run needs beside jobs and devices.
+pub struct Setting {
+    /// The binary that has the shim and the guard.
+    pub program: PathBuf,
+    /// Where jobs save their states and print.
+    pub folder: PathBuf,
+    /// What each job runs.
+    pub tasks: Vec<Task>,
+    /// A job that says nothing for so long after its start is taken to run.
+    pub quiet: Micros,
+    /// A job that was asked to save, or to end, may take so long.
+    pub patience: Micros,
+    /// After this everything is ended.
+    pub limit: Micros,
+    /// Device memory that each slot may take, MiB.
+    pub slot_mib: u32,
+    /// Called as time goes by, some ten times a second: to be told what is going on, and to say whether the loop is to
+    /// look up although nothing happened.
+    pub nudge: Box<dyn Fn() -> bool + Send>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Not on the machine, or put aside.
+    Waiting,
+    /// Given slots; its process is not there yet, or has not said anything.
+    Starting,
+    Running,
+    /// Asked to save, or to end; then it waits, or starts anew on other slots.
+    Stopping { since: Micros, by: Level, again: bool },
+    Over,
+}
+
+struct State {
+    phase: Phase,
+    gpus: Vec<GpuId>,
+    split: Option<Split>,
+    process: Option<Process>,
+    /// Put aside in this way, with the process still there, on these slots' device.
+    aside: Option<(Level, usize)>,
+    launched: Micros,
+    running_since: Option<Micros>,
+    /// Progress that is saved, in steps of the gang that it asks for.
+    saved: f64,
+    milli: u32,
+    /// Whether the throttle holds it at the moment.
+    held: bool,
+    /// The pace that was told last.
+    pace: f64,
+    /// Why the watchdog ended it, if it did.
+    sentence: Option<Cause>,
+}
+
+/// Jobs on real devices.
+pub struct Live {
+    fleet: Fleet,
+    jobs: Arc<[Job]>,
+    laws: Arc<Laws>,
+    setting: Setting,
+    clock: Clock,
+    now: Micros,
+    states: Vec<State>,
+    /// Whose process is physically on each slot.
+    there: Vec<Vec<JobId>>,
+    events: VecDeque<Occurrence>,
+    watch: Watch,
+    guard: Guard,
+    looked: Micros,
+    /// The run's limit was reached.
+    over: bool,
+}
+
+/// How often the machine is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often paces are told, memory is weighed and the nudge is asked.
+const HOUSE: Micros = SECOND / 10;
+/// The period of a throttled job's stops.
+const THROTTLE: Micros = SECOND / 10;
+
+impl Live {
+    /// Devices at rest, and the jobs that will be started on them. The clock begins now.
+    ///
+    /// # Errors
+    /// Where the guard can't be started.
+    pub fn new(
+        fleet: Fleet,
+        jobs: Arc<[Job]>,
+        laws: Arc<Laws>,
+        telemetry: Box<dyn Telemetry>,
+        setting: Setting,
+    ) -> std::io::Result<Live> {
+        let guard = Guard::start(&setting.program)?;
+        let state = || State {
+            phase: Phase::Waiting,
+            gpus: Vec::new(),
+            split: None,
+            process: None,
+            aside: None,
+            launched: 0,
+            running_since: None,
+            saved: 0.0,
+            milli: 1000,
+            held: false,
+            pace: 1.0,
+            sentence: None,
+        };
+        let clock = Clock::start();
+        Ok(Live {
+            states: jobs.iter().map(|_| state()).collect(),
+            there: vec![Vec::new(); fleet.gpus() as usize],
+            watch: Watch::over(telemetry, clock),
+            clock,
+            now: 0,
+            events: VecDeque::new(),
+            guard,
+            looked: 0,
+            over: false,
+            fleet,
+            jobs,
+            laws,
+            setting,
+        })
+    }
+
+    /// What the devices said, to be read while the run goes on and after it.
+    pub fn look(&self) -> Look {
+        self.watch.look()
+    }
+
+    /// The device on which a slot is: devices are nodes, or with a slot each the GPUs of one node.
+    fn device(&self, gpu: GpuId) -> usize {
+        self.fleet.device_of(gpu)
+    }
+
+    fn happens(&mut self, what: What) {
+        let at = self.clock.now().max(self.now);
+        self.events.push_back(Occurrence { at, what });
+    }
+
+    // ------------------------------------------------------------ starting
+
+    /// Starts whoever has slots that nobody leaves any more.
+    fn launch_ready(&mut self) {
+        for job in 0..self.states.len() {
+            let state = &self.states[job];
+            let id = job as JobId;
+            if state.phase != Phase::Starting || (state.process.is_some() && state.aside.is_none()) {
+                continue;
+            }
+            let leaves = |other: &JobId| {
+                *other != id && matches!(self.states[*other as usize].phase, Phase::Stopping { .. })
+            };
+            if state.gpus.iter().any(|gpu| self.there[*gpu as usize].iter().any(leaves)) {
+                continue;
+            }
+            if let Err(error) = self.launch(id) {
+                self.note(id, &format!("can't be started: {error}"));
+                self.end(id, What::Failed { job: id, status: 127 });
+            }
+        }
+    }
+
+    fn launch(&mut self, id: JobId) -> std::io::Result<()> {
+        let job = id as usize;
+        for gpu in self.states[job].gpus.clone() {
+            let there = &mut self.there[gpu as usize];
+            if !there.contains(&id) {
+                there.push(id);
+            }
+        }
+        let device = self.device(self.states[job].gpus[0]);
+        let now = self.clock.now();
+        if let Some((level, on)) = self.states[job].aside.take() {
+            if on == device && self.bring_back(id, level) {
+                self.states[job].launched = now;
+                return Ok(());
+            }
+            // Elsewhere it begins anew from what it saved.
+            self.states[job].process = None;
+        }
+        let process = Process::start(&self.setting.program, &self.command(id, device), &mut self.guard)?;
+        let state = &mut self.states[job];
+        state.process = Some(process);
+        state.launched = now;
+        Ok(())
+    }
+
+    fn command(&self, id: JobId, device: usize) -> Launch {
+        let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
+        let folder = self.folder(id);
+        let saved = folder.join("state");
+        let slots = state.gpus.len() as u32;
+        let mut environment = self.watch.environment(device);
+        environment.extend([
+            ("SANDTABLE_JOB".to_string(), job.name.clone()),
+            ("SANDTABLE_SLOTS".into(), slots.to_string()),
+            ("SANDTABLE_GANG".into(), job.gpus.to_string()),
+            ("SANDTABLE_MEM_LIMIT".into(), (u64::from(self.budget(id)) << 20).to_string()),
+            ("SANDTABLE_STATE".into(), saved.display().to_string()),
+        ]);
+        if let Some(split) = state.split {
+            let batch = split.local * (split.accumulation + 1) * slots;
+            environment.push(("SANDTABLE_BATCH".into(), batch.to_string()));
+        }
+        if saved.exists() {
+            environment.push(("SANDTABLE_RESTORE".into(), saved.display().to_string()));
+        }
+        let argv = self.setting.tasks[id as usize].argv.clone();
+        Launch { argv, environment, log: folder.join("log"), folder }
+    }
+
+    /// Where a job keeps its state and its log.
+    fn folder(&self, id: JobId) -> PathBuf {
+        let folder = self.setting.folder.join(id.to_string());
+        // Where it can't be made, the job's start says so.
+        let _ = std::fs::create_dir_all(&folder);
+        folder
+    }
+
+    /// MiB that a job may take on its device: what it asked for on each slot, else all of its slots' parts.
+    fn budget(&self, id: JobId) -> u32 {
+        let state = &self.states[id as usize];
+        let gpu_type = state.gpus.first().map_or(0, |gpu| self.fleet.type_of(*gpu));
+        let asked = match self.laws.memory(gpu_type, &self.jobs[id as usize]) {
+            0 => self.setting.slot_mib,
+            asked => asked,
+        };
+        asked.saturating_mul(state.gpus.len() as u32)
+    }
+
+    fn note(&self, id: JobId, text: &str) {
+        use std::io::Write;
+        let log = std::fs::File::options().create(true).append(true).open(self.folder(id).join("log"));
+        // The log is for people: without it the run goes on.
+        let _ = log.and_then(|mut log| writeln!(log, "sandtable: {text}"));
+    }
+
+    // ------------------------------------------------------- what happens
+
+    /// Looks at every process once.
+    fn look_around(&mut self) {
+        let now = self.clock.now();
+        for job in 0..self.states.len() {
+            let id = job as JobId;
+            let Some(process) = &mut self.states[job].process else { continue };
+            match process.ending(&mut self.guard) {
+                Some(ending) => self.ended(id, ending),
+                None => self.goes_on(id, now),
+            }
+        }
+        if now >= self.looked + HOUSE {
+            self.looked = now;
+            self.keep_house(now);
+        }
+        self.launch_ready();
+    }
+
+    /// A process that is still there.
+    fn goes_on(&mut self, id: JobId, now: Micros) {
+        let state = &mut self.states[id as usize];
+        let Some(process) = &state.process else { return };
+        match state.phase {
+            Phase::Starting if state.aside.is_none() => {
+                let said = process.listener.now().lines > 0;
+                if said || now >= state.launched + self.setting.quiet {
+                    state.phase = Phase::Running;
+                    state.running_since = Some(now);
+                    state.pace = 1.0;
+                    self.happens(What::Running(id));
+                }
+            }
+            Phase::Running if state.milli < 1000 => {
+                let hold = now % THROTTLE >= u64::from(state.milli) * THROTTLE / 1000;
+                if hold != state.held {
+                    state.held = hold;
+                    let signal = if hold { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+                    process.signal(signal);
+                }
+            }
+            Phase::Stopping { .. } => self.urge(id, now),
+            _ => {}
+        }
+    }
+
+    /// A process is gone.
+    fn ended(&mut self, id: JobId, ending: Ending) {
+        let done = self.progress(id);
+        let state = &mut self.states[id as usize];
+        state.process = None;
+        let aside = state.aside.take().is_some();
+        let sentence = state.sentence.take();
+        let saved = ending == Ending::Code(SAVED);
+        if saved {
+            state.saved = done;
+        }
+        match (state.phase, ending) {
+            // Whoever is done is done, even while it was asked to stop.
+            (Phase::Running | Phase::Starting | Phase::Stopping { .. }, Ending::Code(0)) => {
+                if state.phase == Phase::Starting {
+                    self.happens(What::Running(id));
+                }
+                self.end(id, What::Ended(id));
+            }
+            (Phase::Stopping { again, .. }, _) => self.stopped(id, again, saved),
+            // Put aside and ended there: it begins anew when its turn comes.
+            _ if aside => {}
+            (_, _) if sentence.is_some() => {
+                let cause = sentence.unwrap_or(Cause::OutOfMemory);
+                let lost = self.lost(id);
+                self.release(id, What::Released { job: id, cause, lost });
+            }
+            (_, Ending::Code(status)) => self.end(id, What::Failed { job: id, status }),
+            (_, Ending::Signal(signal)) => self.end(id, What::Failed { job: id, status: -signal }),
+        }
+    }
+
+    /// Microseconds of progress since it last saved.
+    fn lost(&self, id: JobId) -> Micros {
+        let since = self.states[id as usize].running_since;
+        since.map_or(0, |since| self.clock.now().saturating_sub(since))
+    }
+
+    /// A job is over.
+    fn end(&mut self, id: JobId, what: What) {
+        self.leave(id);
+        self.states[id as usize].phase = Phase::Over;
+        self.happens(what);
+    }
+
+    /// A job waits again.
+    fn release(&mut self, id: JobId, what: What) {
+        self.leave(id);
+        let state = &mut self.states[id as usize];
+        state.phase = Phase::Waiting;
+        state.running_since = None;
+        state.milli = 1000;
+        self.happens(what);
+    }
+
+    fn leave(&mut self, id: JobId) {
+        self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
+        self.states[id as usize].gpus.clear();
+    }
+
+    /// Steps done, in those of the gang that the job asks for.
+    fn progress(&self, id: JobId) -> f64 {
+        let state = &self.states[id as usize];
+        let said = state.process.as_ref().and_then(|process| process.listener.now().step);
+        said.unwrap_or(state.saved)
+    }
+
+    /// Steps a second, in those of the gang that the job asks for; none: it does not say.
+    fn rate(&self, id: JobId) -> Option<f64> {
+        self.states[id as usize].process.as_ref()?.listener.now().rate()
+    }
+
+    /// Steps a second of a job alone, on so many slots.
+    fn rate_alone(&self, id: JobId, gpus: usize) -> Option<f64> {
+        let job = &self.jobs[id as usize];
+        let steps = self.setting.tasks[id as usize].steps;
+        (steps > 0 && job.work > 0 && gpus > 0).then(|| {
+            let whole = steps as f64 * SECOND as f64 / job.work as f64;
+            whole * gpus as f64 / f64::from(job.gpus.max(1))
+        })
+    }
+
+    fn keep_house(&mut self, now: Micros) {
+        for id in 0..self.states.len() as JobId {
+            let pace = self.speed(id);
+            let state = &mut self.states[id as usize];
+            if state.phase == Phase::Running && pace.is_finite() && (pace - state.pace).abs() > 0.02 {
+                state.pace = pace;
+                self.happens(What::Pace { job: id, pace });
+            }
+        }
+        self.weigh();
+        if now >= self.setting.limit && !self.over {
+            self.over = true;
+            for id in 0..self.states.len() as JobId {
+                if self.states[id as usize].process.is_some() {
+                    self.note(id, "ended: the run's limit is reached");
+                    self.states[id as usize].aside = None;
+                    self.dismiss(id);
+                }
+            }
+        }
+    }
+
+    /// Whether anything is still to happen by itself.
+    fn busy(&self) -> bool {
+        !self.events.is_empty()
+            || self.states.iter().any(|state| {
+                matches!(state.phase, Phase::Starting | Phase::Running | Phase::Stopping { .. })
+            })
+    }
+}
+
+impl Backend for Live {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn now(&self) -> Micros {
+        self.now
+    }
+
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+        loop {
+            self.look_around();
+            let next = self.events.front().copied().filter(|event| until.is_none_or(|until| event.at <= until));
+            if let Some(event) = next {
+                self.now = self.now.max(event.at);
+                self.events.pop_front();
+                happened.push(Occurrence { at: self.now, what: event.what });
+                return;
+            }
+            let wall = self.clock.now();
+            if let Some(until) = until.filter(|until| *until <= wall) {
+                self.now = self.now.max(until);
+                return;
+            }
+            if (self.setting.nudge)() || (self.over && !self.busy()) {
+                self.now = self.now.max(wall).min(until.unwrap_or(wall));
+                return;
+            }
+            if until.is_none() && !self.busy() {
+                return;
+            }
+            let left = until.map_or(LOOK, |until| Duration::from_micros(until - wall));
+            clock::wait(left.min(LOOK));
+        }
+    }
+
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, _: &mut Vec<Occurrence>) {
+        let state = &mut self.states[job as usize];
+        assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
+        (state.gpus, state.split) = (gpus.to_vec(), split);
+        state.phase = Phase::Starting;
+        self.launch_ready();
+    }
+
+    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.change(job, gpus, split, happened);
+    }
+
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+        if self.states[job as usize].split != Some(split) {
+            let gpus = self.states[job as usize].gpus.clone();
+            self.change(job, &gpus, Some(split), happened);
+        }
+    }
+
+    fn sample(&self, job: JobId) -> Option<Sample> {
+        let state = &self.states[job as usize];
+        let (rate, of) = (self.rate(job)?, &self.jobs[job as usize]);
+        let elastic = self.laws.elastic(of)?;
+        let gpus = state.gpus.len() as u32;
+        let split = state.split.unwrap_or_else(|| elastic.split(of.batch.unwrap_or(1), gpus));
+        // A pass of each slot is a step of the requested gang's, divided among so many.
+        let step_s = f64::from(gpus) / f64::from(of.gpus.max(1)) / rate.max(1e-9);
+        let steps = self.setting.tasks[job as usize].steps.max(1) as f64;
+        let epoch = (self.progress(job) / steps * f64::from(elastic.epochs)) as u32;
+        let placement = crate::elastic::placement(state.gpus.iter().map(|gpu| self.fleet.node_of(*gpu)));
+        // Built-in work trains nothing: its gradients are the profile's.
+        let told = elastic.sample(&placement, split, epoch.min(elastic.epochs.saturating_sub(1)), 1.0);
+        Some(Sample { step_s, sync_s: 0.0, ..told })
+    }
+
+    fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
+        let left = self.setting.tasks[job as usize].steps as f64 - self.progress(job);
+        let time = self.rate_alone(job, gpus as usize).map_or(f64::NAN, |rate| 1.0 / rate);
+        (time, if self.setting.tasks[job as usize].steps > 0 { left.max(0.0) } else { f64::NAN })
+    }
+
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+        self.put_aside(job, mode, happened);
+    }
+
+    fn throttle(&mut self, job: JobId, milli: u32, _: &mut Vec<Occurrence>) {
+        let state = &mut self.states[job as usize];
+        state.milli = milli.clamp(1, 1000);
+        if state.milli == 1000 && std::mem::take(&mut state.held)
+            && let Some(process) = &state.process
+        {
+            process.signal(rustix::process::Signal::CONT);
+        }
+    }
+
+    fn speed(&self, job: JobId) -> f64 {
+        let state = &self.states[job as usize];
+        let alone = self.rate_alone(job, state.gpus.len());
+        match (state.phase, self.rate(job), alone) {
+            (Phase::Running, Some(rate), Some(alone)) => rate / alone,
+            _ => f64::NAN,
+        }
+    }
+
+    fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+    }
+
+    fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
+        // The truth is what was measured beforehand.
+        self.laws.pair_speed(gpu_type, job, residents, &self.jobs)
+    }
+
+    fn remaining(&self, job: JobId, _: TypeId) -> f64 {
+        let (state, of) = (&self.states[job as usize], &self.jobs[job as usize]);
+        let steps = self.setting.tasks[job as usize].steps as f64;
+        if state.phase == Phase::Over {
+            return 0.0;
+        }
+        if steps == 0.0 {
+            return f64::NAN;
+        }
+        let left = (steps - self.progress(job)).max(0.0);
+        let rate = self.rate(job).filter(|rate| *rate > 0.0);
+        let alone = self.rate_alone(job, if state.gpus.is_empty() { of.gpus as usize } else { state.gpus.len() });
+        rate.or(alone).map_or(f64::NAN, |rate| left / rate)
+    }
+}
+
+/// What jobs printed at the end, by job: the last so many bytes of each log.
+pub fn logs(folder: &std::path::Path, jobs: &[Job], most: usize) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for (id, job) in jobs.iter().enumerate() {
+        let Ok(text) = std::fs::read(folder.join(id.to_string()).join("log")) else { continue };
+        let from = text.len().saturating_sub(most);
+        if from < text.len() {
+            all.insert(job.name.clone(), String::from_utf8_lossy(&text[from..]).into_owned());
+        }
+    }
+    all
+}

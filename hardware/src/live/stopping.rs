@@ -1,0 +1,222 @@
+//! The preemption ladder: what is tried, in which order, when a job is to leave its slots. Levels are probed, never
+//! assumed; the last, to kill, works everywhere.
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use super::{Live, Phase};
+use crate::{Cause, GpuId, JobId, Micros, Occurrence, SECOND, Split, StopMode, What};
+
+/// A way of putting a job aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// It is asked to save its state and end (SIGUSR1, exit code 75): frees memory, goes on anywhere.
+    Save,
+    /// Its device memory is moved to the host (CUDA's checkpoint functions): frees memory, goes on where it was.
+    Suspend,
+    /// It is stopped where it is (SIGSTOP): keeps its memory, goes on where it was.
+    Pause,
+    /// It is ended: what it did since it last saved is lost.
+    Kill,
+}
+
+impl Live {
+    /// Has a job leave its slots in the best way that works.
+    pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+        let state = &mut self.states[id as usize];
+        if state.process.is_none() || state.aside.is_some() {
+            // Not launched yet, or not brought back: nothing to save.
+            let gpus = std::mem::take(&mut state.gpus);
+            state.phase = Phase::Waiting;
+            gpus.iter().for_each(|gpu| self.there[*gpu as usize].retain(|other| *other != id));
+            let what = What::Released { job: id, cause: Cause::Asked, lost: 0 };
+            happened.push(Occurrence { at: self.now, what });
+            return;
+        }
+        let levels = match mode {
+            StopMode::Checkpoint => self.setting.tasks[id as usize].levels.clone(),
+            StopMode::Kill => Vec::new(),
+        };
+        for level in levels.into_iter().chain([Level::Kill]) {
+            match level {
+                Level::Suspend | Level::Pause => {
+                    if self.freeze(id, level) {
+                        let what = What::Released { job: id, cause: Cause::Asked, lost: 0 };
+                        self.release_frozen(id, level);
+                        happened.push(Occurrence { at: self.now, what });
+                        return;
+                    }
+                }
+                Level::Save | Level::Kill => return self.ask_to_leave(id, level, false),
+            }
+        }
+    }
+
+    /// Has a job go on with other slots: it saves, ends and begins anew there.
+    pub(super) fn change(
+        &mut self,
+        id: JobId,
+        gpus: &[GpuId],
+        split: Option<Split>,
+        happened: &mut Vec<Occurrence>,
+    ) {
+        let state = &mut self.states[id as usize];
+        let was_running = state.phase == Phase::Running;
+        (state.gpus, state.split) = (gpus.to_vec(), split);
+        match state.phase {
+            Phase::Stopping { since, by, .. } => state.phase = Phase::Stopping { since, by, again: true },
+            _ if state.process.is_some() => {
+                let saves = self.setting.tasks[id as usize].levels.contains(&Level::Save);
+                self.ask_to_leave(id, if saves { Level::Save } else { Level::Kill }, true);
+            }
+            // Its process has yet to come: it will come there.
+            _ => {}
+        }
+        if was_running {
+            happened.push(Occurrence { at: self.now, what: What::Stalled(id) });
+        }
+    }
+
+    fn ask_to_leave(&mut self, id: JobId, by: Level, again: bool) {
+        let state = &mut self.states[id as usize];
+        state.phase = Phase::Stopping { since: self.clock.now(), by, again };
+        state.aside = None;
+        let Some(process) = &state.process else { return };
+        if by == Level::Kill {
+            process.signal(Signal::TERM);
+        } else {
+            process.signal(Signal::USR1);
+        }
+        // A throttled one can't hear.
+        process.signal(Signal::CONT);
+    }
+
+    /// Whoever does not go is helped: a save that takes too long becomes an end, and an end a kill.
+    pub(super) fn urge(&mut self, id: JobId, now: Micros) {
+        let patience = self.setting.patience;
+        let state = &mut self.states[id as usize];
+        let Phase::Stopping { since, by, again } = state.phase else { return };
+        let Some(process) = &state.process else { return };
+        match by {
+            Level::Save if now >= since + patience => {
+                process.signal(Signal::TERM);
+                state.phase = Phase::Stopping { since: now, by: Level::Kill, again };
+            }
+            Level::Kill if now >= since + patience.min(5 * SECOND) => process.signal(Signal::KILL),
+            _ => {}
+        }
+    }
+
+    /// A process that was to leave its slots has.
+    pub(super) fn stopped(&mut self, id: JobId, again: bool, saved: bool) {
+        let lost = if saved { 0 } else { self.lost(id) };
+        if again {
+            let state = &mut self.states[id as usize];
+            state.phase = Phase::Starting;
+            state.running_since = None;
+            self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
+        } else {
+            self.release(id, What::Released { job: id, cause: Cause::Asked, lost });
+        }
+    }
+
+    /// Stops a process where it is; whether that was possible.
+    fn freeze(&mut self, id: JobId, level: Level) -> bool {
+        let device = match self.states[id as usize].gpus.first() {
+            Some(gpu) => self.device(*gpu),
+            None => return false,
+        };
+        if level == Level::Pause && !self.room_for_paused(id, device) {
+            return false;
+        }
+        let Some(process) = &self.states[id as usize].process else { return false };
+        if level == Level::Suspend && self.watch.suspend(process.id(), true).is_err() {
+            return false;
+        }
+        process.signal(Signal::STOP);
+        true
+    }
+
+    fn release_frozen(&mut self, id: JobId, level: Level) {
+        let device = self.states[id as usize].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
+        self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
+        let state = &mut self.states[id as usize];
+        state.gpus.clear();
+        state.aside = Some((level, device));
+        state.phase = Phase::Waiting;
+        state.running_since = None;
+        (state.milli, state.held) = (1000, false);
+    }
+
+    /// Whether a device holds what a paused job keeps beside full slots.
+    fn room_for_paused(&self, id: JobId, device: usize) -> bool {
+        let whole = self.watch.devices()[device].memory_mib;
+        let kept = |state: &super::State| matches!(state.aside, Some((Level::Pause, on)) if on == device);
+        let others = (0..self.states.len() as JobId).filter(|other| kept(&self.states[*other as usize]));
+        let aside: u64 = others.map(|other| u64::from(self.asked_mib(other))).sum();
+        let slots = u64::from(self.setting.slot_mib) * u64::from(self.fleet.slots);
+        // On a device whose memory nobody counts there is always room.
+        whole == 0 || aside + u64::from(self.asked_mib(id)) + slots <= u64::from(whole)
+    }
+
+    fn asked_mib(&self, id: JobId) -> u32 {
+        let job = &self.jobs[id as usize];
+        match self.laws.memory(0, job) {
+            0 => self.setting.slot_mib,
+            asked => asked,
+        }
+        .saturating_mul(job.gpus)
+    }
+
+    /// Has a process go on that was put aside; whether that was possible.
+    pub(super) fn bring_back(&mut self, id: JobId, level: Level) -> bool {
+        let Some(process) = &self.states[id as usize].process else { return false };
+        process.listener.now().forget_rate();
+        process.signal(Signal::CONT);
+        level != Level::Suspend || self.watch.suspend(process.id(), false).is_ok()
+    }
+
+    /// Ends a process at once, whoever it is.
+    pub(super) fn dismiss(&mut self, id: JobId) {
+        if let Some(process) = &self.states[id as usize].process {
+            process.signal(Signal::KILL);
+        }
+    }
+
+    /// The watchdog: ends whoever takes more than 110 % of its budget, and the newest job of a device that has less than
+    /// 3 % of its memory left.
+    pub(super) fn weigh(&mut self) {
+        for device in 0..self.watch.devices().len() {
+            let Some(held) = self.watch.held(device) else { continue };
+            let on: Vec<JobId> = (0..self.states.len() as JobId)
+                .filter(|id| {
+                    let state = &self.states[*id as usize];
+                    state.process.is_some()
+                        && state.aside.is_none()
+                        && state.gpus.first().is_some_and(|gpu| self.device(*gpu) == device)
+                        && matches!(state.phase, Phase::Running | Phase::Starting)
+                })
+                .collect();
+            for id in &on {
+                let Some(process) = &self.states[*id as usize].process else { continue };
+                let took: u64 = held.iter().filter(|(group, _)| *group == process.id()).map(|(_, bytes)| bytes).sum();
+                let budget = u64::from(self.budget(*id)) << 20;
+                if budget > 0 && took * 10 > budget * 11 {
+                    let (took, budget) = (took >> 20, budget >> 20);
+                    self.note(*id, &format!("ended: it took {took} MiB of the {budget} that it may take"));
+                    self.dismiss(*id);
+                }
+            }
+            let whole = u64::from(self.watch.devices()[device].memory_mib) << 20;
+            let used = self.watch.used(device).unwrap_or(0);
+            if whole > 0 && (whole.saturating_sub(used)) * 100 < whole * 3 {
+                let newest = on.iter().max_by_key(|id| (self.states[**id as usize].launched, **id)).copied();
+                if let Some(id) = newest.filter(|id| self.states[*id as usize].sentence.is_none()) {
+                    self.note(id, "ended: the device has less than 3 % of its memory left, and it came last");
+                    self.states[id as usize].sentence = Some(Cause::OutOfMemory);
+                    self.dismiss(id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Recorded runs: what a backend answered, call by call, and a backend that answers so again. Commands to it change
+//! nothing; whether they are those of the recording is for the loop to say.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Backend, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, Split, StopMode, TypeId, What,
+};
+
+/// What a running job showed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Who.
+    pub job: JobId,
+    /// Progress over progress alone; none: nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<f64>,
+    /// Seconds left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Steps left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<f64>,
+}
+
+/// One call of a backend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The instant after it.
+    pub now: Micros,
+    /// What happened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub happened: Vec<Occurrence>,
+    /// What jobs showed then, where it changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<Shown>,
+    /// What elastic jobs reported before the next call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<(JobId, Sample)>,
+}
+
+/// The calls of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Steps(Arc<Mutex<Vec<Step>>>);
+
+impl Steps {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<Step>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All of them.
+    pub fn take(&self) -> Vec<Step> {
+        self.with(std::mem::take)
+    }
+}
+
+/// Six digits are more than anybody measures.
+fn known(x: f64) -> Option<f64> {
+    x.is_finite().then(|| libm::rint(x * 1e6) / 1e6)
+}
+
+/// A backend, recorded. Between two calls what jobs show stands still: a replay shows policies the same.
+pub struct Recorder {
+    inner: Box<dyn Backend>,
+    steps: Steps,
+    running: Vec<JobId>,
+    shown: BTreeMap<JobId, Shown>,
+}
+
+impl Recorder {
+    /// Records from now on.
+    pub fn new(inner: Box<dyn Backend>) -> (Recorder, Steps) {
+        let steps = Steps::default();
+        (Recorder { inner, steps: steps.clone(), running: Vec::new(), shown: BTreeMap::new() }, steps)
+    }
+
+    fn enter(&mut self, happened: &[Occurrence]) {
+        for Occurrence { what, .. } in happened {
+            match what {
+                What::Running(job) if !self.running.contains(job) => self.running.push(*job),
+                What::Ended(job) | What::Released { job, .. } | What::Failed { job, .. } | What::Died(job) => {
+                    self.running.retain(|other| other != job);
+                    // One that is over has nothing left.
+                    self.shown.remove(job);
+                }
+                _ => {}
+            }
+        }
+        let mut shown = Vec::new();
+        for job in &self.running {
+            let (_, steps) = self.inner.steps(*job, 0, 1);
+            let (speed, seconds) = (known(self.inner.speed(*job)), known(self.inner.remaining(*job, 0)));
+            let now = Shown { job: *job, speed, seconds, steps: known(steps) };
+            if self.shown.insert(*job, now) != Some(now) {
+                shown.push(now);
+            }
+        }
+        let now = self.inner.now();
+        self.steps.with(|steps| steps.push(Step { now, happened: happened.to_vec(), shown, samples: Vec::new() }));
+    }
+
+    fn command(&mut self, happened: &mut Vec<Occurrence>, act: impl FnOnce(&mut dyn Backend, &mut Vec<Occurrence>)) {
+        let mut own = Vec::new();
+        act(&mut *self.inner, &mut own);
+        self.enter(&own);
+        happened.append(&mut own);
+    }
+}
+
+impl Backend for Recorder {
+    fn fleet(&self) -> &Fleet {
+        self.inner.fleet()
+    }
+
+    fn now(&self) -> Micros {
+        self.inner.now()
+    }
+
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.advance(until, happened));
+    }
+
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
+    }
+
+    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.reassign(job, gpus, split, happened));
+    }
+
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.set_batch(job, split, happened));
+    }
+
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.stop(job, mode, happened));
+    }
+
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.throttle(job, milli, happened));
+    }
+
+    fn sample(&self, job: JobId) -> Option<Sample> {
+        let sample = self.inner.sample(job)?;
+        self.steps.with(|steps| steps.last_mut().into_iter().for_each(|step| step.samples.push((job, sample))));
+        Some(sample)
+    }
+
+    fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
+        let (time, left) = self.inner.steps(job, gpu_type, gpus);
+        (time, self.shown.get(&job).map_or(left, |shown| shown.steps.unwrap_or(f64::NAN)))
+    }
+
+    fn speed(&self, job: JobId) -> f64 {
+        self.shown.get(&job).and_then(|shown| shown.speed).unwrap_or(f64::NAN)
+    }
+
+    fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        self.inner.alone(job, gpu_type)
+    }
+
+    fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
+        self.inner.pair_speed(gpu_type, job, residents)
+    }
+
+    fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        match self.shown.get(&job) {
+            Some(shown) => shown.seconds.unwrap_or(f64::NAN),
+            None => known(self.inner.remaining(job, gpu_type)).unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// A recorded run as a backend.
+pub struct Replay {
+    fleet: Fleet,
+    jobs: Arc<[Job]>,
+    laws: Arc<Laws>,
+    /// Steps of each job; 0: nobody knows.
+    tasks: Vec<u64>,
+    steps: std::vec::IntoIter<Step>,
+    now: Micros,
+    shown: BTreeMap<JobId, Shown>,
+    samples: Vec<(JobId, Sample)>,
+    ended: bool,
+}
+
+impl Replay {
+    /// A recording of these jobs on this fleet.
+    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: Arc<Laws>, tasks: Vec<u64>, steps: Vec<Step>) -> Replay {
+        let (shown, samples) = (BTreeMap::new(), Vec::new());
+        Replay { fleet, jobs, laws, tasks, steps: steps.into_iter(), now: 0, shown, samples, ended: false }
+    }
+
+    fn next(&mut self, happened: &mut Vec<Occurrence>) {
+        let Some(step) = self.steps.next() else {
+            self.ended = true;
+            return;
+        };
+        self.now = self.now.max(step.now);
+        for Occurrence { what, .. } in &step.happened {
+            if let What::Ended(job) | What::Released { job, .. } | What::Failed { job, .. } | What::Died(job) = what {
+                self.shown.remove(job);
+            }
+        }
+        self.shown.extend(step.shown.into_iter().map(|shown| (shown.job, shown)));
+        self.samples = step.samples;
+        happened.extend(step.happened);
+    }
+
+    /// Seconds of a step of the requested gang on so many GPUs.
+    fn step_s(&self, job: JobId, gpus: u32) -> f64 {
+        let (of, steps) = (&self.jobs[job as usize], self.tasks.get(job as usize).copied().unwrap_or(0));
+        if steps == 0 || gpus == 0 {
+            return f64::NAN;
+        }
+        of.work as f64 / SECOND as f64 / steps as f64 * f64::from(of.gpus.max(1)) / f64::from(gpus)
+    }
+}
+
+impl Backend for Replay {
+    fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
+    fn now(&self) -> Micros {
+        self.now
+    }
+
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+        if self.ended {
+            // Beyond the recording nothing happens but what was asked for.
+            self.now = until.map_or(self.now, |until| until.max(self.now));
+        }
+    }
+
+    fn start(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+    }
+
+    fn reassign(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+    }
+
+    fn set_batch(&mut self, _: JobId, _: Split, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+    }
+
+    fn stop(&mut self, _: JobId, _: StopMode, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+    }
+
+    fn throttle(&mut self, _: JobId, _: u32, happened: &mut Vec<Occurrence>) {
+        self.next(happened);
+    }
+
+    fn sample(&self, job: JobId) -> Option<Sample> {
+        self.samples.iter().find(|(of, _)| *of == job).map(|(_, sample)| *sample)
+    }
+
+    fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
+        let whole = self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).map(|steps| steps as f64);
+        let left = self.shown.get(&job).map_or(whole, |shown| shown.steps);
+        (self.step_s(job, gpus), left.unwrap_or(f64::NAN))
+    }
+
+    fn speed(&self, job: JobId) -> f64 {
+        self.shown.get(&job).and_then(|shown| shown.speed).unwrap_or(f64::NAN)
+    }
+
+    fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+    }
+
+    fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
+        self.laws.pair_speed(gpu_type, job, residents, &self.jobs)
+    }
+
+    fn remaining(&self, job: JobId, _: TypeId) -> f64 {
+        let gpus = self.jobs[job as usize].gpus;
+        let steps = self.tasks.get(job as usize).copied().unwrap_or(0) as f64;
+        let whole = || known(steps * self.step_s(job, gpus));
+        self.shown.get(&job).map_or_else(whole, |shown| shown.seconds).unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,206 @@
+//! What machines say of their devices: readings at 10 Hz, the memory that processes take, and the settings that must be
+//! found at the end as they were at the beginning. Who asks the driver is `nvidia`'s business.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Micros;
+
+/// A device of this machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// How it is addressed, whatever its place in a list.
+    pub uuid: String,
+    /// What the driver calls it.
+    pub name: String,
+    /// Its name in the [catalogue](crate::catalogue), where it is known; else what the driver says.
+    pub kind: String,
+    /// Device memory, MiB.
+    pub memory_mib: u32,
+    /// Of that, what the driver keeps.
+    pub reserved_mib: u32,
+}
+
+/// One reading of a device. What it does not tell is none, which is not 0. Utilisation in thousandths of a per cent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// When.
+    pub at: Micros,
+    /// Which device, by its place in the list.
+    pub device: usize,
+    /// Time in which some kernel ran: a duty cycle.
+    pub busy: Option<u32>,
+    /// Time in which memory was read or written.
+    pub memory_busy: Option<u32>,
+    /// Device memory in use, bytes.
+    pub memory_used: Option<u64>,
+    /// Power, mW.
+    pub power_mw: Option<u32>,
+    /// Energy since the driver was loaded, mJ.
+    pub energy_mj: Option<u64>,
+    /// Clock of the multiprocessors, MHz.
+    pub sm_mhz: Option<u32>,
+    /// Whether clocks are held down for heat or power.
+    pub throttled: Option<bool>,
+    /// By name, where the device has fine metrics (GPM, Hopper and later): `sm-active`, `sm-occupancy`, `tensor`, `fp32`,
+    /// `dram` in thousandths of a per cent, `pcie-tx`, `pcie-rx` in bytes a second.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fine: BTreeMap<String, u64>,
+}
+
+/// Settings of a device, each as text: at the end of a run they must be what they were.
+pub type Settings = BTreeMap<String, String>;
+
+/// Whoever can be asked.
+pub trait Telemetry: Send {
+    /// The devices, in the order in which readings number them.
+    fn devices(&self) -> &[Device];
+
+    /// Reads a device.
+    fn read(&mut self, device: usize, at: Micros) -> Reading;
+
+    /// Bytes of device memory by process; none: the driver does not tell, or in another name space.
+    fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>>;
+
+    /// The settings of every device by name.
+    fn settings(&mut self) -> Settings;
+
+    /// What of the machine results must name beside its devices: versions, clocks.
+    fn versions(&mut self) -> BTreeMap<String, String>;
+
+    /// The environment in which a process sees this device, and no other.
+    fn environment(&self, device: usize) -> Vec<(String, String)>;
+
+    /// Moves a stopped process' device memory to the host, or back.
+    ///
+    /// # Errors
+    /// Why it can't be done here.
+    fn suspend(&mut self, process: u32, away: bool) -> Result<(), String> {
+        let _ = (process, away);
+        Err("this device has no way to".into())
+    }
+}
+
+/// What differs between two looks at the settings, a line each.
+pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
+    let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let text = |settings: &Settings, key: &String| settings.get(key).cloned().unwrap_or_else(|| "nothing".into());
+    let changed = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+    changed.map(|key| format!("{key}: was {}, is {}", text(before, key), text(after, key))).collect()
+}
+
+/// No GPU at all: a core of this machine's CPU stands in, that a set-up can be tried anywhere. Its "device memory" is what
+/// processes hold in main memory.
+pub struct StandIn {
+    devices: Vec<Device>,
+    /// CPU time of each process group when it was last read, for the duty cycle.
+    last: BTreeMap<usize, (Micros, u64)>,
+    groups: Vec<u32>,
+}
+
+impl StandIn {
+    /// So many stand-ins of this much memory.
+    pub fn new(count: u32, memory_mib: u32) -> StandIn {
+        let device = |index: u32| Device {
+            uuid: format!("stand-in-{index}"),
+            name: "CPU core".into(),
+            kind: StandIn::KIND.into(),
+            memory_mib,
+            reserved_mib: 0,
+        };
+        StandIn { devices: (0..count).map(device).collect(), last: BTreeMap::new(), groups: Vec::new() }
+    }
+
+    /// What fleets call it.
+    pub const KIND: &'static str = "stand-in";
+}
+
+impl Telemetry for StandIn {
+    fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    fn read(&mut self, device: usize, at: Micros) -> Reading {
+        let held = self.processes(device).unwrap_or_default();
+        let ticks: u64 = self.groups.iter().map(|pid| cpu_ticks(*pid)).sum();
+        let last = self.last.insert(device, (at, ticks));
+        // A tick is 10 ms of a core on every Linux of today.
+        let busy = last.filter(|(then, _)| at > *then).map(|(then, before)| {
+            let micros = ticks.saturating_sub(before) * 10_000;
+            (micros * 100_000 / (at - then)).min(100_000) as u32
+        });
+        let memory_used = Some(held.iter().map(|(_, bytes)| bytes).sum());
+        Reading { at, device, busy, memory_used, ..Reading::default() }
+    }
+
+    fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>> {
+        let core = format!("SANDTABLE_CORE={device}\0");
+        let mut found = Vec::new();
+        for pid in pids() {
+            let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { continue };
+            if environment.windows(core.len()).any(|window| window == core.as_bytes()) {
+                found.push((pid, resident_bytes(pid)));
+            }
+        }
+        self.groups = found.iter().map(|(pid, _)| *pid).collect();
+        Some(found)
+    }
+
+    fn settings(&mut self) -> Settings {
+        Settings::new()
+    }
+
+    fn versions(&mut self) -> BTreeMap<String, String> {
+        BTreeMap::from([("driver".into(), "none: a CPU core stands in".into())])
+    }
+
+    fn environment(&self, device: usize) -> Vec<(String, String)> {
+        vec![("SANDTABLE_CORE".into(), device.to_string())]
+    }
+}
+
+/// Processes of this machine, ascending.
+fn pids() -> Vec<u32> {
+    #[expect(clippy::disallowed_methods, reason = "sorted below")]
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
+}
+
+fn resident_bytes(pid: u32) -> u64 {
+    let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// User and system time of a process in clock ticks.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may hold anything.
+    let after = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = after.split(' ').collect();
+    [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changed_is_named() {
+        let of = |pairs: &[(&str, &str)]| -> Settings {
+            pairs.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string())).collect()
+        };
+        let before = of(&[("0 mig", "off"), ("0 power limit", "700000")]);
+        assert_eq!(differences(&before, &before), Vec::<String>::new());
+        let after = of(&[("0 power limit", "500000"), ("0 persistence", "on")]);
+        let expected = [
+            "0 mig: was off, is nothing",
+            "0 persistence: was nothing, is on",
+            "0 power limit: was 700000, is 500000",
+        ];
+        assert_eq!(differences(&before, &after), expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! Who goes on where a policy is taken off while jobs run: another that somebody asked for, or after a fault the
+//! fallback. Whoever takes over begins from a resync and knows nothing of the one before.
+
+use sandtable_hardware::{JobId, Micros};
+
+use super::{Run, begin};
+use crate::cluster::Phase;
+use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, PhaseChange, Setup};
+use crate::policy::Policy;
+use crate::sandbox::Fault;
+
+/// A policy and what results call it.
+pub struct Successor {
+    /// Its name.
+    pub name: String,
+    /// Ready for `describe`.
+    pub policy: Box<dyn Policy>,
+    /// Its configuration: a JSON object.
+    pub config: String,
+}
+
+/// Who takes over from a policy, and when.
+pub trait Succession {
+    /// Whoever is to take over now, because somebody asked for it.
+    fn asked(&mut self, now: Micros) -> Option<Successor>;
+
+    /// The next instant at which somebody will, if that is known beforehand.
+    fn due(&self) -> Option<Micros>;
+
+    /// Whoever goes on after a fault; none: the run fails.
+    fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
+}
+
+/// One policy took over from another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Takeover {
+    /// When.
+    pub at: Micros,
+    /// Who.
+    pub to: String,
+    /// The fault of the one before; none: it was asked for.
+    pub fault: Option<Fault>,
+}
+
+impl Run {
+    /// Has whoever is asked for take over, if anybody is.
+    pub(super) fn relieve(&mut self, setup: &Setup) -> Option<Result<Cadence, Fault>> {
+        let now = self.world().cluster.now;
+        let successor = self.inputs.succession.as_mut()?.asked(now)?;
+        Some(self.install(successor, setup, None))
+    }
+
+    /// The present policy failed: the fallback takes over, or its fault is the run's.
+    ///
+    /// # Errors
+    /// The fault, where nobody goes on.
+    pub(super) fn fall_back(&mut self, fault: Fault, setup: &Setup) -> Result<Cadence, Fault> {
+        // A fault of the host is nobody's to mend.
+        if matches!(fault, Fault::Host(_)) {
+            return Err(fault);
+        }
+        let Some(next) = self.inputs.succession.as_mut().and_then(|all| all.fallback(&fault)) else { return Err(fault) };
+        self.install(next, setup, Some(fault))
+    }
+
+    fn install(&mut self, next: Successor, setup: &Setup, why: Option<Fault>) -> Result<Cadence, Fault> {
+        let Successor { name, mut policy, config } = next;
+        let setup = Setup { config, ..setup.clone() };
+        match begin(&mut *policy, &setup) {
+            Ok((uses, cadence)) => {
+                let at = self.world().cluster.now;
+                self.takeovers.push(Takeover { at, to: name, fault: why });
+                self.world().uses = uses;
+                self.relief = Some(policy);
+                self.tell_everything(at);
+                Ok(cadence)
+            }
+            // One that can't even begin: the one before goes on where it can, else the next in line.
+            Err(fault) if why.is_none() => {
+                let at = self.world().cluster.now;
+                self.takeovers.push(Takeover { at, to: name, fault: Some(fault.clone()) });
+                Err(fault)
+            }
+            Err(fault) => self.fall_back(fault, &setup),
+        }
+    }
+
+    /// All that a policy needs to go on from here.
+    fn tell_everything(&mut self, at: Micros) {
+        self.world().cluster.timers.clear();
+        self.workloads.restart();
+        self.events.clear();
+        self.resync = true;
+        let nodes = self.world().cluster.up.clone();
+        for (node, _) in nodes.iter().enumerate().filter(|(_, up)| !**up) {
+            let change = NodeChange { node: node as u32, at, health: NodeHealth::Down };
+            self.events.push(Event::NodeChanged(change));
+        }
+        for job in 0..self.next_job as JobId {
+            let phase = match self.world().cluster.phase[job as usize] {
+                Phase::Future | Phase::Ended => continue,
+                Phase::Queued => JobPhase::Queued,
+                Phase::Starting => JobPhase::Starting,
+                Phase::Running => JobPhase::Running,
+                Phase::Stopping => JobPhase::Stopping,
+            };
+            let arrival = self.arrival(job);
+            self.events.push(arrival);
+            self.news(job);
+            if phase != JobPhase::Queued {
+                self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause: ChangeCause::Asked }));
+            }
+        }
+    }
+}
