@@ -331,7 +331,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
         table.add_row(row);
     });
     let numeric = |at: usize| {
-        let is_number = |cell: &String| cell.starts_with(|first: char| first.is_ascii_digit());
+        let is_number = |cell: &String| cell == "-" || cell.starts_with(|first: char| first.is_ascii_digit());
         rows.iter().skip(1).filter_map(|row| row.get(at)).all(is_number)
     };
     for at in 0..rows.first().map_or(0, Vec::len) {

@@ -10,20 +10,20 @@ use crate::{
     Backend, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, Split, StopMode, TypeId, What,
 };
 
-/// What a running job showed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What a job showed, in millionths: whole numbers are read as they were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// Who.
     pub job: JobId,
     /// Progress over progress alone; none: nobody knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub speed: Option<f64>,
+    pub speed: Option<u64>,
     /// Seconds left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
+    pub seconds: Option<u64>,
     /// Steps left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steps: Option<f64>,
+    pub steps: Option<u64>,
 }
 
 /// One call of a backend.
@@ -58,15 +58,21 @@ impl Steps {
 }
 
 /// Six digits are more than anybody measures.
-fn known(x: f64) -> Option<f64> {
-    x.is_finite().then(|| libm::rint(x * 1e6) / 1e6)
+fn known(x: f64) -> Option<u64> {
+    (x.is_finite() && x >= 0.0).then(|| libm::rint(x * 1e6) as u64)
+}
+
+/// The number again; NaN: nobody knows.
+fn number(millionths: Option<u64>) -> f64 {
+    millionths.map_or(f64::NAN, |millionths| millionths as f64 / 1e6)
 }
 
 /// A backend, recorded. Between two calls what jobs show stands still: a replay shows policies the same.
 pub struct Recorder {
     inner: Box<dyn Backend>,
     steps: Steps,
-    running: Vec<JobId>,
+    /// Those that have started and are not over.
+    begun: std::collections::BTreeSet<JobId>,
     shown: BTreeMap<JobId, Shown>,
 }
 
@@ -74,23 +80,17 @@ impl Recorder {
     /// Records from now on.
     pub fn new(inner: Box<dyn Backend>) -> (Recorder, Steps) {
         let steps = Steps::default();
-        (Recorder { inner, steps: steps.clone(), running: Vec::new(), shown: BTreeMap::new() }, steps)
+        (Recorder { inner, steps: steps.clone(), begun: Default::default(), shown: BTreeMap::new() }, steps)
     }
 
     fn enter(&mut self, happened: &[Occurrence]) {
         for Occurrence { what, .. } in happened {
-            match what {
-                What::Running(job) if !self.running.contains(job) => self.running.push(*job),
-                What::Ended(job) | What::Released { job, .. } | What::Failed { job, .. } | What::Died(job) => {
-                    self.running.retain(|other| other != job);
-                    // One that is over has nothing left.
-                    self.shown.remove(job);
-                }
-                _ => {}
+            if let What::Ended(job) | What::Failed { job, .. } = what {
+                self.begun.remove(job);
             }
         }
         let mut shown = Vec::new();
-        for job in &self.running {
+        for job in &self.begun {
             let (_, steps) = self.inner.steps(*job, 0, 1);
             let (speed, seconds) = (known(self.inner.speed(*job)), known(self.inner.remaining(*job, 0)));
             let now = Shown { job: *job, speed, seconds, steps: known(steps) };
@@ -124,6 +124,7 @@ impl Backend for Recorder {
     }
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        self.begun.insert(job);
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
@@ -151,11 +152,11 @@ impl Backend for Recorder {
 
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
         let (time, left) = self.inner.steps(job, gpu_type, gpus);
-        (time, self.shown.get(&job).map_or(left, |shown| shown.steps.unwrap_or(f64::NAN)))
+        (time, number(self.shown.get(&job).map_or_else(|| known(left), |shown| shown.steps)))
     }
 
     fn speed(&self, job: JobId) -> f64 {
-        self.shown.get(&job).and_then(|shown| shown.speed).unwrap_or(f64::NAN)
+        number(self.shown.get(&job).and_then(|shown| shown.speed))
     }
 
     fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
@@ -167,10 +168,8 @@ impl Backend for Recorder {
     }
 
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
-        match self.shown.get(&job) {
-            Some(shown) => shown.seconds.unwrap_or(f64::NAN),
-            None => known(self.inner.remaining(job, gpu_type)).unwrap_or(f64::NAN),
-        }
+        let now = || known(self.inner.remaining(job, gpu_type));
+        number(self.shown.get(&job).map_or_else(now, |shown| shown.seconds))
     }
 }
 
@@ -201,11 +200,6 @@ impl Replay {
             return;
         };
         self.now = self.now.max(step.now);
-        for Occurrence { what, .. } in &step.happened {
-            if let What::Ended(job) | What::Released { job, .. } | What::Failed { job, .. } | What::Died(job) = what {
-                self.shown.remove(job);
-            }
-        }
         self.shown.extend(step.shown.into_iter().map(|shown| (shown.job, shown)));
         self.samples = step.samples;
         happened.extend(step.happened);
@@ -263,13 +257,13 @@ impl Backend for Replay {
     }
 
     fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
-        let whole = self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).map(|steps| steps as f64);
+        let whole = self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).and_then(|steps| known(steps as f64));
         let left = self.shown.get(&job).map_or(whole, |shown| shown.steps);
-        (self.step_s(job, gpus), left.unwrap_or(f64::NAN))
+        (self.step_s(job, gpus), number(left))
     }
 
     fn speed(&self, job: JobId) -> f64 {
-        self.shown.get(&job).and_then(|shown| shown.speed).unwrap_or(f64::NAN)
+        number(self.shown.get(&job).and_then(|shown| shown.speed))
     }
 
     fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
@@ -284,6 +278,6 @@ impl Backend for Replay {
         let gpus = self.jobs[job as usize].gpus;
         let steps = self.tasks.get(job as usize).copied().unwrap_or(0) as f64;
         let whole = || known(steps * self.step_s(job, gpus));
-        self.shown.get(&job).map_or_else(whole, |shown| shown.seconds).unwrap_or(f64::NAN)
+        number(self.shown.get(&job).map_or_else(whole, |shown| shown.seconds))
     }
 }

@@ -9,11 +9,13 @@ use crate::Micros;
 pub struct Clock(Instant);
 
 impl Clock {
+    /// Begins to count.
     #[expect(clippy::disallowed_methods, reason = "a live run is an observation: its clock is the wall's")]
     pub fn start() -> Clock {
         Clock(Instant::now())
     }
 
+    /// Microseconds since then.
     #[expect(clippy::disallowed_methods, reason = "as above")]
     pub fn now(self) -> Micros {
         Instant::now().duration_since(self.0).as_micros() as Micros
