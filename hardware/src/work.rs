@@ -147,6 +147,9 @@ impl Core {
     /// A family's, on this core; on any where there is none of the number.
     pub fn new(busy_milli: u32, mib: u32, core: Option<usize>) -> Core {
         if let Some(core) = core {
+            // From the last one down: the first has the machine's interrupts.
+            let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            let core = cores - 1 - core % cores;
             let mut set = rustix::thread::CpuSet::new();
             set.set(core);
             // A machine with fewer cores, or a container without the right: then wherever there is room.
