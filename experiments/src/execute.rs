@@ -258,7 +258,7 @@ pub fn simulate(
 }
 
 /// What the loop is given for a cell.
-pub(crate) fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
+pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
     Inputs {
         config: cell.config.clone(),
         seed: cell.seed,

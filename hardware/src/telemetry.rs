@@ -94,6 +94,8 @@ pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
 /// processes hold in main memory.
 pub struct StandIn {
     devices: Vec<Device>,
+    /// Whose processes count; none: anybody's.
+    host: Option<u32>,
     /// CPU time of each process group when it was last read, for the duty cycle.
     last: BTreeMap<usize, (Micros, u64)>,
     groups: Vec<u32>,
@@ -109,7 +111,18 @@ impl StandIn {
             memory_mib,
             reserved_mib: 0,
         };
-        StandIn { devices: (0..count).map(device).collect(), last: BTreeMap::new(), groups: Vec::new() }
+        let (last, groups) = (BTreeMap::new(), Vec::new());
+        StandIn { devices: (0..count).map(device).collect(), host: Some(std::process::id()), last, groups }
+    }
+
+    /// The same with the processes of every host on this machine.
+    #[must_use]
+    pub fn of_anybody(self) -> StandIn {
+        StandIn { host: None, ..self }
+    }
+
+    fn mark(device: usize, host: u32) -> String {
+        format!("{device}@{host}")
     }
 
     /// What fleets call it.
@@ -135,11 +148,14 @@ impl Telemetry for StandIn {
     }
 
     fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>> {
-        let core = format!("SANDTABLE_CORE={device}\0");
+        let mark = match self.host {
+            Some(host) => format!("SANDTABLE_DEVICE={}\0", StandIn::mark(device, host)),
+            None => format!("SANDTABLE_DEVICE={device}@"),
+        };
         let mut found = Vec::new();
         for pid in pids() {
             let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { continue };
-            if environment.windows(core.len()).any(|window| window == core.as_bytes()) {
+            if environment.windows(mark.len()).any(|window| window == mark.as_bytes()) {
                 found.push((pid, resident_bytes(pid)));
             }
         }
@@ -156,7 +172,8 @@ impl Telemetry for StandIn {
     }
 
     fn environment(&self, device: usize) -> Vec<(String, String)> {
-        vec![("SANDTABLE_CORE".into(), device.to_string())]
+        let mark = StandIn::mark(device, self.host.unwrap_or_else(std::process::id));
+        vec![("SANDTABLE_CORE".into(), device.to_string()), ("SANDTABLE_DEVICE".into(), mark)]
     }
 }
 

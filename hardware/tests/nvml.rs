@@ -1,5 +1,6 @@
 //! What NVML tells, through the real wrapper, by a library that is no driver: every field there, absent, or in error.
 #![cfg(feature = "nvidia")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests are not tests to clippy")]
 
 use std::path::{Path, PathBuf};
 

@@ -52,11 +52,12 @@ pub struct Script {
 /// How plans compare with recorded ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Calls of the recording that were asked again.
+    /// Calls of the recording.
     pub calls: u64,
-    /// Those that were answered alike.
+    /// Those before the first that was answered otherwise: from there on the policy would know of another cluster than
+    /// the recorded one, and is not asked.
     pub alike: u64,
-    /// The first that was not.
+    /// The first that was not answered alike.
     pub first: Option<Difference>,
     /// The run and the recording were not of one experiment: from this instant on nothing fits.
     pub lost: Option<Micros>,
@@ -94,12 +95,20 @@ impl Script {
             return Vec::new();
         };
         self.agreement.calls += 1;
+        if self.has_parted() {
+            return call.actions;
+        }
         if call.actions == found {
             self.agreement.alike += 1;
-        } else if self.agreement.first.is_none() {
+        } else {
             self.agreement.first = Some(Difference { at: now, recorded: call.actions.clone(), found });
         }
         call.actions
+    }
+
+    /// Whether a plan has differed.
+    pub(crate) fn has_parted(&self) -> bool {
+        self.agreement.first.is_some()
     }
 
     pub(crate) fn agreement(self) -> Agreement {

@@ -193,10 +193,13 @@ fn agreements(plan: &Plan, store: &Store) -> Result<(), Error> {
         let text = store.read(&cell.id, "agreement.json")?;
         let agreement: Agreement =
             serde_json::from_slice(&text).map_err(|error| Error::internal(format!("agreement.json: {error}")))?;
-        let mut line = format!("{}: decides as recorded in {} of {} calls", cell.label, agreement.alike, agreement.calls);
+        let mut line = match agreement.alike == agreement.calls {
+            true => format!("{}: decides as recorded, in all {} calls", cell.label, agreement.calls),
+            false => format!("{}: decides as recorded in {} calls of {}", cell.label, agreement.alike, agreement.calls),
+        };
         if let Some(first) = &agreement.first {
             let at = crate::trace::seconds(first.at);
-            line += &format!(", differs first at {at} s (see agreement.json)");
+            line += &format!(", then differs at {at} s (agreement.json has both plans)");
         }
         if let Some(at) = agreement.lost {
             line += &format!("; from {} s on the recording fits no more", crate::trace::seconds(at));

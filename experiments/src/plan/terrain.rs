@@ -227,6 +227,7 @@ pub(super) fn laws(
     used: &[WorkloadId],
 ) -> Result<(Laws, Value), Error> {
     let given = &spec.interference;
+    let modelled = matches!(spec.fleet, FleetSpec::Model { .. });
     let law = match given.law {
         // Where nobody shares, nobody needs to know what sharing costs.
         None if fleet.sharing == Sharing::Exclusive && fleet.slots == 1 => Law::None,
@@ -276,6 +277,14 @@ pub(super) fn laws(
         "communication": {"overlap": number(overlap), "latency": number(latency)},
     });
     let laws = Laws::new(profile.clone(), fleet, used, interference, communication);
+    let laws = match laws {
+        // Real devices need no law; it is only what oracles are asked about.
+        Err(sandtable_hardware::LawError::NoPair { .. }) if given.law.is_none() && !modelled => {
+            let none = Interference { law: Law::None, ..interference };
+            Laws::new(profile.clone(), fleet, used, none, communication)
+        }
+        laws => laws,
+    };
     let laws = laws.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
     for workload in used.iter().map(|id| &profile.workloads[*id as usize]) {
         let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);

@@ -8,10 +8,12 @@ mod evil;
 mod goldens;
 mod help;
 mod lifo;
+mod live;
 mod models;
 mod predictors;
 mod properties;
 mod readme;
+mod takeover;
 
 /// The guests of the sandbox's own tests, here as files for the command.
 #[path = "../../../runtime/tests/adversarial/guest.rs"]

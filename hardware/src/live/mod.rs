@@ -185,6 +185,10 @@ impl Live {
             if state.phase != Phase::Starting || (state.process.is_some() && state.aside.is_none()) {
                 continue;
             }
+            if self.over {
+                self.end(id, What::Failed { job: id, status: -9 });
+                continue;
+            }
             let leaves = |other: &JobId| {
                 *other != id && matches!(self.states[*other as usize].phase, Phase::Stopping { .. })
             };

@@ -23,7 +23,7 @@ pub(super) fn known() -> Result<bool, NoGpu> {
     super::cuda::driver()?;
     // SAFETY: the library is there, and a symbol that is only looked up is not called.
     let has = |name: &&str| unsafe { sys::culib().get::<Call<u8>>(name.as_bytes()).is_ok() };
-    Ok(NAMES.iter().all(|name| has(&name)))
+    Ok(NAMES.iter().all(has))
 }
 
 fn call<A>(name: &str, process: u32, arguments: *mut A) -> Result<(), NoGpu> {

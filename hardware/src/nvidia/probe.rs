@@ -71,10 +71,10 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
     let devices: Vec<ProbedDevice> =
         devices.into_iter().enumerate().map(|(index, device)| probed(&mut gpus, index, device)).collect();
     let mut links = BTreeMap::new();
-    for a in 0..devices.len() {
-        for b in a + 1..devices.len() {
-            let other = gpus.nvml.device_by_uuid(devices[b].device.uuid.as_str());
-            if let Ok(level) = other.and_then(|other| gpus.handles[a].topology_common_ancestor(other)) {
+    for (b, of) in devices.iter().enumerate() {
+        for (a, handle) in gpus.handles[..b].iter().enumerate() {
+            let other = gpus.nvml.device_by_uuid(of.device.uuid.as_str());
+            if let Ok(level) = other.and_then(|other| handle.topology_common_ancestor(other)) {
                 links.insert(format!("{a} {b}"), format!("{level:?}"));
             }
         }

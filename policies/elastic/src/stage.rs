@@ -136,13 +136,21 @@ impl Stage {
         let mut task_done = false;
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) if info.service.is_some() => self.serving.pending.push(info.id),
+                Event::JobArrived(info) if info.service.is_some() => {
+                    // One that runs when this policy takes over is served already.
+                    if cluster.job(info.id).waits() {
+                        self.serving.pending.push(info.id);
+                    }
+                }
                 Event::JobArrived(info) => {
                     let Some(elastic) = info.elastic else {
                         let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
                         return Err(PolicyError::Unsupported(why));
                     };
-                    self.jobs.push(Trainee::new(info.id, info.submitted, info.demand.gpus, elastic));
+                    let mut trainee = Trainee::new(info.id, info.submitted, info.demand.gpus, elastic);
+                    let held = &cluster.job(info.id).held;
+                    trainee.list = (!held.is_empty()).then(|| held.iter().map(|gpu| cluster.node(*gpu)).collect());
+                    self.jobs.push(trainee);
                 }
                 Event::JobEnded(end) => match self.jobs.iter().position(|job| job.id == end.job) {
                     Some(at) => drop(self.jobs.remove(at)),

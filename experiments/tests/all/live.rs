@@ -1,0 +1,383 @@
+//! Jobs that really run, on a core of the CPU that stands in for a GPU: through pause, save, kill, crash, floods and silence;
+//! policies that fail or are swapped; nothing left behind. Nothing here looks at how long things take.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use sandtable::store::sorted;
+
+use crate::guest::{Parts, endless, guest};
+use crate::help::{command, dist, sandtable};
+
+/// A profile of built-in work whose steps nobody measured: short ones.
+const PROFILE: &str = "Inline(Profile(about: \"by hand\", workloads: [(name: \"cpu-tenth\", family: \"cpu\"), \
+    (name: \"cpu-burn\", family: \"cpu\"), (name: \"own\", family: \"own\"), (name: \"other\", family: \"own\")], \
+    gpus: [Gpu(kind: \"stand-in\", sources: {\"all\": \"by hand\"}, solo: { \
+    \"cpu-tenth\": Solo(step_s: Some(0.1), memory_mib: Some(64)), \"cpu-burn\": Solo(step_s: Some(0.1), memory_mib: Some(64)), \
+    \"own\": Solo(memory_mib: Some(64)), \"other\": Solo(memory_mib: Some(64))})]))";
+
+fn spec(fleet: &str, jobs: &str, policies: &str) -> String {
+    format!(
+        "Experiment(title: \"live\", fleet: Nvidia(devices: StandIn(1), {fleet}), profile: {PROFILE}, \
+         workload: Jobs([{jobs}]), policies: [{policies}], predictors: {{\"remaining\": Oracle}})"
+    )
+}
+
+fn job(name: &str, workload: &str, submit: &str, gpus: u32, duration: &str) -> String {
+    format!(
+        "Job(name: {name:?}, submit: {submit:?}, gpus: {gpus}, duration: {duration:?}, workload: {workload:?}), "
+    )
+}
+
+fn shell(script: &str) -> String {
+    format!("[\"sh\", \"-c\", {script:?}]")
+}
+
+struct Lived {
+    code: i32,
+    stdout: String,
+    stderr: String,
+    folder: tempfile::TempDir,
+}
+
+impl Lived {
+    /// The folder of the latest observation.
+    fn observation(&self) -> PathBuf {
+        let mut folder = self.folder.path().join("store/observations");
+        for _ in 0..3 {
+            folder = sorted(&folder).expect("an observation").pop().expect("at least one");
+        }
+        folder
+    }
+
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.observation().join(file)).expect("a file of the observation")
+    }
+
+    /// A column of `jobs.csv`, by job.
+    fn column(&self, name: &str) -> BTreeMap<String, String> {
+        let text = self.read("jobs.csv");
+        let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let names = rows.next().expect("a header");
+        let at = names.iter().position(|known| *known == name).expect("a column");
+        rows.map(|row| (row[0].to_string(), row[at].to_string())).collect()
+    }
+}
+
+fn live(text: &str, more: &[&str]) -> Lived {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    live_in(folder, more)
+}
+
+fn live_in(folder: tempfile::TempDir, more: &[&str]) -> Lived {
+    let policies = dist();
+    let mut args = vec!["run", "spec.ron", "--policies", &policies, "--store", "store"];
+    args.extend(more);
+    let ran = sandtable(folder.path(), &args);
+    Lived { code: ran.code, stdout: ran.stdout, stderr: ran.stderr, folder }
+}
+
+const FIFO: &str = "Policy(name: \"fifo\")";
+
+#[test]
+fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
+    let jobs = [("a", 1), ("b", 2), ("c", 1)].map(|(name, gpus)| job(name, "cpu-tenth", "0s", gpus, "300ms")).concat();
+    let text = spec("slots: 2", &jobs, "Policy(name: \"srtf\")");
+    let lived = live(&text, &[]);
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    assert!(lived.column("outcome").values().all(|outcome| outcome == "completed"), "{:?}", lived.column("outcome"));
+    let first = lived.observation();
+    assert!(first.ends_with("0001"));
+    assert!(lived.read("machine.json").contains("a CPU core stands in"));
+    assert!(lived.read("readings.csv").starts_with("at_s,device,busy_milli_percent,"));
+    // It is run again, not looked up.
+    let again = live_in(lived.folder, &[]);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert!(again.observation().ends_with("0002"));
+    let verified = sandtable(again.folder.path(), &["verify", "spec.ron", "--store", "store", "--policies", &dist()]);
+    assert_eq!(verified.code, 2, "{}", verified.stderr);
+    assert!(verified.stderr.contains("can't be computed again"), "{}", verified.stderr);
+
+    std::fs::copy(first.join("recording.jsonl"), again.folder.path().join("run.jsonl")).expect("copied");
+    let replayed = text.replace("Nvidia(devices: StandIn(1), slots: 2)", "Replay(\"run.jsonl\")");
+    std::fs::write(again.folder.path().join("replay.ron"), &replayed).expect("written");
+    let args = ["run", "replay.ron", "--policies", &dist(), "--store", "replays"];
+    let ran = sandtable(again.folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("srtf: decides as recorded, in all"), "{}", ran.stderr);
+    let mut cell = again.folder.path().join("replays/cells");
+    for _ in 0..2 {
+        cell = sorted(&cell).expect("a cell").pop().expect("one");
+    }
+    for file in ["jobs.csv", "summary.json", "timeline.csv"] {
+        let bytes = |folder: &Path| std::fs::read(folder.join(file)).expect("a file");
+        assert!(bytes(&first) == bytes(&cell), "{file} differs");
+    }
+    let verified = sandtable(again.folder.path(), &["verify", "replay.ron", "--store", "replays", "--policies", &dist()]);
+    assert_eq!(verified.code, 0, "{}", verified.stderr);
+
+    // A recording of other jobs, a changed one, and one that is none.
+    let other = replayed.replace("300ms", "400ms");
+    std::fs::write(again.folder.path().join("other.ron"), other).expect("written");
+    let recording = std::fs::read_to_string(again.folder.path().join("run.jsonl")).expect("a recording");
+    std::fs::write(again.folder.path().join("run2.jsonl"), recording.replacen("\"now\":0", "\"now\":1", 1)).expect("written");
+    std::fs::write(again.folder.path().join("changed.ron"), replayed.replace("run.jsonl", "run2.jsonl")).expect("written");
+    std::fs::write(again.folder.path().join("none.ron"), replayed.replace("run.jsonl", "spec.ron")).expect("written");
+    let wrong = [
+        ("other.ron", "the recording is of other jobs"),
+        ("changed.ron", "run2.jsonl:1: the lines that follow were changed"),
+        ("none.ron", "expected"),
+    ];
+    for (file, why) in wrong {
+        let ran = sandtable(again.folder.path(), &["run", file, "--policies", &dist(), "--store", "replays"]);
+        assert_eq!(ran.code, 2, "{file}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{file}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
+    let commands = [
+        ("crash", "echo why >&2; exit 3"),
+        ("killed", "kill -SEGV $$"),
+        ("silent", "sleep 0.2"),
+        ("flood", "i=0; while [ $i -lt 20000 ]; do echo \"$i $i\" >&$SANDTABLE_PROGRESS_FD; i=$((i+1)); done"),
+        ("garbage", "head -c 100000 /dev/zero >&$SANDTABLE_PROGRESS_FD; echo nonsense >&$SANDTABLE_PROGRESS_FD"),
+        ("children", "sleep 1000 & echo $! > \"$SANDTABLE_STATE.child\"; exit 0"),
+    ];
+    let script: String =
+        commands.iter().map(|(name, script)| format!("{name}) {script};; ")).collect();
+    let script = format!("case $SANDTABLE_JOB in {script} esac");
+    let jobs: String = commands.iter().map(|(name, _)| job(name, "own", "0s", 1, "1s")).collect();
+    let fleet = format!("slots: 3, quiet: \"100ms\", commands: {{\"own\": {}}}", shell(&script));
+    let lived = live(&spec(&fleet, &jobs, FIFO), &[]);
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    let outcomes = lived.column("outcome");
+    let expected = [
+        ("crash", "failed: exit code 3"),
+        ("killed", "failed: signal 11"),
+        ("silent", "completed"),
+        ("flood", "completed"),
+        ("garbage", "completed"),
+        ("children", "completed"),
+    ];
+    for (name, outcome) in expected {
+        assert_eq!(outcomes[name], outcome, "{name}");
+    }
+    assert!(lived.stderr.contains("warning: 2 jobs failed"), "{}", lived.stderr);
+    assert!(lived.read("logs.txt").contains("== crash\nwhy\n"), "{}", lived.read("logs.txt"));
+    assert!(lived.stdout.starts_with("policy"), "{}", lived.stdout);
+}
+
+/// Each way of putting a job aside: the long job gives way to a short one, and ends all the same.
+#[test]
+fn preempted_jobs_are_put_aside_in_every_way_and_end() {
+    // Counts to 100 and goes on from what it saved; says when it begins.
+    let counts = "i=0; [ -n \"$SANDTABLE_RESTORE\" ] && i=$(cat \"$SANDTABLE_RESTORE\"); echo begins at $i; \
+        trap 'echo $i > \"$SANDTABLE_STATE\"; exit 75' USR1; \
+        while [ $i -lt 100 ]; do i=$((i+1)); echo \"$i $((i*10000))\" >&$SANDTABLE_PROGRESS_FD; sleep 0.01; done";
+    for (levels, begins) in [("[Save]", 2), ("[Suspend, Pause]", 1), ("[]", 2)] {
+        let fleet = format!(
+            "preempt: {levels}, quiet: \"10s\", commands: {{\"own\": {}, \"other\": [\"true\"]}}",
+            shell(counts)
+        );
+        let jobs = job("long", "own", "0s", 1, "1h") + &job("short", "other", "300ms", 1, "1s");
+        let policies = "Policy(name: \"las\", with: {\"limits\": [0.1]})";
+        let lived = live(&spec(&fleet, &jobs, policies), &["--log"]);
+        assert_eq!(lived.code, 0, "{levels}: {}", lived.stderr);
+        let outcomes = lived.column("outcome");
+        assert!(outcomes.values().all(|outcome| outcome == "completed"), "{levels}: {outcomes:?}");
+        assert_eq!(lived.column("preemptions")["long"], "1", "{levels}: {}", lived.read("jobs.csv"));
+        let log = lived.read("logs.txt");
+        assert_eq!(log.matches("begins at").count(), begins, "{levels}: {log}");
+        let anew = log.matches("begins at 0").count();
+        assert_eq!(anew, if levels == "[]" { 2 } else { 1 }, "{levels}: {log}");
+        assert_eq!(lived.column("lost_s")["long"] != "0", levels == "[]", "{levels}");
+    }
+}
+
+#[test]
+fn whoever_does_not_answer_is_killed_and_whoever_takes_too_much_memory_ends() {
+    let deaf = "trap '' TERM USR1; echo begins; sleep 0.6";
+    let hog = "x=$(head -c 300000000 /dev/zero | tr '\\0' a); sleep 30";
+    let script = format!("case $SANDTABLE_JOB in deaf) {deaf};; hog) {hog};; esac");
+    let fleet = format!(
+        "preempt: [Save], quiet: \"50ms\", patience: \"100ms\", commands: {{\"own\": {}, \"other\": [\"true\"]}}",
+        shell(&script)
+    );
+    let jobs = job("deaf", "own", "0s", 1, "1h") + &job("short", "other", "200ms", 1, "1s") + &job("hog", "own", "300ms", 1, "1h");
+    let lived = live(&spec(&fleet, &jobs, "Policy(name: \"las\", with: {\"limits\": [0.1]})"), &[]);
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    let outcomes = lived.column("outcome");
+    assert_eq!(outcomes["short"], "completed");
+    assert_eq!(outcomes["deaf"], "completed");
+    assert_eq!(outcomes["hog"], "failed: signal 9");
+    assert!(lived.read("logs.txt").contains("MiB of the 64 that it may take"), "{}", lived.read("logs.txt"));
+}
+
+#[test]
+fn policies_are_swapped_and_fail_while_jobs_run() {
+    let jobs: String = (0..6).map(|at| job(&format!("j{at}"), "cpu-tenth", "0s", 1, "300ms")).collect();
+    let swapped = live(&spec("", &jobs, FIFO), &["--swap-at", "50ms=srtf", "--swap-at", "100ms=las"]);
+    assert_eq!(swapped.code, 0, "{}", swapped.stderr);
+    assert!(swapped.column("outcome").values().all(|outcome| outcome == "completed"));
+    let story: serde_json::Value = serde_json::from_str(&swapped.read("machine.json")).expect("JSON");
+    let names: Vec<&str> =
+        story["takeovers"].as_array().expect("a list").iter().filter_map(|of| of["to"].as_str()).collect();
+    assert_eq!(names, ["srtf", "las"]);
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let evil = [("traps", "(unreachable)".to_string()), ("slow", endless(""))];
+    for (name, decide) in evil {
+        let bytes = guest(&Parts { decide, ..Parts::default() });
+        let path = folder.path().join(format!("{name}.wasm"));
+        std::fs::write(&path, bytes).expect("written");
+        let policy = format!("Policy(name: {:?})", path.display().to_string());
+        let text = spec("decide: \"50ms\"", &jobs, &policy).replace("predictors:", "limits: Limits(fuel: 4503599627370496), predictors:");
+        let lived = live(&text, &[]);
+        // The run is lost and says so; the jobs are not.
+        assert_eq!(lived.code, 3, "{name}: {}", lived.stderr);
+        assert!(lived.stderr.contains("WARNING: the jobs go on under fifo"), "{name}: {}", lived.stderr);
+        assert!(lived.column("outcome").values().all(|outcome| outcome == "completed"), "{name}");
+    }
+}
+
+#[test]
+fn the_limit_of_a_run_ends_every_job() {
+    let jobs = job("a", "own", "0s", 1, "1h") + &job("b", "own", "0s", 1, "1h");
+    let fleet = format!("limit: \"500ms\", quiet: \"50ms\", commands: {{\"own\": {}}}", shell("sleep 1000"));
+    let lived = live(&spec(&fleet, &jobs, FIFO), &[]);
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    assert!(lived.column("outcome").values().all(|outcome| outcome == "failed: signal 9"), "{:?}", lived.column("outcome"));
+}
+
+/// Whether a process is there, and no zombie.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Waits until it is so; a test that hangs is a test that fails.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("half a minute has gone by: {what}");
+}
+
+#[test]
+fn a_host_that_is_killed_or_interrupted_leaves_no_process_behind() {
+    for signal in ["-KILL", "-INT"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pids = folder.path().join("pids");
+        let script = format!("sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait", pids.display());
+        let fleet = format!("quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
+        std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO)).expect("written");
+        let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+        let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a host");
+        let listed = || std::fs::read_to_string(&pids).unwrap_or_default();
+        until("the job begins", || listed().lines().count() == 2);
+        let text = listed();
+        let both: Vec<&str> = text.lines().collect();
+        assert!(both.iter().all(|pid| is_alive(pid)));
+        let sent = std::process::Command::new("kill").args([signal, &host.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+        let code = host.wait().expect("the host ends").code();
+        assert_eq!(code, if signal == "-INT" { Some(130) } else { None });
+        until("the job and its child are gone", || both.iter().all(|pid| !is_alive(pid)));
+        assert!(!folder.path().join("store/observations").exists());
+    }
+}
+
+#[test]
+fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
+    let jobs = job("a", "own", "0s", 1, "1s");
+    let of = |fleet: &str| spec(fleet, &jobs, FIFO);
+    let wrong = [
+        (of(""), "job \"a\" is of the workload \"own\", for which there is no command"),
+        (of("commands: {\"own\": []}"), "the command of \"own\" is empty"),
+        (of("commands: {\"own\": [\"x\", \"{steps}\"]}"), "its command wants {steps}, the profile has no `step_s`"),
+        (of("slots: 65"), "expected 1 to 64 slots of a device, found 65"),
+        (of("slots: 2, sharing: Packed(2)"), "a device of 2 virtual slots must be a part of a node, and its slots exclusive"),
+        (of("slot: 2"), "found `slot`"),
+        (of("").replace("StandIn(1)", "StandIn(0)"), "expected 1 to 64 stand-ins, found 0"),
+        (of("").replace("workload: Jobs", "serving: Serving(services: {\"a\": Service(cold_start: \"1s\")}), workload: Jobs"), "this is of modelled fleets"),
+    ];
+    for (text, why) in wrong {
+        let lived = live(&text, &[]);
+        assert_eq!(lived.code, 2, "{why}: {}", lived.stderr);
+        let lines = lived.stderr.replace('\n', " ");
+        assert!(lines.contains(why) || why.starts_with("found"), "{why}: {}", lived.stderr);
+    }
+    // On a model policies are not swapped.
+    let text = of("").replace("Nvidia(devices: StandIn(1), )", "Model(nodes: 1, gpus: 1, kind: \"stand-in\", speed: 1.0)");
+    let lived = live(&text, &["--swap-at", "1s=srtf"]);
+    assert_eq!(lived.code, 2, "{}", lived.stderr);
+    assert!(lived.stderr.contains("a policy is swapped while jobs really run"), "{}", lived.stderr);
+}
+
+#[test]
+fn a_machine_without_a_driver_says_so_and_ends_with_its_own_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = "/no/such/libnvidia-ml.so.1";
+    for command in [vec!["hardware", "probe", "--nvml", missing], vec!["hardware", "watch", "--nvml", missing, "--times", "1"]] {
+        let ran = sandtable(folder.path(), &command);
+        assert_eq!((ran.code, ran.stdout.as_str()), (5, ""), "{command:?}: {}", ran.stderr);
+        let expected = if cfg!(feature = "nvidia") { "no NVIDIA driver found: looked for /no/such" } else { "without the feature" };
+        assert!(ran.stderr.contains(expected), "{command:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("panicked"), "{command:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_catalogue_and_a_stand_in_are_shown_in_every_format() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = sandtable(folder.path(), &["hardware", "list"]);
+    insta::assert_snapshot!(table.stdout);
+    let json = sandtable(folder.path(), &["hardware", "list", "h200", "--format", "json"]);
+    let of: serde_json::Value = serde_json::from_str(json.stdout.trim()).expect("one object");
+    assert_eq!(of["figures"]["memory_mib"]["value"], 143_771.0);
+    assert_eq!(of["figures"]["pcie"]["verified"], false);
+    let unknown = sandtable(folder.path(), &["hardware", "list", "H20O"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    for (format, begins) in [("table", "   device"), ("json", "{\"processes\":"), ("csv", "at_s,device,")] {
+        let args = ["hardware", "watch", "--stand-in", "1", "--times", "1", "--every", "20ms", "--format", format];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stdout.starts_with(begins), "{}", ran.stdout);
+    }
+}
+
+/// The harness on a core: every cell is measured, and the profile serves a model at once.
+#[test]
+fn a_measured_profile_serves_a_model_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = [
+        "hardware", "profile", "--stand-in", "--families", "cpu-tenth,cpu-half", "--measure", "250ms", "--settle", "20ms", "-o",
+        "mine.ron",
+    ];
+    let ran = sandtable(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("speed of, beside"), "{}", ran.stdout);
+    let read = sandtable::profile::read(&folder.path().join("mine.ron")).expect("a profile");
+    let measured = read.gpus[0].measured.as_ref().expect("a measurement");
+    // Two alone, three pairs twice.
+    assert_eq!(measured.cells.len(), 8);
+    assert!(read.gpus[0].solo.values().all(|solo| solo.step_s.is_some_and(|step| step > 0.0)));
+    assert_eq!(read.gpus[0].pairs.len(), 3);
+    let text = "Experiment(title: \"model\", fleet: Model(nodes: 1, gpus: 4, kind: \"stand-in\", speed: 1.0, slots: 4), \
+        profile: File(\"mine.ron\"), workload: Generate(jobs: 10, arrivals: AtOnce, durations: Fixed(\"10s\"), gpus: {1: 1}), \
+        policies: [Policy(name: \"fifo\")])";
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let unknown = sandtable(folder.path(), &["hardware", "profile", "--stand-in", "--families", "mma", "-o", "x.ron"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("no family \"mma\" for this device"), "{}", unknown.stderr);
+}
