@@ -21,6 +21,10 @@ profiles:
     cargo run --release -- predictor train bias --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/bias-synthetic.json
     cargo run --release -- predictor train forest --profile experiments/specs/profiles/synthetic.ron -o policies/predictors/weights/forest-synthetic.json
 
+# Compile the kernels of the built-in GPU work; NVRTC is the folder of a libnvrtc.so.12 of CUDA 12.8. `--check` compares.
+kernels nvrtc *flags:
+    cargo run --release -p sandtable-hardware --example kernels -- --nvrtc {{ nvrtc }} {{ flags }}
+
 # What CI runs.
 check:
     bash .ci/run

@@ -9,7 +9,8 @@ use sandtable_hardware::live::{Clock, Ending, Guard, Launch, Process, SAVED, wai
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::work::{FAMILIES, Kind};
 use sandtable_hardware::{
-    GpuProfile, Measured, MeasuredCell, Micros, Pair, Profile, Ring, SECOND, ShareMode, Solo, StandIn, Telemetry, Workload,
+    GpuProfile, Measured, MeasuredCell, Micros, Pair, Profile, Ring, SECOND, ShareMode, Solo, StandIn, Telemetry,
+    Workload,
 };
 
 use crate::error::{Error, ExitCode};
@@ -84,7 +85,10 @@ struct Bench<'a> {
 pub fn measure(plan: &Plan, say: &dyn Fn(&str)) -> Result<Outcome, Error> {
     let telemetry: Box<dyn Telemetry> = match plan.stand_in {
         true => Box::new(StandIn::new(1, 4096)),
-        false => crate::gpus::open(None, plan.device.as_ref().map(|uuid| [uuid.as_str()]).as_ref().map(<[&str; 1]>::as_slice))?,
+        false => crate::gpus::open(
+            None,
+            plan.device.as_ref().map(|uuid| [uuid.as_str()]).as_ref().map(<[&str; 1]>::as_slice),
+        )?,
     };
     let runs = |kind: Kind| matches!(kind, Kind::Cpu { .. }) == plan.stand_in;
     let all: Vec<&str> = FAMILIES.iter().filter(|family| runs(family.kind)).map(|family| family.name).collect();
@@ -337,7 +341,8 @@ fn profile(bench: &mut Bench<'_>, plan: &Plan, made: &Made<'_>) -> Result<Profil
         let found = made.speeds(a, b);
         let of = |get: fn(&(f64, f64)) -> f64| {
             let all: Vec<f64> = found.iter().map(get).collect();
-            let (least, most) = (all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(0.0, f64::max));
+            let (least, most) =
+                (all.iter().copied().fold(f64::INFINITY, f64::min), all.iter().copied().fold(0.0, f64::max));
             (all.iter().sum::<f64>() / all.len().max(1) as f64, most - least)
         };
         let ((one, first), (other, second)) = (of(|pair| pair.0), of(|pair| pair.1));
@@ -442,7 +447,8 @@ fn error(points: &[(f64, f64)], kappa: f64) -> f64 {
     if points.is_empty() {
         return 0.0;
     }
-    points.iter().map(|(product, speed)| (1.0 / (1.0 + kappa * product) - speed).abs()).sum::<f64>() / points.len() as f64
+    points.iter().map(|(product, speed)| (1.0 / (1.0 + kappa * product) - speed).abs()).sum::<f64>()
+        / points.len() as f64
 }
 
 /// The κ of the least error, to a thousandth.

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sandtable_hardware::live::{self, Live, Setting};
 use sandtable_hardware::replay::Recorder;
 use sandtable_hardware::{Job, Micros, Reading, differences};
+use sandtable_runtime::Summary;
 use sandtable_runtime::sandbox::{Component, Fault, Sandbox, Sandboxed};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, Takeover, run};
 use sandtable_runtime::tape::Tape;
-use sandtable_runtime::Summary;
 use serde_json::json;
 
 use crate::artifact::Finder;
@@ -131,7 +131,8 @@ pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -
     let mut telemetry = field.telemetry()?;
     let mut machine = telemetry.versions();
     for (index, device) in field.devices.iter().enumerate() {
-        machine.insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
+        machine
+            .insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
         let others = telemetry.processes(index).unwrap_or_default();
         if !others.is_empty() && !field.shared() {
             let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
@@ -226,9 +227,7 @@ fn files(
     (readings, recording, logs): (&[Reading], Vec<u8>, BTreeMap<String, String>),
 ) -> Result<Files, Error> {
     let mut files = results(cell, finished, jobs)?;
-    let takeover = |of: &Takeover| {
-        json!({"at_s": seconds(of.at), "to": of.to, "fault": of.fault.as_ref().map(ToString::to_string)})
-    };
+    let takeover = |of: &Takeover| json!({"at_s": seconds(of.at), "to": of.to, "fault": of.fault.as_ref().map(ToString::to_string)});
     let story = json!({
         "machine": machine,
         "changed": changed,

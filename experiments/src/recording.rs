@@ -105,8 +105,7 @@ pub fn write(
         body.push('\n');
     }
     let blake3 = digest(body.as_bytes());
-    let header =
-        Header { recording: VERSION, ground: ground.clone(), jobs: jobs_digest(jobs), tasks, machine, blake3 };
+    let header = Header { recording: VERSION, ground: ground.clone(), jobs: jobs_digest(jobs), tasks, machine, blake3 };
     Ok(format!("{}\n{body}", serde_json::to_string(&header).map_err(internal)?).into_bytes())
 }
 
@@ -119,14 +118,17 @@ pub fn read(path: &Path) -> Result<Recording, Error> {
     let at = |line: usize, why: String| Error::usage(format!("{}:{line}: {why}", path.display()));
     let text = std::str::from_utf8(&bytes).map_err(|_| at(1, "expected text, found other bytes".into()))?;
     let (first, body) = text.split_once('\n').ok_or_else(|| at(1, "expected a recording, found one line".into()))?;
-    let header: Header = serde_json::from_str(first)
-        .map_err(|error| at(1, format!("expected the header of a recording: {error}")))?;
+    let header: Header =
+        serde_json::from_str(first).map_err(|error| at(1, format!("expected the header of a recording: {error}")))?;
     if header.recording != VERSION {
         return Err(at(1, format!("expected a recording of version {VERSION}, found {}", header.recording)));
     }
     let found = digest(body.as_bytes());
     if found != header.blake3 {
-        return Err(at(1, format!("the lines that follow were changed: blake3 is {found}, expected {}", header.blake3)));
+        return Err(at(
+            1,
+            format!("the lines that follow were changed: blake3 is {found}, expected {}", header.blake3),
+        ));
     }
     let (mut steps, mut calls) = (Vec::new(), Vec::new());
     for (index, line) in body.lines().enumerate() {

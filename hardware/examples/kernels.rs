@@ -54,9 +54,12 @@ fn compile(check: bool, folder: Option<&Path>) -> Result<(), String> {
         }
         let committed = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Another version of the compiler may write other registers: then only the source is compared.
-        let version = |text: &str| text.lines().find(|line| line.contains("Cuda compilation tools")).map(str::to_string);
+        let version =
+            |text: &str| text.lines().find(|line| line.contains("Cuda compilation tools")).map(str::to_string);
         match version(&committed) == version(&ptx) {
-            true if committed != ptx => return Err(format!("{file} is not what families.cu gives: run `just kernels`")),
+            true if committed != ptx => {
+                return Err(format!("{file} is not what families.cu gives: run `just kernels`"));
+            }
             true => println!("{file}: as committed"),
             false if committed.starts_with(&heading(&blake3)) => println!("{file}: of this source, by another NVRTC"),
             false => return Err(format!("{file} is of another source: run `just kernels`")),

@@ -63,12 +63,14 @@ pub struct Catalogue {
     pub models: Vec<GpuModel>,
 }
 
-static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| match ron::Options::default()
-    .with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME)
-    .from_str(include_str!("../catalogue.ron"))
-{
-    Ok(catalogue) => catalogue,
-    Err(error) => unreachable!("catalogue.ron is checked by a test: {error}"),
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+    match ron::Options::default()
+        .with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME)
+        .from_str(include_str!("../catalogue.ron"))
+    {
+        Ok(catalogue) => catalogue,
+        Err(error) => unreachable!("catalogue.ron is checked by a test: {error}"),
+    }
 });
 
 /// The catalogue.

@@ -257,7 +257,8 @@ impl Backend for Replay {
     }
 
     fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
-        let whole = self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).and_then(|steps| known(steps as f64));
+        let whole =
+            self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).and_then(|steps| known(steps as f64));
         let left = self.shown.get(&job).map_or(whole, |shown| shown.steps);
         (self.step_s(job, gpus), number(left))
     }

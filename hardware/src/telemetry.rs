@@ -213,11 +213,8 @@ mod tests {
         let before = of(&[("0 mig", "off"), ("0 power limit", "700000")]);
         assert_eq!(differences(&before, &before), Vec::<String>::new());
         let after = of(&[("0 power limit", "500000"), ("0 persistence", "on")]);
-        let expected = [
-            "0 mig: was off, is nothing",
-            "0 persistence: was nothing, is on",
-            "0 power limit: was 700000, is 500000",
-        ];
+        let expected =
+            ["0 mig: was off, is nothing", "0 persistence: was nothing, is on", "0 power limit: was 700000, is 500000"];
         assert_eq!(differences(&before, &after), expected);
     }
 }

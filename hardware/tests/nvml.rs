@@ -23,8 +23,7 @@ fn library(folder: &Path, script: &str, gone: &[&str]) -> PathBuf {
     for name in gone {
         // Under another name it is not found; the hash that it is found by stays.
         let wanted = format!("\0{name}\0").into_bytes();
-        let at: Vec<usize> =
-            (0..bytes.len() - wanted.len()).filter(|at| bytes[*at..].starts_with(&wanted)).collect();
+        let at: Vec<usize> = (0..bytes.len() - wanted.len()).filter(|at| bytes[*at..].starts_with(&wanted)).collect();
         assert!(!at.is_empty(), "the mock has no {name}");
         at.into_iter().for_each(|at| bytes[at + 1] = b'x');
     }
@@ -163,10 +162,7 @@ fn devices_are_chosen_by_uuid() {
     let uuids: Vec<&str> = gpus.devices().iter().map(|device| device.uuid.as_str()).collect();
     assert_eq!(uuids, ["GPU-b", "GPU-c"]);
     let why = open(Some(&path), Some(&["GPU-d"])).err().unwrap().to_string();
-    assert_eq!(
-        why,
-        "no device GPU-d: this machine has GPU-00000000-0000-0000-0000-000000000000, GPU-b, GPU-c"
-    );
+    assert_eq!(why, "no device GPU-d: this machine has GPU-00000000-0000-0000-0000-000000000000, GPU-b, GPU-c");
 }
 
 #[test]

@@ -24,8 +24,8 @@ use crate::sandbox::{Fault, Limits};
 use crate::tape::{Agreement, Script, Tape};
 use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
-pub use succession::{Succession, Successor, Takeover};
 use crate::world::{Predictors, World};
+pub use succession::{Succession, Successor, Takeover};
 
 /// What a run is given beside the policy and the machines.
 pub struct Inputs {
@@ -175,7 +175,17 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let scores = run.world().scores();
     let (calls, rejections, takeovers) = (run.calls, run.rejections, run.takeovers);
     let agreement = run.inputs.script.map(Script::agreement);
-    Ok(Finished { ledger: run.ledger, calls, rejections, scores, fault, capsule, takeovers, tape: run.inputs.tape, agreement })
+    Ok(Finished {
+        ledger: run.ledger,
+        calls,
+        rejections,
+        scores,
+        fault,
+        capsule,
+        takeovers,
+        tape: run.inputs.tape,
+        agreement,
+    })
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {

@@ -84,7 +84,10 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
         let known = catalogue().models.iter().map(|model| model.name.as_str());
         let error = Error::usage(format!("no GPU {:?} in the catalogue", args.name.as_deref().unwrap_or("")));
         let near = crate::error::nearest(args.name.as_deref().unwrap_or(""), known);
-        return Err(near.map_or_else(|| Error::usage(error.message.clone()), |near| Error::usage(error.message.clone()).hint(format!("is {near:?} meant?"))));
+        return Err(near.map_or_else(
+            || Error::usage(error.message.clone()),
+            |near| Error::usage(error.message.clone()).hint(format!("is {near:?} meant?")),
+        ));
     }
     let figure = |figure: Option<&Figure>, scale: f64| match figure {
         None => "-".to_string(),
@@ -95,7 +98,8 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
     };
     ui::result(&match args.format {
         Format::Table => {
-            let head = ["model", "SMs", "fp32 TF", "tf32", "bf16", "GiB", "GB/s", "L2 MB", "links", "PCIe", "W", "copied"];
+            let head =
+                ["model", "SMs", "fp32 TF", "tf32", "bf16", "GiB", "GB/s", "L2 MB", "links", "PCIe", "W", "copied"];
             let mut rows = vec![head.map(str::to_string).to_vec()];
             rows.extend(models.iter().map(|model| {
                 let mut row = vec![model.name.clone()];

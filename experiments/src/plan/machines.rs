@@ -97,12 +97,16 @@ impl Field {
         }
         if work::find(name).is_none() {
             let known: Vec<&str> = work::FAMILIES.iter().map(|family| family.name).collect();
-            let error = Error::usage(format!("job {:?} is of the workload {name:?}, for which there is no command", job.name));
+            let error =
+                Error::usage(format!("job {:?} is of the workload {name:?}, for which there is no command", job.name));
             return Err(error.hint(format!("give one in `commands`, or take a built-in: {}", known.join(", "))));
         }
         if steps == 0 {
-            let error = Error::usage(format!("how long a step of {name:?} takes on {:?} is not known", self.ground.kind));
-            return Err(error.hint("measure it: `sandtable hardware profile -o mine.ron`, then `profile: File(\"mine.ron\")`"));
+            let error =
+                Error::usage(format!("how long a step of {name:?} takes on {:?} is not known", self.ground.kind));
+            return Err(
+                error.hint("measure it: `sandtable hardware profile -o mine.ron`, then `profile: File(\"mine.ron\")`")
+            );
         }
         let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
         let words = [&program.display().to_string(), "hw-job", name, "--steps", &steps.to_string()];
@@ -124,14 +128,19 @@ pub(super) fn machines(source: &Source, spec: &Spec, folder: &Path) -> Result<Ma
 }
 
 fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
-    let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } = &spec.fleet
+    let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } =
+        &spec.fleet
     else {
         unreachable!("only real devices have a field")
     };
     let wrong = |place: &str, message: &str| Err(source.error(&format!("fleet.{place}"), message, "here"));
     if spec.semantics.preset.is_some() || spec.serving.is_some() {
         let place = if spec.serving.is_some() { "serving" } else { "semantics.preset" };
-        return Err(source.error(place, "this is of modelled fleets: on real devices things take what they take", "here"));
+        return Err(source.error(
+            place,
+            "this is of modelled fleets: on real devices things take what they take",
+            "here",
+        ));
     }
     let slots = slots.unwrap_or(1);
     if !(1..=64).contains(&slots) {
@@ -141,7 +150,9 @@ fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
         return wrong("commands", &format!("the command of {name:?} is empty"));
     }
     let (found, stand_in) = match devices {
-        DevicesSpec::StandIn(count) if (1..=64).contains(count) => (StandIn::new(*count, 4096).devices().to_vec(), true),
+        DevicesSpec::StandIn(count) if (1..=64).contains(count) => {
+            (StandIn::new(*count, 4096).devices().to_vec(), true)
+        }
         DevicesSpec::StandIn(count) => return wrong("devices", &format!("expected 1 to 64 stand-ins, found {count}")),
         DevicesSpec::All => (crate::gpus::open(None, None)?.devices().to_vec(), false),
         DevicesSpec::Only(uuids) => {
@@ -237,7 +248,8 @@ impl Machines {
         match self {
             Machines::Replay(recording) if recording.header.jobs != jobs_digest(jobs) => {
                 let message = "the recording is of other jobs than the spec's workload under this seed";
-                Err(Error::usage(message).hint("replay it with the `workload`, `profile` and seed that it was recorded with"))
+                Err(Error::usage(message)
+                    .hint("replay it with the `workload`, `profile` and seed that it was recorded with"))
             }
             _ => Ok(()),
         }

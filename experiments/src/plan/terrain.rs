@@ -71,7 +71,8 @@ pub(super) fn fleet(
     if let Some(fleet) = machines.fleet(source) {
         return fleet;
     }
-    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, slots: virtual_slots, .. } = &spec.fleet else {
+    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, slots: virtual_slots, .. } = &spec.fleet
+    else {
         unreachable!("every other fleet is not modelled")
     };
     let span = |span: Option<crate::spec::units::Span>| span.map_or(0, |span| span.0);

@@ -65,7 +65,15 @@ pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
         Ok(())
     })?;
     let sources = BTreeMap::from([("utilisation, memory_mib".to_string(), "the user's copy".to_string())]);
-    let gpu = GpuProfile { kind: KIND.into(), mode: ShareMode::TimeSlice, sources, noise: vec![], solo, pairs: vec![], measured: None };
+    let gpu = GpuProfile {
+        kind: KIND.into(),
+        mode: ShareMode::TimeSlice,
+        sources,
+        noise: vec![],
+        solo,
+        pairs: vec![],
+        measured: None,
+    };
     let profile = Profile { about: "GPUMemNet's random MLPs".into(), workloads, gpus: vec![gpu] };
     profile.check().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     Ok(profile)

@@ -232,7 +232,15 @@ pub fn fitted(profile: &Profile, about: &str) -> Profile {
             ("utilisation", "assumed: the part of a fitted step that is not launching"),
         ];
         let sources = sources.into_iter().map(|(what, from)| (what.into(), from.into())).collect();
-        GpuProfile { kind: gpu.kind.clone(), mode: gpu.mode, sources, noise: vec![], solo, pairs: vec![], measured: None }
+        GpuProfile {
+            kind: gpu.kind.clone(),
+            mode: gpu.mode,
+            sources,
+            noise: vec![],
+            solo,
+            pairs: vec![],
+            measured: None,
+        }
     });
     let bare = |workload: &&Workload| Workload { facts: None, ..(*workload).clone() };
     Profile { about: about.into(), workloads: workloads.iter().map(bare).collect(), gpus: gpus.collect() }

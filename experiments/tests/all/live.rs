@@ -26,9 +26,7 @@ fn spec(fleet: &str, jobs: &str, policies: &str) -> String {
 }
 
 fn job(name: &str, workload: &str, submit: &str, gpus: u32, duration: &str) -> String {
-    format!(
-        "Job(name: {name:?}, submit: {submit:?}, gpus: {gpus}, duration: {duration:?}, workload: {workload:?}), "
-    )
+    format!("Job(name: {name:?}, submit: {submit:?}, gpus: {gpus}, duration: {duration:?}, workload: {workload:?}), ")
 }
 
 fn shell(script: &str) -> String {
@@ -116,15 +114,18 @@ fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
         let bytes = |folder: &Path| std::fs::read(folder.join(file)).expect("a file");
         assert!(bytes(&first) == bytes(&cell), "{file} differs");
     }
-    let verified = sandtable(again.folder.path(), &["verify", "replay.ron", "--store", "replays", "--policies", &dist()]);
+    let verified =
+        sandtable(again.folder.path(), &["verify", "replay.ron", "--store", "replays", "--policies", &dist()]);
     assert_eq!(verified.code, 0, "{}", verified.stderr);
 
     // A recording of other jobs, a changed one, and one that is none.
     let other = replayed.replace("300ms", "400ms");
     std::fs::write(again.folder.path().join("other.ron"), other).expect("written");
     let recording = std::fs::read_to_string(again.folder.path().join("run.jsonl")).expect("a recording");
-    std::fs::write(again.folder.path().join("run2.jsonl"), recording.replacen("\"now\":0", "\"now\":1", 1)).expect("written");
-    std::fs::write(again.folder.path().join("changed.ron"), replayed.replace("run.jsonl", "run2.jsonl")).expect("written");
+    std::fs::write(again.folder.path().join("run2.jsonl"), recording.replacen("\"now\":0", "\"now\":1", 1))
+        .expect("written");
+    std::fs::write(again.folder.path().join("changed.ron"), replayed.replace("run.jsonl", "run2.jsonl"))
+        .expect("written");
     std::fs::write(again.folder.path().join("none.ron"), replayed.replace("run.jsonl", "spec.ron")).expect("written");
     let wrong = [
         ("other.ron", "the recording is of other jobs"),
@@ -148,8 +149,7 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("garbage", "head -c 100000 /dev/zero >&$SANDTABLE_PROGRESS_FD; echo nonsense >&$SANDTABLE_PROGRESS_FD"),
         ("children", "sleep 1000 & echo $! > \"$SANDTABLE_STATE.child\"; exit 0"),
     ];
-    let script: String =
-        commands.iter().map(|(name, script)| format!("{name}) {script};; ")).collect();
+    let script: String = commands.iter().map(|(name, script)| format!("{name}) {script};; ")).collect();
     let script = format!("case $SANDTABLE_JOB in {script} esac");
     let jobs: String = commands.iter().map(|(name, _)| job(name, "own", "0s", 1, "1s")).collect();
     let fleet = format!("slots: 3, quiet: \"100ms\", commands: {{\"own\": {}}}", shell(&script));
@@ -208,7 +208,9 @@ fn whoever_does_not_answer_is_killed_and_whoever_takes_too_much_memory_ends() {
         "preempt: [Save], quiet: \"50ms\", patience: \"100ms\", commands: {{\"own\": {}, \"other\": [\"true\"]}}",
         shell(&script)
     );
-    let jobs = job("deaf", "own", "0s", 1, "1h") + &job("short", "other", "200ms", 1, "1s") + &job("hog", "own", "300ms", 1, "1h");
+    let jobs = job("deaf", "own", "0s", 1, "1h")
+        + &job("short", "other", "200ms", 1, "1s")
+        + &job("hog", "own", "300ms", 1, "1h");
     let lived = live(&spec(&fleet, &jobs, "Policy(name: \"las\", with: {\"limits\": [0.1]})"), &[]);
     assert_eq!(lived.code, 0, "{}", lived.stderr);
     let outcomes = lived.column("outcome");
@@ -236,7 +238,8 @@ fn policies_are_swapped_and_fail_while_jobs_run() {
         let path = folder.path().join(format!("{name}.wasm"));
         std::fs::write(&path, bytes).expect("written");
         let policy = format!("Policy(name: {:?})", path.display().to_string());
-        let text = spec("decide: \"50ms\"", &jobs, &policy).replace("predictors:", "limits: Limits(fuel: 4503599627370496), predictors:");
+        let text = spec("decide: \"50ms\"", &jobs, &policy)
+            .replace("predictors:", "limits: Limits(fuel: 4503599627370496), predictors:");
         let lived = live(&text, &[]);
         // The run is lost and says so; the jobs are not.
         assert_eq!(lived.code, 3, "{name}: {}", lived.stderr);
@@ -251,7 +254,11 @@ fn the_limit_of_a_run_ends_every_job() {
     let fleet = format!("limit: \"500ms\", quiet: \"50ms\", commands: {{\"own\": {}}}", shell("sleep 1000"));
     let lived = live(&spec(&fleet, &jobs, FIFO), &[]);
     assert_eq!(lived.code, 0, "{}", lived.stderr);
-    assert!(lived.column("outcome").values().all(|outcome| outcome == "failed: signal 9"), "{:?}", lived.column("outcome"));
+    assert!(
+        lived.column("outcome").values().all(|outcome| outcome == "failed: signal 9"),
+        "{:?}",
+        lived.column("outcome")
+    );
 }
 
 /// Whether a process is there, and no zombie.
@@ -278,7 +285,8 @@ fn a_host_that_is_killed_or_interrupted_leaves_no_process_behind() {
         let pids = folder.path().join("pids");
         let script = format!("sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait", pids.display());
         let fleet = format!("quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
-        std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO)).expect("written");
+        std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO))
+            .expect("written");
         let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
         let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a host");
         let listed = || std::fs::read_to_string(&pids).unwrap_or_default();
@@ -304,10 +312,19 @@ fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
         (of("commands: {\"own\": []}"), "the command of \"own\" is empty"),
         (of("commands: {\"own\": [\"x\", \"{steps}\"]}"), "its command wants {steps}, the profile has no `step_s`"),
         (of("slots: 65"), "expected 1 to 64 slots of a device, found 65"),
-        (of("slots: 2, sharing: Packed(2)"), "a device of 2 virtual slots must be a part of a node, and its slots exclusive"),
+        (
+            of("slots: 2, sharing: Packed(2)"),
+            "a device of 2 virtual slots must be a part of a node, and its slots exclusive",
+        ),
         (of("slot: 2"), "found `slot`"),
         (of("").replace("StandIn(1)", "StandIn(0)"), "expected 1 to 64 stand-ins, found 0"),
-        (of("").replace("workload: Jobs", "serving: Serving(services: {\"a\": Service(cold_start: \"1s\")}), workload: Jobs"), "this is of modelled fleets"),
+        (
+            of("").replace(
+                "workload: Jobs",
+                "serving: Serving(services: {\"a\": Service(cold_start: \"1s\")}), workload: Jobs",
+            ),
+            "this is of modelled fleets",
+        ),
     ];
     for (text, why) in wrong {
         let lived = live(&text, &[]);
@@ -316,7 +333,8 @@ fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
         assert!(lines.contains(why) || why.starts_with("found"), "{why}: {}", lived.stderr);
     }
     // On a model policies are not swapped.
-    let text = of("").replace("Nvidia(devices: StandIn(1), )", "Model(nodes: 1, gpus: 1, kind: \"stand-in\", speed: 1.0)");
+    let text =
+        of("").replace("Nvidia(devices: StandIn(1), )", "Model(nodes: 1, gpus: 1, kind: \"stand-in\", speed: 1.0)");
     let lived = live(&text, &["--swap-at", "1s=srtf"]);
     assert_eq!(lived.code, 2, "{}", lived.stderr);
     assert!(lived.stderr.contains("a policy is swapped while jobs really run"), "{}", lived.stderr);
@@ -326,10 +344,16 @@ fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
 fn a_machine_without_a_driver_says_so_and_ends_with_its_own_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = "/no/such/libnvidia-ml.so.1";
-    for command in [vec!["hardware", "probe", "--nvml", missing], vec!["hardware", "watch", "--nvml", missing, "--times", "1"]] {
+    for command in
+        [vec!["hardware", "probe", "--nvml", missing], vec!["hardware", "watch", "--nvml", missing, "--times", "1"]]
+    {
         let ran = sandtable(folder.path(), &command);
         assert_eq!((ran.code, ran.stdout.as_str()), (5, ""), "{command:?}: {}", ran.stderr);
-        let expected = if cfg!(feature = "nvidia") { "no NVIDIA driver found: looked for /no/such" } else { "without the feature" };
+        let expected = if cfg!(feature = "nvidia") {
+            "no NVIDIA driver found: looked for /no/such"
+        } else {
+            "without the feature"
+        };
         assert!(ran.stderr.contains(expected), "{command:?}: {}", ran.stderr);
         assert!(!ran.stderr.contains("panicked"), "{command:?}: {}", ran.stderr);
     }
@@ -346,7 +370,7 @@ fn the_catalogue_and_a_stand_in_are_shown_in_every_format() {
     assert_eq!(of["figures"]["pcie"]["verified"], false);
     let unknown = sandtable(folder.path(), &["hardware", "list", "H20O"]);
     assert_eq!(unknown.code, 2, "{}", unknown.stderr);
-    for (format, begins) in [("table", "   device"), ("json", "{\"processes\":"), ("csv", "at_s,device,")] {
+    for (format, begins) in [("table", "device"), ("json", "{\"processes\":"), ("csv", "at_s,device,")] {
         let args = ["hardware", "watch", "--stand-in", "1", "--times", "1", "--every", "20ms", "--format", format];
         let ran = sandtable(folder.path(), &args);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -359,7 +383,16 @@ fn the_catalogue_and_a_stand_in_are_shown_in_every_format() {
 fn a_measured_profile_serves_a_model_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let args = [
-        "hardware", "profile", "--stand-in", "--families", "cpu-tenth,cpu-half", "--measure", "250ms", "--settle", "20ms", "-o",
+        "hardware",
+        "profile",
+        "--stand-in",
+        "--families",
+        "cpu-tenth,cpu-half",
+        "--measure",
+        "250ms",
+        "--settle",
+        "20ms",
+        "-o",
         "mine.ron",
     ];
     let ran = sandtable(folder.path(), &args);

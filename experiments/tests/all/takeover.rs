@@ -20,8 +20,19 @@ use crate::help::root;
 /// Policies, by what they need.
 const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las"];
 const PACKED: &[&str] = &[
-    "fifo", "share", "clwp-nlwp", "gandiva-like", "antman-like", "similarity", "gavel", "gandiva-fair", "allox", "horus",
-    "horus-plus", "packer", "srtf",
+    "fifo",
+    "share",
+    "clwp-nlwp",
+    "gandiva-like",
+    "antman-like",
+    "similarity",
+    "gavel",
+    "gandiva-fair",
+    "allox",
+    "horus",
+    "horus-plus",
+    "packer",
+    "srtf",
 ];
 const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra", "tiresias", "pollux", "fifo"];
 
@@ -188,7 +199,11 @@ fn a_fault_costs_the_run_and_not_the_jobs() {
 }
 
 /// A recorded run, followed.
-fn followed(cell: &Cell, (whose, by): (&Cell, &Component), recording: (&[sandtable_hardware::replay::Step], &Tape)) -> Finished {
+fn followed(
+    cell: &Cell,
+    (whose, by): (&Cell, &Component),
+    recording: (&[sandtable_hardware::replay::Step], &Tape),
+) -> Finished {
     let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("compiled");
     let jobs = cell.jobs().expect("jobs");
     let laws: Arc<_> = cell.setting.laws.clone();
@@ -249,7 +264,8 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
         let again = followed(cell, (cell, &components[one]), (&steps, &tape));
         let agreement = again.agreement.expect("a comparison");
         assert_eq!((agreement.alike, agreement.first), (agreement.calls, None), "{}", cell.label);
-        let other = followed(cell, (&plan.cells[other], &components[other]), (&steps, &tape)).agreement.expect("a comparison");
+        let other =
+            followed(cell, (&plan.cells[other], &components[other]), (&steps, &tape)).agreement.expect("a comparison");
         assert!(other.alike < other.calls && other.first.is_some(), "{}: {other:?}", cell.label);
     }
 }

@@ -86,7 +86,8 @@ fn of(key: &str, usual: &str) -> Result<String, nvmlReturn_t> {
 
 fn of_device(device: nvmlDevice_t, key: &str) -> Result<String, nvmlReturn_t> {
     let index = device as usize - 1;
-    let usual = USUAL.lines().filter_map(pair).find(|(known, _)| known == key).map_or(String::new(), |(_, value)| value);
+    let usual =
+        USUAL.lines().filter_map(pair).find(|(known, _)| known == key).map_or(String::new(), |(_, value)| value);
     of(&format!("{index}.{key}"), &usual.replace('#', &index.to_string()))
 }
 
@@ -158,13 +159,17 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(device: nvmlDevice_t, to: *mut c_char
     unsafe { text(of_device(device, "uuid"), to, length) }
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(device: nvmlDevice_t, to: *mut nvmlUtilization_t) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
+    device: nvmlDevice_t,
+    to: *mut nvmlUtilization_t,
+) -> nvmlReturn_t {
     let both = number(device, "gpu").and_then(|gpu| Ok((gpu, number(device, "memory")?)));
     give(both, |(gpu, memory)| unsafe { *to = nvmlUtilization_t { gpu: gpu as c_uint, memory: memory as c_uint } })
 }
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, to: *mut nvmlMemory_v2_t) -> nvmlReturn_t {
-    let all = number(device, "total").and_then(|total| Ok((total, number(device, "reserved")?, number(device, "used")?)));
+    let all =
+        number(device, "total").and_then(|total| Ok((total, number(device, "reserved")?, number(device, "used")?)));
     give(all, |(total, reserved, used)| unsafe {
         let mib = |mib: u64| mib << 20;
         ((*to).total, (*to).reserved, (*to).used) = (mib(total), mib(reserved), mib(used));
@@ -172,39 +177,70 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, to: *m
     })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(device: nvmlDevice_t, to: *mut c_ulonglong) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
+    device: nvmlDevice_t,
+    to: *mut c_ulonglong,
+) -> nvmlReturn_t {
     let tick = TICK.fetch_add(1, Ordering::Relaxed);
     give(number(device, "energy"), |found| unsafe { *to = found + 700 * tick })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetClockInfo(device: nvmlDevice_t, _: nvmlClockType_t, to: *mut c_uint) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
+    device: nvmlDevice_t,
+    _: nvmlClockType_t,
+    to: *mut c_uint,
+) -> nvmlReturn_t {
     give(number(device, "clock"), |found| unsafe { *to = found as c_uint })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(device: nvmlDevice_t, _: nvmlClockType_t, to: *mut c_uint) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
+    device: nvmlDevice_t,
+    _: nvmlClockType_t,
+    to: *mut c_uint,
+) -> nvmlReturn_t {
     give(number(device, "maxclock"), |found| unsafe { *to = found as c_uint })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetApplicationsClock(device: nvmlDevice_t, _: nvmlClockType_t, to: *mut c_uint) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetApplicationsClock(
+    device: nvmlDevice_t,
+    _: nvmlClockType_t,
+    to: *mut c_uint,
+) -> nvmlReturn_t {
     give(number(device, "appclock"), |found| unsafe { *to = found as c_uint })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetMigMode(device: nvmlDevice_t, now: *mut c_uint, then: *mut c_uint) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: nvmlDevice_t,
+    now: *mut c_uint,
+    then: *mut c_uint,
+) -> nvmlReturn_t {
     let both = numbers(device, "mig").and_then(|both| <[u64; 2]>::try_from(both).map_err(|_| NOT_SUPPORTED));
     give(both, |[current, pending]| unsafe { (*now, *then) = (current as c_uint, pending as c_uint) })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(device: nvmlDevice_t, major: *mut c_int, minor: *mut c_int) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
+    device: nvmlDevice_t,
+    major: *mut c_int,
+    minor: *mut c_int,
+) -> nvmlReturn_t {
     let both = numbers(device, "capability").and_then(|both| <[u64; 2]>::try_from(both).map_err(|_| NOT_SUPPORTED));
     give(both, |[a, b]| unsafe { (*major, *minor) = (a as c_int, b as c_int) })
 }
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(a: nvmlDevice_t, _: nvmlDevice_t, to: *mut nvmlGpuTopologyLevel_t) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
+    a: nvmlDevice_t,
+    _: nvmlDevice_t,
+    to: *mut nvmlGpuTopologyLevel_t,
+) -> nvmlReturn_t {
     give(number(a, "topology"), |found| unsafe { *to = found as nvmlGpuTopologyLevel_t })
 }
 /// Processes as `PID:MiB` with spaces between.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(device: nvmlDevice_t, count: *mut c_uint, to: *mut nvmlProcessInfo_t) -> nvmlReturn_t {
+pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
+    device: nvmlDevice_t,
+    count: *mut c_uint,
+    to: *mut nvmlProcessInfo_t,
+) -> nvmlReturn_t {
     let listed = of_device(device, "processes");
     let listed = match &listed {
         Ok(listed) => listed.split_whitespace().filter_map(|one| one.split_once(':')),

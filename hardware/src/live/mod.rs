@@ -65,7 +65,11 @@ enum Phase {
     Starting,
     Running,
     /// Asked to save, or to end; then it waits, or starts anew on other slots.
-    Stopping { since: Micros, by: Level, again: bool },
+    Stopping {
+        since: Micros,
+        by: Level,
+        again: bool,
+    },
     Over,
 }
 
@@ -189,9 +193,8 @@ impl Live {
                 self.end(id, What::Failed { job: id, status: -9 });
                 continue;
             }
-            let leaves = |other: &JobId| {
-                *other != id && matches!(self.states[*other as usize].phase, Phase::Stopping { .. })
-            };
+            let leaves =
+                |other: &JobId| *other != id && matches!(self.states[*other as usize].phase, Phase::Stopping { .. });
             if state.gpus.iter().any(|gpu| self.there[*gpu as usize].iter().any(leaves)) {
                 continue;
             }
@@ -431,9 +434,10 @@ impl Live {
     /// Whether anything is still to happen by itself.
     fn busy(&self) -> bool {
         !self.events.is_empty()
-            || self.states.iter().any(|state| {
-                matches!(state.phase, Phase::Starting | Phase::Running | Phase::Stopping { .. })
-            })
+            || self
+                .states
+                .iter()
+                .any(|state| matches!(state.phase, Phase::Starting | Phase::Running | Phase::Stopping { .. }))
     }
 }
 
@@ -521,7 +525,8 @@ impl Backend for Live {
     fn throttle(&mut self, job: JobId, milli: u32, _: &mut Vec<Occurrence>) {
         let state = &mut self.states[job as usize];
         state.milli = milli.clamp(1, 1000);
-        if state.milli == 1000 && std::mem::take(&mut state.held)
+        if state.milli == 1000
+            && std::mem::take(&mut state.held)
             && let Some(process) = &state.process
         {
             process.signal(rustix::process::Signal::CONT);

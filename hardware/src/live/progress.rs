@@ -30,7 +30,8 @@ impl Progress {
     /// Takes in a line.
     pub fn take(&mut self, line: &str) {
         let mut words = line.split_ascii_whitespace();
-        let step = words.next().and_then(|word| word.parse::<f64>().ok()).filter(|step| step.is_finite() && *step >= 0.0);
+        let step =
+            words.next().and_then(|word| word.parse::<f64>().ok()).filter(|step| step.is_finite() && *step >= 0.0);
         let at = words.next().and_then(|word| word.parse::<Micros>().ok());
         let (Some(step), Some(at)) = (step, at) else {
             self.odd += 1;

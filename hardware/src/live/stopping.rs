@@ -53,13 +53,7 @@ impl Live {
     }
 
     /// Has a job go on with other slots: it saves, ends and begins anew there.
-    pub(super) fn change(
-        &mut self,
-        id: JobId,
-        gpus: &[GpuId],
-        split: Option<Split>,
-        happened: &mut Vec<Occurrence>,
-    ) {
+    pub(super) fn change(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
         let state = &mut self.states[id as usize];
         let was_running = state.phase == Phase::Running;
         (state.gpus, state.split) = (gpus.to_vec(), split);

@@ -35,7 +35,8 @@ impl Model {
     }
 
     fn repace_on(&mut self, gpus: &[GpuId], but: JobId, happened: &mut Vec<Occurrence>) {
-        let mut touched: Vec<JobId> = gpus.iter().flat_map(|gpu| &self.there[self.fleet.device_of(*gpu)]).copied().collect();
+        let mut touched: Vec<JobId> =
+            gpus.iter().flat_map(|gpu| &self.there[self.fleet.device_of(*gpu)]).copied().collect();
         touched.sort_unstable();
         touched.dedup();
         for id in touched {

@@ -123,7 +123,15 @@ fn elastic(costs: Costs) -> Model {
     };
     let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
     let (sources, solo) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
-    let gpu = GpuProfile { kind: "g".into(), mode: ShareMode::TimeSlice, sources, noise: vec![], solo, pairs: vec![], measured: None };
+    let gpu = GpuProfile {
+        kind: "g".into(),
+        mode: ShareMode::TimeSlice,
+        sources,
+        noise: vec![],
+        solo,
+        pairs: vec![],
+        measured: None,
+    };
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     profile.check().unwrap();
     let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], costs, None).unwrap();

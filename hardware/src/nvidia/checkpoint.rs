@@ -13,8 +13,12 @@ use super::NoGpu;
 const PATIENCE_MS: u32 = 10_000;
 
 /// What is looked up.
-const NAMES: [&str; 4] =
-    ["cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint", "cuCheckpointProcessRestore", "cuCheckpointProcessUnlock"];
+const NAMES: [&str; 4] = [
+    "cuCheckpointProcessLock",
+    "cuCheckpointProcessCheckpoint",
+    "cuCheckpointProcessRestore",
+    "cuCheckpointProcessUnlock",
+];
 
 type Call<A> = unsafe extern "C" fn(c_int, *mut A) -> CUresult;
 

@@ -58,8 +58,7 @@ impl Gpus {
         // Once a process, and as long as it: samples and devices borrow it.
         let nvml: &'static Nvml = Box::leak(Box::new(builder.init().map_err(|error| lacking(&error))?));
         let count = nvml.device_count().map_err(|error| NoGpu::Device(format!("NVML counts no devices: {error}")))?;
-        let mut gpus =
-            Gpus { nvml, devices: Vec::new(), handles: Vec::new(), samples: Vec::new(), fine: Vec::new() };
+        let mut gpus = Gpus { nvml, devices: Vec::new(), handles: Vec::new(), samples: Vec::new(), fine: Vec::new() };
         let mut seen = Vec::new();
         for index in 0..count {
             let handle = nvml.device_by_index(index);
@@ -139,9 +138,8 @@ impl Telemetry for Gpus {
         let handle = &self.handles[device];
         let rates = handle.utilization_rates().ok();
         let percent = |value: u32| value.min(100) * 1000;
-        let slowed = ThrottleReasons::SW_POWER_CAP
-            | ThrottleReasons::HW_SLOWDOWN
-            | ThrottleReasons::SW_THERMAL_SLOWDOWN;
+        let slowed =
+            ThrottleReasons::SW_POWER_CAP | ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::SW_THERMAL_SLOWDOWN;
         Reading {
             at,
             device,

@@ -113,7 +113,10 @@ impl Sandbox {
     /// [`Fault::Load`] with the reason.
     pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        Ok(PredictorComponent { turns: self.turns, pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)? })
+        Ok(PredictorComponent {
+            turns: self.turns,
+            pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)?,
+        })
     }
 
     fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {

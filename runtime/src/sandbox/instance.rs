@@ -85,7 +85,8 @@ impl Sandboxed {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
-        let live = Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
+        let live =
+            Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
         Ok(Sandboxed { live, fuel_used: 0 })
     }
 

@@ -32,7 +32,8 @@ impl SandboxedProvider {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &PredictorComponent, limits: Limits) -> Result<SandboxedProvider, Fault> {
-        let live = Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
+        let live =
+            Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
         Ok(SandboxedProvider { live })
     }
 

@@ -59,7 +59,9 @@ impl Run {
         if matches!(fault, Fault::Host(_)) {
             return Err(fault);
         }
-        let Some(next) = self.inputs.succession.as_mut().and_then(|all| all.fallback(&fault)) else { return Err(fault) };
+        let Some(next) = self.inputs.succession.as_mut().and_then(|all| all.fallback(&fault)) else {
+            return Err(fault);
+        };
         self.install(next, setup, Some(fault))
     }
 

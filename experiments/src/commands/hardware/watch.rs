@@ -77,7 +77,7 @@ fn row(index: usize, device: &Device, reading: &Reading, processes: Option<&[(u3
         each.collect::<Vec<_>>().join(", ")
     });
     vec![
-        format!("{index} {}", device.name),
+        format!("{} {index}", device.name),
         reading.busy.map_or_else(none, |busy| format!("{:.1} %", f64::from(busy) / 1000.0)),
         reading.memory_used.map_or_else(none, |bytes| format!("{} of {} MiB", bytes >> 20, device.memory_mib)),
         reading.power_mw.map_or_else(none, |milliwatts| format!("{:.1} W", f64::from(milliwatts) / 1000.0)),
