@@ -254,7 +254,19 @@ pub fn simulate(
         }
         Machines::Live(_) => return Err(Error::internal("a live cell is observed, not executed")),
     };
-    run(policy, backend, inputs).map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+    let finished = run(policy, backend, inputs);
+    if let Machines::Replay(recording) = &cell.machines {
+        // Whatever does not balance or fit is the file's, not ours.
+        let finished = finished.map_err(|error| Error::usage(format!("the recording contradicts itself: {error}")))?;
+        let agreement = finished.agreement.clone().unwrap_or_default();
+        let calls = recording.calls.len() as u64;
+        if agreement.lost.is_some() || agreement.calls != calls {
+            let found = format!("{} of its {calls} calls fit what happens in it", agreement.calls);
+            return Err(Error::usage(format!("the recording contradicts itself: {found}")));
+        }
+        return Ok(finished);
+    }
+    finished.map_err(|error| Error::internal(format!("conservation is violated: {error}")))
 }
 
 /// What the loop is given for a cell.

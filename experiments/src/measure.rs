@@ -426,17 +426,18 @@ struct Fitted {
 impl Fitted {
     fn of(made: &Made<'_>, solo: &BTreeMap<String, Solo>) -> Fitted {
         let busy = |family: usize| solo[&made.names[family]].utilisation.unwrap_or(1.0);
-        let mut points: Vec<(f64, f64)> = Vec::new();
-        for (a, b) in made.pairs() {
-            for (one, other) in made.speeds(a, b) {
-                let product = busy(a) * busy(b);
-                points.extend([(product, one.min(1.0)), (product, other.min(1.0))]);
-            }
-        }
+        let of_pair = |(a, b): (usize, usize)| {
+            let product = busy(a) * busy(b);
+            let both = move |(one, other): (f64, f64)| [(product, one.min(1.0)), (product, other.min(1.0))];
+            made.speeds(a, b).into_iter().flat_map(both).collect::<Vec<_>>()
+        };
+        let pairs: Vec<Vec<(f64, f64)>> = made.pairs().map(of_pair).collect();
+        let points = pairs.concat();
         let kappa = best(&points);
-        let each = |at: usize| at % 10 < 2;
-        let (out, kept): (Vec<_>, Vec<_>) = points.iter().enumerate().partition(|(at, _)| each(*at));
-        let only = |list: Vec<(usize, &(f64, f64))>| list.into_iter().map(|(_, point)| *point).collect::<Vec<_>>();
+        // Every fifth pair is left out, with all that was measured of it.
+        let (out, kept): (Vec<_>, Vec<_>) = pairs.into_iter().enumerate().partition(|(at, _)| at % 5 == 4);
+        let only =
+            |list: Vec<(usize, Vec<(f64, f64)>)>| list.into_iter().flat_map(|(_, points)| points).collect::<Vec<_>>();
         let (out, kept) = (only(out), only(kept));
         Fitted { kappa, mae: error(&points, kappa), held_out: error(&out, best(&kept)) }
     }

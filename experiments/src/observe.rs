@@ -2,7 +2,7 @@
 //! never taken for the result of the next run.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use sandtable_hardware::live::{self, Live, Setting};
 use sandtable_hardware::replay::Recorder;
 use sandtable_hardware::{Job, Micros, Reading, differences};
 use sandtable_runtime::Summary;
-use sandtable_runtime::sandbox::{Component, Fault, Sandbox, Sandboxed};
+use sandtable_runtime::sandbox::{Component, Fault, Limits, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, Takeover, run};
 use sandtable_runtime::tape::Tape;
 use serde_json::json;
@@ -33,12 +33,16 @@ pub struct Swap {
 }
 
 /// How a live run may be told to change its policy.
-#[derive(Clone, Debug, Default)]
-pub struct Swaps {
+#[derive(Clone, Default)]
+pub struct Swaps<'a> {
     /// At these instants.
     pub at: Vec<Swap>,
     /// When SIGHUP comes, to what stands in this file then.
     pub file: Option<PathBuf>,
+    /// Where shipped policies are looked for first.
+    pub policies: Option<PathBuf>,
+    /// Cells whose labels may be named, with their configuration.
+    pub cells: &'a [Cell],
 }
 
 /// What was observed.
@@ -61,13 +65,20 @@ struct Relay {
     file: Option<PathBuf>,
     asked: Arc<AtomicBool>,
     sandbox: Arc<Sandbox>,
-    fallback: Option<Component>,
-    limits: sandtable_runtime::sandbox::Limits,
+    /// `fifo`, under no deadline: nobody goes on after it.
+    fallback: Component,
+    /// Whether it decides now.
+    fallen: bool,
+    limits: Limits,
 }
 
 impl Relay {
     fn alive(&self, name: &str, component: &Component, config: &str) -> Option<Successor> {
-        match Sandboxed::new(component, self.limits) {
+        Relay::under(self.limits, name, component, config)
+    }
+
+    fn under(limits: Limits, name: &str, component: &Component, config: &str) -> Option<Successor> {
+        match Sandboxed::new(component, limits) {
             Ok(policy) => Some(Successor { name: name.into(), policy: Box::new(policy), config: config.into() }),
             Err(fault) => {
                 ui::note(&format!("warning: {name} can't take over: {fault}"));
@@ -88,6 +99,7 @@ impl Succession for Relay {
             match loaded {
                 Ok(component) => {
                     ui::note(&format!("{} s: {name} takes over", seconds(now)));
+                    self.fallen = false;
                     return self.alive(&name, &component, "{}");
                 }
                 Err(why) => ui::note(&format!("warning: {name} can't take over: {why}")),
@@ -96,6 +108,7 @@ impl Succession for Relay {
         let due = self.pending.iter().position(|(at, ..)| *at <= now)?;
         let (_, name, component, config) = self.pending.remove(due);
         ui::note(&format!("{} s: {name} takes over", seconds(now)));
+        self.fallen = false;
         self.alive(&name, &component, &config)
     }
 
@@ -105,10 +118,16 @@ impl Succession for Relay {
 
     fn fallback(&mut self, fault: &Fault) -> Option<Successor> {
         ui::note(&format!("WARNING: the policy {fault}"));
-        // Only once: fifo itself is not expected to fail.
-        let component = self.fallback.take()?;
+        if std::mem::replace(&mut self.fallen, true) {
+            return None;
+        }
         ui::note("WARNING: the jobs go on under fifo; the policy's run is lost");
-        self.alive("fifo", &component, "{\"backfill\":\"skip\"}")
+        // The limits of the one that failed are not fifo's.
+        Relay::under(Limits::default(), "fifo", &self.fallback, "{\"backfill\":\"skip\"}")
+    }
+
+    fn refused(&mut self, name: &str, fault: &Fault) {
+        ui::note(&format!("warning: {name} {fault}; the policy before it goes on"));
     }
 }
 
@@ -116,7 +135,13 @@ impl Succession for Relay {
 ///
 /// # Errors
 /// Devices that are not as asked, or not as they were found; jobs that nobody knows how to run.
-pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -> Result<Observed, Error> {
+pub fn observe(
+    cell: &Cell,
+    field: &Field,
+    compiled: &Compiled,
+    swaps: &Swaps<'_>,
+    folder: &Path,
+) -> Result<Observed, Error> {
     let jobs = cell.jobs()?;
     let laws = cell.setting.laws.clone();
     let tasks = field.tasks(&jobs, &laws)?;
@@ -142,10 +167,9 @@ pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -
     }
     let before = telemetry.settings();
     machine.extend(before.iter().map(|(key, value)| (format!("setting {key}"), value.clone())));
-    let folder = tempfile::tempdir().map_err(|error| Error::usage(format!("cannot make a folder: {error}")))?;
     let setting = Setting {
         program: std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?,
-        folder: folder.path().to_path_buf(),
+        folder: folder.to_path_buf(),
         tasks,
         quiet: field.quiet,
         patience: field.patience,
@@ -174,12 +198,19 @@ pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -
     let recorded = recorded.take();
     let calls = finished.tape.as_ref().map_or(&[][..], |tape| &tape.calls);
     let recording = crate::recording::write(&field.ground, &jobs, steps, machine.clone(), (&recorded, calls))?;
-    let logs = live::logs(folder.path(), &jobs, 16 << 10);
+    let logs = live::logs(folder, &jobs, 16 << 10);
+    // Jobs that never ran have left nothing.
+    let _ = std::fs::remove_dir_all(folder);
     let files = files(cell, &finished, &jobs, &machine, &changed, (&readings, recording, logs))?;
     if !changed.is_empty() {
         ui::note(&format!("error: the devices are not as they were found: {}", changed.join("; ")));
     }
-    let failed = finished.takeovers.iter().find_map(|takeover| takeover.fault.as_ref()).or(finished.fault.as_ref());
+    let failed = finished
+        .takeovers
+        .iter()
+        .filter(|takeover| takeover.begun)
+        .find_map(|takeover| takeover.fault.as_ref())
+        .or(finished.fault.as_ref());
     let outcome = match failed {
         None if changed.is_empty() => {
             Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
@@ -198,16 +229,25 @@ pub fn observe(cell: &Cell, field: &Field, compiled: &Compiled, swaps: &Swaps) -
     Ok(Observed { outcome, files, jobs: times, readings, log })
 }
 
-fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps, asked: Arc<AtomicBool>) -> Result<Relay, Error> {
-    let mut finder = Finder::new(std::path::Path::new("."), None);
-    let mut load = |name: &str| -> Result<Component, Error> {
+fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicBool>) -> Result<Relay, Error> {
+    let mut finder = Finder::new(Path::new("."), swaps.policies.as_deref());
+    let mut load = |name: &str, sandbox: &Sandbox| -> Result<Component, Error> {
         let file = finder.find(name).map_err(Error::usage)?;
-        compiled.sandbox().load(&file.bytes).map_err(|fault| Error::usage(format!("{name}: {fault}")))
+        sandbox.load(&file.bytes).map_err(|fault| Error::usage(format!("{name}: {fault}")))
     };
-    let fallback = Some(load("fifo")?);
+    let patient = Sandbox::new(&Settings::default()).map_err(|fault| Error::internal(fault.to_string()))?;
+    let fallback = load("fifo", &patient)?;
     let mut pending = Vec::new();
     for swap in &swaps.at {
-        pending.push((swap.at, swap.to.clone(), load(&swap.to)?, "{}".to_string()));
+        let labelled = swaps.cells.iter().find(|other| other.label == swap.to && other.seed == cell.seed);
+        let (component, config) = match labelled {
+            Some(other) => {
+                let loaded = compiled.sandbox().load(&other.policy.bytes);
+                (loaded.map_err(|fault| Error::usage(format!("{}: {fault}", swap.to)))?, other.config.clone())
+            }
+            None => (load(&swap.to, &compiled.sandbox())?, "{}".to_string()),
+        };
+        pending.push((swap.at, swap.to.clone(), component, config));
     }
     if swaps.file.is_some() {
         // A relaxed flag is all that a handler may touch.
@@ -215,7 +255,7 @@ fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps, asked: Arc<AtomicBool>
             .map_err(|error| Error::internal(error.to_string()))?;
     }
     let (sandbox, limits) = (compiled.sandbox(), cell.setting.limits);
-    Ok(Relay { pending, file: swaps.file.clone(), asked, sandbox, fallback, limits })
+    Ok(Relay { pending, file: swaps.file.clone(), asked, sandbox, fallback, fallen: false, limits })
 }
 
 fn files(
@@ -227,7 +267,7 @@ fn files(
     (readings, recording, logs): (&[Reading], Vec<u8>, BTreeMap<String, String>),
 ) -> Result<Files, Error> {
     let mut files = results(cell, finished, jobs)?;
-    let takeover = |of: &Takeover| json!({"at_s": seconds(of.at), "to": of.to, "fault": of.fault.as_ref().map(ToString::to_string)});
+    let takeover = |of: &Takeover| json!({"at_s": seconds(of.at), "to": of.to, "begun": of.begun, "fault": of.fault.as_ref().map(ToString::to_string)});
     let story = json!({
         "machine": machine,
         "changed": changed,

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandtable_hardware::replay::Step;
-use sandtable_hardware::{Fleet, GpuType, Job, Sharing};
+use sandtable_hardware::{END_OF_TIME, Fleet, GpuType, Job, Occurrence, Sharing, What};
+use sandtable_runtime::contract::Cadence;
 use sandtable_runtime::tape::Call;
 use serde::{Deserialize, Serialize};
 
@@ -138,8 +139,62 @@ pub fn read(path: &Path) -> Result<Recording, Error> {
             Err(error) => return Err(at(index + 2, error.to_string())),
         }
     }
-    if header.tasks.iter().any(|steps| *steps >= 1 << 53) {
-        return Err(at(1, "expected steps below 2^53".into()));
-    }
+    check(&header, &steps, &calls).map_err(|(line, why)| at(line, why))?;
     Ok(Recording { header, steps, calls, digest: digest(&bytes) })
+}
+
+/// Whether it is of one run: the line that is not, and why.
+fn check(header: &Header, steps: &[Step], calls: &[Call]) -> Result<(), (usize, String)> {
+    let jobs = header.tasks.len();
+    if header.tasks.iter().any(|steps| *steps >= 1 << 53) {
+        return Err((1, "expected steps below 2^53".into()));
+    }
+    let (mut now, mut over) = (0, vec![false; jobs]);
+    for (index, step) in steps.iter().enumerate() {
+        let wrong = |why: String| Err((index + 2, why));
+        if step.now < now || step.now >= END_OF_TIME {
+            return wrong(format!("time goes from {now} to {} µs", step.now));
+        }
+        now = step.now;
+        for Occurrence { at, what } in &step.happened {
+            let of = what.job().map(|job| job as usize);
+            if let Some(job) = of.filter(|job| *job >= jobs) {
+                return wrong(format!("expected a job below {jobs}, found {job}"));
+            }
+            if *at > now {
+                return wrong(format!("something happens at {at} µs, after {now}"));
+            }
+            match (what, of) {
+                (What::Ended(_) | What::Failed { .. }, Some(job)) if std::mem::replace(&mut over[job], true) => {
+                    return wrong(format!("job {job} is over twice"));
+                }
+                (_, Some(job)) if over[job] && !matches!(what, What::Ended(_) | What::Failed { .. }) => {
+                    return wrong(format!("something happens to job {job}, which is over"));
+                }
+                (What::Pace { pace, .. }, _) if !(0.0..=1e6).contains(pace) => {
+                    return wrong(format!("expected a pace of at least 0, found {pace}"));
+                }
+                (What::NodeDown(node) | What::NodeUp(node), _) if *node >= header.ground.nodes.0 => {
+                    return wrong(format!("expected a node below {}, found {node}", header.ground.nodes.0));
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut before = 0;
+    for (index, call) in calls.iter().enumerate() {
+        let wrong = |why: String| Err((steps.len() + index + 2, why));
+        if call.now < before || call.now >= END_OF_TIME {
+            return wrong(format!("time goes from {before} to {} µs", call.now));
+        }
+        before = call.now;
+        if call.cadence.is_some_and(|cadence| !cadence_is_sound(cadence)) || (index == 0 && call.cadence.is_none()) {
+            return wrong("expected the cadence of the calls that follow: a round above 0, or events".into());
+        }
+    }
+    Ok(())
+}
+
+fn cadence_is_sound(cadence: Cadence) -> bool {
+    cadence.round.map_or(cadence.on_events, |round| (1..END_OF_TIME).contains(&round))
 }

@@ -76,6 +76,13 @@ impl Store {
         self.root.join("code")
     }
 
+    /// A folder for what is on its way: a crash leaves it to `store gc`.
+    pub fn temporary(&self) -> PathBuf {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        self.root.join("tmp").join(format!("live.{}.{count}", std::process::id()))
+    }
+
     /// The folder of a cell.
     pub fn folder(&self, id: &str) -> PathBuf {
         self.root.join("cells").join(&id[..2]).join(id)

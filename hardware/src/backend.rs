@@ -66,6 +66,19 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Whom it happened to; none: a node.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            What::NodeDown(_) | What::NodeUp(_) => None,
+            What::Ended(job) | What::Running(job) | What::Stalled(job) | What::Epoch(job) | What::Died(job) => {
+                Some(*job)
+            }
+            What::Failed { job, .. } | What::Released { job, .. } | What::Pace { job, .. } => Some(*job),
+        }
+    }
+}
+
 /// Something that happened, and when.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Occurrence {

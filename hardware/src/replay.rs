@@ -173,6 +173,14 @@ impl Backend for Recorder {
     }
 }
 
+/// Seconds of a step of the gang that a job asks for, on so many GPUs; NaN: nobody knows.
+pub(crate) fn step_s(job: &Job, steps: u64, gpus: u32) -> f64 {
+    if steps == 0 || gpus == 0 || job.work == 0 {
+        return f64::NAN;
+    }
+    job.work as f64 / SECOND as f64 / steps as f64 * f64::from(job.gpus.max(1)) / f64::from(gpus)
+}
+
 /// A recorded run as a backend.
 pub struct Replay {
     fleet: Fleet,
@@ -207,11 +215,7 @@ impl Replay {
 
     /// Seconds of a step of the requested gang on so many GPUs.
     fn step_s(&self, job: JobId, gpus: u32) -> f64 {
-        let (of, steps) = (&self.jobs[job as usize], self.tasks.get(job as usize).copied().unwrap_or(0));
-        if steps == 0 || gpus == 0 {
-            return f64::NAN;
-        }
-        of.work as f64 / SECOND as f64 / steps as f64 * f64::from(of.gpus.max(1)) / f64::from(gpus)
+        step_s(&self.jobs[job as usize], self.tasks.get(job as usize).copied().unwrap_or(0), gpus)
     }
 }
 
@@ -225,10 +229,11 @@ impl Backend for Replay {
     }
 
     fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+        let _ = until;
         self.next(happened);
         if self.ended {
-            // Beyond the recording nothing happens but what was asked for.
-            self.now = until.map_or(self.now, |until| until.max(self.now));
+            // Whatever was still to come is not in the recording.
+            self.now = crate::END_OF_TIME;
         }
     }
 

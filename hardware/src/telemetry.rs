@@ -178,7 +178,7 @@ impl Telemetry for StandIn {
 }
 
 /// Processes of this machine, ascending.
-fn pids() -> Vec<u32> {
+pub(crate) fn pids() -> Vec<u32> {
     #[expect(clippy::disallowed_methods, reason = "sorted below")]
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

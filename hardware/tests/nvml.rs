@@ -53,11 +53,11 @@ fn a_whole_device_tells_everything() {
     assert_eq!((now.at, now.device, now.busy, now.memory_busy), (7, 0, Some(73_000), Some(21_000)));
     assert_eq!((now.memory_used, now.power_mw, now.sm_mhz), (Some(1024 << 20), Some(350_000), Some(1980)));
     assert_eq!((now.energy_mj, now.throttled), (Some(1_000_700), Some(false)));
-    // Metric N is worth N per cent in the mock; PCIe is in bytes.
+    // Metric N is worth N per cent in the mock; PCIe is told in MiB.
     assert_eq!(now.fine["sm-active"], 2000);
     assert_eq!(now.fine["tensor"], 5000);
     assert_eq!(now.fine["dram"], 10_000);
-    assert_eq!(now.fine["pcie-tx"], 20);
+    assert_eq!(now.fine["pcie-tx"], 20 << 20);
     assert_eq!(gpus.processes(0), Some(vec![(41, 512 << 20), (42, 1024 << 20)]));
     let uuid = "GPU-00000000-0000-0000-0000-000000000000".to_string();
     assert_eq!(gpus.environment(0), [("CUDA_VISIBLE_DEVICES".to_string(), uuid)]);

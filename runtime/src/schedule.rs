@@ -160,6 +160,12 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
             run.world().uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
             run.until_the_end(policy, cadence, &setup)?.err()
         }
+        Err(fault) if run.inputs.script.is_some() && !matches!(fault, Fault::Host(_)) => {
+            run.inputs.script.iter_mut().for_each(|script| script.failed(0));
+            run.world().uses = Abilities::all();
+            let cadence = Cadence { round: None, on_events: true };
+            run.until_the_end(policy, cadence, &setup)?.err()
+        }
         Err(fault) => match run.fall_back(fault, &setup) {
             Ok(cadence) => run.until_the_end(policy, cadence, &setup)?.err(),
             Err(fault) => Some(fault),
@@ -543,9 +549,14 @@ impl Run {
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
         self.events.clear();
-        let mut plan = match plan {
-            Ok(plan) => plan,
-            Err(fault) => return Ok(Err(fault)),
+        let mut plan = match (plan, &mut self.inputs.script) {
+            (Ok(plan), _) => plan,
+            // Whoever fails has parted from the recording, which goes on.
+            (Err(fault), Some(script)) if !matches!(fault, Fault::Host(_)) => {
+                script.failed(now);
+                Plan { base: seq, actions: Vec::new() }
+            }
+            (Err(fault), _) => return Ok(Err(fault)),
         };
         if let Some(script) = &mut self.inputs.script {
             plan.actions = script.instead(now, plan.actions);

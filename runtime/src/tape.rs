@@ -106,6 +106,12 @@ impl Script {
         call.actions
     }
 
+    /// The policy failed, where the recording has a plan.
+    pub(crate) fn failed(&mut self, at: Micros) {
+        let recorded = self.calls.front().map_or_else(Vec::new, |call| call.actions.clone());
+        self.agreement.first.get_or_insert(Difference { at, recorded, found: Vec::new() });
+    }
+
     /// Whether a plan has differed.
     pub(crate) fn has_parted(&self) -> bool {
         self.agreement.first.is_some()

@@ -13,6 +13,9 @@ use crate::ui;
 /// The command, in a session of its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShimArgs {
+    /// Whoever starts it: without it there is nothing to do.
+    #[arg(long)]
+    host: u32,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -33,7 +36,7 @@ pub(crate) struct WorkArgs {
 
 /// `job-shim`.
 pub(crate) fn shim(args: &ShimArgs) -> Error {
-    let error = live::shim(&args.command);
+    let error = live::shim(args.host, &args.command);
     Error::usage(format!("cannot run {}: {error}", args.command.join(" ")))
 }
 
@@ -72,6 +75,8 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
             let mut rank = std::process::Command::new(program);
             rank.args(["hw-job", family.name, "--rank", "--steps", &u64::MAX.to_string()]);
             rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
+            // The first one saves for all.
+            rank.env_remove("SANDTABLE_STATE");
             ranks.push(rank.spawn().map_err(|error| Error::internal(error.to_string()))?);
         }
     }
@@ -82,7 +87,8 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
         state: told("SANDTABLE_STATE").map(PathBuf::from),
         restore: told("SANDTABLE_RESTORE").map(PathBuf::from).filter(|_| !args.rank),
     };
-    let ended = work::run(&orders, &mut *engine, &save);
+    let never = Arc::new(AtomicBool::new(false));
+    let ended = work::run(&orders, &mut *engine, if args.rank { &never } else { &save });
     for rank in &mut ranks {
         let _ = rank.kill();
         let _ = rank.wait();

@@ -53,6 +53,11 @@ impl SpecArgs {
         self.test
     }
 
+    /// Where shipped policies are looked for first.
+    pub(crate) fn policies(&self) -> Option<PathBuf> {
+        self.policies.clone()
+    }
+
     pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
         let pair = |text: &String| {
             let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));

@@ -100,13 +100,19 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
 
 /// Every cell on this machine's devices, one after the other.
 fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
+    if plan.cells.iter().any(|cell| !matches!(cell.machines, Machines::Live(_))) {
+        let error =
+            Error::usage(format!("{}: a sweep over real and modelled fleets has results of two kinds", plan.origin));
+        return Err(error.hint("make two specs of it"));
+    }
     LIVE.store(true, Ordering::Relaxed);
     ui::note(&format!("{}: {} cells, observed one after the other", plan.title, plan.cells.len()));
     if let Some(cell) = plan.cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let bar = ui::progress(plan.cells.len() as u64, args.no_progress);
-    let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone() };
+    let policies = args.spec.policies();
+    let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells };
     let mut known = Vec::new();
     for cell in &plan.cells {
         let Machines::Live(field) = &cell.machines else { continue };
@@ -117,7 +123,7 @@ fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
             ..Settings::default()
         };
         let compiled = Compiled::new(&settings, std::iter::once(cell))?;
-        let observed = observe(cell, field, &compiled, &swaps)?;
+        let observed = observe(cell, field, &compiled, &swaps, &store.temporary())?;
         let folder = store.observe(&cell.id, &observed.files)?;
         ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
         if args.log {
@@ -200,9 +206,6 @@ fn agreements(plan: &Plan, store: &Store) -> Result<(), Error> {
         if let Some(first) = &agreement.first {
             let at = crate::trace::seconds(first.at);
             line += &format!(", then differs at {at} s (agreement.json has both plans)");
-        }
-        if let Some(at) = agreement.lost {
-            line += &format!("; from {} s on the recording fits no more", crate::trace::seconds(at));
         }
         ui::note(&line);
     }

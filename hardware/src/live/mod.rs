@@ -84,6 +84,12 @@ struct State {
     running_since: Option<Micros>,
     /// Progress that is saved, in steps of the gang that it asks for.
     saved: f64,
+    /// Time of progress since then, up to when it last began to run.
+    unsaved: Micros,
+    /// Progress that it lost while nobody looked: told when it next lets its slots go.
+    owed: Micros,
+    /// Its process did all its work while it was put aside.
+    finished: bool,
     milli: u32,
     /// Whether the throttle holds it at the moment.
     held: bool,
@@ -141,6 +147,9 @@ impl Live {
             launched: 0,
             running_since: None,
             saved: 0.0,
+            unsaved: 0,
+            owed: 0,
+            finished: false,
             milli: 1000,
             held: false,
             pace: 1.0,
@@ -215,13 +224,22 @@ impl Live {
         }
         let device = self.device(self.states[job].gpus[0]);
         let now = self.clock.now();
+        if self.states[job].finished {
+            self.happens(What::Running(id));
+            self.end(id, What::Ended(id));
+            return Ok(());
+        }
         if let Some((level, on)) = self.states[job].aside.take() {
             if on == device && self.bring_back(id, level) {
                 self.states[job].launched = now;
                 return Ok(());
             }
             // Elsewhere it begins anew from what it saved.
-            self.states[job].process = None;
+            let state = &mut self.states[job];
+            state.owed += std::mem::take(&mut state.unsaved);
+            if let Some(process) = state.process.take() {
+                process.dismiss(&mut self.guard);
+            }
         }
         let process = Process::start(&self.setting.program, &self.command(id, device), &mut self.guard)?;
         let state = &mut self.states[job];
@@ -285,19 +303,31 @@ impl Live {
     /// Looks at every process once.
     fn look_around(&mut self) {
         let now = self.clock.now();
-        for job in 0..self.states.len() {
-            let id = job as JobId;
-            let Some(process) = &mut self.states[job].process else { continue };
-            match process.ending(&mut self.guard) {
-                Some(ending) => self.ended(id, ending),
-                None => self.goes_on(id, now),
-            }
+        for id in 0..self.states.len() as JobId {
+            self.look_at(id, now);
         }
         if now >= self.looked + HOUSE {
             self.looked = now;
             self.keep_house(now);
         }
         self.launch_ready();
+    }
+
+    fn look_at(&mut self, id: JobId, now: Micros) {
+        let Some(process) = &mut self.states[id as usize].process else { return };
+        match process.ending(&mut self.guard) {
+            Some(ending) => self.ended(id, ending),
+            None => self.goes_on(id, now),
+        }
+    }
+
+    /// Before a command is carried out: what has happened to the job meanwhile is told first. Whether it is over.
+    fn attend(&mut self, id: JobId, happened: &mut Vec<Occurrence>) -> bool {
+        self.look_at(id, self.clock.now());
+        let (own, others): (Vec<_>, Vec<_>) = self.events.drain(..).partition(|event| event.what.job() == Some(id));
+        self.events.extend(others);
+        happened.extend(own.into_iter().map(|event| Occurrence { at: self.now, what: event.what }));
+        self.states[id as usize].phase == Phase::Over
     }
 
     /// A process that is still there.
@@ -338,6 +368,13 @@ impl Live {
         if saved {
             state.saved = done;
         }
+        if aside {
+            // It begins anew when its turn comes, or is done then.
+            state.finished = ending == Ending::Code(0);
+            let unsaved = std::mem::take(&mut state.unsaved);
+            state.owed += if state.finished || saved { 0 } else { unsaved };
+            return;
+        }
         match (state.phase, ending) {
             // Whoever is done is done, even while it was asked to stop.
             (Phase::Running | Phase::Starting | Phase::Stopping { .. }, Ending::Code(0)) => {
@@ -347,11 +384,9 @@ impl Live {
                 self.end(id, What::Ended(id));
             }
             (Phase::Stopping { again, .. }, _) => self.stopped(id, again, saved),
-            // Put aside and ended there: it begins anew when its turn comes.
-            _ if aside => {}
             (_, _) if sentence.is_some() => {
                 let cause = sentence.unwrap_or(Cause::OutOfMemory);
-                let lost = self.lost(id);
+                let lost = self.lose(id);
                 self.release(id, What::Released { job: id, cause, lost });
             }
             (_, Ending::Code(status)) => self.end(id, What::Failed { job: id, status }),
@@ -359,10 +394,19 @@ impl Live {
         }
     }
 
-    /// Microseconds of progress since it last saved.
-    fn lost(&self, id: JobId) -> Micros {
-        let since = self.states[id as usize].running_since;
-        since.map_or(0, |since| self.clock.now().saturating_sub(since))
+    /// Settles how long it has progressed since it last saved.
+    fn settle(&mut self, id: JobId, saved: bool) {
+        let now = self.clock.now();
+        let state = &mut self.states[id as usize];
+        let ran = state.running_since.take().map_or(0, |since| now.saturating_sub(since));
+        state.unsaved = if saved { 0 } else { state.unsaved + ran };
+    }
+
+    /// Microseconds of progress since it last saved, which are lost now.
+    fn lose(&mut self, id: JobId) -> Micros {
+        self.settle(id, false);
+        let state = &mut self.states[id as usize];
+        std::mem::take(&mut state.unsaved) + std::mem::take(&mut state.owed)
     }
 
     /// A job is over.
@@ -401,12 +445,8 @@ impl Live {
 
     /// Steps a second of a job alone, on so many slots.
     fn rate_alone(&self, id: JobId, gpus: usize) -> Option<f64> {
-        let job = &self.jobs[id as usize];
-        let steps = self.setting.tasks[id as usize].steps;
-        (steps > 0 && job.work > 0 && gpus > 0).then(|| {
-            let whole = steps as f64 * SECOND as f64 / job.work as f64;
-            whole * gpus as f64 / f64::from(job.gpus.max(1))
-        })
+        let step = crate::replay::step_s(&self.jobs[id as usize], self.setting.tasks[id as usize].steps, gpus as u32);
+        (!step.is_nan()).then(|| 1.0 / step)
     }
 
     fn keep_house(&mut self, now: Micros) {
@@ -465,11 +505,17 @@ impl Backend for Live {
                 self.now = self.now.max(until);
                 return;
             }
-            if (self.setting.nudge)() || (self.over && !self.busy()) {
+            let idle = !self.busy();
+            if self.over && idle {
+                // Nothing runs any more: whatever is still to come comes at once, and fails.
+                self.now = self.now.max(until.unwrap_or(self.now));
+                return;
+            }
+            if (self.setting.nudge)() {
                 self.now = self.now.max(wall).min(until.unwrap_or(wall));
                 return;
             }
-            if until.is_none() && !self.busy() {
+            if until.is_none() && idle {
                 return;
             }
             let left = until.map_or(LOOK, |until| Duration::from_micros(until - wall));
@@ -486,11 +532,14 @@ impl Backend for Live {
     }
 
     fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+        if self.attend(job, happened) {
+            return;
+        }
         self.change(job, gpus, split, happened);
     }
 
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
-        if self.states[job as usize].split != Some(split) {
+        if !self.attend(job, happened) && self.states[job as usize].split != Some(split) {
             let gpus = self.states[job as usize].gpus.clone();
             self.change(job, &gpus, Some(split), happened);
         }
@@ -513,16 +562,22 @@ impl Backend for Live {
     }
 
     fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
-        let left = self.setting.tasks[job as usize].steps as f64 - self.progress(job);
-        let time = self.rate_alone(job, gpus as usize).map_or(f64::NAN, |rate| 1.0 / rate);
+        let steps = self.setting.tasks[job as usize].steps;
+        let left = steps as f64 - self.progress(job);
+        let time = crate::replay::step_s(&self.jobs[job as usize], steps, gpus);
         (time, if self.setting.tasks[job as usize].steps > 0 { left.max(0.0) } else { f64::NAN })
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
-        self.put_aside(job, mode, happened);
+        if !self.attend(job, happened) {
+            self.put_aside(job, mode, happened);
+        }
     }
 
-    fn throttle(&mut self, job: JobId, milli: u32, _: &mut Vec<Occurrence>) {
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+        if self.attend(job, happened) {
+            return;
+        }
         let state = &mut self.states[job as usize];
         state.milli = milli.clamp(1, 1000);
         if state.milli == 1000

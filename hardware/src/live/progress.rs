@@ -9,7 +9,7 @@ use crate::Micros;
 /// Longer lines are no progress.
 const LONGEST: usize = 256;
 /// Readings kept, one every tenth of a second at most.
-const KEPT: usize = 32;
+const KEPT: usize = 128;
 const EVERY: Micros = 100_000;
 
 /// What a job has said.
@@ -32,7 +32,7 @@ impl Progress {
         let mut words = line.split_ascii_whitespace();
         let step =
             words.next().and_then(|word| word.parse::<f64>().ok()).filter(|step| step.is_finite() && *step >= 0.0);
-        let at = words.next().and_then(|word| word.parse::<Micros>().ok());
+        let at = words.next().and_then(|word| word.parse::<Micros>().ok()).filter(|at| *at < crate::END_OF_TIME);
         let (Some(step), Some(at)) = (step, at) else {
             self.odd += 1;
             return;
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn odd_lines_are_counted_and_change_nothing() {
-        let odd = ["", "loss 0.3", "7", "7 x", "-1 5", "nan 5", "1e400 5", "3 2000001", "11 5"];
+        let odd =
+            ["", "loss 0.3", "7", "7 x", "-1 5", "nan 5", "1e400 5", "3 2000001", "11 5", "12 18446744073709551615"];
         let mut lines = vec!["0 1000000", "10 2000000"];
         lines.extend(odd);
         let progress = said(&lines);

@@ -24,6 +24,11 @@ impl Live {
     /// Has a job leave its slots in the best way that works.
     pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
         let state = &mut self.states[id as usize];
+        if let Phase::Stopping { again, .. } = &mut state.phase {
+            // It was about to move: now it only leaves.
+            *again = false;
+            return;
+        }
         if state.process.is_none() || state.aside.is_some() {
             // Not launched yet, or not brought back: nothing to save.
             let gpus = std::mem::take(&mut state.gpus);
@@ -39,14 +44,15 @@ impl Live {
         };
         for level in levels.into_iter().chain([Level::Kill]) {
             match level {
-                Level::Suspend | Level::Pause => {
-                    if self.freeze(id, level) {
+                Level::Suspend | Level::Pause => match self.freeze(id, level) {
+                    Ok(()) => {
                         let what = What::Released { job: id, cause: Cause::Asked, lost: 0 };
                         self.release_frozen(id, level);
                         happened.push(Occurrence { at: self.now, what });
                         return;
                     }
-                }
+                    Err(why) => self.note(id, &format!("can't be put aside by {level:?}: {why}")),
+                },
                 Level::Save | Level::Kill => return self.ask_to_leave(id, level, false),
             }
         }
@@ -103,42 +109,43 @@ impl Live {
 
     /// A process that was to leave its slots has.
     pub(super) fn stopped(&mut self, id: JobId, again: bool, saved: bool) {
-        let lost = if saved { 0 } else { self.lost(id) };
+        self.settle(id, saved);
         if again {
             let state = &mut self.states[id as usize];
             state.phase = Phase::Starting;
-            state.running_since = None;
+            state.owed += std::mem::take(&mut state.unsaved);
             self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
         } else {
+            let lost = self.lose(id);
             self.release(id, What::Released { job: id, cause: Cause::Asked, lost });
         }
     }
 
-    /// Stops a process where it is; whether that was possible.
-    fn freeze(&mut self, id: JobId, level: Level) -> bool {
+    /// Stops a process where it is, or says why not.
+    fn freeze(&mut self, id: JobId, level: Level) -> Result<(), String> {
         let device = match self.states[id as usize].gpus.first() {
             Some(gpu) => self.device(*gpu),
-            None => return false,
+            None => return Err("it holds nothing".into()),
         };
         if level == Level::Pause && !self.room_for_paused(id, device) {
-            return false;
+            return Err("the device has no room for it beside full slots".into());
         }
-        let Some(process) = &self.states[id as usize].process else { return false };
-        if level == Level::Suspend && self.watch.suspend(process.id(), true).is_err() {
-            return false;
+        let Some(process) = &self.states[id as usize].process else { return Err("it has ended".into()) };
+        if level == Level::Suspend {
+            self.watch.suspend(process.id(), device, true)?;
         }
         process.signal(Signal::STOP);
-        true
+        Ok(())
     }
 
     fn release_frozen(&mut self, id: JobId, level: Level) {
         let device = self.states[id as usize].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
         self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
+        self.settle(id, false);
         let state = &mut self.states[id as usize];
         state.gpus.clear();
         state.aside = Some((level, device));
         state.phase = Phase::Waiting;
-        state.running_since = None;
         (state.milli, state.held) = (1000, false);
     }
 
@@ -164,10 +171,11 @@ impl Live {
 
     /// Has a process go on that was put aside; whether that was possible.
     pub(super) fn bring_back(&mut self, id: JobId, level: Level) -> bool {
+        let device = self.states[id as usize].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
         let Some(process) = &self.states[id as usize].process else { return false };
         process.listener.now().forget_rate();
         process.signal(Signal::CONT);
-        level != Level::Suspend || self.watch.suspend(process.id(), false).is_ok()
+        level != Level::Suspend || self.watch.suspend(process.id(), device, false).is_ok()
     }
 
     /// Ends a process at once, whoever it is.
@@ -201,7 +209,9 @@ impl Live {
                     self.dismiss(*id);
                 }
             }
-            let whole = u64::from(self.watch.devices()[device].memory_mib) << 20;
+            // What the driver keeps is not among what it calls used.
+            let of = &self.watch.devices()[device];
+            let whole = u64::from(of.memory_mib.saturating_sub(of.reserved_mib)) << 20;
             let used = self.watch.used(device).unwrap_or(0);
             if whole > 0 && (whole.saturating_sub(used)) * 100 < whole * 3 {
                 let newest = on.iter().max_by_key(|id| (self.states[**id as usize].launched, **id)).copied();

@@ -41,6 +41,8 @@ pub struct Watch {
     environments: Vec<Vec<(String, String)>>,
     telemetry: Arc<Mutex<Box<dyn Telemetry>>>,
     stop: Arc<AtomicBool>,
+    /// Whose memory was moved away, by session.
+    suspended: BTreeMap<u32, Vec<u32>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -72,7 +74,8 @@ impl Watch {
                 seen.held = held;
             }
         });
-        Watch { look, devices, environments, telemetry, stop, thread: Some(thread) }
+        let suspended = BTreeMap::new();
+        Watch { look, devices, environments, telemetry, stop, suspended, thread: Some(thread) }
     }
 
     /// What was read, and will be.
@@ -99,8 +102,31 @@ impl Watch {
         seen.readings.iter().rev().find(|reading| reading.device == device)?.memory_used
     }
 
-    pub(super) fn suspend(&self, process: u32, away: bool) -> Result<(), String> {
-        self.telemetry.lock().unwrap_or_else(PoisonError::into_inner).suspend(process, away)
+    /// Moves the device memory of every process of a session to the host, or back: all of them or none.
+    pub(super) fn suspend(&mut self, session: u32, device: usize, away: bool) -> Result<(), String> {
+        let mut telemetry = self.telemetry.lock().unwrap_or_else(PoisonError::into_inner);
+        let processes = match self.suspended.remove(&session) {
+            Some(processes) if !away => processes,
+            _ => {
+                let all = telemetry.processes(device).unwrap_or_default();
+                let own = all.into_iter().map(|(process, _)| process).filter(|process| session_of(*process) == session);
+                let own: Vec<u32> = own.collect();
+                if own.is_empty() { vec![session] } else { own }
+            }
+        };
+        for (at, process) in processes.iter().enumerate() {
+            if let Err(why) = telemetry.suspend(*process, away) {
+                for moved in &processes[..at] {
+                    // One that can be moved neither way is killed by whoever asked.
+                    let _ = telemetry.suspend(*moved, !away);
+                }
+                return Err(why);
+            }
+        }
+        if away {
+            self.suspended.insert(session, processes);
+        }
+        Ok(())
     }
 }
 
@@ -108,11 +134,15 @@ impl Watch {
 fn by_session(processes: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
     let mut sessions: BTreeMap<u32, u64> = BTreeMap::new();
     for (process, bytes) in processes {
-        let of = rustix::process::Pid::from_raw(process as i32).and_then(|pid| rustix::process::getsid(Some(pid)).ok());
-        let session = of.map_or(process, |pid| pid.as_raw_nonzero().get() as u32);
-        *sessions.entry(session).or_default() += bytes;
+        *sessions.entry(session_of(process)).or_default() += bytes;
     }
     sessions.into_iter().collect()
+}
+
+/// The session of a process; itself where it is gone.
+fn session_of(process: u32) -> u32 {
+    let of = rustix::process::Pid::from_raw(process as i32).and_then(|pid| rustix::process::getsid(Some(pid)).ok());
+    of.map_or(process, |pid| pid.as_raw_nonzero().get() as u32)
 }
 
 impl Drop for Watch {

@@ -35,6 +35,8 @@ pub(super) fn driver() -> Result<String, NoGpu> {
     if version < OLDEST {
         return Err(NoGpu::TooOld { found: cuda_version(version), need: cuda_version(OLDEST) });
     }
+    // Nothing but asking for the version works before that; it makes no context.
+    cudarc::driver::result::init().map_err(refused)?;
     Ok(cuda_version(version))
 }
 

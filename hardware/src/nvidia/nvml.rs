@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::Clock;
@@ -10,12 +11,14 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::enums::gpm::GpmMetricId;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device as Handle, Nvml};
 
 use super::{CUDA, NVML, NoGpu, checkpoint};
 use crate::{Device, Micros, Reading, Settings, Telemetry, catalogue};
 
-/// Fine metrics that are read, and what they are called. Percentages but for the last two, which are bytes a second.
+/// Fine metrics that are read, and what they are called. Percentages but for the last two: those are MiB a second (`nvml.h`;
+/// the wrapper's own text says bytes).
 const FINE: [(GpmMetricId, &str, bool); 8] = [
     (GpmMetricId::SmUtil, "sm-active", true),
     (GpmMetricId::SmOccupancy, "sm-occupancy", true),
@@ -36,6 +39,7 @@ pub struct Gpus {
     samples: Vec<Option<GpmSample<'static>>>,
     /// Whether it has.
     fine: Vec<bool>,
+    checks_processes: bool,
 }
 
 impl Gpus {
@@ -55,10 +59,19 @@ impl Gpus {
         if let Some(path) = library {
             builder.lib_path(path.as_os_str());
         }
-        // Once a process, and as long as it: samples and devices borrow it.
-        let nvml: &'static Nvml = Box::leak(Box::new(builder.init().map_err(|error| lacking(&error))?));
+        // The usual one once a process, and as long as it: samples and devices borrow it.
+        static USUAL: OnceLock<&'static Nvml> = OnceLock::new();
+        let nvml = match (library, USUAL.get()) {
+            (None, Some(known)) => *known,
+            _ => {
+                let made: &'static Nvml = Box::leak(Box::new(builder.init().map_err(|error| lacking(&error))?));
+                if library.is_none() { USUAL.get_or_init(|| made) } else { made }
+            }
+        };
         let count = nvml.device_count().map_err(|error| NoGpu::Device(format!("NVML counts no devices: {error}")))?;
-        let mut gpus = Gpus { nvml, devices: Vec::new(), handles: Vec::new(), samples: Vec::new(), fine: Vec::new() };
+        let checks_processes = library.is_none();
+        let (devices, handles, samples, fine) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut gpus = Gpus { nvml, devices, handles, samples, fine, checks_processes };
         let mut seen = Vec::new();
         for index in 0..count {
             let handle = nvml.device_by_index(index);
@@ -82,6 +95,11 @@ impl Gpus {
         Ok(gpus)
     }
 
+    /// Whether a process is of this name space; of a library that is no driver's all are.
+    fn known(&self, process: u32) -> bool {
+        !self.checks_processes || Path::new("/proc").join(process.to_string()).exists()
+    }
+
     /// Metrics between the last sample and this one.
     fn fine_metrics(&mut self, device: usize) -> BTreeMap<String, u64> {
         let mut metrics = BTreeMap::new();
@@ -98,7 +116,7 @@ impl Gpus {
                     && metric.value.is_finite()
                     && metric.value >= 0.0
                 {
-                    let scale = if *percent { 1000.0 } else { 1.0 };
+                    let scale = if *percent { 1000.0 } else { 1_048_576.0 };
                     metrics.insert((*name).to_string(), (metric.value * scale) as u64);
                 }
             }
@@ -156,11 +174,12 @@ impl Telemetry for Gpus {
 
     fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>> {
         let processes = self.handles[device].running_compute_processes().ok()?;
-        let bytes = |memory: &UsedGpuMemory| match memory {
-            UsedGpuMemory::Used(bytes) => *bytes,
-            UsedGpuMemory::Unavailable => 0,
+        // In a container the numbers may be those of the host: then nobody here is meant.
+        let of = |process: &ProcessInfo| match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) if self.known(process.pid) => Some((process.pid, bytes)),
+            _ => None,
         };
-        Some(processes.iter().map(|process| (process.pid, bytes(&process.used_gpu_memory))).collect())
+        processes.iter().map(of).collect()
     }
 
     fn settings(&mut self) -> Settings {

@@ -29,6 +29,11 @@ pub trait Succession {
 
     /// Whoever goes on after a fault; none: the run fails.
     fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
+
+    /// One that was asked for can't begin: the one before goes on.
+    fn refused(&mut self, name: &str, fault: &Fault) {
+        let _ = (name, fault);
+    }
 }
 
 /// One policy took over from another.
@@ -38,8 +43,10 @@ pub struct Takeover {
     pub at: Micros,
     /// Who.
     pub to: String,
-    /// The fault of the one before; none: it was asked for.
+    /// The fault of the one before, or why it could not begin itself; none: it was asked for, and did.
     pub fault: Option<Fault>,
+    /// Whether it decides from then on.
+    pub begun: bool,
 }
 
 impl Run {
@@ -71,7 +78,7 @@ impl Run {
         match begin(&mut *policy, &setup) {
             Ok((uses, cadence)) => {
                 let at = self.world().cluster.now;
-                self.takeovers.push(Takeover { at, to: name, fault: why });
+                self.takeovers.push(Takeover { at, to: name, fault: why, begun: true });
                 self.world().uses = uses;
                 self.relief = Some(policy);
                 self.tell_everything(at);
@@ -80,7 +87,10 @@ impl Run {
             // One that can't even begin: the one before goes on where it can, else the next in line.
             Err(fault) if why.is_none() => {
                 let at = self.world().cluster.now;
-                self.takeovers.push(Takeover { at, to: name, fault: Some(fault.clone()) });
+                if let Some(succession) = &mut self.inputs.succession {
+                    succession.refused(&name, &fault);
+                }
+                self.takeovers.push(Takeover { at, to: name, fault: Some(fault.clone()), begun: false });
                 Err(fault)
             }
             Err(fault) => self.fall_back(fault, &setup),

@@ -45,8 +45,9 @@ pub(crate) struct HowArgs {
 impl HowArgs {
     pub(crate) fn plan(&self, families: &[String]) -> Result<Plan, Error> {
         let families = if self.families.is_empty() { families.to_vec() } else { self.families.clone() };
-        if self.measure < 200_000 || self.repeats == 0 {
-            return Err(Error::usage("expected to measure for at least 200ms, at least once"));
+        if !(200_000..=10_000_000).contains(&self.measure) || self.repeats < 2 {
+            let message = "expected to measure for 200ms to 10s, and pairs at least twice: once says nothing of noise";
+            return Err(Error::usage(message));
         }
         Ok(Plan {
             families,
@@ -61,7 +62,11 @@ impl HowArgs {
 }
 
 pub(crate) fn run(args: &ProfileArgs) -> Result<ExitCode, Error> {
-    let measured = measure(&args.how.plan(&[])?, &|line| ui::note(line))?;
+    let plan = args.how.plan(&[])?;
+    // Minutes of measuring are not for a folder that is not there.
+    let created = std::fs::File::options().append(true).create(true).open(&args.output);
+    created.map_err(|error| Error::file("write", &args.output, &error))?;
+    let measured = measure(&plan, &|line| ui::note(line))?;
     std::fs::write(&args.output, &measured.text).map_err(|error| Error::file("write", &args.output, &error))?;
     ui::result(&measured.table());
     ui::note(&format!("{}: {} ({} bytes)", args.output.display(), measured.digest, measured.text.len()));
