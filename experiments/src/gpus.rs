@@ -30,13 +30,13 @@ pub fn open(_: Option<&Path>, _: Option<&[&str]>) -> Result<Box<dyn Telemetry>, 
     Err(lacking("this binary was built without the feature `nvidia`".into()))
 }
 
-/// Built-in work on the first GPU that this process sees.
+/// Built-in work on the first GPU that this process sees, in at most so many bytes.
 ///
 /// # Errors
 /// No driver, or a GPU that is too old for it.
 #[cfg(feature = "nvidia")]
-pub fn engine(family: &str) -> Result<Box<dyn sandtable_hardware::work::Engine>, Error> {
-    let engine = sandtable_hardware::nvidia::engine(family);
+pub fn engine(family: &str, limit: Option<u64>) -> Result<Box<dyn sandtable_hardware::work::Engine>, Error> {
+    let engine = sandtable_hardware::nvidia::engine(family, limit);
     engine.map_err(|error| lacking(error.to_string()))
 }
 
@@ -45,6 +45,6 @@ pub fn engine(family: &str) -> Result<Box<dyn sandtable_hardware::work::Engine>,
 /// # Errors
 /// Always.
 #[cfg(not(feature = "nvidia"))]
-pub fn engine(_: &str) -> Result<Box<dyn sandtable_hardware::work::Engine>, Error> {
+pub fn engine(_: &str, _: Option<u64>) -> Result<Box<dyn sandtable_hardware::work::Engine>, Error> {
     Err(lacking("this binary was built without the feature `nvidia`".into()))
 }

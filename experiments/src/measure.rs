@@ -1,8 +1,8 @@
 //! Measuring a profile: built-in work alone and two by two on one device. Every worker starts once and is stopped but for
 //! the cells that it is part of, so that a cell costs no start; solo cells come again and again, to see drift.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandtable_hardware::live::{Clock, Ending, Guard, Launch, Process, SAVED, wait};
@@ -26,6 +26,8 @@ pub struct Plan {
     pub device: Option<String>,
     /// A core of the CPU instead.
     pub stand_in: bool,
+    /// The folder of MPS' pipes, to share by MPS; none: by time slices, even where an MPS server is there.
+    pub mps: Option<PathBuf>,
     /// Time of a cell.
     pub measure: Micros,
     /// Before that.
@@ -55,6 +57,8 @@ struct Cell {
     busy: f64,
     memory_busy: f64,
     throttled: bool,
+    power_mw: Option<u32>,
+    fine: BTreeMap<String, u64>,
 }
 
 /// Drift of a solo rate that casts doubt on the cells around it.
@@ -90,6 +94,11 @@ pub fn measure(plan: &Plan, say: &dyn Fn(&str)) -> Result<Outcome, Error> {
             plan.device.as_ref().map(|uuid| [uuid.as_str()]).as_ref().map(<[&str; 1]>::as_slice),
         )?,
     };
+    if let Some(pipes) = plan.mps.as_ref().filter(|pipes| !pipes.join("control").exists()) {
+        let message = format!("no MPS server: there is no {}", pipes.join("control").display());
+        let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+        return Err(error.hint("nvidia-cuda-mps-control -d"));
+    }
     let runs = |kind: Kind| matches!(kind, Kind::Cpu { .. }) == plan.stand_in;
     let all: Vec<&str> = FAMILIES.iter().filter(|family| runs(family.kind)).map(|family| family.name).collect();
     let mut names: Vec<String> = plan.families.clone();
@@ -130,6 +139,9 @@ impl Bench<'_> {
         let own = folder.join(format!("{name}-{copy}"));
         std::fs::create_dir_all(&own).map_err(|error| Error::file("make", &own, &error))?;
         let mut environment = self.telemetry.environment(self.device);
+        // A folder without a server keeps a process from any.
+        let pipes = self.plan.mps.clone().unwrap_or_else(|| own.join("no-mps"));
+        environment.push(("CUDA_MPS_PIPE_DIRECTORY".into(), pipes.display().to_string()));
         environment.push(("SANDTABLE_STATE".into(), own.join("state").display().to_string()));
         let words = [&program.display().to_string(), "hw-job", name, "--steps", &u64::MAX.to_string()];
         let argv = words.map(str::to_string).to_vec();
@@ -190,8 +202,9 @@ impl Bench<'_> {
         wait(Duration::from_micros(self.plan.settle));
         workers.iter().for_each(|worker| self.workers[*worker].process.listener.now().forget_rate());
         let began = self.clock.now();
-        let mut readings = vec![self.telemetry.read(self.device, began)];
-        readings.clear();
+        // What is counted from one reading to the next begins here.
+        drop(self.telemetry.read(self.device, began));
+        let mut readings = Vec::new();
         while self.clock.now() < began + self.plan.measure {
             wait(Duration::from_micros(SECOND / 10));
             readings.push(self.telemetry.read(self.device, self.clock.now()));
@@ -204,7 +217,15 @@ impl Bench<'_> {
             busy: mean(readings.iter().filter_map(|reading| reading.busy)),
             memory_busy: mean(readings.iter().filter_map(|reading| reading.memory_busy)),
             throttled: readings.iter().any(|reading| reading.throttled == Some(true)),
+            power_mw: average(readings.iter().filter_map(|reading| reading.power_mw.map(u64::from)))
+                .map(|mw| mw as u32),
+            fine: BTreeMap::new(),
         };
+        let names: BTreeSet<&String> = readings.iter().flat_map(|reading| reading.fine.keys()).collect();
+        for name in names {
+            let all = readings.iter().filter_map(|reading| reading.fine.get(name).copied());
+            cell.fine.extend(average(all).map(|mean| (name.clone(), mean)));
+        }
         for worker in workers {
             let worker = &mut self.workers[*worker];
             let mut rates = worker.process.listener.now().rates();
@@ -251,6 +272,12 @@ impl Bench<'_> {
         }
         median(&mut spans) as u64
     }
+}
+
+/// None of none.
+fn average(values: impl Iterator<Item = u64>) -> Option<u64> {
+    let (sum, count) = values.fold((0, 0), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / count)
 }
 
 fn mean(values: impl Iterator<Item = u32>) -> f64 {
@@ -374,7 +401,7 @@ fn profile(bench: &mut Bench<'_>, plan: &Plan, made: &Made<'_>) -> Result<Profil
     let sources = BTreeMap::from([("all".to_string(), "measured by `sandtable hardware profile`".to_string())]);
     let gpu = GpuProfile {
         kind: device.kind.clone(),
-        mode: ShareMode::TimeSlice,
+        mode: if plan.mps.is_some() { ShareMode::Mps } else { ShareMode::TimeSlice },
         sources,
         noise: Vec::new(),
         solo,
@@ -404,6 +431,8 @@ fn written(cell: &Cell, made: &Made<'_>) -> MeasuredCell {
         rates: cell.rates.iter().map(thousandths).collect(),
         mad: cell.mad.iter().map(thousandths).collect(),
         windows: cell.windows.clone(),
+        power_mw: cell.power_mw,
+        fine: cell.fine.clone(),
         flags,
     }
 }

@@ -146,6 +146,12 @@ pub struct MeasuredCell {
     pub mad: Vec<u64>,
     /// Windows of each.
     pub windows: Vec<u32>,
+    /// Mean power, mW.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_mw: Option<u32>,
+    /// Means of the fine metrics, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fine: BTreeMap<String, u64>,
     /// What casts doubt on it: `throttled`, `drift`, `silent`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,

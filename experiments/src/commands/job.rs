@@ -65,7 +65,10 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
         Kind::Cpu { busy_milli, mib } => {
             Box::new(Core::new(busy_milli, mib, number("SANDTABLE_CORE").map(|core| core as usize)))
         }
-        Kind::Cuda => crate::gpus::engine(family.name)?,
+        Kind::Cuda => {
+            let limit = told("SANDTABLE_MEM_LIMIT").and_then(|text| text.parse().ok());
+            crate::gpus::engine(family.name, limit)?
+        }
     };
     // Of a gang on one device each rank takes its turns: the first one counts the steps of all.
     let mut ranks = Vec::new();

@@ -127,6 +127,36 @@ fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
     std::fs::write(again.folder.path().join("changed.ron"), replayed.replace("run.jsonl", "run2.jsonl"))
         .expect("written");
     std::fs::write(again.folder.path().join("none.ron"), replayed.replace("run.jsonl", "spec.ron")).expect("written");
+    // Contradictions, under a hash that is right.
+    type Change = fn(&str) -> String;
+    fn without(body: &str, what: &str) -> String {
+        body.lines().filter(|line| !line.contains(what)).map(|line| format!("{line}\n")).collect()
+    }
+    let contradictions: [(&str, Change, &str); 6] = [
+        (
+            "job.ron",
+            |body| body.replacen("{\"Running\":0}", "{\"Running\":999}", 1),
+            "expected a job below 3, found 999",
+        ),
+        ("twice.ron", |body| body.replacen("{\"Running\":0}", "{\"Ended\":0}", 1), "job 0"),
+        ("round.ron", |body| body.replacen("\"on_events\":true", "\"on_events\":false", 1), "expected the cadence"),
+        ("late.ron", |body| body.replacen("\"now\":0", "\"now\":9007199254740992", 1), "time goes from 0"),
+        ("steps.ron", |body| without(body, "\"step\""), "contradicts itself"),
+        ("calls.ron", |body| without(body, "\"call\""), "no call of a policy"),
+    ];
+    let (header, body) = recording.split_once('\n').expect("a header");
+    for (name, change, why) in contradictions {
+        let changed = change(body);
+        assert_ne!(changed, body, "{name}");
+        let mut head: serde_json::Value = serde_json::from_str(header).expect("JSON");
+        head["blake3"] = sandtable::plan::digest(changed.as_bytes()).into();
+        let file = format!("{name}.jsonl");
+        std::fs::write(again.folder.path().join(&file), format!("{head}\n{changed}")).expect("written");
+        std::fs::write(again.folder.path().join(name), replayed.replace("run.jsonl", &file)).expect("written");
+        let ran = sandtable(again.folder.path(), &["run", name, "--policies", &dist(), "--store", "replays"]);
+        assert_eq!(ran.code, 2, "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{name}: {}", ran.stderr);
+    }
     let wrong = [
         ("other.ron", "the recording is of other jobs"),
         ("changed.ron", "run2.jsonl:1: the lines that follow were changed"),
@@ -147,7 +177,8 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("silent", "sleep 0.2"),
         ("flood", "i=0; while [ $i -lt 20000 ]; do echo \"$i $i\" >&$SANDTABLE_PROGRESS_FD; i=$((i+1)); done"),
         ("garbage", "head -c 100000 /dev/zero >&$SANDTABLE_PROGRESS_FD; echo nonsense >&$SANDTABLE_PROGRESS_FD"),
-        ("children", "sleep 1000 & echo $! > \"$SANDTABLE_STATE.child\"; exit 0"),
+        // In its group, in a group of its own, and in a session of its own.
+        ("children", "sleep 4321 & timeout 4322 sleep 4323 & setsid sleep 4324 & sleep 0.2; exit 0"),
     ];
     let script: String = commands.iter().map(|(name, script)| format!("{name}) {script};; ")).collect();
     let script = format!("case $SANDTABLE_JOB in {script} esac");
@@ -170,6 +201,63 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
     assert!(lived.stderr.contains("warning: 2 jobs failed"), "{}", lived.stderr);
     assert!(lived.read("logs.txt").contains("== crash\nwhy\n"), "{}", lived.read("logs.txt"));
     assert!(lived.stdout.starts_with("policy"), "{}", lived.stdout);
+    let all = std::process::Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
+    let all = String::from_utf8_lossy(&all).into_owned();
+    for left in ["sleep 4321", "sleep 4323", "sleep 4324"] {
+        assert!(!all.lines().any(|line| line == left), "{left} is left behind");
+    }
+}
+
+/// Two jobs that end, and some that come, while the host looks elsewhere: each is over once.
+#[test]
+fn a_host_that_is_held_up_takes_everything_in_as_it_happened() {
+    let script = "case $SANDTABLE_JOB in holds) kill -STOP $PPID; sleep 0.8; kill -CONT $PPID;; *) sleep 0.3;; esac";
+    for levels in ["[Pause]", "[]"] {
+        let fleet = format!("slots: 3, preempt: {levels}, quiet: \"50ms\", commands: {{\"own\": {}}}", shell(script));
+        let mut jobs = job("a", "own", "0s", 1, "1h") + &job("b", "own", "0s", 1, "1h");
+        jobs += &job("holds", "own", "200ms", 1, "1h");
+        jobs += &["c", "d", "e"].map(|name| job(name, "own", "600ms", 1, "1h")).concat();
+        let lived = live(&spec(&fleet, &jobs, "Policy(name: \"las\", with: {\"limits\": [0.05]})"), &[]);
+        assert_eq!(lived.code, 0, "{levels}: {}", lived.stderr);
+        let outcomes = lived.column("outcome");
+        assert!(outcomes.values().all(|outcome| outcome == "completed"), "{levels}: {outcomes:?}");
+    }
+}
+
+/// A gang of two slots saves once, and goes on where it was.
+#[test]
+fn a_gang_of_built_in_work_saves_as_one() {
+    for _ in 0..3 {
+        let jobs = job("gang", "cpu-tenth", "0s", 2, "6s") + &job("short", "cpu-tenth", "400ms", 2, "100ms");
+        let policies = "Policy(name: \"las\", with: {\"limits\": [0.1]})";
+        let lived = live(&spec("slots: 2", &jobs, policies), &[]);
+        assert_eq!(lived.code, 0, "{}", lived.stderr);
+        let outcomes = lived.column("outcome");
+        assert!(outcomes.values().all(|outcome| outcome == "completed"), "{outcomes:?}");
+        assert_eq!((lived.column("preemptions")["gang"].as_str(), lived.column("lost_s")["gang"].as_str()), ("1", "0"));
+    }
+}
+
+/// ATS resizes real processes: each change is a save and a start on other slots.
+#[test]
+fn elastic_jobs_change_their_slots_and_end() {
+    let elastic = "elastic: Elastic(initial_batch: 64, most_batch: 512, least_local: 8, most_local: 512, epochs: 2, \
+        tunable: false, restart_s: 1.0, resize_s: 1.0, requests: [], steps: Fitted((compute: (0.005, 0.0001), \
+        across: (0.01, 0.0), within: (0.002, 0.0), gamma: 1.5)), learning: Fitted(steps: 100.0, noise: [(0.0, 500.0)]))";
+    let jobs: String = ["0s", "0s", "1s"]
+        .map(|submit| format!("Job(submit: {submit:?}, gpus: 1, workload: \"cpu-tenth\", batch: 64), "))
+        .concat();
+    let policy = "Policy(name: \"ats\", with: {\"round\": 1, \"restart_delay\": 1})";
+    let plain = "(name: \"cpu-tenth\", family: \"cpu\")";
+    let text = spec("slots: 4", &jobs, policy)
+        .replacen(plain, &format!("(name: \"cpu-tenth\", family: \"cpu\", {elastic})"), 1)
+        .replace("step_s: Some(0.1)", "step_s: Some(0.011)");
+    let lived = live(&text, &[]);
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    let outcomes = lived.column("outcome");
+    assert!(outcomes.values().all(|outcome| outcome == "completed"), "{outcomes:?}");
+    let moved: u32 = lived.column("reassignments").values().map(|count| count.parse::<u32>().expect("a number")).sum();
+    assert!(moved > 0, "{}", lived.read("jobs.csv"));
 }
 
 /// Each way of putting a job aside: the long job gives way to a short one, and ends all the same.
@@ -231,6 +319,22 @@ fn policies_are_swapped_and_fail_while_jobs_run() {
         story["takeovers"].as_array().expect("a list").iter().filter_map(|of| of["to"].as_str()).collect();
     assert_eq!(names, ["srtf", "las"]);
 
+    // By a signal and a file, by what is no component, and by one that can't begin.
+    let folder = tempfile::tempdir().expect("a folder");
+    let mine = folder.path().join("mine.wasm").display().to_string();
+    let script = format!(
+        "cp {}/srtf.wasm {mine}; kill -HUP $PPID; sleep 0.3; echo none > {mine}; kill -HUP $PPID; sleep 0.3",
+        dist()
+    );
+    let fleet = format!("slots: 2, quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
+    let both = job("signals", "own", "0s", 1, "1s") + &job("other", "cpu-tenth", "200ms", 1, "300ms");
+    let swapped = live(&spec(&fleet, &both, FIFO), &["--swap-file", &mine, "--swap-at", "100ms=gandiva-like"]);
+    assert_eq!(swapped.code, 0, "{}", swapped.stderr);
+    assert!(swapped.stderr.contains("mine.wasm takes over"), "{}", swapped.stderr);
+    assert!(swapped.stderr.contains("mine.wasm can't take over: not WebAssembly"), "{}", swapped.stderr);
+    assert!(swapped.stderr.contains("the policy before it goes on"), "{}", swapped.stderr);
+    assert!(swapped.column("outcome").values().all(|outcome| outcome == "completed"));
+
     let folder = tempfile::tempdir().expect("a folder");
     let evil = [("traps", "(unreachable)".to_string()), ("slow", endless(""))];
     for (name, decide) in evil {
@@ -250,7 +354,8 @@ fn policies_are_swapped_and_fail_while_jobs_run() {
 
 #[test]
 fn the_limit_of_a_run_ends_every_job() {
-    let jobs = job("a", "own", "0s", 1, "1h") + &job("b", "own", "0s", 1, "1h");
+    // One waits for a slot, one is submitted long after the limit.
+    let jobs = job("a", "own", "0s", 1, "1h") + &job("b", "own", "0s", 1, "1h") + &job("c", "own", "1h", 1, "1h");
     let fleet = format!("limit: \"500ms\", quiet: \"50ms\", commands: {{\"own\": {}}}", shell("sleep 1000"));
     let lived = live(&spec(&fleet, &jobs, FIFO), &[]);
     assert_eq!(lived.code, 0, "{}", lived.stderr);
@@ -259,6 +364,7 @@ fn the_limit_of_a_run_ends_every_job() {
         "{:?}",
         lived.column("outcome")
     );
+    assert!(lived.read("recording.jsonl").len() < 100_000);
 }
 
 /// Whether a process is there, and no zombie.

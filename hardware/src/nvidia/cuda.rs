@@ -54,12 +54,17 @@ struct Gpu {
     blocks: u32,
 }
 
-/// Built-in work of a family.
+/// Built-in work of a family, in at most so many bytes of device memory beside its context.
 ///
 /// # Errors
-/// No driver, no device, or one that is too old for the family.
-pub fn engine(family: &str) -> Result<Box<dyn Engine>, NoGpu> {
+/// No driver, no device, one that is too old for the family, or a limit that its buffers break.
+pub fn engine(family: &str, limit: Option<u64>) -> Result<Box<dyn Engine>, NoGpu> {
     let recipe = kernels::recipe(family).ok_or_else(|| NoGpu::Device(format!("no family {family:?} for GPUs")))?;
+    let bytes = u64::from(recipe.buffer_mib) << 21;
+    if let Some(limit) = limit.filter(|limit| bytes > *limit) {
+        let (bytes, limit) = (bytes >> 20, limit >> 20);
+        return Err(NoGpu::Device(format!("{family} takes {bytes} MiB, and may take {limit}")));
+    }
     driver()?;
     let context = CudaContext::new(0).map_err(refused)?;
     let (major, minor) = context.compute_capability().map_err(refused)?;

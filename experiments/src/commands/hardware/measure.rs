@@ -28,6 +28,9 @@ pub(crate) struct HowArgs {
     /// Measure a core of the CPU that stands in for a GPU.
     #[arg(long)]
     stand_in: bool,
+    /// Share the device by the MPS server whose pipes are in this folder; by default jobs take turns.
+    #[arg(long, value_name = "DIR", conflicts_with = "stand_in")]
+    mps: Option<PathBuf>,
     /// Each cell is measured for so long.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::spec::units::span)]
     measure: u64,
@@ -53,6 +56,7 @@ impl HowArgs {
             families,
             device: self.device.clone(),
             stand_in: self.stand_in,
+            mps: self.mps.clone(),
             measure: self.measure,
             settle: self.settle,
             repeats: self.repeats,
