@@ -55,7 +55,7 @@ fn policies(names: &[&str]) -> String {
 fn rigid() -> String {
     format!(
         "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"T4\", failures: (mtbf: \"3h\", repair: \"10min\")), \
-         costs: Costs(checkpoint: \"10s\", restore: \"20s\"), workload: Generate(jobs: 40, arrivals: Poisson(load: 1.2), \
+         costs: Costs(checkpoint: \"10s\", restore: \"20s\"), workload: Generate(jobs: 24, arrivals: Poisson(load: 1.2), \
          durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1}}), policies: [{}], \
          predictors: {{\"remaining\": Oracle}})",
         policies(RIGID)
@@ -69,7 +69,7 @@ fn packed() -> String {
     format!(
         "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"RTX-3090\", sharing: Packed(2)), \
          costs: Costs(checkpoint: \"5s\", restore: \"20s\"), profile: Inline({}), references: [\"small-cnn/b32\"], \
-         reveal: [ModelFacts, SoloProfile, Memory], workload: Generate(jobs: 40, arrivals: Poisson(load: 1.2), \
+         reveal: [ModelFacts, SoloProfile, Memory], workload: Generate(jobs: 24, arrivals: Poisson(load: 1.2), \
          durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1}}), policies: [{}], \
          predictors: {{\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
          \"pair-speed\": Oracle, \"similarity\": Oracle}})",
@@ -125,7 +125,7 @@ fn alive(component: &Component, cell: &Cell) -> Successor {
 
 /// A run of a cell on its model, under these takeovers.
 fn relayed(cell: &Cell, first: &Component, succession: Option<Plans>) -> Finished {
-    let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("compiled");
+    let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
     let jobs = cell.jobs().expect("jobs");
     let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
     let mut policy = Sandboxed::new(first, cell.setting.limits).expect("alive");
@@ -204,7 +204,7 @@ fn followed(
     (whose, by): (&Cell, &Component),
     recording: (&[sandtable_hardware::replay::Step], &Tape),
 ) -> Finished {
-    let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("compiled");
+    let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
     let jobs = cell.jobs().expect("jobs");
     let laws: Arc<_> = cell.setting.laws.clone();
     // One step each: what is left of a job that has not begun is its work.
@@ -226,7 +226,7 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
         let sandbox = sandbox();
         let components: Vec<Component> = plan.cells.iter().map(|cell| load(&sandbox, cell)).collect();
         for (cell, component) in plan.cells.iter().zip(&components) {
-            let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("compiled");
+            let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
             let jobs = cell.jobs().expect("jobs");
             let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
             let (recorder, steps) = Recorder::new(Box::new(model));
@@ -251,7 +251,7 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
         // Until the takeover whoever was recorded decides as recorded.
         let cell = &plan.cells[one];
         let jobs = cell.jobs().expect("jobs");
-        let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("compiled");
+        let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
         let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
         let (recorder, steps) = Recorder::new(Box::new(model));
         let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
