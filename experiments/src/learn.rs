@@ -57,7 +57,7 @@ impl Dataset {
                 None => error.hint(format!("it has {}", known().collect::<Vec<_>>().join(", "))),
             });
         };
-        let memory = catalogue::find(kind).map_or(0, |model| model.memory());
+        let memory = catalogue::find(kind).map_or(0, catalogue::GpuModel::memory);
         let known = profile.workloads.iter().map(|workload| {
             let solo = gpu.solo.get(&workload.name).cloned().unwrap_or_default();
             let or_nan = |x: Option<f64>| x.unwrap_or(f64::NAN);

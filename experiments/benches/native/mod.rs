@@ -121,6 +121,7 @@ fn batch_of(batch: &contract::Batch) -> guest::Batch {
         contract::Trigger::Event => guest::Trigger::Event,
         contract::Trigger::Round => guest::Trigger::Round,
         contract::Trigger::Timer => guest::Trigger::Timer,
+        contract::Trigger::Resync => guest::Trigger::Resync,
     };
     let events = batch.events.iter().filter_map(event).collect();
     guest::Batch { seq: batch.seq, now: batch.now, trigger, events, workloads: vec![], samples: vec![] }

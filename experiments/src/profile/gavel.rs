@@ -79,7 +79,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
                 pairs.push(Pair((*first).to_string(), (*second).to_string(), pair.0, pair.1));
             }
         }
-        let capacity = catalogue::find(ours).map_or(0, |model| model.memory());
+        let capacity = catalogue::find(ours).map_or(0, catalogue::GpuModel::memory);
         for (name, mib) in names.iter().zip(fit_memory(&names, &pairs, capacity)) {
             if let Some(solo) = solo.get_mut(*name) {
                 solo.memory_mib = Some(mib);

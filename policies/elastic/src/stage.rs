@@ -136,12 +136,11 @@ impl Stage {
         let mut task_done = false;
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) if info.service.is_some() => {
-                    // One that runs when this policy takes over is served already.
-                    if cluster.job(info.id).waits() {
-                        self.serving.pending.push(info.id);
-                    }
+                Event::JobArrived(info) if info.service.is_some() && cluster.job(info.id).waits() => {
+                    self.serving.pending.push(info.id);
                 }
+                // One that runs when this policy takes over is served already.
+                Event::JobArrived(info) if info.service.is_some() => {}
                 Event::JobArrived(info) => {
                     let Some(elastic) = info.elastic else {
                         let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
