@@ -1,6 +1,9 @@
 //! Measuring a profile: built-in work alone and two by two on one device. Every worker starts once and is stopped but for
 //! the cells that it is part of, so that a cell costs no start; solo cells come again and again, to see drift.
 
+mod law;
+mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +18,7 @@ use sandtable_hardware::{
 
 use crate::error::{Error, ExitCode};
 use crate::plan::digest;
-use crate::table::columns;
+use law::Fitted;
 
 /// What is measured, and how.
 #[derive(Clone, Debug)]
@@ -443,95 +446,4 @@ fn kernels() -> String {
     return digest(sandtable_hardware::nvidia::kernels::SOURCE.as_bytes());
     #[cfg(not(feature = "nvidia"))]
     "none: built without the feature `nvidia`".into()
-}
-
-/// The law `1/(1 + κ u v)` as it fits the pairs.
-struct Fitted {
-    kappa: f64,
-    mae: f64,
-    held_out: f64,
-}
-
-impl Fitted {
-    fn of(made: &Made<'_>, solo: &BTreeMap<String, Solo>) -> Fitted {
-        let busy = |family: usize| solo[&made.names[family]].utilisation.unwrap_or(1.0);
-        let of_pair = |(a, b): (usize, usize)| {
-            let product = busy(a) * busy(b);
-            let both = move |(one, other): (f64, f64)| [(product, one.min(1.0)), (product, other.min(1.0))];
-            made.speeds(a, b).into_iter().flat_map(both).collect::<Vec<_>>()
-        };
-        let pairs: Vec<Vec<(f64, f64)>> = made.pairs().map(of_pair).collect();
-        let points = pairs.concat();
-        let kappa = best(&points);
-        // Every fifth pair is left out, with all that was measured of it.
-        let (out, kept): (Vec<_>, Vec<_>) = pairs.into_iter().enumerate().partition(|(at, _)| at % 5 == 4);
-        let only =
-            |list: Vec<(usize, Vec<(f64, f64)>)>| list.into_iter().flat_map(|(_, points)| points).collect::<Vec<_>>();
-        let (out, kept) = (only(out), only(kept));
-        Fitted { kappa, mae: error(&points, kappa), held_out: error(&out, best(&kept)) }
-    }
-}
-
-/// Mean absolute error of the law.
-fn error(points: &[(f64, f64)], kappa: f64) -> f64 {
-    if points.is_empty() {
-        return 0.0;
-    }
-    points.iter().map(|(product, speed)| (1.0 / (1.0 + kappa * product) - speed).abs()).sum::<f64>()
-        / points.len() as f64
-}
-
-/// The κ of the least error, to a thousandth.
-fn best(points: &[(f64, f64)]) -> f64 {
-    let tried = (0..=4000).map(|thousandths| f64::from(thousandths) / 1000.0);
-    tried.min_by(|a, b| error(points, *a).total_cmp(&error(points, *b))).unwrap_or(0.0)
-}
-
-impl Outcome {
-    /// For people: rates alone, speeds beside each other, and how good they are.
-    pub fn table(&self) -> String {
-        let gpu = &self.profile.gpus[0];
-        let mut rows = vec![vec!["alone".to_string(), "steps/s".into(), "busy".into(), "MiB".into()]];
-        let dash = || "-".to_string();
-        for (name, solo) in &gpu.solo {
-            let rate = solo.step_s.map_or_else(dash, |step| format!("{:.2}", 1.0 / step));
-            let busy = solo.utilisation.map_or_else(dash, |busy| format!("{:.0} %", busy * 100.0));
-            rows.push(vec![name.clone(), rate, busy, solo.memory_mib.map_or_else(dash, |mib| mib.to_string())]);
-        }
-        let mut out = columns(&rows);
-        let names: Vec<&String> = gpu.solo.keys().collect();
-        let speed = |a: &str, b: &str| {
-            gpu.pairs.iter().find_map(|Pair(one, other, first, second)| match () {
-                () if one == a && other == b => *first,
-                () if one == b && other == a => *second,
-                () => None,
-            })
-        };
-        let mut head = vec!["speed of, beside".to_string()];
-        head.extend(names.iter().map(|name| (*name).clone()));
-        let mut rows = vec![head];
-        for a in &names {
-            let mut row = vec![(*a).clone()];
-            row.extend(names.iter().map(|b| speed(a, b).map_or_else(dash, |speed| format!("{speed:.2}"))));
-            rows.push(row);
-        }
-        out += "\n";
-        out += &columns(&rows);
-        if let Some(measured) = &gpu.measured {
-            let of = |value: u32| f64::from(value) / 1e4;
-            let flagged = measured.cells.iter().filter(|cell| !cell.flags.is_empty()).count();
-            out += &format!(
-                "\n{} cells, {flagged} flagged; the same pair twice differs by at most {:.4}; kappa {:.3}, mean error {:.4}, held out {:.4}; \
-                 a job starts in {:.3} s and saves in {:.3} s\n",
-                measured.cells.len(),
-                of(measured.repeat_difference),
-                f64::from(measured.kappa) / 1000.0,
-                of(measured.law_mae),
-                of(measured.held_out_mae),
-                measured.start as f64 / SECOND as f64,
-                measured.save as f64 / SECOND as f64,
-            );
-        }
-        out
-    }
 }

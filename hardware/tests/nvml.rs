@@ -211,3 +211,27 @@ fn names_that_the_catalogue_lacks_are_kept() {
     let device = &gpus.devices()[0];
     assert_eq!((device.name.as_str(), device.uuid.as_str(), device.memory_mib), ("device 0", "0", 0));
 }
+
+/// NVML is only read (clippy sees to that), and nobody calls the tool that could write.
+#[test]
+fn no_source_runs_the_drivers_own_tool() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut folders: Vec<PathBuf> =
+        ["hardware/src", "runtime/src", "experiments/src"].map(|part| root.join(part)).into();
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        #[expect(clippy::disallowed_methods, reason = "the order of the files does not matter")]
+        let entries = std::fs::read_dir(&folder).unwrap();
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                files += 1;
+                let text = std::fs::read_to_string(&path).unwrap();
+                let tool = ["\"nvidia", "smi"].join("-");
+                assert!(!text.contains(&tool), "{}", path.display());
+            }
+        }
+    }
+    assert!(files > 50, "{files}");
+}

@@ -4,18 +4,19 @@
 //! timers, each by id; then one decision. Events that only tell a policy that its wish was carried out wait for the
 //! next batch.
 
+mod deciding;
 mod reports;
 mod succession;
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, Split, StopMode, What};
+use sandtable_hardware::{Backend, Cause, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence, What};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{
-    Abilities, Action, Batch, BatchSplit, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange,
-    NodeHealth, PhaseChange, Plan, PreemptMode, Rejection, Setup, Trigger,
+    Abilities, Cadence, ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth, PhaseChange,
+    Setup, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
 use crate::policy::Policy;
@@ -102,9 +103,6 @@ pub struct Finished {
     /// How the policy's plans compare with those of the recorded run, if it follows one.
     pub agreement: Option<Agreement>,
 }
-
-/// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.
-const RECORDING: usize = 256 << 20;
 
 /// Calls in a row, of its own making, that did nothing: then the policy is in a livelock.
 pub const IDLE_CALLS: u64 = 10_000;
@@ -507,127 +505,4 @@ impl Run {
         }
         true
     }
-
-    // ------------------------------------------------------------ decisions
-
-    fn decide(
-        &mut self,
-        policy: &mut dyn Policy,
-        now: Micros,
-        trigger: Trigger,
-    ) -> Result<Result<(), Fault>, Conservation> {
-        self.wake = false;
-        self.resync = false;
-        self.calls += 1;
-        self.idle += 1;
-        let seq = self.calls;
-        self.world().cluster.seq = seq;
-        let workloads = self.workloads.strangers();
-        let samples = self.samples();
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
-        let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
-        let mut relief = self.relief.take();
-        let (world, plan) = match &mut relief {
-            // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
-            _ if self.inputs.script.as_ref().is_some_and(Script::has_parted) => {
-                (world, Ok(Plan { base: seq, actions: Vec::new() }))
-            }
-            Some(relief) => relief.decide(&batch, world),
-            None => policy.decide(&batch, world),
-        };
-        self.relief = relief;
-        self.world = Some(world);
-        if self.inputs.record.is_some() {
-            let answers = policy.recorded();
-            self.recorded += answers.iter().map(String::len).sum::<usize>() + 64 * batch.events.len();
-            self.steps.push(Step { batch: batch.clone(), answers });
-            if self.recorded > RECORDING {
-                self.inputs.record = None;
-                self.steps = Vec::new();
-            }
-        }
-        // The buffer is kept: a batch is the only thing that a call would allocate.
-        self.events = batch.events;
-        self.events.clear();
-        let mut plan = match (plan, &mut self.inputs.script) {
-            (Ok(plan), _) => plan,
-            // Whoever fails has parted from the recording, which goes on.
-            (Err(fault), Some(script)) if !matches!(fault, Fault::Host(_)) => {
-                script.failed(now);
-                Plan { base: seq, actions: Vec::new() }
-            }
-            (Err(fault), _) => return Ok(Err(fault)),
-        };
-        if let Some(script) = &mut self.inputs.script {
-            plan.actions = script.instead(now, plan.actions);
-        }
-        let verdict = self.world().judge(plan.base, &plan.actions);
-        if !verdict.rejections.is_empty() {
-            if self.inputs.strict {
-                return Ok(Err(Fault::BadPlan { rejections: verdict.rejections }));
-            }
-            self.rejections += verdict.rejections.len() as u64;
-            self.events.extend(verdict.rejections.iter().cloned().map(Event::Rejected));
-            if verdict.rejections.iter().any(concerns_the_plan) {
-                return Ok(Ok(()));
-            }
-        }
-        for (index, action) in plan.actions.iter().enumerate() {
-            if verdict.accepted(index) {
-                self.carry_out(action)?;
-            }
-        }
-        let accepted = plan.actions.into_iter().enumerate().filter(|(index, _)| verdict.accepted(*index));
-        self.enter(|tape| tape.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
-        Ok(Ok(()))
-    }
-
-    fn carry_out(&mut self, action: &Action) -> Result<(), Conservation> {
-        let mut happened = std::mem::take(&mut self.happened);
-        match action {
-            Action::Start(start) => {
-                self.idle = 0;
-                self.ledger.given(start.job, &start.gpus)?;
-                self.world().backend.start(start.job, &start.gpus, start.batch.map(split), &mut happened);
-            }
-            Action::Reassign(moves) => {
-                self.idle = 0;
-                moves.iter().for_each(|start| self.ledger.leaves(start.job, &start.gpus));
-                for start in moves {
-                    self.ledger.goes_on(start.job, &start.gpus)?;
-                    self.world().backend.reassign(start.job, &start.gpus, start.batch.map(split), &mut happened);
-                }
-            }
-            Action::SetBatch(set) => {
-                self.world().backend.set_batch(set.job, split(set.batch), &mut happened);
-                self.news(set.job);
-            }
-            Action::Protect(protect) => self.ledger.protected(protect.gpu, protect.until),
-            Action::Preempt(preempt) => {
-                self.idle = 0;
-                self.ledger.stopped(preempt.job, true);
-                let mode = match preempt.mode {
-                    PreemptMode::Checkpoint => StopMode::Checkpoint,
-                    PreemptMode::Kill => StopMode::Kill,
-                };
-                self.world().backend.stop(preempt.job, mode, &mut happened);
-            }
-            Action::Throttle(throttle) => {
-                self.world().backend.throttle(throttle.job, throttle.milli, &mut happened);
-            }
-            Action::SetTimer(_) | Action::CancelTimer(_) => {}
-        }
-        let outcome = self.take_in(&mut happened, true);
-        self.happened = happened;
-        outcome
-    }
-}
-
-fn split(batch: BatchSplit) -> Split {
-    Split { local: batch.local, accumulation: batch.accumulation }
-}
-
-fn concerns_the_plan(rejection: &Rejection) -> bool {
-    use crate::contract::RejectCode::{PlanTooLarge, StalePlan};
-    matches!(rejection.code, StalePlan | PlanTooLarge)
 }

@@ -92,7 +92,7 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
     let levels = [
         (Level::Save, Ability::of(true, "a job that answers SIGUSR1 with its state and exit code 75")),
         (Level::Suspend, suspend),
-        (Level::Pause, Ability::of(true, "SIGSTOP; device memory stays where it is")),
+        (Level::Pause, pauses()),
         (Level::Kill, Ability::of(true, "SIGTERM, then SIGKILL")),
     ];
     let levels = levels.into_iter().map(|(level, ability)| (format!("{level:?}").to_lowercase(), ability)).collect();
@@ -103,6 +103,26 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
     };
     let settings = gpus.settings();
     Ok(Probe { versions, devices, links, cuda, mps, levels, settings })
+}
+
+/// Whether a process that is stopped stands still: tried on one that sleeps.
+fn pauses() -> Ability {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Ok(mut sleeper) = std::process::Command::new("sleep").arg("60").spawn() else {
+        return Ability::of(false, "no process to try it on: `sleep` can't be started");
+    };
+    let stopped = kill_process(Pid::from_child(&sleeper), Signal::STOP).is_ok()
+        && (0..200).any(|_| {
+            crate::live::wait(std::time::Duration::from_millis(1));
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", sleeper.id())).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        });
+    let _ = sleeper.kill();
+    let _ = sleeper.wait();
+    match stopped {
+        true => Ability::of(true, "SIGSTOP, tried; device memory stays where it is"),
+        false => Ability::of(false, "SIGSTOP did not stop a process"),
+    }
 }
 
 fn probed(gpus: &mut Gpus, index: usize, device: Device) -> ProbedDevice {
