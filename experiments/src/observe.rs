@@ -51,7 +51,7 @@ pub struct Observed {
     pub outcome: Result<Summary, Failure>,
     /// What is kept.
     pub files: Files,
-    /// Completion time and work of each job, µs, in the order of the jobs.
+    /// Completion time of each job that ended, in the order of the jobs.
     pub jobs: Vec<(String, Option<Micros>)>,
     /// The readings of the devices.
     pub readings: Vec<Reading>,

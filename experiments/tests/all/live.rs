@@ -228,7 +228,7 @@ fn a_host_that_is_held_up_takes_everything_in_as_it_happened() {
 #[test]
 fn a_gang_of_built_in_work_saves_as_one() {
     for _ in 0..3 {
-        let jobs = job("gang", "cpu-tenth", "0s", 2, "6s") + &job("short", "cpu-tenth", "400ms", 2, "100ms");
+        let jobs = job("gang", "cpu-tenth", "0s", 2, "20s") + &job("short", "cpu-tenth", "400ms", 2, "100ms");
         let policies = "Policy(name: \"las\", with: {\"limits\": [0.1]})";
         let lived = live(&spec("slots: 2", &jobs, policies), &[]);
         assert_eq!(lived.code, 0, "{}", lived.stderr);
@@ -263,16 +263,16 @@ fn elastic_jobs_change_their_slots_and_end() {
 /// Each way of putting a job aside: the long job gives way to a short one, and ends all the same.
 #[test]
 fn preempted_jobs_are_put_aside_in_every_way_and_end() {
-    // Counts to 100 and goes on from what it saved; says when it begins.
+    // Counts to 200 and goes on from what it saved; says when it begins.
     let counts = "i=0; [ -n \"$SANDTABLE_RESTORE\" ] && i=$(cat \"$SANDTABLE_RESTORE\"); echo begins at $i; \
         trap 'echo $i > \"$SANDTABLE_STATE\"; exit 75' USR1; \
-        while [ $i -lt 100 ]; do i=$((i+1)); echo \"$i $((i*10000))\" >&$SANDTABLE_PROGRESS_FD; sleep 0.01; done";
+        while [ $i -lt 200 ]; do i=$((i+1)); echo \"$i $((i*10000))\" >&$SANDTABLE_PROGRESS_FD; sleep 0.01; done";
     for (levels, begins) in [("[Save]", 2), ("[Suspend, Pause]", 1), ("[]", 2)] {
         let fleet = format!(
             "preempt: {levels}, quiet: \"10s\", commands: {{\"own\": {}, \"other\": [\"true\"]}}",
             shell(counts)
         );
-        let jobs = job("long", "own", "0s", 1, "1h") + &job("short", "other", "300ms", 1, "1s");
+        let jobs = job("long", "own", "0s", 1, "1h") + &job("short", "other", "700ms", 1, "1s");
         let policies = "Policy(name: \"las\", with: {\"limits\": [0.1]})";
         let lived = live(&spec(&fleet, &jobs, policies), &["--log"]);
         assert_eq!(lived.code, 0, "{levels}: {}", lived.stderr);
@@ -323,7 +323,7 @@ fn policies_are_swapped_and_fail_while_jobs_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let mine = folder.path().join("mine.wasm").display().to_string();
     let script = format!(
-        "cp {}/srtf.wasm {mine}; kill -HUP $PPID; sleep 0.3; echo none > {mine}; kill -HUP $PPID; sleep 0.3",
+        "cp {}/srtf.wasm {mine}; kill -HUP $PPID; sleep 1; echo none > {mine}; kill -HUP $PPID; sleep 0.3",
         dist()
     );
     let fleet = format!("slots: 2, quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
