@@ -1,7 +1,9 @@
 //! Policy components: finding them, and building them from source with whatever tool chain is there.
 
 pub mod build;
+pub mod guests;
 pub mod manifest;
+pub mod template;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,8 +105,13 @@ impl Finder {
         Ok(file)
     }
 
+    /// The components that were asked for without a path.
+    pub fn without_path(self) -> BTreeMap<String, Arc<PolicyFile>> {
+        self.known.into_iter().filter(|(name, _)| !is_path(name)).collect()
+    }
+
     fn read(&self, name: &str) -> Result<PolicyFile, String> {
-        if name.contains('/') || name.ends_with(".wasm") {
+        if is_path(name) {
             let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
             return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         }
@@ -125,6 +132,11 @@ impl Finder {
         let near = near.unwrap_or_else(|| format!("; shipped are {all}"));
         Err(format!("no policy or predictor `{name}`{near}"))
     }
+}
+
+/// Whether a component is named by where it is.
+pub fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".wasm")
 }
 
 fn open(path: &Path) -> std::io::Result<PolicyFile> {

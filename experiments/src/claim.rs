@@ -146,7 +146,7 @@ fn at(cell: &Cell, claim: &ClaimSpec) -> bool {
 }
 
 /// The mean, and half of its 95 % interval.
-fn mean_and_half(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn mean_and_half(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     if values.is_empty() {
         return None;
@@ -212,6 +212,30 @@ pub fn render(measured: &[Measured<'_>]) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     crate::table::lines(&table)
+}
+
+/// A claim for a report.
+pub(crate) fn in_words(one: &Measured<'_>) -> crate::report::ClaimRow {
+    let claim = one.claim;
+    let (measured, interval) = match one.value {
+        Some((mean, spread)) => (person(claim, mean), half(claim, spread)),
+        None => ("-".into(), "-".into()),
+    };
+    crate::report::ClaimRow {
+        says: claim.says.clone(),
+        of: scope(claim),
+        metric: claim.metric.clone(),
+        published: claim.published.map_or("direction".to_string(), |x| person(claim, x)),
+        measured,
+        interval,
+        runs: one.pairs,
+        verdict: one.verdict().to_string(),
+        holds: match one.holds() {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "unknown",
+        },
+    }
 }
 
 /// Claims as JSON lines.

@@ -36,6 +36,16 @@ enum Command {
     Run(commands::run::RunArgs),
     /// Show the cells of a spec and why each would run; runs nothing.
     Plan(commands::plan::PlanArgs),
+    /// Results as a page, a figure or a table: HTML, Markdown, SVG, CSV, JSON Lines, Parquet.
+    Report(commands::report::ReportArgs),
+    /// What changed between two results, metric by metric and job by job, and the first decision that differs.
+    Compare(commands::compare::CompareArgs),
+    /// What went into a cell's id, and why a cell would run again.
+    Explain(commands::explain::ExplainArgs),
+    /// One result: its metrics, the life of a job, its timeline for other tools.
+    Show(commands::show::ShowArgs),
+    /// Pack a spec with all that it is made of, for whoever is to run it elsewhere.
+    Bundle(commands::bundle::BundleArgs),
     /// Run cells again, every NaN made canonical, and compare byte for byte with the store.
     Verify(commands::verify::VerifyArgs),
     /// What the store keeps.
@@ -92,6 +102,11 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
     match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Show(args) => commands::show::run(&args),
+        Command::Bundle(args) => commands::bundle::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Trace(command) => commands::trace::run(&command),

@@ -377,7 +377,7 @@ fn timeline_csv(ledger: &Ledger, jobs: &[Job]) -> String {
 }
 
 /// `0-3 8`.
-fn ranges(gpus: &[GpuId]) -> String {
+pub(crate) fn ranges(gpus: &[GpuId]) -> String {
     let mut sorted = gpus.to_vec();
     sorted.sort_unstable();
     let mut out = String::new();

@@ -9,16 +9,22 @@
 //! - [`claim`]: what papers say, beside what is measured.
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
 //! - [`table`]: results for people, for spreadsheets and for snapshots.
-//! - [`artifact`]: finding, checking and building policy components.
+//! - [`artifact`]: finding, building and beginning policies, in any language; [`conform`]: checking one, for its author.
+//! - [`witness`]: who looks on while a policy decides.
 //! - [`cli`]: the command. Only it and [`ui`] touch the terminal.
 
 pub mod artifact;
+pub mod bundle;
+pub mod chrome;
 pub mod claim;
 pub mod cli;
 mod commands;
+pub mod compare;
+pub mod conform;
 pub mod diagnostic;
 pub mod error;
 pub mod execute;
+pub mod explain;
 pub mod facts;
 pub mod gpus;
 pub mod learn;
@@ -27,10 +33,15 @@ pub mod observe;
 pub mod plan;
 pub mod profile;
 pub mod recording;
+pub mod report;
+pub mod results;
 pub mod spec;
+pub mod stats;
 pub mod store;
+pub mod story;
 pub mod table;
 pub mod trace;
 pub mod ui;
+pub mod witness;
 
 pub use error::{Error, ExitCode};

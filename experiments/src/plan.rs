@@ -13,7 +13,7 @@ mod serving;
 mod terrain;
 mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,6 +129,10 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// What is claimed of them.
     pub claims: Vec<ClaimSpec>,
+    /// Files and folders that the spec names, relative to it.
+    pub files: BTreeSet<String>,
+    /// Components that it names without a path.
+    pub named: BTreeMap<String, Arc<PolicyFile>>,
 }
 
 /// How a spec is read.
@@ -181,7 +185,7 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut finder = Finder::new(folder, options.policies.as_deref());
-    let mut cells = Vec::new();
+    let (mut cells, mut files) = (Vec::new(), BTreeSet::new());
     for index in 0..count.unwrap_or(0) {
         let variant = pick(&axes, index);
         let mut edited = Source { origin: source.origin.clone(), text: source.text.clone() };
@@ -189,6 +193,7 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             edited = edited.with(place, value)?;
         }
         let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
+        files.extend(crate::bundle::files(&spec));
         resolve::cells(&edited, &spec, folder, &mut finder, &variant, &mut cells)?;
         if cells.len() > MAX_CELLS {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
@@ -198,7 +203,8 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
     if !options.only.is_empty() {
         only(&mut cells, &source, &options.only)?;
     }
-    Ok(Plan { title: spec.title, origin: source.origin, cells, claims: spec.claims })
+    let named = finder.without_path();
+    Ok(Plan { title: spec.title, origin: source.origin, cells, claims: spec.claims, files, named })
 }
 
 /// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::execute::Failure;
 use crate::plan::{Bound, Cell, Plan};
+use crate::report::{MetricCell, Metrics};
 use crate::store::Store;
 
 /// How rows are printed.
@@ -204,7 +205,7 @@ pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (count - 1.0)).sqrt())
 }
 
-fn person(name: &str, x: f64) -> String {
+pub(crate) fn person(name: &str, x: f64) -> String {
     match name {
         _ if name.ends_with("_s") => span(x),
         "utilisation" | "warm" | "in_slo" | "gpus_loaned" => format!("{:.1} %", x * 100.0),
@@ -238,40 +239,41 @@ pub fn render(plan: &Plan, known: &[Known], format: Format) -> String {
     }
 }
 
-fn for_people(rows: &[Row<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+/// Which metrics people see of these rows: what is known of no row is no column.
+fn shown(rows: &[Row<'_>]) -> Vec<&'static Metric> {
+    let shared = rows.iter().any(|row| row.cell.fleet.sharing != Sharing::Exclusive);
+    let all = METRICS.iter().filter(|metric| metric.shown.is_some() && (shared || !metric.shared));
+    let there = |metric: &&Metric| rows.iter().any(|row| row.done.iter().any(|done| !(metric.get)(done).is_nan()));
+    match rows.iter().any(|row| !row.done.is_empty()) {
+        true => all.filter(there).collect(),
+        false => all.filter(|metric| !(metric.name.starts_with("task_") || SERVING.contains(&metric.name))).collect(),
+    }
+}
+
+/// The results of a plan for people, and the values that the texts stand for.
+pub(crate) fn metrics(plan: &Plan, known: &[Known]) -> Metrics {
+    of_rows(&rows(plan, known))
+}
+
+fn of_rows(rows: &[Row<'_>]) -> Metrics {
     let varied = rows.iter().any(|row| !row.cell.variant.is_empty());
     let seeded = rows.iter().any(|row| row.done.len() > 1);
     let mut head = vec!["policy".to_string()];
     head.extend(varied.then(|| "variant".to_string()));
+    let words = head.len();
     head.extend(seeded.then(|| "seeds".to_string()));
-    let first = head.len();
-    let shared = rows.iter().any(|row| row.cell.fleet.sharing != Sharing::Exclusive);
-    let shown: Vec<&Metric> =
-        METRICS.iter().filter(|metric| metric.shown.is_some() && (shared || !metric.shared)).collect();
-    // What is known of no row is no column.
-    let there = |metric: &&&Metric| rows.iter().any(|row| row.done.iter().any(|done| !(metric.get)(done).is_nan()));
-    let shown: Vec<&Metric> = match rows.iter().any(|row| !row.done.is_empty()) {
-        true => shown.iter().filter(there).copied().collect(),
-        false => shown
-            .into_iter()
-            .filter(|metric| !(metric.name.starts_with("task_") || SERVING.contains(&metric.name)))
-            .collect(),
-    };
+    let shown = shown(rows);
     head.extend(shown.iter().filter_map(|metric| metric.shown).map(str::to_string));
-    table.set_header(&head);
+    let word = |text: String| MetricCell { text, sort: None };
+    let mut out = Vec::new();
     for row in rows {
-        let mut cells = vec![row.cell.label.clone()];
-        cells.extend(varied.then(|| row.cell.variant_text()));
-        cells.extend(seeded.then(|| row.done.len().to_string()));
+        let mut cells = vec![word(row.cell.label.clone())];
+        cells.extend(varied.then(|| word(row.cell.variant_text())));
+        cells
+            .extend(seeded.then(|| MetricCell { text: row.done.len().to_string(), sort: Some(row.done.len() as f64) }));
         for metric in &shown {
-            if row.done.is_empty() {
-                cells.push(if row.failed > 0 { "failed".into() } else { "-".into() });
-                continue;
-            }
-            if row.done.iter().all(|summary| summary.completed == 0) {
-                cells.push("-".into());
+            if row.done.is_empty() || row.done.iter().all(|summary| summary.completed == 0) {
+                cells.push(word(if row.done.is_empty() && row.failed > 0 { "failed" } else { "-" }.into()));
                 continue;
             }
             let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
@@ -280,18 +282,47 @@ fn for_people(rows: &[Row<'_>]) -> String {
             if metric.name == "jct_mean_s" && values.len() > 1 && mean > 0.0 {
                 text.push_str(&format!(" ± {:.0} %", spread / mean * 100.0));
             }
-            cells.push(text);
+            cells.push(MetricCell { text, sort: mean.is_finite().then_some(mean) });
         }
-        table.add_row(cells);
+        out.push(cells);
     }
-    for column in table.column_iter_mut().skip(first) {
+    Metrics { head, words, rows: out }
+}
+
+fn for_people(rows: &[Row<'_>]) -> String {
+    let Metrics { head, words, rows: texts } = of_rows(rows);
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(&head);
+    for row in &texts {
+        table.add_row(row.iter().map(|cell| cell.text.as_str()));
+    }
+    for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     lines(&table) + &scores(rows)
 }
 
-/// How good the predictors were: a line for each and each quantity, over all policies, variants and seeds.
+/// How good the predictors of a plan were, a row for each and each quantity.
+pub(crate) fn predictor_rows(plan: &Plan, known: &[Known]) -> Vec<Vec<String>> {
+    score_rows(&rows(plan, known))
+}
+
 fn scores(rows: &[Row<'_>]) -> String {
+    let all = score_rows(rows);
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["predictor", "quantity", "answers a run", "MAE", "bias"]);
+    for row in all {
+        table.add_row(row);
+    }
+    format!("\n{}", lines(&table))
+}
+
+/// How good the predictors were: a line for each and each quantity, over all policies, variants and seeds.
+fn score_rows(rows: &[Row<'_>]) -> Vec<Vec<String>> {
     let mut all: BTreeMap<(String, &str), Vec<Score>> = BTreeMap::new();
     for row in rows {
         for (quantity, bound) in row.cell.predictors.all() {
@@ -304,22 +335,17 @@ fn scores(rows: &[Row<'_>]) -> String {
         }
     }
     all.retain(|_, scores| !scores.is_empty());
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["predictor", "quantity", "answers a run", "MAE", "bias"]);
-    for ((by, quantity), scores) in &all {
+    let line = |((by, quantity), scores): (&(String, &str), &Vec<Score>)| {
         let mean = |get: fn(&Score) -> f64| mean_and_spread(&scores.iter().map(get).collect::<Vec<f64>>()).0;
-        table.add_row([
+        vec![
             by.clone(),
             (*quantity).to_string(),
             format!("{:.0}", mean(|score| score.answers as f64)),
             format!("{:.4}", mean(|score| score.mae)),
             format!("{:+.4}", mean(|score| score.bias)),
-        ]);
-    }
-    format!("\n{}", lines(&table))
+        ]
+    };
+    all.iter().map(line).collect()
 }
 
 /// A table without the padding at its edges.

@@ -46,7 +46,7 @@ pub fn toolchain() -> Result<Toolchain, Error> {
     Err(Error::usage(format!("no Rust compiler for {TARGET} on this machine")).hint(hint))
 }
 
-/// Builds the package `name` of the workspace `root` and makes it a component.
+/// Builds the package `name` of the workspace, or the project, `root` and makes it a component.
 ///
 /// # Errors
 /// What the compiler said, or why the module is no component.
@@ -55,7 +55,10 @@ pub fn build(root: &Path, name: &str, toolchain: &Toolchain) -> Result<Vec<u8>, 
     let mut command = Command::new(&toolchain.cargo);
     command
         .current_dir(root)
-        .args(["build", "--locked", "-p", name, "--profile", "guest", "--target", TARGET, "--target-dir"])
+        .arg("build")
+        // A project that was never built has no lock yet.
+        .args(root.join("Cargo.lock").exists().then_some("--locked"))
+        .args(["-p", name, "--profile", "guest", "--target", TARGET, "--target-dir"])
         .arg(&target)
         .env("RUSTC", &toolchain.rustc)
         .env("CARGO_ENCODED_RUSTFLAGS", remaps(root, toolchain).join("\u{1f}"))

@@ -1,5 +1,8 @@
 //! One verb a file: its arguments and what it does.
 
+pub(crate) mod bundle;
+pub(crate) mod compare;
+pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod hardware;
 pub(crate) mod job;
@@ -7,7 +10,10 @@ pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod predictor;
+pub(crate) mod report;
 pub(crate) mod run;
+mod select;
+pub(crate) mod show;
 pub(crate) mod store;
 pub(crate) mod trace;
 pub(crate) mod verify;
@@ -58,7 +64,8 @@ impl SpecArgs {
         self.policies.clone()
     }
 
-    pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
+    /// How a spec is read.
+    pub(crate) fn options(&self) -> Result<Options, Error> {
         let pair = |text: &String| {
             let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
             found.ok_or_else(|| Error::usage(format!("expected PATH=VALUE, found {text:?}")))
@@ -70,7 +77,11 @@ impl SpecArgs {
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
         let policies = self.policies.clone();
-        let plan = expand(spec, &Options { set, sweep, test: self.test, only: self.only.clone(), policies })?;
+        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies })
+    }
+
+    pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
+        let plan = expand(spec, &self.options()?)?;
         let mut said: Vec<&(String, usize)> = Vec::new();
         for note in plan.cells.iter().flat_map(|cell| cell.setting.workload.notes()) {
             if !said.contains(&note) {

@@ -1,6 +1,9 @@
 //! `sandtable policy`.
 
 mod bench;
+mod build;
+mod check;
+mod new;
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +13,7 @@ use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
 use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed, Settings};
 use serde_json::{Value, json};
 
-use crate::artifact::manifest::{self, Entry};
-use crate::artifact::{Finder, build, predictors, shipped, sources_of, workspace_above};
+use crate::artifact::{Finder, shipped};
 use crate::error::{Error, ExitCode};
 use crate::trace::{read_bytes, seconds};
 use crate::ui;
@@ -29,17 +31,12 @@ pub(crate) enum PolicyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Compile policies of this workspace to components, and write the manifest.
-    Build {
-        /// Their names; all by default.
-        names: Vec<String>,
-        /// Where components go; `policies/dist` by default.
-        #[arg(long, value_name = "DIR")]
-        output: Option<PathBuf>,
-        /// Write nothing: fail where a component or its sources are not those of the manifest.
-        #[arg(long)]
-        check: bool,
-    },
+    /// Begin a policy: a folder that builds, passes `policy check` and runs at once.
+    New(new::NewArgs),
+    /// Compile policies to components: of folders, or of this workspace.
+    Build(build::BuildArgs),
+    /// Check what an author should know before anybody runs a policy.
+    Check(check::CheckArgs),
     /// Run a failed policy again, from the capsule that it left.
     Replay {
         /// `capsule.json.zst` of a failed cell.
@@ -52,11 +49,38 @@ pub(crate) enum PolicyCommand {
     Bench(bench::BenchArgs),
 }
 
+/// The contract's names of what a policy may do beside `start`.
+const ABILITIES: [(&str, Abilities); 6] = [
+    ("preempt", Abilities::PREEMPT),
+    ("timers", Abilities::TIMERS),
+    ("share", Abilities::SHARE),
+    ("throttle", Abilities::THROTTLE),
+    ("elastic", Abilities::ELASTIC),
+    ("protect", Abilities::PROTECT),
+];
+
+/// And of what it may have to be told.
+const KNOWLEDGE: [(&str, Knowledge); 11] = [
+    ("declared-run-time", Knowledge::DECLARED_RUN_TIME),
+    ("remaining", Knowledge::REMAINING),
+    ("solo-profile", Knowledge::SOLO_PROFILE),
+    ("model-facts", Knowledge::MODEL_FACTS),
+    ("references", Knowledge::REFERENCES),
+    ("similarity", Knowledge::SIMILARITY),
+    ("pair-speed", Knowledge::PAIR_SPEED),
+    ("throughput", Knowledge::THROUGHPUT),
+    ("utilisation", Knowledge::UTILISATION),
+    ("memory", Knowledge::MEMORY),
+    ("steps", Knowledge::STEPS),
+];
+
 pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
     match command {
         PolicyCommand::List => list(),
         PolicyCommand::Inspect { policy, json } => inspect(policy, *json),
-        PolicyCommand::Build { names, output, check } => build_all(names, output.as_deref(), *check),
+        PolicyCommand::New(args) => new::run(args),
+        PolicyCommand::Build(args) => build::run(args),
+        PolicyCommand::Check(args) => check::run(args),
         PolicyCommand::Replay { capsule, policy } => replay(capsule, policy.as_deref()),
         PolicyCommand::Bench(args) => bench::run(args),
     }
@@ -93,22 +117,11 @@ fn list() -> Result<ExitCode, Error> {
 fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     let (component, descriptor) = open(&sandbox()?, policy)?;
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
-    let names = |pairs: &[(&'static str, bool)]| -> Vec<&'static str> {
-        pairs.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
+    let names = |all: &[(&'static str, bool)]| -> Vec<&'static str> {
+        all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
     };
-    let uses = names(&[
-        ("preempt", descriptor.uses.contains(Abilities::PREEMPT)),
-        ("timers", descriptor.uses.contains(Abilities::TIMERS)),
-        ("share", descriptor.uses.contains(Abilities::SHARE)),
-        ("throttle", descriptor.uses.contains(Abilities::THROTTLE)),
-    ]);
-    let needs = names(&[
-        ("remaining", descriptor.needs.contains(Knowledge::REMAINING)),
-        ("declared-run-time", descriptor.needs.contains(Knowledge::DECLARED_RUN_TIME)),
-        ("solo-profile", descriptor.needs.contains(Knowledge::SOLO_PROFILE)),
-        ("similarity", descriptor.needs.contains(Knowledge::SIMILARITY)),
-        ("pair-speed", descriptor.needs.contains(Knowledge::PAIR_SPEED)),
-    ]);
+    let uses = names(&ABILITIES.map(|(name, flag)| (name, descriptor.uses.contains(flag))));
+    let needs = names(&KNOWLEDGE.map(|(name, flag)| (name, descriptor.needs.contains(flag))));
     if as_json {
         let all = json!({
             "name": descriptor.name, "version": descriptor.version, "about": descriptor.about,
@@ -134,70 +147,6 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     }
     ui::result(&out);
     Ok(ExitCode::Done)
-}
-
-fn build_all(names: &[String], output: Option<&Path>, check: bool) -> Result<ExitCode, Error> {
-    let hint = "policies are built inside a Sandtable checkout";
-    let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
-    let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
-    let names: Vec<&str> = if names.is_empty() {
-        shipped().chain(predictors()).collect()
-    } else {
-        names.iter().map(String::as_str).collect()
-    };
-    for name in &names {
-        if !root.join(sources_of(name)).join("Cargo.toml").exists() {
-            return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
-        }
-    }
-    let mut manifest = manifest::read(&dist)?;
-    if check {
-        return check_all(&root, &dist, &names, &manifest);
-    }
-    let toolchain = build::toolchain()?;
-    std::fs::create_dir_all(&dist).map_err(|error| Error::file("make", &dist, &error))?;
-    for name in names {
-        let bytes = build::build(&root, name, &toolchain)?;
-        let path = dist.join(format!("{name}.wasm"));
-        std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
-        let component = crate::plan::digest(&bytes);
-        ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
-        let sources = manifest::sources(&root, name)?;
-        manifest.insert(name.to_string(), Entry { component, sources, rustc: toolchain.version.clone() });
-    }
-    manifest::write(&dist, &manifest)?;
-    Ok(ExitCode::Done)
-}
-
-/// The policy check: sources against the manifest; bytes too, where the compiler of the manifest is at hand.
-fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Manifest) -> Result<ExitCode, Error> {
-    let toolchain = build::toolchain().ok();
-    let mut code = ExitCode::Done;
-    for name in names {
-        let path = dist.join(format!("{name}.wasm"));
-        let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        let digest = crate::plan::digest(&bytes);
-        let verdict = match manifest.get(*name) {
-            None => Err("not in the manifest".to_string()),
-            Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),
-            Some(entry) if entry.sources != manifest::sources(root, name)? => Err("its sources have changed".into()),
-            Some(entry) => match toolchain.as_ref().filter(|toolchain| toolchain.version == entry.rustc) {
-                Some(toolchain) if build::build(root, name, toolchain)? == bytes => {
-                    Ok("bytes rebuilt and equal".to_string())
-                }
-                Some(_) => Err("a rebuild gives other bytes".into()),
-                None => Ok(format!("sources as in the manifest; bytes not compared, no {} here", entry.rustc)),
-            },
-        };
-        match verdict {
-            Ok(how) => ui::result(&format!("{name}: {how}\n")),
-            Err(why) => {
-                code = ExitCode::CheckFailed;
-                ui::note(&format!("error: {name}: {why}\nhint: `just policies {name}`"));
-            }
-        }
-    }
-    Ok(code)
 }
 
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {

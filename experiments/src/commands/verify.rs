@@ -1,22 +1,27 @@
 //! `sandtable verify`: the proof that a result is a function of its inputs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use sandtable_runtime::sandbox::Settings;
 
 use super::{SpecArgs, StoreArgs, threads};
+use crate::bundle::Opened;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
-use crate::plan::Cell;
+use crate::plan::{Cell, Plan};
+use crate::store::Files;
 use crate::ui;
 
 /// Run cells again and compare.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VerifyArgs {
-    /// Specs.
+    /// Specs, or bundles (`.tar.zst`).
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<PathBuf>,
+    /// Of a bundle that was packed without them: a folder that has the traces and profiles.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -29,49 +34,74 @@ pub(crate) struct VerifyArgs {
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
     let mut code = ExitCode::Done;
     for spec in &args.specs {
-        let plan = args.spec.expand(spec)?;
-        let store = args.store.open(Some(spec))?;
-        super::run::not_live(&plan)?;
-        let there: Vec<&Cell> = plan.cells.iter().filter(|cell| store.has(&cell.id)).collect();
-        let missing = plan.cells.len() - there.len();
-        let settings = Settings { cache: Some(store.code()), canonical_nan: true, ..Settings::default() };
-        let compiled = Compiled::new(&settings, there.iter().copied())?;
-        let bar = ui::progress(there.len() as u64, false);
-        let done = |_: &Cell| bar.inc(1);
-        let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &done };
-        let differing = in_parallel(&there, &workers, |cell| {
-            let mut again = execute(cell, &compiled)?.files;
-            again.sort();
-            let before = store.files(&cell.id)?;
-            let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
-            let mut names: Vec<String> = names.collect();
-            if again.len() != before.len() {
-                names.push("the number of files".into());
-            }
-            Ok(names)
-        })?;
-        bar.finish_and_clear();
-        let mut different = 0;
-        for (cell, names) in there.iter().zip(differing.into_iter().flatten()) {
-            if !names.is_empty() {
-                different += 1;
-                let folder = store.folder(&cell.id);
-                ui::note(&format!(
-                    "{} {}: differs in {} ({})",
-                    cell.short(),
-                    cell.label,
-                    names.join(", "),
-                    folder.display()
-                ));
-            }
-        }
-        let same = there.len() - different;
-        ui::result(&format!("{}: {same} cells identical, {different} different, {missing} missing\n", plan.title));
-        if different > 0 {
-            code = ExitCode::CheckFailed;
-        } else if missing > 0 && code == ExitCode::Done {
-            code = ExitCode::Missing;
+        let one = match spec.to_string_lossy().ends_with(".tar.zst") {
+            true => bundle(args, spec)?,
+            false => in_store(args, spec)?,
+        };
+        if code == ExitCode::Done || one == ExitCode::CheckFailed {
+            code = one;
         }
     }
     Ok(code)
+}
+
+/// The results of a spec that the store has.
+fn in_store(args: &VerifyArgs, spec: &Path) -> Result<ExitCode, Error> {
+    let plan = args.spec.expand(spec)?;
+    let store = args.store.open(Some(spec))?;
+    super::run::not_live(&plan)?;
+    let there: Vec<&Cell> = plan.cells.iter().filter(|cell| store.has(&cell.id)).collect();
+    let code = all(args, &plan, &there, &store.code(), |id| store.files(id))?;
+    let missing = plan.cells.len() - there.len();
+    Ok(if missing > 0 && code == ExitCode::Done { ExitCode::Missing } else { code })
+}
+
+/// The results that a bundle holds.
+fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
+    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    let opened = Opened::new(&bytes, folder.path(), args.data.as_deref())?;
+    let plan = opened.plan()?;
+    super::run::not_live(&plan)?;
+    ui::note(&format!("{}: every file is as bundle.json says, every cell has its id", path.display()));
+    let cells: Vec<&Cell> = plan.cells.iter().collect();
+    all(args, &plan, &cells, &folder.path().join("code"), |id| opened.results(id))
+}
+
+/// Runs cells again, every NaN made canonical, and compares with what was kept of them.
+fn all(
+    args: &VerifyArgs,
+    plan: &Plan,
+    cells: &[&Cell],
+    code: &Path,
+    kept: impl Fn(&str) -> Result<Files, Error> + Sync,
+) -> Result<ExitCode, Error> {
+    std::fs::create_dir_all(code).map_err(|error| Error::file("make", code, &error))?;
+    let settings = Settings { cache: Some(code.into()), canonical_nan: true, ..Settings::default() };
+    let compiled = Compiled::new(&settings, cells.iter().copied())?;
+    let bar = ui::progress(cells.len() as u64, false);
+    let done = |_: &Cell| bar.inc(1);
+    let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &done };
+    let differing = in_parallel(cells, &workers, |cell| {
+        let mut again = execute(cell, &compiled)?.files;
+        again.sort();
+        let before = kept(&cell.id)?;
+        let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
+        let mut names: Vec<String> = names.collect();
+        if again.len() != before.len() {
+            names.push("the number of files".into());
+        }
+        Ok(names)
+    })?;
+    bar.finish_and_clear();
+    let mut different = 0;
+    for (cell, names) in cells.iter().zip(differing.into_iter().flatten()) {
+        if !names.is_empty() {
+            different += 1;
+            ui::note(&format!("{} {} seed {}: differs in {}", cell.short(), cell.label, cell.seed, names.join(", ")));
+        }
+    }
+    let (same, missing) = (cells.len() - different, plan.cells.len() - cells.len());
+    ui::result(&format!("{}: {same} cells identical, {different} different, {missing} missing\n", plan.title));
+    Ok(if different > 0 { ExitCode::CheckFailed } else { ExitCode::Done })
 }

@@ -48,6 +48,8 @@ pub struct Bundle {
     pub config: String,
     /// Its weights; empty: none.
     pub weights: Vec<u8>,
+    /// Where they were found without a path: their name among the shipped ones.
+    pub weights_name: Option<String>,
 }
 
 /// The bindings of one policy, in the order of [`QUANTITIES`].
@@ -142,6 +144,7 @@ pub(super) fn bindings(
             }
             PredictorSpec::Component { name, weights, with } => {
                 let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;
+                let weights_name = weights.clone().filter(|name| !name.contains('/'));
                 let weights = match weights {
                     None => Vec::new(),
                     Some(weights) => {
@@ -150,7 +153,7 @@ pub(super) fn bindings(
                 };
                 let config = canonical(&with.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
                 let name = crate::spec::short_name(name).to_string();
-                Bound::Component(Arc::new(Bundle { name, file, config, weights }))
+                Bound::Component(Arc::new(Bundle { name, file, config, weights, weights_name }))
             }
         };
     }

@@ -104,6 +104,10 @@ impl Limiter {
     pub(super) fn new(limits: Limits) -> Limiter {
         Limiter { limits, memory: 0, table: 0 }
     }
+
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
 }
 
 impl ResourceLimiter for Limiter {

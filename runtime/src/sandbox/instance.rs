@@ -95,6 +95,11 @@ impl Sandboxed {
         self.fuel_used
     }
 
+    /// Bytes of linear memory that it has; it never gives any back.
+    pub fn memory(&self) -> usize {
+        self.live.store.data().limiter.memory()
+    }
+
     /// What the policy wrote to its log.
     pub fn log(&mut self) -> Vec<String> {
         self.live.store.data_mut().log.finish()

@@ -1,0 +1,374 @@
+//! The artifact that a reviewer gets: a spec, everything that it is made of, and its results, in one file that runs anywhere.
+//!
+//! # Format
+//! A tar, packed with zstd, the same bytes for the same contents. `bundle.json` has the spec's path, how it was read, the ids
+//! of its cells, and the blake3 of every file; `tree/` has the spec and its files at the paths by which it names them;
+//! `policies/` the components and weights that it names without a path; `results/ID/` the files of each cell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ExitCode};
+use crate::plan::{Bound, Options, Plan, digest, plan};
+use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
+use crate::store::{Store, sorted};
+
+/// What a bundle says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Of this format.
+    pub version: u32,
+    /// Who packed it.
+    pub sandtable: String,
+    /// What the spec asks.
+    pub title: String,
+    /// Where the spec is.
+    pub spec: String,
+    /// Values that were set.
+    pub set: Vec<(String, String)>,
+    /// Values that were tried beside those of the spec.
+    pub sweep: Vec<(String, Vec<String>)>,
+    /// Whether the spec's cut for its test applies.
+    pub test: bool,
+    /// Only these policies; empty: all.
+    pub only: Vec<String>,
+    /// The ids of its cells, in their order.
+    pub cells: Vec<String>,
+    /// blake3 of every file.
+    pub files: BTreeMap<String, String>,
+    /// Files that were left out, which whoever verifies has a copy of.
+    pub left_out: BTreeMap<String, String>,
+}
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// Most that a bundle may hold, unpacked: whoever packs more means something else.
+const MOST: u64 = 16 << 30;
+
+/// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
+pub fn files(spec: &Spec) -> Vec<String> {
+    let mut all = Vec::new();
+    match &spec.profile {
+        Some(
+            ProfileSpec::File(path)
+            | ProfileSpec::Gavel(path)
+            | ProfileSpec::Lucid(path)
+            | ProfileSpec::GavelSimulation(path)
+            | ProfileSpec::Pollux(path)
+            | ProfileSpec::Throughputs(path)
+            | ProfileSpec::Torchvision { file: path, .. },
+        ) => all.push(path.clone()),
+        Some(ProfileSpec::Inline(_)) | None => {}
+    }
+    if let WorkloadSpec::Trace { file, throughputs, .. } = &spec.workload {
+        all.push(file.clone());
+        all.extend(throughputs.clone());
+    }
+    if let FleetSpec::Replay(file) = &spec.fleet {
+        all.push(file.clone());
+    }
+    let is_path = |name: &&String| crate::artifact::is_path(name);
+    let mut predictors: Vec<&PredictorSpec> = spec.predictors.values().collect();
+    for policy in &spec.policies {
+        all.extend(Some(&policy.name).filter(is_path).cloned());
+        predictors.extend(policy.predictors.values());
+    }
+    for predictor in predictors {
+        if let PredictorSpec::Component { name, weights, .. } = predictor {
+            all.extend(Some(name).filter(is_path).cloned());
+            all.extend(weights.iter().filter(|name| name.contains('/')).cloned());
+        }
+    }
+    all
+}
+
+/// What is packed of a spec.
+pub struct Wanted<'a> {
+    /// The spec.
+    pub spec: &'a Path,
+    /// How it is read.
+    pub options: &'a Options,
+    /// Leave traces and profiles out that are not beside the spec's own checkout: only their hashes go in.
+    pub without_data: bool,
+}
+
+/// A path from which all of these can be reached downwards.
+fn common(paths: &BTreeSet<PathBuf>) -> PathBuf {
+    let mut all = paths.iter();
+    let Some(first) = all.next() else { return PathBuf::from("/") };
+    let mut root: Vec<Component<'_>> = first.parent().unwrap_or(first).components().collect();
+    for path in all {
+        let shared = root.iter().zip(path.components()).take_while(|(a, b)| **a == *b).count();
+        root.truncate(shared);
+    }
+    root.iter().collect()
+}
+
+fn every_file(path: &Path, out: &mut BTreeSet<PathBuf>) -> Result<(), Error> {
+    if path.is_dir() {
+        return sorted(path)?.iter().try_for_each(|below| every_file(below, out));
+    }
+    out.insert(path.to_path_buf());
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|error| Error::file("read", path, &error))
+}
+
+/// Packs a spec with its results; the bytes of the file, and what it says of itself.
+///
+/// # Errors
+/// A cell without a result, a file that can't be read, a path that means nothing elsewhere, and anything that would keep
+/// the bundle from being the same experiment.
+pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), Error> {
+    let expanded = plan(wanted.spec, wanted.options)?;
+    let missing = expanded.cells.iter().filter(|cell| !store.has(&cell.id)).count();
+    if missing > 0 {
+        let message =
+            format!("{}: {missing} of {} cells have no result yet", wanted.spec.display(), expanded.cells.len());
+        let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
+        return Err(error.hint(format!("sandtable run {}", wanted.spec.display())));
+    }
+    let spec = std::fs::canonicalize(wanted.spec).map_err(|error| Error::file("open", wanted.spec, &error))?;
+    let folder = spec.parent().unwrap_or(Path::new("/"));
+    let mut paths = BTreeSet::from([spec.clone()]);
+    let mut names = expanded.files.clone();
+    names.extend(graphs(&expanded, folder));
+    for name in &names {
+        if Path::new(name).is_absolute() {
+            let error = Error::usage(format!("{}: {name} is a path of this machine alone", wanted.spec.display()));
+            return Err(error.hint("name it relative to the spec"));
+        }
+        let path = folder.join(name);
+        let path = std::fs::canonicalize(&path).map_err(|error| Error::file("open", &path, &error))?;
+        every_file(&path, &mut paths)?;
+    }
+    let root = common(&paths);
+    let inside = |path: &Path| path.strip_prefix(&root).map_or_else(|_| path.to_path_buf(), Path::to_path_buf);
+    let own = crate::artifact::workspace_above(folder).unwrap_or_else(|| folder.to_path_buf());
+    let (mut entries, mut left_out): (BTreeMap<String, Vec<u8>>, BTreeMap<String, String>) = Default::default();
+    for path in &paths {
+        let name = format!("tree/{}", inside(path).display());
+        let bytes = read(path)?;
+        match wanted.without_data && !path.starts_with(&own) {
+            true => drop(left_out.insert(name, digest(&bytes))),
+            false => drop(entries.insert(name, bytes)),
+        }
+    }
+    components(&expanded, &mut entries);
+    for cell in &expanded.cells {
+        for (name, bytes) in store.files(&cell.id)? {
+            entries.insert(format!("results/{}/{name}", cell.id), bytes);
+        }
+    }
+    // What makes a folder a checkout: names without a path are looked for beside it.
+    entries.insert("Cargo.toml".into(), b"# A bundle of Sandtable: `sandtable verify` runs it.\n".to_vec());
+    let manifest = Manifest {
+        version: VERSION,
+        sandtable: env!("CARGO_PKG_VERSION").into(),
+        title: expanded.title.clone(),
+        spec: format!("tree/{}", inside(&spec).display()),
+        set: wanted.options.set.clone(),
+        sweep: wanted.options.sweep.clone(),
+        test: wanted.options.test,
+        only: wanted.options.only.clone(),
+        cells: expanded.cells.iter().map(|cell| cell.id.clone()).collect(),
+        files: entries.iter().map(|(name, bytes)| (name.clone(), digest(bytes))).collect(),
+        left_out,
+    };
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
+    entries.insert("bundle.json".into(), text);
+    let bytes = packed(&entries)?;
+    if manifest.left_out.is_empty() {
+        // The proof that nothing was forgotten: elsewhere it is the same experiment.
+        let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+        Opened::new(&bytes, folder.path(), None)?.plan()?;
+    }
+    Ok((bytes, manifest))
+}
+
+/// Computation graphs that profiles name by their files, relative to the spec.
+fn graphs(plan: &Plan, folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    for name in plan.files.iter().filter(|name| name.ends_with(".ron")) {
+        let Ok(profile) = crate::profile::read(&folder.join(name)) else { continue };
+        let beside = Path::new(name).parent().unwrap_or(Path::new(""));
+        let models = profile.workloads.iter().filter_map(|workload| workload.model.as_ref());
+        all.extend(
+            models.filter(|model| model.ends_with(".onnx")).map(|model| beside.join(model).display().to_string()),
+        );
+    }
+    all
+}
+
+/// Components and weights that the spec names without a path.
+fn components(plan: &Plan, entries: &mut BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in &plan.named {
+        entries.insert(format!("policies/dist/{name}.wasm"), bytes.bytes.clone());
+    }
+    for cell in &plan.cells {
+        for (_, bound) in cell.predictors.all() {
+            if let Bound::Component(bundle) = bound
+                && let Some(name) = &bundle.weights_name
+            {
+                entries.insert(format!("policies/predictors/weights/{name}"), bundle.weights.clone());
+            }
+        }
+    }
+    // The folder is what makes it a checkout, even where every component has a path.
+    entries
+        .entry("policies/dist/README".into())
+        .or_insert_with(|| b"Components that the spec names without a path.\n".to_vec());
+}
+
+fn packed(entries: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
+    let wrong = |error: std::io::Error| Error::internal(format!("the bundle: {error}"));
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, bytes) in entries {
+        // No owner, no date: the same contents are the same bytes.
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_cksum();
+        archive.append_data(&mut header, name, bytes.as_slice()).map_err(wrong)?;
+    }
+    let tar = archive.into_inner().map_err(wrong)?;
+    zstd::encode_all(tar.as_slice(), 9).map_err(wrong)
+}
+
+/// An unpacked bundle whose files are as its manifest says.
+pub struct Opened {
+    /// What it says of itself.
+    pub manifest: Manifest,
+    root: PathBuf,
+}
+
+impl Opened {
+    /// Unpacks a bundle into an empty folder; what was left out is looked for in `data` by its hash.
+    ///
+    /// # Errors
+    /// What is no bundle, a file that is not as the manifest says, a path that leads outside, what was left out and is not
+    /// in `data`.
+    pub fn new(bytes: &[u8], folder: &Path, data: Option<&Path>) -> Result<Opened, Error> {
+        let no_bundle = |why: String| Error::usage(format!("not a bundle of Sandtable: {why}"));
+        let unpacked = zstd::stream::read::Decoder::new(bytes).map_err(|error| no_bundle(error.to_string()))?;
+        let mut archive = tar::Archive::new(unpacked);
+        let entries = archive.entries().map_err(|error| no_bundle(error.to_string()))?;
+        let (mut found, mut total): (BTreeMap<String, String>, u64) = (BTreeMap::new(), 0);
+        let mut manifest: Option<Manifest> = None;
+        for entry in entries {
+            let mut entry = entry.map_err(|error| no_bundle(error.to_string()))?;
+            let name = entry.path().map_err(|error| no_bundle(error.to_string()))?.to_path_buf();
+            let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+            if !plain || !entry.header().entry_type().is_file() {
+                return Err(no_bundle(format!("{} is no plain file of its own", name.display())));
+            }
+            total += entry.header().size().unwrap_or(0);
+            if total > MOST {
+                return Err(no_bundle(format!("more than {MOST} bytes")));
+            }
+            let mut contents = Vec::new();
+            entry.read_to_end(&mut contents).map_err(|error| no_bundle(error.to_string()))?;
+            if name == Path::new("bundle.json") {
+                let read = serde_json::from_slice(&contents);
+                manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
+                continue;
+            }
+            found.insert(name.display().to_string(), digest(&contents));
+            put(&folder.join(&name), &contents)?;
+        }
+        let manifest = manifest.ok_or_else(|| no_bundle("it has no bundle.json".into()))?;
+        if manifest.version != VERSION {
+            return Err(no_bundle(format!("format {}, this version reads {VERSION}", manifest.version)));
+        }
+        let names: BTreeSet<&String> = manifest.files.keys().chain(found.keys()).collect();
+        for name in names {
+            let (said, is) = (manifest.files.get(name), found.get(name));
+            if said != is {
+                let what = match (said, is) {
+                    (Some(_), None) => "is missing",
+                    (None, Some(_)) => "is not in bundle.json",
+                    _ => "was changed: its blake3 is not that of bundle.json",
+                };
+                return Err(Error {
+                    exit: ExitCode::CheckFailed,
+                    ..Error::usage(format!("the bundle's {name} {what}"))
+                });
+            }
+        }
+        bring_back(&manifest, folder, data)?;
+        Ok(Opened { manifest, root: folder.to_path_buf() })
+    }
+
+    /// Its plan, which must be that of whoever packed it.
+    ///
+    /// # Errors
+    /// Cells with other ids: something that moves results is not in the bundle, or this version means something else by it.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let of = &self.manifest;
+        let options = Options {
+            set: of.set.clone(),
+            sweep: of.sweep.clone(),
+            test: of.test,
+            only: of.only.clone(),
+            policies: None,
+        };
+        let plan = plan(&self.root.join(&of.spec), &options)?;
+        let found: Vec<&String> = plan.cells.iter().map(|cell| &cell.id).collect();
+        if found != of.cells.iter().collect::<Vec<_>>() {
+            let differing = found.iter().zip(&of.cells).find(|(a, b)| **a != *b);
+            let which =
+                differing.map_or("their number".into(), |(a, b)| format!("{} instead of {}", &a[..10], &b[..10]));
+            let error = Error::usage(format!("the bundle is another experiment here: {which}"));
+            let hint = format!("it was packed by sandtable {}, this is {}", of.sandtable, env!("CARGO_PKG_VERSION"));
+            return Err(Error { exit: ExitCode::CheckFailed, ..error.hint(hint) });
+        }
+        Ok(plan)
+    }
+
+    /// The files of a cell's result.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn results(&self, id: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let folder = self.root.join("results").join(id);
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        sorted(&folder)?.iter().map(|path| Ok((name(path), read(path)?))).collect()
+    }
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let parent = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
+    std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error))
+}
+
+/// Puts the reviewer's own copies where the bundle left files out.
+fn bring_back(manifest: &Manifest, folder: &Path, data: Option<&Path>) -> Result<(), Error> {
+    if manifest.left_out.is_empty() {
+        return Ok(());
+    }
+    let mut own = BTreeSet::new();
+    if let Some(data) = data {
+        every_file(data, &mut own)?;
+    }
+    for (name, hash) in &manifest.left_out {
+        let called = Path::new(name).file_name();
+        let copy = own.iter().filter(|path| path.file_name() == called).find_map(|path| {
+            let bytes = read(path).ok()?;
+            (digest(&bytes) == *hash).then_some(bytes)
+        });
+        let Some(bytes) = copy else {
+            let called = called.unwrap_or_default().to_string_lossy();
+            let error = Error::usage(format!("the bundle was packed without {called} (blake3 {hash})"));
+            return Err(error.hint("name a folder that has it: --data DIR"));
+        };
+        put(&folder.join(name), &bytes)?;
+    }
+    Ok(())
+}

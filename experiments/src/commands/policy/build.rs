@@ -1,0 +1,127 @@
+//! `sandtable policy build`.
+
+use std::path::{Path, PathBuf};
+
+use crate::artifact::guests::{Language, build_folder, name_of};
+use crate::artifact::manifest::{self, Entry};
+use crate::artifact::{build, predictors, shipped, sources_of, workspace_above};
+use crate::error::{Error, ExitCode};
+use crate::ui;
+
+/// Compile policies to components.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BuildArgs {
+    /// Folders of policies (`.`), or names of this workspace's; all of these by default.
+    names: Vec<String>,
+    /// Where components go; by default the policy's own folder, or `policies/dist`.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Of this workspace's: write nothing, fail where a component or its sources are not those of the manifest.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &BuildArgs) -> Result<ExitCode, Error> {
+    let in_a_folder =
+        |name: &&String| name.contains('/') || name.starts_with('.') || Language::of(Path::new(name)).is_some();
+    let (folders, names): (Vec<&String>, Vec<&String>) = args.names.iter().partition(in_a_folder);
+    if args.check && !folders.is_empty() {
+        return Err(Error::usage("--check compares with the manifest of this workspace; a folder's policy has none"));
+    }
+    for folder in &folders {
+        own(Path::new(folder), args.output.as_deref())?;
+    }
+    // In a project of its own, as cargo has it: what is here.
+    let bare = args.names.is_empty();
+    if bare && workspace_above(Path::new(".")).is_none() && Language::of(Path::new(".")).is_some() {
+        own(Path::new("."), args.output.as_deref())?;
+        return Ok(ExitCode::Done);
+    }
+    match bare || !names.is_empty() {
+        true => shared(&names, args.output.as_deref(), args.check),
+        false => Ok(ExitCode::Done),
+    }
+}
+
+/// A policy in a folder of its own.
+fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
+    if !folder.is_dir() {
+        return Err(Error::usage(format!("{}: no such folder", folder.display())));
+    }
+    let name = name_of(folder)?;
+    if let Some(language) = Language::of(folder) {
+        ui::note(&format!("{name}: building with {}", language.tool(folder)?));
+    }
+    let bytes = build_folder(folder)?;
+    let place = output.unwrap_or(folder);
+    std::fs::create_dir_all(place).map_err(|error| Error::file("make", place, &error))?;
+    let path = place.join(format!("{name}.wasm"));
+    std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
+    ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
+    Ok(())
+}
+
+/// Policies of this workspace, and the manifest.
+fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitCode, Error> {
+    let hint = "name the folder of a policy (`sandtable policy build .`), or be inside a Sandtable checkout";
+    let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
+    let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
+    let names: Vec<&str> = if names.is_empty() {
+        shipped().chain(predictors()).collect()
+    } else {
+        names.iter().map(|name| name.as_str()).collect()
+    };
+    for name in &names {
+        if !root.join(sources_of(name)).join("Cargo.toml").exists() {
+            return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
+        }
+    }
+    let mut manifest = manifest::read(&dist)?;
+    if check {
+        return check_all(&root, &dist, &names, &manifest);
+    }
+    let toolchain = build::toolchain()?;
+    std::fs::create_dir_all(&dist).map_err(|error| Error::file("make", &dist, &error))?;
+    for name in names {
+        let bytes = build::build(&root, name, &toolchain)?;
+        let path = dist.join(format!("{name}.wasm"));
+        std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
+        let component = crate::plan::digest(&bytes);
+        ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
+        let sources = manifest::sources(&root, name)?;
+        manifest.insert(name.to_string(), Entry { component, sources, rustc: toolchain.version.clone() });
+    }
+    manifest::write(&dist, &manifest)?;
+    Ok(ExitCode::Done)
+}
+
+/// The policy check: sources against the manifest; bytes too, where the compiler of the manifest is at hand.
+fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Manifest) -> Result<ExitCode, Error> {
+    let toolchain = build::toolchain().ok();
+    let mut code = ExitCode::Done;
+    for name in names {
+        let path = dist.join(format!("{name}.wasm"));
+        let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+        let digest = crate::plan::digest(&bytes);
+        let verdict = match manifest.get(*name) {
+            None => Err("not in the manifest".to_string()),
+            Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),
+            Some(entry) if entry.sources != manifest::sources(root, name)? => Err("its sources have changed".into()),
+            Some(entry) => match toolchain.as_ref().filter(|toolchain| toolchain.version == entry.rustc) {
+                Some(toolchain) if build::build(root, name, toolchain)? == bytes => {
+                    Ok("bytes rebuilt and equal".to_string())
+                }
+                Some(_) => Err("a rebuild gives other bytes".into()),
+                None => Ok(format!("sources as in the manifest; bytes not compared, no {} here", entry.rustc)),
+            },
+        };
+        match verdict {
+            Ok(how) => ui::result(&format!("{name}: {how}\n")),
+            Err(why) => {
+                code = ExitCode::CheckFailed;
+                ui::note(&format!("error: {name}: {why}\nhint: `just policies {name}`"));
+            }
+        }
+    }
+    Ok(code)
+}

@@ -1,0 +1,89 @@
+//! `sandtable policy check`.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::artifact::Finder;
+use crate::conform::{Effort, Report, Verdict, check};
+use crate::error::{Error, ExitCode};
+use crate::table::{Format, columns};
+use crate::ui;
+
+/// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// Files, or names of shipped policies.
+    #[arg(required = true, value_name = "POLICY")]
+    policies: Vec<String>,
+    /// Random histories of each kind of fleet.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    histories: u64,
+    /// How the report is printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
+    let mut finder = Finder::new(Path::new("."), None);
+    let mut code = ExitCode::Done;
+    if args.format == Format::Csv {
+        ui::result("policy,check,verdict,found,advice\n");
+    }
+    for policy in &args.policies {
+        let file = finder.find(policy).map_err(Error::usage)?;
+        let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();
+        let report = check(&name, &file.bytes, Effort { histories: args.histories.max(1) })?;
+        match args.format {
+            Format::Table => ui::result(&for_people(policy, &report)),
+            Format::Json => {
+                for check in &report.checks {
+                    let row = json!({
+                        "policy": policy, "check": check.what, "verdict": check.verdict.word(),
+                        "found": check.found, "advice": check.advice,
+                    });
+                    ui::result(&(row.to_string() + "\n"));
+                }
+            }
+            Format::Csv => {
+                for check in &report.checks {
+                    let cells = [policy, &check.what, check.verdict.word(), &check.found, check.advice];
+                    let cells = cells.map(crate::trace::csv_cell);
+                    ui::result(&(cells.join(",") + "\n"));
+                }
+            }
+        }
+        if !report.passed() {
+            code = ExitCode::CheckFailed;
+        }
+    }
+    Ok(code)
+}
+
+/// The report as its author reads it: a line a check, and below it what to do.
+pub(crate) fn for_people(policy: &str, report: &Report) -> String {
+    let mut out = format!("{policy}\n");
+    let rows: Vec<Vec<String>> = report
+        .checks
+        .iter()
+        .map(|check| vec![format!("  {}", check.verdict.word()), check.what.clone(), one_line(&check.found)])
+        .collect();
+    let table = columns(&rows);
+    for (line, check) in table.lines().zip(&report.checks) {
+        out.push_str(&format!("{}\n", line.trim_end()));
+        if !check.advice.is_empty() {
+            out.push_str(&format!("            {}\n", check.advice));
+        }
+    }
+    let (failed, warned) = (report.count(Verdict::Fail), report.count(Verdict::Warn));
+    out.push_str(&match (failed, warned) {
+        (0, 0) => "passes\n".to_string(),
+        (0, warned) => format!("passes, with {warned} warnings\n"),
+        (failed, _) => format!("{failed} of {} checks FAIL\n", report.checks.len()),
+    });
+    out
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,56 @@
+//! `sandtable policy new`.
+
+use std::path::PathBuf;
+
+use crate::artifact::guests::Language;
+use crate::artifact::template;
+use crate::error::{Error, ExitCode};
+use crate::ui;
+
+/// Begin a policy.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewArgs {
+    /// What it is called: small letters, digits and `-`.
+    name: String,
+    /// The language that it is written in.
+    #[arg(long, value_enum, default_value = "rust")]
+    lang: Language,
+    /// Its folder; `NAME` by default.
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &NewArgs) -> Result<ExitCode, Error> {
+    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
+    let called = folder.file_name().map(|name| name.to_string_lossy().to_string());
+    if called.as_deref() != Some(args.name.as_str()) {
+        let error = Error::usage(format!("{}: the folder of `{}` must be called so", folder.display(), args.name));
+        return Err(error.hint(format!("--path {}", folder.with_file_name(&args.name).display())));
+    }
+    template::write(args.lang, &args.name, &folder)?;
+    let (at, name) = (folder.display(), &args.name);
+    ui::note(&format!("{at}: a policy in {}; what it decides is in {at}/{}", words(args.lang), source(args.lang)));
+    if let Err(missing) = args.lang.tool(&folder) {
+        ui::note(&format!("to build it:\n  {missing}"));
+    }
+    ui::note(&format!(
+        "then:\n  sandtable policy build {at}\n  sandtable policy check {at}/{name}.wasm\n  sandtable run {at}/try.ron"
+    ));
+    Ok(ExitCode::Done)
+}
+
+fn words(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "Rust",
+        Language::Python => "Python",
+        Language::Js => "JavaScript",
+        Language::C => "C",
+    }
+}
+
+fn source(language: Language) -> &'static str {
+    match language {
+        Language::Rust => "src/lib.rs",
+        other => other.file(),
+    }
+}

@@ -1,0 +1,113 @@
+//! `sandtable report`.
+
+use std::path::{Path, PathBuf};
+
+use super::{SpecArgs, StoreArgs};
+use crate::error::{Error, ExitCode};
+use crate::report::frame::{Rows, frame};
+use crate::report::plot::Dress;
+use crate::report::{PAGE, figures, gather, html, markdown};
+use crate::table::known;
+use crate::ui;
+
+/// Results as a page, a figure or a table; the ending of the file says which.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sandtable report experiments/specs/quickstart.ron                      # quickstart.html
+  sandtable report SPEC -o results.md                                    # for a pull request
+  sandtable report SPEC -o jct.svg --figure jct                          # for a paper
+  sandtable report SPEC -o jobs.csv --rows jobs                          # .jsonl and .parquet likewise")]
+pub(crate) struct ReportArgs {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    /// `.html`, `.md`, `.svg`, `.csv`, `.jsonl` or `.parquet`; by default a page beside you, named as the spec.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Of an SVG: `jct`, `queueing`, `utilisation` or `sweep`.
+    #[arg(long, value_name = "NAME", default_value = "jct")]
+    figure: String,
+    /// Of a table: what a row is of.
+    #[arg(long, value_enum, default_value_t)]
+    rows: Rows,
+    /// Of a page: another template (minijinja).
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
+    let plan = args.spec.expand(&args.path)?;
+    let store = args.store.open(Some(&args.path))?;
+    if !plan.cells.iter().any(|cell| store.has(&cell.id)) {
+        let error =
+            Error { exit: ExitCode::Missing, ..Error::usage(format!("{}: no cell has a result", args.path.display())) };
+        return Err(error.hint(format!("sandtable run {}", args.path.display())));
+    }
+    let named = || PathBuf::from(args.path.file_stem().unwrap_or_default()).with_extension("html");
+    let output = args.output.clone().unwrap_or_else(named);
+    let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let bytes = match ending {
+        "html" | "htm" | "md" => {
+            let gathered = gather(&plan, &store, &args.path, &command(), &today())?;
+            match ending {
+                "md" => markdown(&gathered),
+                _ => html(&gathered, &template(args.template.as_deref())?)?,
+            }
+            .into_bytes()
+        }
+        "svg" => {
+            let all = figures(&plan, &store, &known(&plan, &store)?)?;
+            let names: Vec<&str> = all.iter().map(|(figure, _)| figure.id).collect();
+            let Some((figure, _)) = all.iter().find(|(figure, _)| figure.id == args.figure) else {
+                let error = Error::usage(format!("no figure `{}` of these results", args.figure));
+                return Err(error.hint(format!("there is {}", names.join(", "))));
+            };
+            figure.svg(Dress::Paper).into_bytes()
+        }
+        "csv" => frame(&plan, &store, args.rows)?.csv().into_bytes(),
+        "jsonl" => frame(&plan, &store, args.rows)?.json_lines().into_bytes(),
+        "parquet" => frame(&plan, &store, args.rows)?.parquet()?,
+        other => {
+            let error = Error::usage(format!("{}: no report ends in `.{other}`", output.display()));
+            return Err(error.hint("expected .html, .md, .svg, .csv, .jsonl or .parquet"));
+        }
+    };
+    std::fs::write(&output, &bytes).map_err(|error| Error::file("write", &output, &error))?;
+    let missing = plan.cells.iter().filter(|cell| !store.has(&cell.id)).count();
+    ui::note(&format!("{}: {} kB, {} cells", output.display(), bytes.len().div_ceil(1000), plan.cells.len() - missing));
+    if missing > 0 {
+        ui::note(&format!("warning: {missing} cells have no result yet"));
+        return Ok(ExitCode::Missing);
+    }
+    Ok(ExitCode::Done)
+}
+
+fn template(path: Option<&Path>) -> Result<String, Error> {
+    let Some(path) = path else { return Ok(PAGE.to_string()) };
+    std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))
+}
+
+/// The command as it was typed: a report says how to get it again.
+fn command() -> String {
+    let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c));
+    let quoted = |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', "'\\''")) };
+    #[expect(clippy::disallowed_methods, reason = "it is shown, and moves nothing")]
+    let words = std::env::args().skip(1).map(quoted).collect::<Vec<_>>();
+    format!("sandtable {}", words.join(" "))
+}
+
+/// The date for the page, or that of `SOURCE_DATE_EPOCH` (seconds), so that a page too can be the same to the byte.
+fn today() -> String {
+    #[expect(clippy::disallowed_methods, reason = "a date is shown, and moves nothing")]
+    let (told, now) = (std::env::var("SOURCE_DATE_EPOCH").ok(), std::time::SystemTime::now());
+    let stamp = match told.and_then(|text| text.parse::<i64>().ok()) {
+        Some(seconds) => jiff::Timestamp::from_second(seconds).ok(),
+        None => jiff::Timestamp::try_from(now).ok(),
+    };
+    stamp.map_or(String::new(), |stamp| stamp.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}

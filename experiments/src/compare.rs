@@ -1,0 +1,383 @@
+//! What changed between two results: metric by metric over paired seeds, job by job, and the first decision that differs.
+
+use std::collections::BTreeMap;
+
+use sandtable_runtime::Summary;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::plan::Cell;
+use crate::results::{self, JobRow};
+use crate::stats::{self, Effect};
+use crate::store::Store;
+use crate::story::{Names, Parting, trigger};
+use crate::table::{self, columns, span};
+
+/// One result of a side.
+#[derive(Clone)]
+pub struct Entry {
+    /// The policy's label, or the cell's id.
+    pub label: String,
+    /// The values of the sweep.
+    pub variant: String,
+    /// The seed.
+    pub seed: u64,
+    /// The cell's id.
+    pub id: String,
+    /// The cell, where a spec names it: then it can be run again.
+    pub cell: Option<Cell>,
+}
+
+/// Two results of one seed and variant.
+pub struct Pair {
+    /// One of each side.
+    pub sides: [Entry; 2],
+    /// Their metrics.
+    pub summaries: [Summary; 2],
+}
+
+/// Results that are compared with each other.
+pub struct Comparison {
+    /// What the two sides are called.
+    pub names: [String; 2],
+    /// By variant and seed.
+    pub pairs: Vec<Pair>,
+    /// Results of one side that the other has no partner for.
+    pub alone: usize,
+    /// What of their inputs differs beside the policy: path and both values.
+    pub inputs: Vec<(String, String, String)>,
+}
+
+/// Pairs the results of two sides: by label too, where both have several.
+///
+/// # Errors
+/// A result that is not there, or whose policy failed.
+pub fn pair(store: &Store, [first, second]: [Vec<Entry>; 2]) -> Result<Vec<Comparison>, Error> {
+    let labels = |side: &[Entry]| {
+        let mut all: Vec<String> = Vec::new();
+        for entry in side {
+            if !all.contains(&entry.label) {
+                all.push(entry.label.clone());
+            }
+        }
+        all
+    };
+    let (left, right) = (labels(&first), labels(&second));
+    let groups: Vec<[String; 2]> = match (left.as_slice(), right.as_slice()) {
+        ([a], [b]) => vec![[a.clone(), b.clone()]],
+        _ => left.iter().filter(|label| right.contains(label)).map(|label| [label.clone(), label.clone()]).collect(),
+    };
+    if groups.is_empty() {
+        let message = format!("nothing to pair: one side has {}, the other {}", left.join(", "), right.join(", "));
+        return Err(Error::usage(message).hint("name one policy of each: `--spec SPEC A B`, or `--only LABEL`"));
+    }
+    let mut all = Vec::new();
+    for names in groups {
+        let mut partners: BTreeMap<(String, u64), &Entry> = BTreeMap::new();
+        for entry in second.iter().filter(|entry| entry.label == names[1]) {
+            partners.insert((entry.variant.clone(), entry.seed), entry);
+        }
+        let own: Vec<&Entry> = first.iter().filter(|entry| entry.label == names[0]).collect();
+        let mut pairs = Vec::new();
+        let single = own.len() == 1 && partners.len() == 1;
+        for entry in &own {
+            let partner = match single {
+                // Two that were named are meant for each other, whatever their seeds.
+                true => partners.pop_first().map(|(_, partner)| partner),
+                false => partners.remove(&(entry.variant.clone(), entry.seed)),
+            };
+            let Some(partner) = partner else { continue };
+            let summaries = [summary(store, entry)?, summary(store, partner)?];
+            pairs.push(Pair { sides: [(*entry).clone(), partner.clone()], summaries });
+        }
+        let alone = own.len() - pairs.len() + partners.len();
+        let Some(one) = pairs.first() else {
+            return Err(Error::usage(format!("{} and {} have no variant and seed in common", names[0], names[1])));
+        };
+        let inputs = other_inputs(store, one)?;
+        all.push(Comparison { names, pairs, alone, inputs });
+    }
+    Ok(all)
+}
+
+fn summary(store: &Store, entry: &Entry) -> Result<Summary, Error> {
+    let found = results::summary(store, &entry.id)?;
+    found.ok_or_else(|| {
+        Error::usage(format!("{} seed {}: its policy failed: there is no result", entry.label, entry.seed))
+    })
+}
+
+/// What else differs: two results are only of two policies where this is empty.
+fn other_inputs(store: &Store, pair: &Pair) -> Result<Vec<(String, String, String)>, Error> {
+    let [a, b] = [&pair.sides[0].id, &pair.sides[1].id].map(|id| results::inputs(store, id));
+    let (a, b) = (results::leaves(&a?), results::leaves(&b?));
+    let mut paths: Vec<&String> = a.keys().chain(b.keys()).collect();
+    paths.sort();
+    paths.dedup();
+    let differs = paths.into_iter().filter(|path| a.get(*path) != b.get(*path) && !path.starts_with("policy."));
+    let value = |of: Option<&String>| of.map_or("-".to_string(), |text| shortened(text));
+    Ok(differs.map(|path| (path.clone(), value(a.get(path)), value(b.get(path)))).collect())
+}
+
+/// Values are shown as far as a line goes.
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(48).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// One metric on both sides.
+pub struct Change {
+    /// Its name.
+    pub metric: &'static str,
+    /// Means over the pairs.
+    pub means: [f64; 2],
+    /// The relative change from the first to the second; none where the first is 0 somewhere.
+    pub effect: Option<Effect>,
+}
+
+impl Change {
+    /// In words.
+    pub fn verdict(&self, names: &[String; 2]) -> String {
+        let Some(effect) = self.effect else {
+            return if self.means[0] == self.means[1] { "the same".into() } else { "changed from nothing".into() };
+        };
+        let percent = effect.mean.abs() * 100.0;
+        if percent < 0.05 && effect.interval.is_none_or(|(low, high)| high - low < 1e-9) {
+            return "the same".into();
+        }
+        let way = if effect.mean < 0.0 { "lower" } else { "higher" };
+        match effect.interval {
+            None if effect.pairs == 1 => format!("{} is {percent:.1} % {way} (single run)", names[1]),
+            None => format!("{} is {percent:.1} % {way} ({} seeds: no interval)", names[1], effect.pairs),
+            Some((low, high)) => {
+                let (mut low, mut high) = (low * 100.0, high * 100.0);
+                if effect.is_sure() != Some(true) {
+                    return format!("no difference (95 % interval {low:+.1} .. {high:+.1} %)");
+                }
+                if effect.mean < 0.0 {
+                    (low, high) = (-high, -low);
+                }
+                format!(
+                    "{} is {percent:.1} % {way} (95 % interval {low:.1} .. {high:.1}, {} pairs)",
+                    names[1], effect.pairs
+                )
+            }
+        }
+    }
+}
+
+/// What a comparison looks at unless it is asked for one metric.
+const METRICS: [&str; 12] = [
+    "jct_mean_s",
+    "jct_median_s",
+    "jct_p95_s",
+    "jct_p99_s",
+    "queueing_mean_s",
+    "makespan_s",
+    "utilisation",
+    "slowdown",
+    "preemptions",
+    "fairness_worst",
+    "task_delay_mean_s",
+    "completed",
+];
+
+impl Comparison {
+    /// The changes of these metrics, or of the usual ones.
+    ///
+    /// # Errors
+    /// A metric that there is not.
+    pub fn changes(&self, asked: Option<&str>) -> Result<Vec<Change>, Error> {
+        let names: Vec<&'static str> = match asked {
+            None => METRICS.to_vec(),
+            Some(asked) => {
+                let spelt = asked.replace('-', "_");
+                // `jct-mean` and `jct_mean_s` are one.
+                let known =
+                    table::metric_names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
+                let Some(known) = known else {
+                    let near = crate::error::nearest(&spelt, table::metric_names());
+                    let error = Error::usage(format!("no metric `{asked}`"));
+                    return Err(error.hint(match near {
+                        Some(near) => format!("is `{near}` meant?"),
+                        None => format!("there is {}", table::metric_names().collect::<Vec<_>>().join(", ")),
+                    }));
+                };
+                vec![known]
+            }
+        };
+        let keys = self.pairs.iter().flat_map(|pair| pair.sides.iter().map(|side| side.id.as_str()));
+        let stream: String = keys.collect::<Vec<_>>().join(" ");
+        let mut changes = Vec::new();
+        for metric in names {
+            let Some(get) = table::metric(metric) else { continue };
+            let values: Vec<[f64; 2]> =
+                self.pairs.iter().map(|pair| [get(&pair.summaries[0]), get(&pair.summaries[1])]).collect();
+            if values.iter().flatten().any(|x| x.is_nan()) {
+                continue;
+            }
+            let mean = |side: usize| values.iter().map(|pair| pair[side]).sum::<f64>() / values.len() as f64;
+            let means = [mean(0), mean(1)];
+            // Nothing on both sides is nothing to read.
+            if means == [0.0, 0.0] && asked.is_none() {
+                continue;
+            }
+            let relative: Vec<f64> = values.iter().map(|[a, b]| b / a - 1.0).collect();
+            let effect = stats::paired(&relative, &format!("{stream} {metric}"));
+            changes.push(Change { metric, means, effect });
+        }
+        Ok(changes)
+    }
+}
+
+/// A job on both sides.
+pub struct JobChange {
+    /// Its name.
+    pub job: String,
+    /// Its completion times, seconds.
+    pub jct: [f64; 2],
+    /// What made the difference.
+    pub why: String,
+}
+
+/// The jobs of a pair that changed most, and how many completed on both sides.
+///
+/// # Errors
+/// Files that can't be read.
+pub fn jobs(store: &Store, pair: &Pair, most: usize) -> Result<(Vec<JobChange>, usize), Error> {
+    let [first, second] = [results::jobs(store, &pair.sides[0].id)?, results::jobs(store, &pair.sides[1].id)?];
+    let others: BTreeMap<&str, &JobRow> = second.iter().map(|row| (row.job_id.as_str(), row)).collect();
+    let mut both: Vec<(f64, &JobRow, &JobRow)> = Vec::new();
+    for row in &first {
+        let Some(other) = others.get(row.job_id.as_str()) else { continue };
+        if let (Some(a), Some(b)) = (row.jct(), other.jct()) {
+            both.push(((b - a).abs(), row, other));
+        }
+    }
+    let common = both.len();
+    // By the change; among equals in the order of the trace.
+    both.sort_by(|a, b| b.0.total_cmp(&a.0));
+    both.retain(|(change, ..)| *change > 0.0);
+    let changes = both.into_iter().take(most).map(|(_, a, b)| JobChange {
+        job: a.job_id.clone(),
+        jct: [a.jct().unwrap_or(f64::NAN), b.jct().unwrap_or(f64::NAN)],
+        why: why(a, b),
+    });
+    Ok((changes.collect(), common))
+}
+
+/// What of a job's life changed, the largest part first.
+fn why(a: &JobRow, b: &JobRow) -> String {
+    let rest = |row: &JobRow| row.jct().unwrap_or(0.0) - row.wait().unwrap_or(0.0) - row.held_s;
+    let mut parts = [
+        (b.wait().unwrap_or(0.0) - a.wait().unwrap_or(0.0), "for its first GPUs"),
+        (b.held_s - a.held_s, "on GPUs"),
+        (rest(b) - rest(a), "put aside"),
+    ];
+    parts.sort_by(|x, y| y.0.abs().total_cmp(&x.0.abs()));
+    let mut words: Vec<String> = parts
+        .iter()
+        .filter(|(change, _)| change.abs() >= 0.5)
+        .map(|(change, what)| format!("{} {} {what}", span(change.abs()), if *change < 0.0 { "less" } else { "more" }))
+        .collect();
+    if a.preemptions != b.preemptions {
+        words.push(format!("{} preemptions, not {}", b.preemptions, a.preemptions));
+    }
+    words.join(", ")
+}
+
+/// The first decision that differs, as a person reads it.
+pub fn parting_in_words(parting: &Parting, names: &Names, sides: &[String; 2]) -> String {
+    let at = crate::trace::seconds(parting.at);
+    let mut out = format!("\nthe first decision that differs: at {at} s, after {} alike\n", parting.alike);
+    for (side, name) in parting.sides.iter().zip(sides) {
+        let Some(decision) = side else {
+            out.push_str(&format!("  {name}: moved nothing then\n"));
+            continue;
+        };
+        let batch = &decision.batch;
+        out.push_str(&format!("  {name}: batch {}, called for {}\n", batch.seq, trigger(batch.trigger)));
+        listed(&mut out, "told", batch.events.iter().map(|event| names.event(event)).collect());
+        listed(&mut out, "said", decision.acting().map(|action| names.action(action)).collect());
+    }
+    out
+}
+
+fn listed(out: &mut String, word: &str, lines: Vec<String>) {
+    const MOST: usize = 12;
+    for line in lines.iter().take(MOST) {
+        out.push_str(&format!("    {word}  {line}\n"));
+    }
+    if lines.len() > MOST {
+        out.push_str(&format!("    {word}  and {} more\n", lines.len() - MOST));
+    }
+}
+
+/// The same for programs.
+pub fn parting_object(parting: &Parting, names: &Names, sides: &[String; 2]) -> Value {
+    let side = |at: usize| match &parting.sides[at] {
+        None => Value::Null,
+        Some(decision) => json!({
+            "batch": decision.batch.seq,
+            "trigger": trigger(decision.batch.trigger),
+            "told": decision.batch.events.iter().map(|event| names.event(event)).collect::<Vec<_>>(),
+            "said": decision.acting().map(|action| names.action(action)).collect::<Vec<_>>(),
+        }),
+    };
+    json!({
+        "kind": "decision", "at_s": parting.at as f64 / 1e6, "alike": parting.alike,
+        "of": sides, "first": side(0), "second": side(1),
+    })
+}
+
+/// A comparison's table for people.
+pub fn render(comparison: &Comparison, changes: &[Change]) -> String {
+    let names = &comparison.names;
+    let mut rows =
+        vec![["metric".to_string(), names[0].clone(), names[1].clone(), "change".into(), "verdict".into()].to_vec()];
+    for change in changes {
+        let show = |x: f64| table::person(change.metric, x);
+        let percent = change.effect.map_or("-".to_string(), |effect| format!("{:+.1} %", effect.mean * 100.0));
+        rows.push(vec![
+            change.metric.to_string(),
+            show(change.means[0]),
+            show(change.means[1]),
+            percent,
+            change.verdict(names),
+        ]);
+    }
+    let mut out = columns(&rows);
+    if comparison.alone > 0 {
+        out.push_str(&format!("{} results have no partner of their variant and seed\n", comparison.alone));
+    }
+    if !comparison.inputs.is_empty() {
+        out.push_str("\nnot only the policy differs:\n");
+        for (path, a, b) in &comparison.inputs {
+            out.push_str(&format!("  {path}: {a} -> {b}\n"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(mean: f64, interval: Option<(f64, f64)>, pairs: usize) -> String {
+        let effect = Some(Effect { mean, interval, pairs });
+        Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect }.verdict(&["fifo".into(), "clwp".into()])
+    }
+
+    #[test]
+    fn verdicts_are_words() {
+        let text = change(-0.218, Some((-0.236, -0.199)), 10);
+        assert_eq!(text, "clwp is 21.8 % lower (95 % interval 19.9 .. 23.6, 10 pairs)");
+        assert_eq!(change(0.1, Some((-0.1, 0.3)), 10), "no difference (95 % interval -10.0 .. +30.0 %)");
+        assert_eq!(change(0.1, None, 1), "clwp is 10.0 % higher (single run)");
+        assert_eq!(change(0.1, None, 3), "clwp is 10.0 % higher (3 seeds: no interval)");
+        assert_eq!(change(0.0, None, 1), "the same");
+    }
+}

@@ -1,0 +1,473 @@
+//! What an author should know of a policy before anybody runs it: a battery of checks, each with what was found and what to
+//! do about it.
+//!
+//! A policy is run under random legal histories: fleets, arrivals, gangs, failures and durations drawn from a seed, on
+//! exclusive and on shared GPUs and with elastic jobs. Every plan is judged strictly; every job must end.
+
+mod histories;
+
+use std::path::Path;
+
+use sandtable_hardware::{Micros, Model, SECOND};
+use sandtable_runtime::Policy as _;
+use sandtable_runtime::contract::{Abilities, Batch, Descriptor, Plan, PolicyError};
+use sandtable_runtime::sandbox::{Component, Fault, LoadFault, Place, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::execute::{Compiled, inputs};
+use crate::plan::{Cell, Options, plan};
+use crate::witness::Witness;
+
+pub use histories::Kind;
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// It runs, and somebody will stumble over it.
+    Warn,
+    /// It breaks the contract, or would fail somebody's run.
+    Fail,
+    /// Not asked: it does not apply, or an earlier failure stands before it.
+    Skip,
+}
+
+impl Verdict {
+    /// A word for tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warning",
+            Verdict::Fail => "FAIL",
+            Verdict::Skip => "skipped",
+        }
+    }
+}
+
+/// One check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What was asked.
+    pub what: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty where nothing is to be done.
+    pub advice: &'static str,
+}
+
+/// The checks of one policy.
+pub struct Report {
+    /// In the order in which they were made.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.verdict != Verdict::Fail)
+    }
+
+    /// How many ended so.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.checks.iter().filter(|check| check.verdict == verdict).count()
+    }
+
+    fn add(&mut self, what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &'static str) {
+        self.checks.push(Check { what: what.into(), verdict, found: found.into(), advice });
+    }
+
+    fn fault(&mut self, what: impl Into<String>, fault: &Fault) {
+        let mut found = format!("{}: {fault}", fault.kind());
+        if let Some(frame) = fault.backtrace().first() {
+            found.push_str(&format!(", at {frame}"));
+        }
+        self.add(what, Verdict::Fail, found, advice(fault));
+    }
+}
+
+/// What an author does about a fault.
+fn advice(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Load(LoadFault::CoreModule) => {
+            "make it a component: `sandtable policy build`, or `wasm-tools component new`"
+        }
+        Fault::Load(LoadFault::WrongWorld(_)) => {
+            "build it against the world `policy` of wit/policy.wit, and give it no WASI: `sandtable policy new` begins a project that is"
+        }
+        Fault::Load(_) => "build it anew: the file is cut off, too large or no WebAssembly",
+        Fault::Refused { error: PolicyError::BadConfig(_), .. } => "every parameter needs a default: `{}` must do",
+        Fault::Refused { error: PolicyError::Unsupported(_), .. } => "say in `needs` what it must be told",
+        Fault::Refused { .. } => "the text is the policy's own: an error of `decide` ends the run",
+        Fault::OutOfFuel { .. } => {
+            "do less in one call: an endless loop, or work that grows with the cluster's history"
+        }
+        Fault::TooSlow { .. } => "do less in one call",
+        Fault::StackOverflow { .. } => "make the recursion a loop",
+        Fault::Memory { .. } | Fault::Table { .. } | Fault::TooMany { .. } => {
+            "forget what has ended: state must not grow with time"
+        }
+        Fault::TooMuchData { .. } => "hand over less in one call: plans, log lines and questions count",
+        Fault::Panicked { .. } => "see the message: a policy must answer every legal batch",
+        Fault::Trap { .. } => {
+            "a trap has no text of its own: report panics with `log.panic`, as the SDK and the templates do"
+        }
+        Fault::BadValue { .. } => {
+            "a value that the contract does not know: are the bindings of this contract's version?"
+        }
+        Fault::Closed { .. } => "ask the cluster only while `decide` runs",
+        Fault::BadPlan { .. } => {
+            "plan against the cluster as it stands now: take in every event first, or ask `cluster.check`"
+        }
+        Fault::Livelock { .. } => "set timers only for instants at which something is to be done",
+        Fault::Predictor { .. } | Fault::Host(_) => "not the policy's: report it",
+    }
+}
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Histories of each kind.
+    pub histories: u64,
+}
+
+/// What one history showed.
+struct Seen {
+    finished: Finished,
+    /// blake3 over every plan.
+    plans: String,
+    calls: u64,
+    most_fuel: u64,
+    memory: usize,
+}
+
+struct Battery<'a> {
+    folder: &'a Path,
+    component: Component,
+    /// The same code with every NaN made canonical.
+    canonical: Component,
+    fifo: Component,
+    descriptor: Descriptor,
+    report: Report,
+}
+
+/// Checks a policy; `name` is what its file is called.
+///
+/// # Errors
+/// Defects of ours, and a machine that can't run components. Whatever the policy does wrong is in the report.
+pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {
+    let mut report = Report { checks: Vec::new() };
+    let internal = |fault: Fault| Error::internal(fault.to_string());
+    let sandbox = Sandbox::new(&Settings::default()).map_err(internal)?;
+    let component = match sandbox.load(bytes) {
+        Ok(component) => component,
+        Err(fault) => {
+            report.fault("loads", &fault);
+            return Ok(report);
+        }
+    };
+    report.add("loads", Verdict::Ok, format!("a policy of {} bytes", bytes.len()), "");
+    let descriptor = match described(&component, name, &mut report) {
+        Ok(Some(descriptor)) => descriptor,
+        Ok(None) => return Ok(report),
+        Err(fault) => {
+            report.fault("describes itself", &fault);
+            return Ok(report);
+        }
+    };
+    let canonical = Sandbox::new(&Settings { canonical_nan: true, ..Settings::default() }).map_err(internal)?;
+    let mut finder = crate::artifact::Finder::new(Path::new("."), None);
+    let fifo = finder.find("fifo").map_err(Error::usage)?;
+    let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    histories::write_profiles(folder.path())?;
+    std::fs::write(folder.path().join("policy.wasm"), bytes)
+        .map_err(|error| Error::file("write", folder.path(), &error))?;
+    let mut battery = Battery {
+        folder: folder.path(),
+        component,
+        canonical: canonical.load(bytes).map_err(internal)?,
+        fifo: sandbox.load(&fifo.bytes).map_err(internal)?,
+        descriptor,
+        report,
+    };
+    battery.configuration()?;
+    if battery.report.passed() {
+        battery.histories(effort)?;
+    }
+    Ok(battery.report)
+}
+
+fn described(component: &Component, name: &str, report: &mut Report) -> Result<Option<Descriptor>, Fault> {
+    let limits = Default::default();
+    let mut policy = Sandboxed::new(component, limits)?;
+    let (first, second) = (policy.describe()?, policy.describe()?);
+    let other = Sandboxed::new(component, limits)?.describe()?;
+    let text = |of: &Descriptor| format!("{of:?}");
+    if text(&first) != text(&second) || text(&first) != text(&other) {
+        let advice = "the descriptor is a constant: it must not depend on what was called before";
+        report.add("describes itself", Verdict::Fail, "two calls of `describe` differ", advice);
+        return Ok(None);
+    }
+    let schema: Option<Value> = serde_json::from_str(&first.config_schema).ok();
+    let what = "describes itself";
+    if first.name.is_empty() || first.about.is_empty() {
+        report.add(what, Verdict::Warn, "no name, or no line about it", "fill `name` and `about`: lists show them");
+    } else if schema.as_ref().is_none_or(|schema| !schema.is_object()) {
+        let advice = "`config-schema` is a JSON Schema: users see it in `policy inspect`";
+        report.add(what, Verdict::Warn, "its `config-schema` is no JSON object", advice);
+    } else if first.name != name {
+        let found = format!("it calls itself {:?}, its file is {name}.wasm", first.name);
+        report.add(what, Verdict::Warn, found, "one name everywhere: results show the file's");
+    } else {
+        report.add(what, Verdict::Ok, format!("{}: {}", first.name, first.about), "");
+    }
+    Ok(Some(first))
+}
+
+impl Battery<'_> {
+    /// The cell of a history under a configuration.
+    fn cell(&self, kind: Kind, seed: u64, predictors: &str, config: &str) -> Result<Cell, Error> {
+        let path = self.folder.join("history.ron");
+        let text = histories::spec(kind, seed, predictors, config);
+        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+        let mut plan = plan(&path, &Options::default())?;
+        plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
+    }
+
+    fn live(&self, cell: &Cell, component: &Component, after: Option<Micros>) -> Result<Result<Seen, Fault>, Error> {
+        let jobs = cell.jobs()?;
+        let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
+        let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
+        let mut inputs = inputs(cell, jobs.clone(), predictors);
+        let model = Model::new((*cell.fleet).clone(), jobs, &cell.setting.laws, cell.seed);
+        let policy = match Sandboxed::new(component, cell.setting.limits) {
+            Ok(policy) => policy,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut hash = blake3::Hasher::new();
+        let mut seen = |batch: &Batch, plan: &Plan| {
+            hash.update(json!([batch.seq, batch.now, plan.base, plan.actions]).to_string().as_bytes());
+            true
+        };
+        let mut witness = Witness::new(policy, &mut seen);
+        let balance = |error: sandtable_runtime::Conservation| Error::internal(format!("conservation: {error}"));
+        let finished = match after {
+            None => run(&mut witness, Box::new(model), inputs).map_err(balance)?,
+            // FIFO begins, and the policy takes over.
+            Some(at) => {
+                let fresh = match Sandboxed::new(component, cell.setting.limits) {
+                    Ok(policy) => Box::new(policy),
+                    Err(fault) => return Ok(Err(fault)),
+                };
+                let next = Successor { name: "checked".into(), policy: fresh, config: cell.config.clone() };
+                inputs.succession = Some(Box::new(Relay(Some((at, next)))));
+                inputs.config = "{}".into();
+                let first = Sandboxed::new(&self.fifo, cell.setting.limits);
+                let mut first = first.map_err(|fault| Error::internal(fault.to_string()))?;
+                run(&mut first, Box::new(model), inputs).map_err(balance)?
+            }
+        };
+        let (calls, most_fuel, memory) = (witness.calls, witness.most_fuel, witness.memory());
+        if let Some(fault) = &finished.fault {
+            return Ok(Err(fault.clone()));
+        }
+        Ok(Ok(Seen { finished, plans: hash.finalize().to_hex().to_string(), calls, most_fuel, memory }))
+    }
+
+    /// Wrong configurations are refused, with a reason.
+    fn configuration(&mut self) -> Result<(), Error> {
+        let schema: Value = serde_json::from_str(&self.descriptor.config_schema).unwrap_or_default();
+        let mut wrong = vec![("an unknown parameter".to_string(), "{\"no_such_parameter\": 1}".to_string())];
+        for (name, of) in schema["properties"].as_object().into_iter().flatten() {
+            // Of another type than it says.
+            let value = if of["type"] == "string" || of.get("enum").is_some() { "17" } else { "\"no such value\"" };
+            wrong.push((format!("`{name}` of another type"), format!("{{{name:?}: {value}}}")));
+        }
+        for (what, config) in wrong {
+            let cell = self.cell(Kind::Exclusive, 0, "", &config)?;
+            let what = format!("refuses {what}");
+            match self.live(&cell, &self.component, None)? {
+                Err(Fault::Refused { error: PolicyError::BadConfig(why), .. }) if !why.trim().is_empty() => {
+                    self.report.add(what, Verdict::Ok, why, "");
+                }
+                Err(Fault::Refused { error: PolicyError::BadConfig(_), .. }) => {
+                    self.report.add(what, Verdict::Warn, "refused without a word", "say what was expected");
+                }
+                Err(fault @ (Fault::Panicked { place: Place::Init, .. } | Fault::Refused { .. })) => {
+                    let advice = "return `bad-config` with what was expected: a panic reads like a defect";
+                    self.report.add(what, Verdict::Warn, format!("{}: {fault}", fault.kind()), advice);
+                }
+                Err(fault) => self.report.fault(what, &fault),
+                Ok(_) => {
+                    let advice =
+                        "check the configuration in `init`: a typo would give somebody another policy's results";
+                    self.report.add(what, Verdict::Fail, "accepted", advice);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn histories(&mut self, effort: Effort) -> Result<(), Error> {
+        let (mut ran, mut fuel, mut memory, mut calls) = (0, 0, 0, 0);
+        let mut unlike = Vec::new();
+        for kind in Kind::ALL {
+            let what = format!("random histories, {}", kind.name());
+            let (mut completed, mut failed) = (0, false);
+            for seed in 0..effort.histories {
+                let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
+                match self.live(&cell, &self.component, None)? {
+                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(why) }) => {
+                        self.report.add(&what, Verdict::Skip, format!("it says why: {why}"), "");
+                        failed = true;
+                        break;
+                    }
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, seed {seed}"), &fault);
+                        failed = true;
+                        break;
+                    }
+                    Ok(seen) => {
+                        let lost = seen.finished.ledger.rows.iter().filter(|row| row.end.is_none()).count();
+                        if lost > 0 {
+                            let found = format!("seed {seed}: {lost} jobs were never ended");
+                            let advice = "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it";
+                            self.report.add(&what, Verdict::Fail, found, advice);
+                            failed = true;
+                            break;
+                        }
+                        (ran, calls, completed) = (ran + 1, calls + seen.calls, completed + 1);
+                        (fuel, memory) = (seen.most_fuel.max(fuel), seen.memory.max(memory));
+                        for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
+                            let again = self.live(&cell, component, None)?;
+                            if again.map_or(true, |again| again.plans != seen.plans) {
+                                unlike.push(format!("{}, seed {seed}, {how}", kind.name()));
+                            }
+                        }
+                    }
+                }
+            }
+            if !failed {
+                self.report.add(&what, Verdict::Ok, format!("{completed} runs, every job ended"), "");
+            }
+        }
+        if ran == 0 {
+            if self.report.passed() {
+                let advice = "say in `needs` what it must be told: an experiment binds it";
+                self.report.add("runs at all", Verdict::Fail, "it refused every fleet", advice);
+            }
+            return Ok(());
+        }
+        let what = "determinism";
+        match unlike.first() {
+            None => self.report.add(what, Verdict::Ok, format!("{ran} runs gave the same plans three times"), ""),
+            Some(first) => {
+                let advice = "no address, no hash order, no bit of a NaN may reach a plan";
+                self.report.add(what, Verdict::Fail, format!("other plans: {first}"), advice);
+            }
+        }
+        if self.report.passed() {
+            self.takeover()?;
+            self.ignorance()?;
+        }
+        self.budget(fuel, memory, calls);
+        Ok(())
+    }
+
+    /// It takes over from FIFO in the middle of a run.
+    fn takeover(&mut self) -> Result<(), Error> {
+        let what = "takes over while jobs run (resync)";
+        for kind in Kind::ALL {
+            for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
+                let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
+                match self.live(&cell, &self.component, Some(at * SECOND))? {
+                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(_) }) => break,
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, {}, seed {seed}", kind.name()), &fault);
+                        return Ok(());
+                    }
+                    Ok(seen) if !seen.finished.takeovers.iter().all(|takeover| takeover.begun) => break,
+                    Ok(seen) if seen.finished.ledger.rows.iter().any(|row| row.end.is_none()) => {
+                        let advice = "at trigger `resync` every live job is announced as new, then its phase: only `queued` ones wait";
+                        let found = format!("{}, seed {seed}: jobs were left waiting", kind.name());
+                        self.report.add(what, Verdict::Fail, found, advice);
+                        return Ok(());
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+        self.report.add(what, Verdict::Ok, "every job ended", "");
+        Ok(())
+    }
+
+    /// Nobody predicts anything, and then somebody predicts nonsense.
+    fn ignorance(&mut self) -> Result<(), Error> {
+        for (what, wild) in [("nobody answers its questions (NaN)", false), ("predictions are far off", true)] {
+            let (mut ran, mut refused) = (0, None);
+            for kind in Kind::ALL {
+                let cell = self.cell(kind, 1, if wild { kind.noise() } else { "" }, "{}")?;
+                match self.live(&cell, &self.component, None)? {
+                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(why) }) => {
+                        refused.get_or_insert(why);
+                    }
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, {}", kind.name()), &fault);
+                        return Ok(());
+                    }
+                    Ok(seen) if seen.finished.ledger.rows.iter().any(|row| row.end.is_none()) => {
+                        let found = format!("{}: jobs were left waiting", kind.name());
+                        let advice = "NaN compares with nothing: decide what `no idea` means, or say in `needs` that it must be told";
+                        self.report.add(what, Verdict::Fail, found, advice);
+                        return Ok(());
+                    }
+                    Ok(_) => ran += 1,
+                }
+            }
+            match refused {
+                Some(why) if ran == 0 => self.report.add(what, Verdict::Ok, format!("refused: {why}"), ""),
+                _ => self.report.add(what, Verdict::Ok, "every job ended", ""),
+            }
+        }
+        Ok(())
+    }
+
+    fn budget(&mut self, fuel: u64, memory: usize, calls: u64) {
+        let limits = sandtable_runtime::sandbox::Limits::default();
+        let (fuel_part, memory_part) =
+            (fuel as f64 / limits.decide_fuel as f64 * 100.0, memory as f64 / limits.memory as f64 * 100.0);
+        let found = format!(
+            "{calls} calls; the dearest took {fuel_part:.2} % of its fuel, memory {:.1} MiB ({memory_part:.0} %)",
+            memory as f64 / f64::from(1 << 20)
+        );
+        let tight = fuel_part > 10.0 || memory_part > 50.0;
+        let advice = "these clusters are small: `sandtable policy bench` shows how it grows";
+        match tight {
+            true => self.report.add("budget", Verdict::Warn, found, advice),
+            false => self.report.add("budget", Verdict::Ok, found, ""),
+        }
+        let idle = self.descriptor.uses.contains(Abilities::ELASTIC) && calls == 0;
+        debug_assert!(!idle, "a history without a call");
+    }
+}
+
+/// One policy takes over, once.
+struct Relay(Option<(Micros, Successor)>);
+
+impl Succession for Relay {
+    fn asked(&mut self, now: Micros) -> Option<Successor> {
+        self.0.take_if(|(at, _)| *at <= now).map(|(_, next)| next)
+    }
+
+    fn due(&self) -> Option<Micros> {
+        self.0.as_ref().map(|(at, _)| *at)
+    }
+
+    fn fallback(&mut self, _: &Fault) -> Option<Successor> {
+        None
+    }
+}

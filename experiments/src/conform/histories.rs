@@ -1,0 +1,133 @@
+//! Random legal histories: a fleet, its jobs and what befalls them, drawn from a seed.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::profile;
+
+/// What jobs do to each other, and what they may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One job a GPU, two types of GPU at times, nodes that fail.
+    Exclusive,
+    /// Two jobs a GPU, with profiles, facts and every predictor.
+    Shared,
+    /// Jobs that grow, shrink and change their batch.
+    Elastic,
+}
+
+/// The fitted profile of elastic workloads.
+const POLLUX: &str = include_str!("../../specs/profiles/pollux-fit.ron");
+
+/// Writes the profiles that histories name.
+pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
+    let mut profile = profile::synthetic();
+    profile.gpus[0].solo.values_mut().for_each(|solo| solo.throughput = [(1, 100.0), (4, 350.0)].into());
+    let text = profile::write(&profile)?;
+    for (name, text) in [("synthetic.ron", text.as_str()), ("pollux.ron", POLLUX)] {
+        let path = folder.join(name);
+        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+    }
+    Ok(())
+}
+
+/// Numbers from a seed (splitmix64).
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % bound
+    }
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Exclusive, Kind::Shared, Kind::Elastic];
+
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Exclusive => "exclusive GPUs",
+            Kind::Shared => "shared GPUs",
+            Kind::Elastic => "elastic jobs",
+        }
+    }
+
+    /// The truth for every question.
+    pub(super) fn oracles(self) -> &'static str {
+        match self {
+            Kind::Exclusive => "\"remaining\": Oracle",
+            Kind::Shared => {
+                "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
+                 \"pair-speed\": Oracle, \"similarity\": Oracle"
+            }
+            Kind::Elastic => "\"remaining\": Oracle, \"steps\": Oracle",
+        }
+    }
+
+    /// Answers that are far off.
+    pub(super) fn noise(self) -> &'static str {
+        match self {
+            Kind::Exclusive => "\"remaining\": Noisy(sigma: 2.0)",
+            Kind::Shared => {
+                "\"remaining\": Noisy(sigma: 2.0), \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 1.0), \
+                 \"memory\": Noisy(sigma: 1.0), \"pair-speed\": Noisy(sigma: 1.0), \"similarity\": Noisy(sigma: 1.0)"
+            }
+            Kind::Elastic => "\"remaining\": Noisy(sigma: 2.0), \"steps\": Oracle",
+        }
+    }
+}
+
+/// The spec of a history.
+pub(super) fn spec(kind: Kind, seed: u64, predictors: &str, config: &str) -> String {
+    let mut draws = Draws(seed.wrapping_add(1) << 8 | kind as u64);
+    let nodes = 1 + draws.below(4);
+    let gpus = [2, 4, 8][draws.below(3) as usize];
+    let jobs = 12 + draws.below(24);
+    let load = ["0.5", "0.9", "1.5", "3.0"][draws.below(4) as usize];
+    let failing = draws.below(2) == 1;
+    let failures = if failing { ", failures: (mtbf: \"4h\", repair: \"10min\")" } else { "" };
+    let two = draws.below(2) == 1;
+    // Most gangs fit a node, some need several; none is larger than the smaller type's part of the fleet.
+    let gangs = if nodes > 1 { format!("1: 5, 2: 3, {}: 1", gpus * 2) } else { "1: 5, 2: 2".to_string() };
+    let arrivals = if draws.below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
+    let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][draws.below(2) as usize];
+    let durations = "durations: LogNormal(median: \"10min\", sigma: 1.2)";
+    let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {config})], predictors: {{{predictors}}}");
+    match kind {
+        Kind::Exclusive => {
+            let fleet = match two {
+                true => format!(
+                    "groups: [(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"), (nodes: {nodes}, gpus: {gpus}, kind: \"V100-SXM2-16GB\")]"
+                ),
+                false => format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\""),
+            };
+            format!(
+                "Experiment(title: \"history\", fleet: Model({fleet}{failures}), {costs}reveal: [DeclaredRunTime], \
+                 workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{{gangs}}}), {policy}, \
+                 seeds: Range({seed}, {}))",
+                seed + 1
+            )
+        }
+        Kind::Shared => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"RTX-3090\", sharing: Packed(2)), \
+             {costs}profile: File(\"synthetic.ron\"), references: [\"small-cnn/b32\"], \
+             reveal: [ModelFacts, SoloProfile, Memory, DeclaredRunTime], \
+             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 4, 2: 2}}), {policy}, \
+             seeds: Range({seed}, {}))",
+            seed + 1
+        ),
+        Kind::Elastic => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
+             costs: Costs(rescale: Constant(\"20s\"), checkpoint: \"5s\"), reveal: [DeclaredRunTime], \
+             workload: Generate(jobs: {}, arrivals: Poisson(load: 0.8), workloads: {{\"cifar10\": 0.6, \"ncf\": 0.4}}), \
+             {policy}, seeds: Range({seed}, {}))",
+            4 + jobs / 4,
+            seed + 1
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+//! What went into a cell's id, and why a cell would run again: what in it is not as in the nearest result that the store has.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::plan::Cell;
+use crate::results::{inputs, leaves};
+use crate::store::Store;
+
+/// Cells of a store, by what went into them.
+pub struct Kept {
+    cells: Vec<(String, BTreeMap<String, String>)>,
+}
+
+/// One thing that differs: its path, its value in the nearest result, its value now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Where in `cell.json`.
+    pub path: String,
+    /// In the result that the store has.
+    pub before: Option<String>,
+    /// In the cell that would run.
+    pub now: Option<String>,
+}
+
+/// Beyond so many comparisons nobody waits for reasons.
+const MOST: usize = 2_000_000;
+
+impl Kept {
+    /// What a store has; nothing where it has too much to be compared with so many cells.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn of(store: &Store, asking: usize) -> Result<Kept, Error> {
+        let entries = store.list()?;
+        if entries.len().saturating_mul(asking) > MOST {
+            return Ok(Kept { cells: Vec::new() });
+        }
+        let cells = entries.into_iter().map(|entry| Ok((entry.id.clone(), leaves(&inputs(store, &entry.id)?))));
+        Ok(Kept { cells: cells.collect::<Result<_, Error>>()? })
+    }
+
+    /// The nearest result: of this seed, with the fewest differences; its id and what differs. None where there is nothing
+    /// that half of it agrees with.
+    pub fn nearest(&self, cell: &Cell) -> Option<(&str, Vec<Difference>)> {
+        let wanted: Value = serde_json::from_str(&cell.inputs).ok()?;
+        let wanted = leaves(&wanted);
+        let distance = |other: &BTreeMap<String, String>| {
+            let own = wanted.iter().filter(|(path, value)| other.get(*path) != Some(value)).count();
+            own + other.keys().filter(|path| !wanted.contains_key(*path)).count()
+        };
+        let near = self.cells.iter().filter(|(_, other)| other.get("seed") == wanted.get("seed"));
+        let (far, id, other) = near.map(|(id, other)| (distance(other), id.as_str(), other)).min_by_key(|one| one.0)?;
+        if far * 2 > wanted.len() {
+            return None;
+        }
+        let mut paths: Vec<&String> = wanted.keys().chain(other.keys()).collect();
+        paths.sort();
+        paths.dedup();
+        let differs = paths.into_iter().filter(|path| wanted.get(*path) != other.get(*path));
+        let difference = |path: &String| Difference {
+            path: path.clone(),
+            before: other.get(path).cloned(),
+            now: wanted.get(path).cloned(),
+        };
+        Some((id, differs.map(difference).collect()))
+    }
+}
+
+/// What differs, in a few words: `policy changed`, `changed: fleet.costs.start, workload`.
+pub fn reason(differences: &[Difference]) -> String {
+    // The component and its digest are one thing to whoever reads.
+    if differences.iter().all(|one| one.path == "policy.blake3") {
+        return "policy changed".into();
+    }
+    let mut words: Vec<String> = Vec::new();
+    for difference in differences {
+        let word = match difference.path.as_str() {
+            "policy.blake3" => "policy".to_string(),
+            path => path.split('.').take(3).collect::<Vec<_>>().join("."),
+        };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    let more = words.len().saturating_sub(3);
+    words.truncate(3);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("changed: {}{more}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_short() {
+        let of = |path: &str| Difference { path: path.into(), before: None, now: None };
+        assert_eq!(reason(&[of("policy.blake3")]), "policy changed");
+        assert_eq!(reason(&[of("policy.blake3"), of("fleet.costs.start")]), "changed: policy, fleet.costs.start");
+        let many = [of("a"), of("b"), of("c.d.e.f"), of("c.d.e.g"), of("h")];
+        assert_eq!(reason(&many), "changed: a, b, c.d.e and 1 more");
+    }
+}

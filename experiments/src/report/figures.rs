@@ -1,0 +1,231 @@
+//! Which figures a spec's results give.
+
+use super::gather::{Drawn, Timeline};
+use super::lanes::lanes;
+use super::plot::{Dress, Figure, Line};
+use crate::chrome::held;
+use crate::claim::mean_and_half;
+use crate::error::Error;
+use crate::plan::{Cell, Plan};
+use crate::results::{self, JobRow};
+use crate::stats::ecdf;
+use crate::store::Store;
+use crate::table::Known;
+
+/// Steps of a line over time.
+const BINS: usize = 300;
+
+/// Labels in the order of the spec.
+fn labels(plan: &Plan) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for cell in &plan.cells {
+        if !all.contains(&cell.label.as_str()) {
+            all.push(&cell.label);
+        }
+    }
+    all
+}
+
+/// Cells of a policy in the first variant that have a result.
+fn first_variant<'a>(plan: &'a Plan, store: &Store, label: &str) -> Vec<&'a Cell> {
+    let variant = plan.cells.first().map(|cell| &cell.variant);
+    let fits = |cell: &&Cell| cell.label == label && Some(&cell.variant) == variant;
+    plan.cells.iter().filter(fits).filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)).collect()
+}
+
+/// The unit in which so many seconds are read.
+fn unit(most: f64) -> (&'static str, f64) {
+    match most {
+        s if s < 600.0 => ("s", 1.0),
+        s if s < 36_000.0 => ("min", 60.0),
+        s if s < 864_000.0 => ("h", 3600.0),
+        _ => ("d", 86_400.0),
+    }
+}
+
+/// A distribution function by policy, over every seed.
+fn distribution(id: &'static str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
+    let most = all.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    let (word, scale) = unit(most);
+    let line = |(name, values): &(String, Vec<f64>)| {
+        let points = ecdf(values).into_iter().map(|(x, part)| (x / scale, part));
+        // A logarithm has no zero: whoever waits less than a thousandth waits that long.
+        let points = points.map(|(x, part)| (x.max(most / scale * 1e-4), part)).collect();
+        Line { name: name.clone(), points, band: Vec::new() }
+    };
+    Figure {
+        id,
+        title: title.into(),
+        x: format!("{axis} ({word})"),
+        y: "part of the jobs".into(),
+        steps: true,
+        log_x: most > 0.0,
+        lines: all.iter().map(line).collect(),
+    }
+}
+
+/// Every figure that the results give.
+///
+/// # Errors
+/// A file of the store that can't be read.
+pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figure, String)>, Error> {
+    let (mut jcts, mut waits, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    let mut seeds = 0;
+    for label in labels(plan) {
+        let cells = first_variant(plan, store, label);
+        seeds = seeds.max(cells.len());
+        let (mut jct, mut wait) = (Vec::new(), Vec::new());
+        for cell in &cells {
+            let rows = results::jobs(store, &cell.id)?;
+            jct.extend(rows.iter().filter_map(JobRow::jct));
+            wait.extend(rows.iter().filter_map(JobRow::wait));
+        }
+        jcts.push((label.to_string(), jct));
+        waits.push((label.to_string(), wait));
+        if let Some(cell) = cells.first() {
+            lines.push(busy(cell, store)?);
+        }
+    }
+    let runs = if seeds > 1 { format!("over {seeds} seeds") } else { "of one seed".into() };
+    let variant = plan.cells.first().map(Cell::variant_text).filter(|text| !text.is_empty());
+    let at = variant.map_or(String::new(), |text| format!(", at {text}"));
+    let spread = format!("Jobs that completed, {runs}{at}; the axis counts by factors.");
+    let end = lines.iter().flat_map(|line| line.points.last()).map(|(x, _)| *x).fold(0.0, f64::max);
+    let (word, scale) = unit(end);
+    for line in &mut lines {
+        line.points.iter_mut().for_each(|(x, _)| *x /= scale);
+    }
+    let first = plan.cells.first().map_or(0, |cell| cell.seed);
+    let utilisation = Figure {
+        id: "utilisation",
+        title: "GPUs in use".into(),
+        x: format!("time ({word})"),
+        y: "part of the GPUs".into(),
+        steps: true,
+        log_x: false,
+        lines,
+    };
+    let mut all = vec![
+        (distribution("jct", "Job completion time", "completion time", &jcts), spread.clone()),
+        (distribution("queueing", "Time to the first GPUs", "waiting time", &waits), spread),
+        (
+            utilisation,
+            format!("Means of {BINS} equal stretches of the run of seed {first}{at}; above 1 where GPUs are shared."),
+        ),
+    ];
+    all.extend(sweeps(plan, known));
+    all.retain(|(figure, _)| !figure.is_empty());
+    Ok(all)
+}
+
+/// The part of the GPUs that is held, over time.
+fn busy(cell: &Cell, store: &Store) -> Result<Line, Error> {
+    let steps = held(&results::stays(store, &cell.id)?);
+    let (end, gpus) = (steps.last().map_or(0.0, |(at, _)| *at), f64::from(cell.fleet.gpus().max(1)));
+    let width = end / BINS as f64;
+    let mut sums = vec![0.0; BINS];
+    for pair in steps.windows(2) {
+        let [(from, count), (to, _)] = pair else { continue };
+        let (mut at, last) = (*from, (to / width).min(BINS as f64));
+        // Every bin that the stretch touches.
+        let mut bin = ((at / width) as usize).min(BINS - 1);
+        while at < *to && (bin as f64) < last {
+            let until = ((bin + 1) as f64 * width).min(*to);
+            sums[bin] += *count as f64 * (until - at);
+            (at, bin) = (until, bin + 1);
+        }
+    }
+    let point = |(bin, sum): (usize, &f64)| (bin as f64 * width, if width > 0.0 { sum / width / gpus } else { 0.0 });
+    Ok(Line { name: cell.label.clone(), points: sums.iter().enumerate().map(point).collect(), band: Vec::new() })
+}
+
+/// A curve a policy over each axis of the sweep whose values are numbers, the others at their first value.
+fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
+    let Some(first) = plan.cells.first() else { return Vec::new() };
+    let mut all = Vec::new();
+    for (axis, (path, _)) in first.variant.iter().enumerate() {
+        let others_first = |cell: &Cell| {
+            let others = cell.variant.iter().zip(&first.variant).enumerate().filter(|(at, _)| *at != axis);
+            others.map(|(_, pair)| pair).all(|(own, first)| own == first)
+        };
+        let mut lines = Vec::new();
+        for label in labels(plan) {
+            let mut by_value: Vec<(f64, Vec<f64>)> = Vec::new();
+            for (cell, known) in plan.cells.iter().zip(known) {
+                let (Known::Done(summary), Ok(x)) = (known, cell.variant[axis].1.trim().parse::<f64>()) else {
+                    continue;
+                };
+                if cell.label != label || !others_first(cell) {
+                    continue;
+                }
+                match by_value.iter_mut().find(|(known, _)| *known == x) {
+                    Some((_, values)) => values.push(summary.jct.mean),
+                    None => by_value.push((x, vec![summary.jct.mean])),
+                }
+            }
+            by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let measured: Vec<(f64, f64, f64)> = by_value
+                .iter()
+                .filter_map(|(x, values)| mean_and_half(values).map(|(mean, half)| (*x, mean, half)))
+                .collect();
+            let points: Vec<(f64, f64)> = measured.iter().map(|(x, mean, _)| (*x, *mean)).collect();
+            let banded = !measured.is_empty() && measured.iter().all(|(_, _, half)| half.is_finite());
+            let band = if banded { measured.iter().map(|(_, _, half)| *half).collect() } else { Vec::new() };
+            lines.push(Line { name: label.to_string(), points, band });
+        }
+        let most = lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).fold(0.0, f64::max);
+        let (word, scale) = unit(most);
+        for line in &mut lines {
+            line.points.iter_mut().for_each(|(_, y)| *y /= scale);
+            line.band.iter_mut().for_each(|half| *half /= scale);
+        }
+        let figure = Figure {
+            id: "sweep",
+            title: format!("Mean completion time by {path}"),
+            x: path.clone(),
+            y: format!("JCT ({word})"),
+            steps: false,
+            log_x: false,
+            lines,
+        };
+        all.push((
+            figure,
+            "Means over the seeds, with 95 % intervals (Student's) where there are several.".to_string(),
+        ));
+    }
+    all
+}
+
+/// Figures for the page.
+pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Drawn>, Error> {
+    let draw = |(figure, caption): (Figure, String)| Drawn {
+        id: figure.id,
+        svg: figure.svg(Dress::Page),
+        title: figure.title,
+        caption,
+    };
+    Ok(figures(plan, store, known)?.into_iter().map(draw).collect())
+}
+
+/// Timelines of at most so many policies: a page is not an archive.
+const TIMELINES: usize = 6;
+
+/// The GPUs of each policy's first run over time.
+pub(super) fn timelines(plan: &Plan, store: &Store) -> Result<Vec<Timeline>, Error> {
+    let mut all = Vec::new();
+    for label in labels(plan).into_iter().take(TIMELINES) {
+        let Some(cell) = first_variant(plan, store, label).into_iter().next() else { continue };
+        let (jobs, stays) = (results::jobs(store, &cell.id)?, results::stays(store, &cell.id)?);
+        let drawn = lanes(&results::nodes(&results::inputs(store, &cell.id)?), &jobs, &stays);
+        let variant = cell.variant_text();
+        let space = if variant.is_empty() { "" } else { " " };
+        all.push(Timeline {
+            policy: label.to_string(),
+            run: format!("{variant}{space}seed {}", cell.seed),
+            svg: drawn.svg,
+            bars: drawn.bars,
+            note: drawn.note,
+        });
+    }
+    Ok(all)
+}

@@ -1,0 +1,226 @@
+//! What there is to say of a spec's results, as data: whoever renders it decides nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::figures::{drawn, timelines};
+use crate::claim;
+use crate::error::Error;
+use crate::plan::{Bound, Cell, Machines, Plan};
+use crate::store::Store;
+use crate::table::{self, Known};
+
+/// All of a report.
+#[derive(Serialize)]
+pub struct Gathered {
+    /// What the spec asks.
+    pub title: String,
+    /// What a reader must know before the numbers.
+    pub notes: Vec<String>,
+    /// What papers say, beside what was measured.
+    pub claims: Vec<ClaimRow>,
+    /// A row a policy and variant.
+    pub metrics: Metrics,
+    /// Figures with their captions.
+    pub figures: Vec<Drawn>,
+    /// GPUs over time, by policy.
+    pub timelines: Vec<Timeline>,
+    /// How good predictors were: by, quantity, answers a run, MAE, bias.
+    pub predictors: Vec<Vec<String>>,
+    /// Where all of it comes from.
+    pub provenance: Provenance,
+}
+
+/// One claim, in words.
+#[derive(Serialize)]
+pub struct ClaimRow {
+    /// The sentence.
+    pub says: String,
+    /// Whose, against whom, where.
+    pub of: String,
+    /// The metric.
+    pub metric: String,
+    /// The paper's number, or that it gives a direction alone.
+    pub published: String,
+    /// Ours.
+    pub measured: String,
+    /// Half its interval.
+    pub interval: String,
+    /// Runs that it rests on.
+    pub runs: usize,
+    /// In words.
+    pub verdict: String,
+    /// `yes`, `no` or `unknown`: for colours.
+    pub holds: &'static str,
+}
+
+/// The table of metrics.
+#[derive(Serialize)]
+pub struct Metrics {
+    /// Its columns.
+    pub head: Vec<String>,
+    /// Columns of words, at the left.
+    pub words: usize,
+    /// A row a policy and variant.
+    pub rows: Vec<Vec<MetricCell>>,
+}
+
+/// One of its cells.
+#[derive(Clone, Serialize)]
+pub struct MetricCell {
+    /// As people read it.
+    pub text: String,
+    /// By which it is sorted; none: by the text.
+    pub sort: Option<f64>,
+}
+
+/// A figure, drawn.
+#[derive(Serialize)]
+pub struct Drawn {
+    /// Its name.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// What to know of it.
+    pub caption: String,
+    /// SVG.
+    pub svg: String,
+}
+
+/// The GPUs of one run over time.
+#[derive(Serialize)]
+pub struct Timeline {
+    /// Whose.
+    pub policy: String,
+    /// Which run.
+    pub run: String,
+    /// SVG.
+    pub svg: String,
+    /// What each bar is.
+    pub bars: Value,
+    /// What was left out.
+    pub note: String,
+}
+
+/// Every hash, version and command.
+#[derive(Serialize)]
+pub struct Provenance {
+    /// Name and value.
+    pub facts: Vec<(String, String)>,
+    /// Policy, component's blake3, where it was found, configuration.
+    pub components: Vec<[String; 4]>,
+    /// Id, policy, variant, seed of every cell.
+    pub cells: Vec<[String; 4]>,
+}
+
+/// Reads the results of a plan. `command` is how the page was asked for, `when` the date that it shows.
+///
+/// # Errors
+/// A file of the store that can't be read.
+pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Gathered, Error> {
+    let known = table::known(plan, store)?;
+    let count = |is: fn(&Known) -> bool| known.iter().filter(|one| is(one)).count();
+    let (failed, missing) = (count(|one| matches!(one, Known::Failed(_))), count(|one| matches!(one, Known::Missing)));
+    let mut notes = Vec::new();
+    let seeds: std::collections::BTreeSet<u64> = plan.cells.iter().map(|cell| cell.seed).collect();
+    match seeds.len() {
+        1 => notes.push("A single run: one seed has no interval, and another may give another picture.".to_string()),
+        n if n < crate::stats::FEWEST => notes.push(format!("{n} seeds: too few for intervals of comparisons.")),
+        _ => {}
+    }
+    if failed > 0 {
+        notes.push(format!("{failed} cells failed: `sandtable run` says how."));
+    }
+    if missing > 0 {
+        notes.push(format!("{missing} cells have not been run."));
+    }
+    if let Some(oracles) = oracles(plan) {
+        notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
+    }
+    let claims = claim::measure(plan, &known).iter().map(claim::in_words).collect();
+    Ok(Gathered {
+        title: plan.title.clone(),
+        notes,
+        claims,
+        metrics: table::metrics(plan, &known),
+        figures: drawn(plan, store, &known)?,
+        timelines: timelines(plan, store)?,
+        predictors: table::predictor_rows(plan, &known),
+        provenance: provenance(plan, spec, command, when)?,
+    })
+}
+
+/// Quantities that the host answers truthfully, if there are any.
+fn oracles(plan: &Plan) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        for (quantity, bound) in cell.predictors.all() {
+            if matches!(bound, Bound::Oracle) && !all.iter().any(|known| known == quantity) {
+                all.push(quantity.to_string());
+            }
+        }
+    }
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+fn provenance(plan: &Plan, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
+    let text = std::fs::read(spec).map_err(|error| Error::file("read", spec, &error))?;
+    let mut facts = vec![
+        ("command".to_string(), command.to_string()),
+        ("sandtable".into(), env!("CARGO_PKG_VERSION").into()),
+        ("contract".into(), sandtable_runtime::CONTRACT.into()),
+        ("semantics".into(), sandtable_runtime::SEMANTICS.to_string()),
+        ("sandbox".into(), sandtable_runtime::sandbox::ENGINE.into()),
+        ("spec".into(), format!("{} (blake3 {})", spec.display(), crate::plan::digest(&text))),
+    ];
+    if let Some(cell) = plan.cells.first() {
+        facts.push(("rules".into(), cell.setting.semantics.join("; ")));
+        let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+        for (name, path) in
+            [("profile", "/laws/profile"), ("trace", "/workload/trace/blake3"), ("trace", "/workload/trace")]
+        {
+            if let Some(digest) = inputs.pointer(path).and_then(Value::as_str) {
+                facts.push((name.into(), digest.to_string()));
+            }
+        }
+        let machines = match &cell.machines {
+            Machines::Model => "a model",
+            Machines::Replay(_) => "a recorded run, followed",
+            Machines::Live(_) => "real devices",
+        };
+        facts.push(("machines".into(), machines.into()));
+    }
+    if !when.is_empty() {
+        facts.push(("written".into(), when.to_string()));
+    }
+    let mut components: BTreeMap<String, [String; 4]> = BTreeMap::new();
+    for cell in &plan.cells {
+        let place = cell.policy.path.as_ref().map_or("in the binary".to_string(), |path| path.display().to_string());
+        let row = [cell.label.clone(), cell.policy.digest.clone(), place, cell.config.clone()];
+        components.entry(cell.label.clone()).or_insert(row);
+        for (quantity, bound) in cell.predictors.all() {
+            if let Bound::Component(bundle) = bound {
+                let weights = match bundle.weights.is_empty() {
+                    true => "no weights".to_string(),
+                    false => format!("weights {}", crate::plan::digest(&bundle.weights)),
+                };
+                let row = [
+                    format!("{} for {quantity}", bundle.name),
+                    bundle.file.digest.clone(),
+                    weights,
+                    bundle.config.clone(),
+                ];
+                components.entry(format!("~{} {quantity}", bundle.name)).or_insert(row);
+            }
+        }
+    }
+    let cell_row = |cell: &Cell| [cell.id.clone(), cell.label.clone(), cell.variant_text(), cell.seed.to_string()];
+    Ok(Provenance {
+        facts,
+        components: components.into_values().collect(),
+        cells: plan.cells.iter().map(cell_row).collect(),
+    })
+}

@@ -1,0 +1,145 @@
+//! Figures as SVG: the only place that names kuva. Colours are the page's own (`var(--…)`), so that a figure follows its
+//! theme, or fixed ones where it stands alone.
+
+use kuva::prelude::{Layout, LinePlot, Plot, Theme, render_to_svg};
+
+/// One line of a figure.
+pub struct Line {
+    /// What the legend calls it.
+    pub name: String,
+    /// From left to right.
+    pub points: Vec<(f64, f64)>,
+    /// Half the interval around each point; empty: no band.
+    pub band: Vec<f64>,
+}
+
+/// A figure of lines.
+pub struct Figure {
+    /// A name for anchors and files.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: String,
+    /// Under the axis.
+    pub x: String,
+    /// Beside the axis.
+    pub y: String,
+    /// Whether values hold until the next one.
+    pub steps: bool,
+    /// Whether the axis counts by factors.
+    pub log_x: bool,
+    /// Its lines, in the order of the policies.
+    pub lines: Vec<Line>,
+}
+
+/// How a figure is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dress {
+    /// By the page around it.
+    Page,
+    /// By itself, on white paper.
+    Paper,
+}
+
+/// Colours that people tell apart who see fewer (Okabe and Ito), a line after the other.
+pub const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5c00", "#56b4e9", "#e69f00", "#555555"];
+
+impl Figure {
+    /// Whether there is anything to see.
+    pub fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.points.len() < 2)
+    }
+
+    /// The figure, 720 by 340.
+    pub fn svg(&self, dress: Dress) -> String {
+        let (width, height) = (720.0, 340.0);
+        let mut plots: Vec<Plot> = Vec::new();
+        for (at, line) in self.lines.iter().enumerate() {
+            if line.points.is_empty() {
+                continue;
+            }
+            let colour = match dress {
+                Dress::Page => format!("var(--s{})", at % COLOURS.len()),
+                Dress::Paper => COLOURS[at % COLOURS.len()].to_string(),
+            };
+            let plot = LinePlot::new().with_data(line.points.clone()).with_color(colour).with_stroke_width(1.8);
+            let plot = plot.with_legend(&line.name);
+            let plot = if self.steps { plot.with_step() } else { plot };
+            let plot = match line.band.len() == line.points.len() {
+                true => plot.with_band(
+                    line.points.iter().zip(&line.band).map(|((_, y), half)| y - half),
+                    line.points.iter().zip(&line.band).map(|((_, y), half)| y + half),
+                ),
+                false => plot,
+            };
+            // Beyond eight lines colours come again, dashed.
+            plots.push(if at >= COLOURS.len() { plot.with_dashed() } else { plot }.into());
+        }
+        if plots.is_empty() {
+            return String::new();
+        }
+        let (ink, grid, ground, font) = match dress {
+            Dress::Page => ("var(--ink)", "var(--grid)", "none", "inherit"),
+            Dress::Paper => ("#222222", "#dddddd", "white", "sans-serif"),
+        };
+        let theme = Theme {
+            background: ground.into(),
+            axis_color: ink.into(),
+            grid_color: grid.into(),
+            tick_color: ink.into(),
+            text_color: ink.into(),
+            legend_bg: ground.into(),
+            legend_border: "none".into(),
+            font_family: Some(font.into()),
+            ..Theme::light()
+        };
+        let mut layout = Layout::auto_from_plots(&plots)
+            .with_width(width)
+            .with_height(height)
+            .with_x_label(&self.x)
+            .with_y_label(&self.y)
+            .with_theme(theme);
+        if self.log_x {
+            layout = layout.with_log_x();
+        }
+        if dress == Dress::Paper {
+            layout = layout.with_title(&self.title);
+        }
+        scaled(&render_to_svg(plots, layout), &self.title)
+    }
+}
+
+/// With a view box, so that it scales, and a name for who can't see it.
+fn scaled(svg: &str, title: &str) -> String {
+    let Some((head, body)) = svg.split_once('>') else { return svg.to_string() };
+    let number = |name: &str| {
+        let from = head.find(&format!("{name}=\""))? + name.len() + 2;
+        head[from..].split('"').next()
+    };
+    let (width, height) = (number("width").unwrap_or("720"), number("height").unwrap_or("340"));
+    let escaped = title.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    // Several figures of a page must not share the names of their clip paths.
+    let own: String = blake3::hash(svg.as_bytes()).to_hex().chars().take(8).collect();
+    let body = body.replace("kuva-clip-", &format!("clip-{own}-"));
+    format!("{head} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{escaped}\">{body}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure() -> Figure {
+        let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 0.5), (10.0, 1.0)], band: vec![0.1, 0.1] };
+        let (x, y) = ("s".into(), "part".into());
+        Figure { id: "f", title: "a < b".into(), x, y, steps: true, log_x: true, lines: vec![line("one"), line("two")] }
+    }
+
+    #[test]
+    fn figures_are_the_same_every_time_scale_and_follow_their_page() {
+        let page = figure().svg(Dress::Page);
+        assert_eq!(page, figure().svg(Dress::Page));
+        assert!(page.starts_with("<svg") && page.contains("viewBox=\"0 0 ") && page.contains("var(--s1)"));
+        assert!(page.contains("aria-label=\"a &lt; b\""));
+        let paper = figure().svg(Dress::Paper);
+        assert!(!paper.contains("var(") && paper.contains(COLOURS[1]));
+    }
+}
