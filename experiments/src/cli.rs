@@ -19,7 +19,9 @@ Exit codes:
 Examples:
   sandtable run experiments/specs/quickstart.ron
   sandtable run SPEC --set workload.arrivals.load=1.2 --sweep policies.las.with.starvation=0,2,8
-  sandtable plan SPEC
+  sandtable report experiments/specs/quickstart.ron
+  sandtable compare --spec SPEC fifo srtf
+  sandtable policy new my-policy --lang python
   sandtable trace stats philly.csv.gz --format philly";
 
 /// Try GPU-cluster scheduling policies before you trust them.
@@ -76,6 +78,8 @@ enum Command {
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
     Man(commands::generate::ManArgs),
+    /// Print a reference: commands, specs, the contract.
+    Reference(commands::generate::ReferenceArgs),
 }
 
 /// Runs the command line; what the process ends with.
@@ -119,5 +123,6 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::JobGuard => Ok(commands::job::guard()),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),
+        Command::Reference(args) => commands::generate::reference(&args),
     }
 }

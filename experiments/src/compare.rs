@@ -221,8 +221,9 @@ impl Comparison {
             }
             let mean = |side: usize| values.iter().map(|pair| pair[side]).sum::<f64>() / values.len() as f64;
             let means = [mean(0), mean(1)];
-            // Nothing on both sides is nothing to read.
-            if means == [0.0, 0.0] && asked.is_none() {
+            // Nothing on both sides is nothing to read, nor what is only of interest where it differs.
+            let same = means[0] == means[1] && (means[0] == 0.0 || ["slowdown", "completed"].contains(&metric));
+            if same && asked.is_none() {
                 continue;
             }
             let relative: Vec<f64> = values.iter().map(|[a, b]| b / a - 1.0).collect();

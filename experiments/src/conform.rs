@@ -9,10 +9,10 @@ mod histories;
 use std::path::Path;
 
 use sandtable_hardware::{Micros, Model, SECOND};
-use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Abilities, Batch, Descriptor, Plan, PolicyError};
 use sandtable_runtime::sandbox::{Component, Fault, LoadFault, Place, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
+use sandtable_runtime::{JobOutcome, Policy as _};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -280,6 +280,16 @@ impl Battery<'_> {
 
     /// Wrong configurations are refused, with a reason.
     fn configuration(&mut self) -> Result<(), Error> {
+        // Where it would run: elsewhere it refuses before it reads its configuration.
+        let mut home = Kind::Exclusive;
+        for kind in Kind::ALL {
+            let cell = self.cell(kind, 0, kind.oracles(), "{}")?;
+            let seen = self.live(&cell, &self.component, None)?;
+            if !matches!(seen, Err(Fault::Refused { error: PolicyError::Unsupported(_), .. })) {
+                home = kind;
+                break;
+            }
+        }
         let schema: Value = serde_json::from_str(&self.descriptor.config_schema).unwrap_or_default();
         let mut wrong = vec![("an unknown parameter".to_string(), "{\"no_such_parameter\": 1}".to_string())];
         for (name, of) in schema["properties"].as_object().into_iter().flatten() {
@@ -288,7 +298,7 @@ impl Battery<'_> {
             wrong.push((format!("`{name}` of another type"), format!("{{{name:?}: {value}}}")));
         }
         for (what, config) in wrong {
-            let cell = self.cell(Kind::Exclusive, 0, "", &config)?;
+            let cell = self.cell(home, 0, home.oracles(), &config)?;
             let what = format!("refuses {what}");
             match self.live(&cell, &self.component, None)? {
                 Err(Fault::Refused { error: PolicyError::BadConfig(why), .. }) if !why.trim().is_empty() => {
@@ -317,11 +327,11 @@ impl Battery<'_> {
         let mut unlike = Vec::new();
         for kind in Kind::ALL {
             let what = format!("random histories, {}", kind.name());
-            let (mut completed, mut failed) = (0, false);
+            let (mut completed, mut failed, mut too_wide) = (0, false, 0);
             for seed in 0..effort.histories {
                 let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
                 match self.live(&cell, &self.component, None)? {
-                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(why) }) => {
+                    Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
                         self.report.add(&what, Verdict::Skip, format!("it says why: {why}"), "");
                         failed = true;
                         break;
@@ -332,14 +342,15 @@ impl Battery<'_> {
                         break;
                     }
                     Ok(seen) => {
-                        let lost = seen.finished.ledger.rows.iter().filter(|row| row.end.is_none()).count();
-                        if lost > 0 {
+                        let (lost, wide) = (waiting(&seen), wide(&seen, &cell));
+                        if lost > wide {
                             let found = format!("seed {seed}: {lost} jobs were never ended");
                             let advice = "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it";
                             self.report.add(&what, Verdict::Fail, found, advice);
                             failed = true;
                             break;
                         }
+                        too_wide += wide;
                         (ran, calls, completed) = (ran + 1, calls + seen.calls, completed + 1);
                         (fuel, memory) = (seen.most_fuel.max(fuel), seen.memory.max(memory));
                         for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
@@ -351,8 +362,14 @@ impl Battery<'_> {
                     }
                 }
             }
-            if !failed {
-                self.report.add(&what, Verdict::Ok, format!("{completed} runs, every job ended"), "");
+            match (failed, too_wide) {
+                (true, _) => {}
+                (false, 0) => self.report.add(&what, Verdict::Ok, format!("{completed} runs, every job ended"), ""),
+                (false, wide) => {
+                    let found = format!("{completed} runs; {wide} gangs larger than a node never ran");
+                    let advice = "place gangs on several nodes, or say in its description that it does not";
+                    self.report.add(&what, Verdict::Warn, found, advice);
+                }
             }
         }
         if ran == 0 {
@@ -385,13 +402,13 @@ impl Battery<'_> {
             for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
                 let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
                 match self.live(&cell, &self.component, Some(at * SECOND))? {
-                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(_) }) => break,
+                    Err(Fault::Refused { error: PolicyError::Unsupported(_), .. }) => break,
                     Err(fault) => {
                         self.report.fault(format!("{what}, {}, seed {seed}", kind.name()), &fault);
                         return Ok(());
                     }
                     Ok(seen) if !seen.finished.takeovers.iter().all(|takeover| takeover.begun) => break,
-                    Ok(seen) if seen.finished.ledger.rows.iter().any(|row| row.end.is_none()) => {
+                    Ok(seen) if waiting(&seen) > wide(&seen, &cell) => {
                         let advice = "at trigger `resync` every live job is announced as new, then its phase: only `queued` ones wait";
                         let found = format!("{}, seed {seed}: jobs were left waiting", kind.name());
                         self.report.add(what, Verdict::Fail, found, advice);
@@ -412,14 +429,14 @@ impl Battery<'_> {
             for kind in Kind::ALL {
                 let cell = self.cell(kind, 1, if wild { kind.noise() } else { "" }, "{}")?;
                 match self.live(&cell, &self.component, None)? {
-                    Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported(why) }) => {
+                    Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
                         refused.get_or_insert(why);
                     }
                     Err(fault) => {
                         self.report.fault(format!("{what}, {}", kind.name()), &fault);
                         return Ok(());
                     }
-                    Ok(seen) if seen.finished.ledger.rows.iter().any(|row| row.end.is_none()) => {
+                    Ok(seen) if waiting(&seen) > wide(&seen, &cell) => {
                         let found = format!("{}: jobs were left waiting", kind.name());
                         let advice = "NaN compares with nothing: decide what `no idea` means, or say in `needs` that it must be told";
                         self.report.add(what, Verdict::Fail, found, advice);
@@ -453,6 +470,19 @@ impl Battery<'_> {
         let idle = self.descriptor.uses.contains(Abilities::ELASTIC) && calls == 0;
         debug_assert!(!idle, "a history without a call");
     }
+}
+
+/// Jobs that could have run and never ended.
+fn waiting(seen: &Seen) -> usize {
+    let rows = seen.finished.ledger.rows.iter();
+    rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_))).count()
+}
+
+/// Those of them that no single node could hold: a policy may be for gangs of one node.
+fn wide(seen: &Seen, cell: &Cell) -> usize {
+    let node = cell.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
+    let rows = seen.finished.ledger.rows.iter();
+    rows.filter(|row| row.end.is_none() && row.gpus > node && !matches!(row.outcome, JobOutcome::Rejected(_))).count()
 }
 
 /// One policy takes over, once.

@@ -357,7 +357,11 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
         table.add_row(row);
     });
     let numeric = |at: usize| {
-        let is_number = |cell: &String| cell == "-" || cell.starts_with(|first: char| first.is_ascii_digit());
+        // A number and at most its unit: a sentence may begin with a number too.
+        let is_number = |cell: &String| {
+            let digit = cell.starts_with(|first: char| first.is_ascii_digit());
+            cell == "-" || (digit && cell.split_whitespace().count() <= 2)
+        };
         rows.iter().skip(1).filter_map(|row| row.get(at)).all(is_number)
     };
     for at in 0..rows.first().map_or(0, Vec::len) {

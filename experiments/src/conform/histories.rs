@@ -124,7 +124,8 @@ pub(super) fn spec(kind: Kind, seed: u64, predictors: &str, config: &str) -> Str
         Kind::Elastic => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
              costs: Costs(rescale: Constant(\"20s\"), checkpoint: \"5s\"), reveal: [DeclaredRunTime], \
-             workload: Generate(jobs: {}, arrivals: Poisson(load: 0.8), workloads: {{\"cifar10\": 0.6, \"ncf\": 0.4}}), \
+             workload: Generate(jobs: {}, arrivals: Poisson(load: 0.8), gpus: {{1: 5, 2: 2, 4: 1}}, \
+             workloads: {{\"cifar10\": 0.6, \"ncf\": 0.4}}), \
              {policy}, seeds: Range({seed}, {}))",
             4 + jobs / 4,
             seed + 1

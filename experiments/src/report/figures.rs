@@ -50,7 +50,11 @@ fn distribution(id: &'static str, title: &str, axis: &str, all: &[(String, Vec<f
     let line = |(name, values): &(String, Vec<f64>)| {
         let points = ecdf(values).into_iter().map(|(x, part)| (x / scale, part));
         // A logarithm has no zero: whoever waits less than a thousandth waits that long.
-        let points = points.map(|(x, part)| (x.max(most / scale * 1e-4), part)).collect();
+        let mut points: Vec<(f64, f64)> = points.map(|(x, part)| (x.max(most / scale * 1e-4), part)).collect();
+        // Of several at one place the last says how many there are.
+        points.reverse();
+        points.dedup_by(|next, kept| next.0 == kept.0);
+        points.reverse();
         Line { name: name.clone(), points, band: Vec::new() }
     };
     Figure {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Something that a paper says.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Claim", deny_unknown_fields)]
 pub struct ClaimSpec {
     /// In its words, or ours.
@@ -28,7 +29,7 @@ pub struct ClaimSpec {
 }
 
 /// What must be measured for a claim to hold.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 pub enum HoldsSpec {
     /// So much or less.
     AtMost(f64),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::sharing::LinksSpec;
@@ -11,7 +12,7 @@ use sandtable_hardware::live::Level;
 
 /// Machines.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum FleetSpec {
     /// Simulated nodes: equal ones, or groups of equal ones.
@@ -36,6 +37,7 @@ pub enum FleetSpec {
         nodes_per_rack: Option<u32>,
         /// Who may be on a GPU together; one job at a time by default.
         #[serde(default)]
+        #[schemars(with = "Option<serde_json::Value>")]
         sharing: Sharing,
         /// None: communication costs nothing.
         #[serde(default)]
@@ -57,6 +59,7 @@ pub enum FleetSpec {
         slots: Option<u32>,
         /// Who may be on a GPU together; one job at a time by default.
         #[serde(default)]
+        #[schemars(with = "Option<serde_json::Value>")]
         sharing: Sharing,
         /// Commands of workloads, beside the built-in families; `*` is for every other. `{steps}`, `{seconds}`, `{gpus}`
         /// and `{job}` stand for what the job asks for.
@@ -65,6 +68,7 @@ pub enum FleetSpec {
         /// How a preempted job is put aside: what works first. By default built-in work saves, commands are suspended or
         /// paused.
         #[serde(default)]
+        #[schemars(with = "Option<Vec<String>>")]
         preempt: Option<Vec<Level>>,
         /// A command that says nothing for so long is taken to run; 2 s by default.
         #[serde(default)]
@@ -87,7 +91,7 @@ pub enum FleetSpec {
 }
 
 /// Equal nodes.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// How many.
@@ -104,11 +108,12 @@ pub struct Group {
     pub memory: Option<Bytes>,
     /// Whom they belong to: `Training` by default, or `Inference`.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub pool: sandtable_hardware::Pool,
 }
 
 /// How nodes fail.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Failures", deny_unknown_fields)]
 pub struct FailuresSpec {
     /// Mean time between failures of a node.
@@ -118,7 +123,7 @@ pub struct FailuresSpec {
 }
 
 /// Devices of this machine.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 pub enum DevicesSpec {
     /// All.
     #[default]

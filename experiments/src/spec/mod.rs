@@ -10,6 +10,7 @@ pub mod units;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -21,7 +22,7 @@ pub use source::Source;
 use units::{Bytes, Span};
 
 /// An experiment.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Experiment", deny_unknown_fields)]
 pub struct Spec {
     /// What it asks, in a line.
@@ -71,6 +72,7 @@ pub struct Spec {
     pub seeds: Option<SeedsSpec>,
     /// Values to try, by path: every combination. Read from the source, since a value may be anything.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
     pub sweep: BTreeMap<String, Vec<IgnoredAny>>,
     /// What a policy may use.
     #[serde(default)]
@@ -80,11 +82,12 @@ pub struct Spec {
     pub claims: Vec<ClaimSpec>,
     /// Values, by path, that cut the experiment down to a test.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub test: BTreeMap<String, IgnoredAny>,
 }
 
 /// Overheads.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "Costs", deny_unknown_fields)]
 pub struct CostsSpec {
     /// GPUs held without progress at the first start.
@@ -112,7 +115,7 @@ pub struct CostsSpec {
 
 /// Jobs.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum WorkloadSpec {
     /// Drawn from the seed.
@@ -161,7 +164,7 @@ pub enum WorkloadSpec {
 
 /// One job, written down.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Job", deny_unknown_fields)]
 pub struct JobSpec {
     pub submit: Span,
@@ -199,7 +202,7 @@ pub struct JobSpec {
 
 /// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum Arrivals {
     /// Independently.
@@ -220,7 +223,7 @@ impl Default for Arrivals {
 
 /// How long jobs run on a GPU of speed 1.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum Durations {
     LogNormal {
@@ -244,7 +247,7 @@ pub enum Durations {
 }
 
 /// A trace's format. The names are those of `trace import`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 pub enum TraceFormat {
     /// Our own: columns `submit_s`, `gpus`, `duration_s`, and optional ones.
     #[default]
@@ -275,7 +278,7 @@ pub enum TraceFormat {
 }
 
 /// Semantics of the host.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "Semantics", deny_unknown_fields)]
 pub struct SemanticsSpec {
     /// The published simulator whose rules hold.
@@ -290,7 +293,7 @@ pub struct SemanticsSpec {
 }
 
 /// Who comes first among jobs submitted at one instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub enum Ties {
     /// The order of the trace.
@@ -307,7 +310,7 @@ pub enum Ties {
 }
 
 /// What happens to an action that the rules forbid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, serde::Serialize)]
 pub enum Judge {
     /// The run fails.
     #[default]
@@ -317,7 +320,7 @@ pub enum Judge {
 }
 
 /// One policy.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Policy", deny_unknown_fields)]
 pub struct PolicySpec {
     /// A shipped policy, or with a slash or `.wasm` a path relative to the spec.
@@ -335,7 +338,7 @@ pub struct PolicySpec {
 
 /// Who answers for a quantity.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum PredictorSpec {
     /// The truth.
@@ -358,7 +361,7 @@ pub enum PredictorSpec {
 }
 
 /// Something that policies may be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum RevealSpec {
     /// What the user said that the job would take.
     DeclaredRunTime,
@@ -371,7 +374,7 @@ pub enum RevealSpec {
 }
 
 /// Seeds.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub enum SeedsSpec {
     /// From the first up to, not including, the second.
     Range(u64, u64),
@@ -380,7 +383,7 @@ pub enum SeedsSpec {
 }
 
 /// What a policy may use.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "Limits", deny_unknown_fields)]
 pub struct LimitsSpec {
     /// Fuel of each `decide`.

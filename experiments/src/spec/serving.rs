@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::units::Span;
 
 /// Services, and what is asked of them.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Serving", deny_unknown_fields)]
 pub struct ServingSpec {
     /// By name.
@@ -21,7 +22,7 @@ pub struct ServingSpec {
 }
 
 /// One service.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Service", deny_unknown_fields)]
 pub struct ServiceSpec {
     /// Loading its model onto a GPU.
@@ -33,7 +34,7 @@ pub struct ServiceSpec {
 
 /// When which tasks come; each is of any service, as likely as of any other.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum DemandSpec {
     /// Those of the workload's trace.
@@ -54,7 +55,7 @@ pub enum DemandSpec {
 }
 
 /// Times at which more is asked.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename = "Bursts", deny_unknown_fields)]
 pub struct DemandBursts {
     /// Mean time from one to the next.
@@ -66,7 +67,7 @@ pub struct DemandBursts {
 }
 
 /// What a change of an elastic job's GPUs costs.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 pub enum RescaleSpec {
     /// The same for every change and every job.
     Constant(Span),

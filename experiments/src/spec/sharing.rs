@@ -1,10 +1,11 @@
 //! What a spec says of jobs that share GPUs.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Where a profile comes from; paths are relative to the spec.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 pub enum ProfileSpec {
     /// One of our own files.
     File(String),
@@ -13,7 +14,7 @@ pub enum ProfileSpec {
     /// The user's copy of Lucid's folder: `colocate_info.csv`, `single_data.csv`.
     Lucid(String),
     /// Written down here.
-    Inline(Box<sandtable_hardware::Profile>),
+    Inline(#[schemars(with = "serde_json::Value")] Box<sandtable_hardware::Profile>),
     /// The user's copy of Gavel's `simulation_throughputs.json`: throughput by type and gang size.
     GavelSimulation(String),
     /// The user's copy of `step_ms.csv` of torchvision-gpu-bench, at one precision: `float`, `half` or `double`.
@@ -25,7 +26,7 @@ pub enum ProfileSpec {
 }
 
 /// Where extra times come from.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum LawSpec {
     /// The measured pair, else fitted sensitivity and aggressiveness, else utilisations.
@@ -41,7 +42,7 @@ pub enum LawSpec {
 }
 
 /// How jobs on one GPU slow each other down.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "Interference", deny_unknown_fields)]
 pub struct InterferenceSpec {
     /// Where extra times come from; `Profile` by default.
@@ -55,11 +56,12 @@ pub struct InterferenceSpec {
     pub noise: bool,
     /// How GPUs are shared: `TimeSlice` by default, or `Mps`.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub mode: sandtable_hardware::ShareMode,
 }
 
 /// What exchanging gradients costs.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "Communication", deny_unknown_fields)]
 pub struct CommunicationSpec {
     /// The part of a step's computation that hides communication; 0.5 by default.
@@ -71,7 +73,7 @@ pub struct CommunicationSpec {
 }
 
 /// How the GPUs of a node are connected, GB/s.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub enum LinksSpec {
     /// 40 within pairs (0,1), (2,3), …; 10 between.
     NvlinkPairs,

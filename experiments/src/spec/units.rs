@@ -79,6 +79,31 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
+/// A text with a unit.
+fn text(pattern: &str, about: &str) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "pattern": pattern, "description": about})
+}
+
+impl schemars::JsonSchema for Span {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        text(r"^[0-9.]+ *(us|ms|s|min|h|d|w)$", "A span of time: \"90s\", \"30min\", \"1.5h\", \"2d\".")
+    }
+}
+
+impl schemars::JsonSchema for Bytes {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        text(r"^[0-9.]+ *(B|KiB|MiB|GiB)$", "A size in memory: \"128MiB\".")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

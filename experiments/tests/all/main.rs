@@ -1,8 +1,10 @@
 //! One binary for all integration tests: a link of wasmtime each would cost more than they do.
 
 mod bad_specs;
+mod browser;
 mod cli;
 mod components;
+mod docs;
 mod elastic;
 mod evil;
 mod goldens;

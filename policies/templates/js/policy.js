@@ -20,19 +20,23 @@ const guarded = (inner) => (...args) => {
   try {
     return inner(...args);
   } catch (error) {
+    if (error.tag !== undefined) throw error; // the contract's own error
     panic(`${error}\n${error.stack ?? ''}`.trim());
     throw error;
   }
 };
+
+// An error of the contract: this configuration is refused.
+const badConfig = (why) => ({ tag: 'bad-config', val: why });
 
 // The configuration, checked: what is unknown or ill-typed is refused, never ignored.
 function read(text) {
   const config = JSON.parse(text);
   const known = CONFIG.properties;
   for (const [name, value] of Object.entries(config)) {
-    if (!(name in known)) throw new Error(`no parameter \`${name}\`: it has ${Object.keys(known).join(', ')}`);
+    if (!(name in known)) throw badConfig(`no parameter \`${name}\`: it has ${Object.keys(known).join(', ')}`);
     if (typeof value !== known[name].type) {
-      throw new Error(`\`${name}\`: expected a ${known[name].type}, found ${JSON.stringify(value)}`);
+      throw badConfig(`\`${name}\`: expected a ${known[name].type}, found ${JSON.stringify(value)}`);
     }
   }
   return Object.fromEntries(Object.entries(known).map(([name, of]) => [name, config[name] ?? of.default]));

@@ -1,0 +1,214 @@
+//! The report in a browser: no error, no request that leaves the page, hover and sort and arrow keys work, on a phone too.
+//!
+//! Chromium is driven over its own pipe (`--remote-debugging-pipe`): JSON messages, a NUL after each.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::help::sandtable;
+
+struct Browser {
+    process: Child,
+    commands: File,
+    answers: File,
+    session: Option<String>,
+    next: u64,
+    left: Vec<u8>,
+    /// Events as they came.
+    events: Vec<Value>,
+}
+
+/// The browser of this machine.
+fn program() -> Option<&'static str> {
+    let there =
+        |name: &&str| Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(there)
+}
+
+impl Browser {
+    fn start(program: &str, folder: &Path) -> Browser {
+        let (to, from) = (folder.join("to"), folder.join("from"));
+        for fifo in [&to, &from] {
+            assert!(Command::new("mkfifo").arg(fifo).status().expect("mkfifo").success());
+        }
+        let script = format!(
+            "exec {program} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run \
+             --disable-background-networking --user-data-dir={} --remote-debugging-pipe about:blank 3<{} 4>{}",
+            folder.join("profile").display(),
+            to.display(),
+            from.display()
+        );
+        let process = Command::new("sh").args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let process = process.expect("a browser");
+        // The order in which the shell opens them: each end waits for the other.
+        let commands = File::options().write(true).open(&to).expect("the pipe to it");
+        let answers = File::open(&from).expect("the pipe from it");
+        Browser { process, commands, answers, session: None, next: 0, left: Vec::new(), events: Vec::new() }
+    }
+
+    fn message(&mut self) -> Value {
+        loop {
+            if let Some(end) = self.left.iter().position(|byte| *byte == 0) {
+                let text: Vec<u8> = self.left.drain(..=end).collect();
+                return serde_json::from_slice(&text[..end]).expect("JSON");
+            }
+            let mut part = vec![0; 1 << 16];
+            let count = self.answers.read(&mut part).expect("the browser answers");
+            assert!(count > 0, "the browser has gone");
+            self.left.extend(&part[..count]);
+        }
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let mut command = json!({"id": self.next, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            command["sessionId"] = json!(session);
+        }
+        let text = command.to_string() + "\0";
+        self.commands.write_all(text.as_bytes()).expect("the browser listens");
+        loop {
+            let message = self.message();
+            if message["id"] == json!(self.next) {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.events.push(message);
+        }
+    }
+
+    fn until(&mut self, event: &str) {
+        while !self.events.iter().any(|message| message["method"] == event) {
+            let message = self.message();
+            self.events.push(message);
+        }
+    }
+
+    /// The value of an expression in the page.
+    fn value(&mut self, expression: &str) -> Value {
+        let answer = self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}));
+        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    fn point_at(&mut self, x: f64, y: f64) {
+        self.call("Input.dispatchMouseEvent", json!({"type": "mouseMoved", "x": x, "y": y}));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+const SPEC: &str = "Experiment(title: \"A page\", fleet: Model(nodes: 2, gpus: 4, kind: \"T4\"), \
+    workload: Generate(jobs: 60, arrivals: Poisson(load: 1.2), durations: LogNormal(median: \"20min\", sigma: 1.0), gpus: {1: 3, 2: 1}), \
+    policies: [Policy(name: \"fifo\"), Policy(name: \"srtf\")], predictors: {\"remaining\": Oracle}, seeds: Range(0, 6), \
+    sweep: {\"workload.arrivals.load\": [0.6, 1.2]}, \
+    claims: [Claim(says: \"srtf < fifo\", of: \"srtf\", against: \"fifo\", metric: \"jct_mean_s\", published: -0.1, holds: AtMost(0.0))])";
+
+/// A page of small results.
+pub fn page(folder: &Path) {
+    std::fs::write(folder.join("spec.ron"), SPEC).expect("written");
+    let policies = crate::help::dist();
+    for command in [&["run"][..], &["report", "-o", "page.html"]] {
+        let (verb, rest) = command.split_first().expect("a verb");
+        let mut args = vec![*verb, "spec.ron", "--store", "store", "--policies", &policies];
+        args.extend(rest);
+        let ran = sandtable(folder, &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_report_works_in_a_browser() {
+    let Some(program) = program() else {
+        eprintln!("SKIPPED: no chromium on this machine (apt-get install chromium)");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    page(folder.path());
+    let mut browser = Browser::start(program, folder.path());
+    let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+    let attached = browser.call("Target.attachToTarget", json!({"targetId": target["targetId"], "flatten": true}));
+    browser.session = attached["sessionId"].as_str().map(str::to_string);
+    for domain in ["Runtime", "Log", "Network", "Page"] {
+        browser.call(&format!("{domain}.enable"), json!({}));
+    }
+    let screen = |width: u32| json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+    browser.call("Emulation.setDeviceMetricsOverride", screen(1200));
+    let page = format!("file://{}", folder.path().join("page.html").display());
+    browser.call("Page.navigate", json!({"url": page}));
+    browser.until("Page.loadEventFired");
+
+    // Sorting: by the number behind the text, up and then down.
+    let column =
+        "[...document.querySelectorAll('table.sortable tbody tr')].map((row) => Number(row.cells[3].dataset.v))";
+    let press = "document.querySelectorAll('table.sortable th button')[3].click()";
+    browser.value(press);
+    let up: Vec<f64> = serde_json::from_value(browser.value(column)).expect("numbers");
+    assert_eq!(up.len(), 4);
+    assert!(up.is_sorted(), "{up:?}");
+    browser.value(press);
+    let down: Vec<f64> = serde_json::from_value(browser.value(column)).expect("numbers");
+    assert!(down.iter().rev().is_sorted() && down != up, "{down:?}");
+    assert_eq!(
+        browser.value("document.querySelectorAll('table.sortable th')[3].getAttribute('aria-sort')"),
+        "descending"
+    );
+
+    // Pointing at a bar says what it is; leaving it says nothing.
+    let tip = "(() => { const tip = document.getElementById('tip'); return tip.hidden ? null : tip.textContent; })()";
+    assert_eq!(browser.value(tip), Value::Null);
+    let middle = "(() => { const bar = [...document.querySelectorAll('.lanes .bar')].find((bar) => bar.getBoundingClientRect().width > 12); \
+        bar.scrollIntoView({block: 'center'}); const box = bar.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; })()";
+    let at: [f64; 2] = serde_json::from_value(browser.value(middle)).expect("a place");
+    browser.point_at(at[0], at[1]);
+    let said = browser.value(tip);
+    assert!(said.as_str().is_some_and(|text| text.contains("submitted at") && text.contains("GPU")), "{said}");
+    browser.point_at(5.0, 5.0);
+    assert_eq!(browser.value(tip), Value::Null);
+
+    // The keyboard reaches the drawing and goes from job to job.
+    browser.value("document.querySelector('svg.lanes').focus()");
+    let key = |browser: &mut Browser, key: &str| {
+        browser.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": key}));
+        browser.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
+    };
+    key(&mut browser, "ArrowRight");
+    let first = browser.value(tip);
+    key(&mut browser, "ArrowRight");
+    let second = browser.value(tip);
+    key(&mut browser, "ArrowDown");
+    let third = browser.value(tip);
+    assert!(first.is_string() && second.is_string() && third.is_string() && first != second && second != third);
+    key(&mut browser, "Escape");
+    assert_eq!(browser.value(tip), Value::Null);
+
+    // On a phone nothing is wider than the screen; in the dark it is dark.
+    browser.call("Emulation.setDeviceMetricsOverride", screen(400));
+    assert_eq!(browser.value("document.documentElement.scrollWidth"), 400);
+    browser.call("Emulation.setDeviceMetricsOverride", screen(1200));
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    let light = browser.value(ground);
+    let dark = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});
+    browser.call("Emulation.setEmulatedMedia", dark);
+    assert_eq!((light, browser.value(ground)), (json!("rgb(255, 255, 255)"), json!("rgb(20, 23, 26)")));
+
+    let mut wrong = Vec::new();
+    for event in &browser.events {
+        let outside = |url: &Value| url.as_str().is_some_and(|url| !url.starts_with("data:") && url != page);
+        match event["method"].as_str().unwrap_or_default() {
+            "Runtime.exceptionThrown" | "Log.entryAdded" | "Runtime.consoleAPICalled" => wrong.push(event.to_string()),
+            "Network.requestWillBeSent" if outside(&event["params"]["request"]["url"]) => wrong.push(event.to_string()),
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
