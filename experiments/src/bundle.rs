@@ -46,7 +46,7 @@ pub struct Manifest {
 /// The version of the format.
 const VERSION: u32 = 1;
 /// Most that a bundle may hold, unpacked: whoever packs more means something else.
-const MOST: u64 = 16 << 30;
+const MOST: u64 = 2 << 30;
 
 /// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
 pub fn files(spec: &Spec) -> Vec<String> {
@@ -107,9 +107,12 @@ fn common(paths: &BTreeSet<PathBuf>) -> PathBuf {
     root.iter().collect()
 }
 
-fn every_file(path: &Path, out: &mut BTreeSet<PathBuf>) -> Result<(), Error> {
+fn every_file(path: &Path, out: &mut BTreeSet<PathBuf>, depth: usize) -> Result<(), Error> {
+    if depth > 32 {
+        return Err(Error::usage(format!("{}: folders in folders without end: a link in a circle?", path.display())));
+    }
     if path.is_dir() {
-        return sorted(path)?.iter().try_for_each(|below| every_file(below, out));
+        return sorted(path)?.iter().try_for_each(|below| every_file(below, out, depth + 1));
     }
     out.insert(path.to_path_buf());
     Ok(())
@@ -133,7 +136,8 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
         return Err(error.hint(format!("sandtable run {}", wanted.spec.display())));
     }
-    let spec = std::fs::canonicalize(wanted.spec).map_err(|error| Error::file("open", wanted.spec, &error))?;
+    let spec = std::path::absolute(wanted.spec).map_err(|error| Error::file("open", wanted.spec, &error))?;
+    let spec = normal(&spec);
     let folder = spec.parent().unwrap_or(Path::new("/"));
     let mut paths = BTreeSet::from([spec.clone()]);
     let mut names = expanded.files.clone();
@@ -143,18 +147,18 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
             let error = Error::usage(format!("{}: {name} is a path of this machine alone", wanted.spec.display()));
             return Err(error.hint("name it relative to the spec"));
         }
-        let path = folder.join(name);
-        let path = std::fs::canonicalize(&path).map_err(|error| Error::file("open", &path, &error))?;
-        every_file(&path, &mut paths)?;
+        every_file(&normal(&folder.join(name)), &mut paths, 0)?;
     }
     let root = common(&paths);
     let inside = |path: &Path| path.strip_prefix(&root).map_or_else(|_| path.to_path_buf(), Path::to_path_buf);
-    let own = crate::artifact::workspace_above(folder).unwrap_or_else(|| folder.to_path_buf());
+    let above =
+        folder.ancestors().find(|above| above.join("policies/dist").is_dir() && above.join("Cargo.toml").is_file());
+    let own = above.unwrap_or(folder);
     let (mut entries, mut left_out): (BTreeMap<String, Vec<u8>>, BTreeMap<String, String>) = Default::default();
     for path in &paths {
         let name = format!("tree/{}", inside(path).display());
         let bytes = read(path)?;
-        match wanted.without_data && !path.starts_with(&own) {
+        match wanted.without_data && !path.starts_with(own) {
             true => drop(left_out.insert(name, digest(&bytes))),
             false => drop(entries.insert(name, bytes)),
         }
@@ -264,16 +268,17 @@ impl Opened {
         for entry in entries {
             let mut entry = entry.map_err(|error| no_bundle(error.to_string()))?;
             let name = entry.path().map_err(|error| no_bundle(error.to_string()))?.to_path_buf();
-            let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
-            if !plain || !entry.header().entry_type().is_file() {
-                return Err(no_bundle(format!("{} is no plain file of its own", name.display())));
+            if !ours(&name) || !entry.header().entry_type().is_file() {
+                return Err(no_bundle(format!("{} has no place in one", name.display())));
             }
-            total += entry.header().size().unwrap_or(0);
+            let mut contents = Vec::new();
+            // What is there counts, not what a header says of it.
+            let left = MOST - total;
+            let read = entry.by_ref().take(left + 1).read_to_end(&mut contents);
+            total += read.map_err(|error| no_bundle(error.to_string()))? as u64;
             if total > MOST {
                 return Err(no_bundle(format!("more than {MOST} bytes")));
             }
-            let mut contents = Vec::new();
-            entry.read_to_end(&mut contents).map_err(|error| no_bundle(error.to_string()))?;
             if name == Path::new("bundle.json") {
                 let read = serde_json::from_slice(&contents);
                 manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
@@ -283,6 +288,10 @@ impl Opened {
             put(&folder.join(&name), &contents)?;
         }
         let manifest = manifest.ok_or_else(|| no_bundle("it has no bundle.json".into()))?;
+        let named = manifest.left_out.keys().chain(std::iter::once(&manifest.spec));
+        if let Some(name) = named.into_iter().find(|name| !name.starts_with("tree/") || !ours(Path::new(name))) {
+            return Err(no_bundle(format!("{name} is not in its tree")));
+        }
         if manifest.version != VERSION {
             return Err(no_bundle(format!("format {}, this version reads {VERSION}", manifest.version)));
         }
@@ -317,6 +326,7 @@ impl Opened {
             test: of.test,
             only: of.only.clone(),
             policies: None,
+            within: Some(self.root.join("tree")),
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;
         let found: Vec<&String> = plan.cells.iter().map(|cell| &cell.id).collect();
@@ -342,6 +352,27 @@ impl Opened {
     }
 }
 
+/// Whether a file may be in a bundle: nothing else is unpacked, and nothing outside of the folder.
+fn ours(name: &Path) -> bool {
+    let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+    let first = name.components().next().map(|part| part.as_os_str().to_string_lossy().to_string());
+    let places = ["tree", "policies", "results", "bundle.json", "Cargo.toml"];
+    plain && first.is_some_and(|first| places.contains(&first.as_str()))
+}
+
+/// A path without `.` and `..`, and without asking the file system: links stay what the spec calls them.
+pub fn normal(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(out.pop()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(path);
     std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
@@ -355,7 +386,7 @@ fn bring_back(manifest: &Manifest, folder: &Path, data: Option<&Path>) -> Result
     }
     let mut own = BTreeSet::new();
     if let Some(data) = data {
-        every_file(data, &mut own)?;
+        every_file(data, &mut own, 0)?;
     }
     for (name, hash) in &manifest.left_out {
         let called = Path::new(name).file_name();

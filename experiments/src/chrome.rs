@@ -13,7 +13,7 @@ use crate::results::{JobRow, Stay};
 /// The trace of a run on nodes of so many GPUs each.
 pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRow], stays: &[Stay]) -> Value {
     let mut events = Vec::new();
-    let name = |pid: usize, tid: Option<u32>, what: &str, name: &str| {
+    let name = |pid: usize, tid: Option<u64>, what: &str, name: &str| {
         let mut event = json!({"ph": "M", "pid": pid, "name": what, "args": {"name": name}});
         if let Some(tid) = tid {
             event["tid"] = json!(tid);
@@ -22,18 +22,23 @@ pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRow], stays: &[Sta
     };
     // Process 0 is the cluster: nodes begin at 1.
     events.push(name(0, None, "process_name", "cluster"));
+    // Slices of one thread must nest: jobs that share a GPU get a thread each.
+    let (placed, threads) = rowed(stays);
     let mut place: Vec<usize> = Vec::new();
     for (at, (kind, gpus)) in nodes.iter().enumerate() {
         events.push(name(at + 1, None, "process_name", &format!("node {at} ({kind})")));
         for _ in 0..*gpus {
             let gpu = place.len() as u32;
-            events.push(name(at + 1, Some(gpu), "thread_name", &format!("GPU {gpu}")));
+            for row in 0..threads.get(&gpu).copied().unwrap_or(1) {
+                let beside = if row == 0 { String::new() } else { format!(", beside {row}") };
+                events.push(name(at + 1, Some(thread(gpu, row)), "thread_name", &format!("GPU {gpu}{beside}")));
+            }
             place.push(at + 1);
         }
     }
     let rows: BTreeMap<&str, &JobRow> = jobs.iter().map(|row| (row.job_id.as_str(), row)).collect();
     let micros = |seconds: f64| (seconds * 1e6).round() as u64;
-    for stay in stays {
+    for (stay, gpu, beside) in placed {
         let row = rows.get(stay.job.as_str());
         let args = row.map_or(Value::Null, |row| {
             json!({
@@ -41,12 +46,11 @@ pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRow], stays: &[Sta
                 "preemptions": row.preemptions, "outcome": row.outcome,
             })
         });
-        for gpu in &stay.gpus {
-            events.push(json!({
-                "ph": "X", "pid": place.get(*gpu as usize).copied().unwrap_or(0), "tid": gpu, "name": stay.job, "cat": "job",
-                "ts": micros(stay.from), "dur": micros(stay.to) - micros(stay.from).min(micros(stay.to)), "args": args,
-            }));
-        }
+        let (from, to) = (micros(stay.from), micros(stay.to));
+        events.push(json!({
+            "ph": "X", "pid": place.get(gpu as usize).copied().unwrap_or(0), "tid": thread(gpu, beside), "name": stay.job,
+            "cat": "job", "ts": from, "dur": to.saturating_sub(from), "args": args,
+        }));
     }
     for (counter, steps) in [("GPUs held", held(stays)), ("jobs waiting", waiting(jobs, stays))] {
         for (at, count) in steps {
@@ -76,19 +80,40 @@ pub fn held(stays: &[Stay]) -> Vec<(f64, i64)> {
     steps(stays.iter().flat_map(both).collect())
 }
 
-/// Jobs that hold nothing, from their submission to their end.
+/// Jobs that hold nothing, from their submission to their end, or to the run's where they have none. Those that no fleet
+/// like this could hold do not wait.
 pub fn waiting(jobs: &[JobRow], stays: &[Stay]) -> Vec<(f64, i64)> {
+    let ends = jobs.iter().filter_map(|row| row.end_s).chain(stays.iter().map(|stay| stay.to));
+    let last = ends.chain(jobs.iter().map(|row| row.submit_s)).fold(0.0, f64::max);
+    let counted = || jobs.iter().filter(|row| !row.outcome.starts_with("rejected"));
     let mut changes: Vec<(f64, i64)> = Vec::new();
-    for row in jobs {
-        if let Some(end) = row.end_s.filter(|_| row.first_start_s.is_some()) {
-            changes.extend([(row.submit_s, 1), (end, -1)]);
-        }
-    }
-    let ended = jobs.iter().filter(|row| row.end_s.is_some() && row.first_start_s.is_some());
-    let ended: BTreeMap<&str, ()> = ended.map(|row| (row.job_id.as_str(), ())).collect();
-    let there = stays.iter().filter(|stay| ended.contains_key(stay.job.as_str()));
-    changes.extend(there.flat_map(|stay| [(stay.from, -1), (stay.to, 1)]));
+    changes.extend(counted().flat_map(|row| [(row.submit_s, 1), (row.end_s.unwrap_or(last), -1)]));
+    changes.extend(stays.iter().flat_map(|stay| [(stay.from, -1), (stay.to, 1)]));
     steps(changes)
+}
+
+/// The thread of a row of a GPU.
+fn thread(gpu: u32, row: usize) -> u64 {
+    u64::from(gpu) * 64 + row as u64
+}
+
+/// Each stay on each of its GPUs with its row there, and how many rows each GPU has: on none of them do two overlap.
+fn rowed(stays: &[Stay]) -> (Vec<(&Stay, u32, usize)>, BTreeMap<u32, usize>) {
+    let mut all: Vec<(&Stay, u32)> =
+        stays.iter().flat_map(|stay| stay.gpus.iter().map(move |gpu| (stay, *gpu))).collect();
+    all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.from.total_cmp(&b.0.from)));
+    let mut free: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut placed = Vec::with_capacity(all.len());
+    for (stay, gpu) in all {
+        let rows = free.entry(gpu).or_default();
+        let row = rows.iter().position(|until| *until <= stay.from).unwrap_or(rows.len());
+        match rows.get_mut(row) {
+            Some(until) => *until = stay.to,
+            None => rows.push(stay.to),
+        }
+        placed.push((stay, gpu, row));
+    }
+    (placed, free.into_iter().map(|(gpu, rows)| (gpu, rows.len())).collect())
 }
 
 #[cfg(test)]
@@ -108,6 +133,10 @@ mod tests {
         }
     }
 
+    fn never_runs() -> JobRow {
+        JobRow { first_start_s: None, end_s: None, outcome: "unfinished: it waited".into(), ..row("c", 1.0, 0.0, 0.0) }
+    }
+
     #[test]
     fn every_stay_is_an_event_on_each_of_its_gpus_and_counters_end_at_nothing() {
         let jobs = [row("a", 0.0, 0.0, 10.0), row("b", 2.0, 10.0, 12.5)];
@@ -118,9 +147,18 @@ mod tests {
         let of = |ph: &str| events.iter().filter(|event| event["ph"] == ph).collect::<Vec<_>>();
         let spans = of("X");
         assert_eq!(spans.len(), 3);
-        assert_eq!((&spans[1]["pid"], &spans[1]["tid"], &spans[1]["dur"]), (&json!(2), &json!(2), &json!(10_000_000)));
+        assert_eq!(
+            (&spans[1]["pid"], &spans[1]["tid"], &spans[1]["dur"]),
+            (&json!(2), &json!(128), &json!(10_000_000))
+        );
         assert_eq!(waiting(&jobs, &stays), [(0.0, 0), (2.0, 1), (10.0, 0), (12.5, 0)]);
         assert_eq!(held(&stays), [(0.0, 2), (10.0, 1), (12.5, 0)]);
+        // Two on one GPU are two threads; whoever never runs waits to the end.
+        let both = [stay("a", 0.0, 10.0, &[0]), stay("b", 5.0, 12.5, &[0])];
+        let (placed, threads) = rowed(&both);
+        assert_eq!((placed[1].2, threads[&0]), (1, 2));
+        let late = JobRow { submit_s: 0.0, ..never_runs() };
+        assert_eq!(waiting(&[late, row("a", 0.0, 0.0, 10.0)], &both[..1]), [(0.0, 1), (10.0, 0)]);
         assert!(of("C").iter().all(|event| event["args"]["count"].as_i64() >= Some(0)));
     }
 }

@@ -1,6 +1,6 @@
 //! What changed between two results: metric by metric over paired seeds, job by job, and the first decision that differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use sandtable_runtime::Summary;
 use serde_json::{Value, json};
@@ -36,75 +36,92 @@ pub struct Pair {
     pub summaries: [Summary; 2],
 }
 
-/// Results that are compared with each other.
+/// Results that are compared with each other: of one variant, by seed.
 pub struct Comparison {
     /// What the two sides are called.
     pub names: [String; 2],
-    /// By variant and seed.
+    /// The values of the sweep.
+    pub variant: String,
+    /// By seed.
     pub pairs: Vec<Pair>,
     /// Results of one side that the other has no partner for.
     pub alone: usize,
+    /// Pairs with a result that a policy failed to give.
+    pub failed: usize,
     /// What of their inputs differs beside the policy: path and both values.
     pub inputs: Vec<(String, String, String)>,
 }
 
-/// Pairs the results of two sides: by label too, where both have several.
+/// Values in the order in which they first come.
+fn in_order<'a>(side: &'a [Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec<&'a str> {
+    let mut all = Vec::new();
+    for entry in side {
+        if !all.contains(&of(entry)) {
+            all.push(of(entry));
+        }
+    }
+    all
+}
+
+/// Pairs the results of two sides by seed, a comparison a variant; by label too, where both have several. Also says which
+/// labels have no partner.
 ///
 /// # Errors
-/// A result that is not there, or whose policy failed.
-pub fn pair(store: &Store, [first, second]: [Vec<Entry>; 2]) -> Result<Vec<Comparison>, Error> {
-    let labels = |side: &[Entry]| {
-        let mut all: Vec<String> = Vec::new();
-        for entry in side {
-            if !all.contains(&entry.label) {
-                all.push(entry.label.clone());
-            }
-        }
-        all
-    };
-    let (left, right) = (labels(&first), labels(&second));
-    let groups: Vec<[String; 2]> = match (left.as_slice(), right.as_slice()) {
-        ([a], [b]) => vec![[a.clone(), b.clone()]],
-        _ => left.iter().filter(|label| right.contains(label)).map(|label| [label.clone(), label.clone()]).collect(),
+/// Nothing that has a partner and a result on both sides.
+pub fn pair(store: &Store, [first, second]: &[Vec<Entry>; 2]) -> Result<(Vec<Comparison>, Vec<String>), Error> {
+    let (left, right) = (in_order(first, |entry| &entry.label), in_order(second, |entry| &entry.label));
+    let groups: Vec<[&str; 2]> = match (left.as_slice(), right.as_slice()) {
+        ([a], [b]) => vec![[a, b]],
+        _ => left.iter().filter(|label| right.contains(label)).map(|label| [*label, *label]).collect(),
     };
     if groups.is_empty() {
         let message = format!("nothing to pair: one side has {}, the other {}", left.join(", "), right.join(", "));
         return Err(Error::usage(message).hint("name one policy of each: `--spec SPEC A B`, or `--only LABEL`"));
     }
-    let mut all = Vec::new();
+    let paired = |label: &&str| groups.iter().any(|names| names.contains(label));
+    let strangers =
+        left.iter().chain(&right).filter(|label| !paired(label)).map(|label| (*label).to_string()).collect();
+    let (mut all, mut failed) = (Vec::new(), 0);
     for names in groups {
-        let mut partners: BTreeMap<(String, u64), &Entry> = BTreeMap::new();
-        for entry in second.iter().filter(|entry| entry.label == names[1]) {
-            partners.insert((entry.variant.clone(), entry.seed), entry);
-        }
-        let own: Vec<&Entry> = first.iter().filter(|entry| entry.label == names[0]).collect();
-        let mut pairs = Vec::new();
-        let single = own.len() == 1 && partners.len() == 1;
-        for entry in &own {
-            let partner = match single {
-                // Two that were named are meant for each other, whatever their seeds.
-                true => partners.pop_first().map(|(_, partner)| partner),
-                false => partners.remove(&(entry.variant.clone(), entry.seed)),
+        let side =
+            |entries: &'_ [Entry], name: &str| entries.iter().filter(|entry| entry.label == name).cloned().collect();
+        let (own, others): (Vec<Entry>, Vec<Entry>) = (side(first, names[0]), side(second, names[1]));
+        // Two that were named are meant for each other, whatever their seeds and variants.
+        let single = own.len() == 1 && others.len() == 1;
+        for variant in in_order(&own, |entry| &entry.variant) {
+            let own: Vec<&Entry> = own.iter().filter(|entry| entry.variant == variant).collect();
+            let others: Vec<&Entry> = others.iter().filter(|entry| single || entry.variant == variant).collect();
+            let (mut pairs, mut lost) = (Vec::new(), 0);
+            for entry in &own {
+                let Some(partner) = others.iter().find(|other| single || other.seed == entry.seed) else { continue };
+                let both = [results::summary(store, &entry.id)?, results::summary(store, &partner.id)?];
+                match both {
+                    [Some(a), Some(b)] => {
+                        pairs.push(Pair { sides: [(*entry).clone(), (*partner).clone()], summaries: [a, b] });
+                    }
+                    _ => lost += 1,
+                }
+            }
+            failed += lost;
+            let alone = own.len() + others.len() - 2 * (pairs.len() + lost);
+            let Some(one) = pairs.first() else { continue };
+            let inputs = other_inputs(store, one)?;
+            // One name for both says nothing.
+            let names = match names[0] == names[1] {
+                true => ["first", "second"].map(|which| format!("{} ({which})", names[0])),
+                false => names.map(str::to_string),
             };
-            let Some(partner) = partner else { continue };
-            let summaries = [summary(store, entry)?, summary(store, partner)?];
-            pairs.push(Pair { sides: [(*entry).clone(), partner.clone()], summaries });
+            all.push(Comparison { names, variant: variant.to_string(), pairs, alone, failed: lost, inputs });
         }
-        let alone = own.len() - pairs.len() + partners.len();
-        let Some(one) = pairs.first() else {
-            return Err(Error::usage(format!("{} and {} have no variant and seed in common", names[0], names[1])));
-        };
-        let inputs = other_inputs(store, one)?;
-        all.push(Comparison { names, pairs, alone, inputs });
     }
-    Ok(all)
-}
-
-fn summary(store: &Store, entry: &Entry) -> Result<Summary, Error> {
-    let found = results::summary(store, &entry.id)?;
-    found.ok_or_else(|| {
-        Error::usage(format!("{} seed {}: its policy failed: there is no result", entry.label, entry.seed))
-    })
+    match (all.is_empty(), failed) {
+        (false, _) => Ok((all, strangers)),
+        (true, 0) => Err(Error::usage("the two have no variant and seed in common")),
+        (true, _) => {
+            let error = Error::usage(format!("of each of {failed} pairs a policy failed: there is nothing to compare"));
+            Err(Error { exit: crate::error::ExitCode::PolicyFailed, ..error })
+        }
+    }
 }
 
 /// What else differs: two results are only of two policies where this is empty.
@@ -134,20 +151,23 @@ pub struct Change {
     pub metric: &'static str,
     /// Means over the pairs.
     pub means: [f64; 2],
-    /// The relative change from the first to the second; none where the first is 0 somewhere.
+    /// The relative change from the first to the second; none where a value other than 0 stands against 0.
     pub effect: Option<Effect>,
+    /// Whether it is the same in every pair.
+    pub same: bool,
 }
 
 impl Change {
     /// In words.
     pub fn verdict(&self, names: &[String; 2]) -> String {
-        let Some(effect) = self.effect else {
-            return if self.means[0] == self.means[1] { "the same".into() } else { "changed from nothing".into() };
-        };
-        let percent = effect.mean.abs() * 100.0;
-        if percent < 0.05 && effect.interval.is_none_or(|(low, high)| high - low < 1e-9) {
+        if self.same {
             return "the same".into();
         }
+        let Some(effect) = self.effect else {
+            let way = if self.means[1] < self.means[0] { "lower" } else { "higher" };
+            return format!("{} is {way}; no ratio, a value is 0", names[1]);
+        };
+        let percent = effect.mean.abs() * 100.0;
         let way = if effect.mean < 0.0 { "lower" } else { "higher" };
         match effect.interval {
             None if effect.pairs == 1 => format!("{} is {percent:.1} % {way} (single run)", names[1]),
@@ -226,9 +246,9 @@ impl Comparison {
             if same && asked.is_none() {
                 continue;
             }
-            let relative: Vec<f64> = values.iter().map(|[a, b]| b / a - 1.0).collect();
+            let relative: Vec<f64> = values.iter().map(|[a, b]| if a == b { 0.0 } else { b / a - 1.0 }).collect();
             let effect = stats::paired(&relative, &format!("{stream} {metric}"));
-            changes.push(Change { metric, means, effect });
+            changes.push(Change { metric, means, effect, same: values.iter().all(|[a, b]| a == b) });
         }
         Ok(changes)
     }
@@ -244,16 +264,31 @@ pub struct JobChange {
     pub why: String,
 }
 
-/// The jobs of a pair that changed most, and how many completed on both sides.
+/// The jobs of a pair.
+pub struct Jobs {
+    /// Those whose completion time changed most.
+    pub changed: Vec<JobChange>,
+    /// How many completed on both sides.
+    pub common: usize,
+    /// Names of those that completed on one side alone.
+    pub once: Vec<String>,
+}
+
+/// The jobs of a pair that changed most.
 ///
 /// # Errors
 /// Files that can't be read.
-pub fn jobs(store: &Store, pair: &Pair, most: usize) -> Result<(Vec<JobChange>, usize), Error> {
+pub fn jobs(store: &Store, pair: &Pair, most: usize) -> Result<Jobs, Error> {
     let [first, second] = [results::jobs(store, &pair.sides[0].id)?, results::jobs(store, &pair.sides[1].id)?];
-    let others: BTreeMap<&str, &JobRow> = second.iter().map(|row| (row.job_id.as_str(), row)).collect();
-    let mut both: Vec<(f64, &JobRow, &JobRow)> = Vec::new();
+    // A trace may give a name twice: the first is then the first of the other side.
+    let mut others: BTreeMap<&str, VecDeque<&JobRow>> = BTreeMap::new();
+    second.iter().for_each(|row| others.entry(&row.job_id).or_default().push_back(row));
+    let (mut both, mut once): (Vec<(f64, &JobRow, &JobRow)>, Vec<String>) = (Vec::new(), Vec::new());
     for row in &first {
-        let Some(other) = others.get(row.job_id.as_str()) else { continue };
+        let Some(other) = others.get_mut(row.job_id.as_str()).and_then(VecDeque::pop_front) else { continue };
+        if row.jct().is_some() != other.jct().is_some() {
+            once.push(row.job_id.clone());
+        }
         if let (Some(a), Some(b)) = (row.jct(), other.jct()) {
             both.push(((b - a).abs(), row, other));
         }
@@ -267,7 +302,7 @@ pub fn jobs(store: &Store, pair: &Pair, most: usize) -> Result<(Vec<JobChange>, 
         jct: [a.jct().unwrap_or(f64::NAN), b.jct().unwrap_or(f64::NAN)],
         why: why(a, b),
     });
-    Ok((changes.collect(), common))
+    Ok(Jobs { changed: changes.collect(), common, once })
 }
 
 /// What of a job's life changed, the largest part first.
@@ -291,10 +326,10 @@ fn why(a: &JobRow, b: &JobRow) -> String {
 }
 
 /// The first decision that differs, as a person reads it.
-pub fn parting_in_words(parting: &Parting, names: &Names, sides: &[String; 2]) -> String {
+pub fn parting_in_words(parting: &Parting, [first, second]: &[Names; 2], sides: &[String; 2]) -> String {
     let at = crate::trace::seconds(parting.at);
     let mut out = format!("\nthe first decision that differs: at {at} s, after {} alike\n", parting.alike);
-    for (side, name) in parting.sides.iter().zip(sides) {
+    for ((side, name), names) in parting.sides.iter().zip(sides).zip([first, second]) {
         let Some(decision) = side else {
             out.push_str(&format!("  {name}: moved nothing then\n"));
             continue;
@@ -318,14 +353,14 @@ fn listed(out: &mut String, word: &str, lines: Vec<String>) {
 }
 
 /// The same for programs.
-pub fn parting_object(parting: &Parting, names: &Names, sides: &[String; 2]) -> Value {
+pub fn parting_object(parting: &Parting, names: &[Names; 2], sides: &[String; 2]) -> Value {
     let side = |at: usize| match &parting.sides[at] {
         None => Value::Null,
         Some(decision) => json!({
             "batch": decision.batch.seq,
             "trigger": trigger(decision.batch.trigger),
-            "told": decision.batch.events.iter().map(|event| names.event(event)).collect::<Vec<_>>(),
-            "said": decision.acting().map(|action| names.action(action)).collect::<Vec<_>>(),
+            "told": decision.batch.events.iter().map(|event| names[at].event(event)).collect::<Vec<_>>(),
+            "said": decision.acting().map(|action| names[at].action(action)).collect::<Vec<_>>(),
         }),
     };
     json!({
@@ -351,6 +386,9 @@ pub fn render(comparison: &Comparison, changes: &[Change]) -> String {
         ]);
     }
     let mut out = columns(&rows);
+    if comparison.failed > 0 {
+        out.push_str(&format!("{} pairs are left out: a policy failed\n", comparison.failed));
+    }
     if comparison.alone > 0 {
         out.push_str(&format!("{} results have no partner of their variant and seed\n", comparison.alone));
     }
@@ -369,7 +407,8 @@ mod tests {
 
     fn change(mean: f64, interval: Option<(f64, f64)>, pairs: usize) -> String {
         let effect = Some(Effect { mean, interval, pairs });
-        Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect }.verdict(&["fifo".into(), "clwp".into()])
+        Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect, same: false }
+            .verdict(&["fifo".into(), "clwp".into()])
     }
 
     #[test]
@@ -379,6 +418,9 @@ mod tests {
         assert_eq!(change(0.1, Some((-0.1, 0.3)), 10), "no difference (95 % interval -10.0 .. +30.0 %)");
         assert_eq!(change(0.1, None, 1), "clwp is 10.0 % higher (single run)");
         assert_eq!(change(0.1, None, 3), "clwp is 10.0 % higher (3 seeds: no interval)");
-        assert_eq!(change(0.0, None, 1), "the same");
+        let of = |effect, same| Change { metric: "preemptions", means: [0.0, 3.0], effect, same };
+        let names = ["fifo".to_string(), "las".to_string()];
+        assert_eq!(of(None, false).verdict(&names), "las is higher; no ratio, a value is 0");
+        assert_eq!(of(None, true).verdict(&names), "the same");
     }
 }

@@ -5,14 +5,15 @@
 //! exclusive and on shared GPUs and with elastic jobs. Every plan is judged strictly; every job must end.
 
 mod histories;
+mod report;
 
 use std::path::Path;
 
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::{Abilities, Batch, Descriptor, Plan, PolicyError};
-use sandtable_runtime::sandbox::{Component, Fault, LoadFault, Place, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Component, Fault, Place, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
-use sandtable_runtime::{JobOutcome, Policy as _};
+use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -21,112 +22,7 @@ use crate::plan::{Cell, Options, plan};
 use crate::witness::Witness;
 
 pub use histories::Kind;
-
-/// How a check ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// As it should be.
-    Ok,
-    /// It runs, and somebody will stumble over it.
-    Warn,
-    /// It breaks the contract, or would fail somebody's run.
-    Fail,
-    /// Not asked: it does not apply, or an earlier failure stands before it.
-    Skip,
-}
-
-impl Verdict {
-    /// A word for tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Warn => "warning",
-            Verdict::Fail => "FAIL",
-            Verdict::Skip => "skipped",
-        }
-    }
-}
-
-/// One check.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// What was asked.
-    pub what: String,
-    /// How it ended.
-    pub verdict: Verdict,
-    /// What was found.
-    pub found: String,
-    /// What to do about it; empty where nothing is to be done.
-    pub advice: &'static str,
-}
-
-/// The checks of one policy.
-pub struct Report {
-    /// In the order in which they were made.
-    pub checks: Vec<Check>,
-}
-
-impl Report {
-    /// Whether nothing failed.
-    pub fn passed(&self) -> bool {
-        self.checks.iter().all(|check| check.verdict != Verdict::Fail)
-    }
-
-    /// How many ended so.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.checks.iter().filter(|check| check.verdict == verdict).count()
-    }
-
-    fn add(&mut self, what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &'static str) {
-        self.checks.push(Check { what: what.into(), verdict, found: found.into(), advice });
-    }
-
-    fn fault(&mut self, what: impl Into<String>, fault: &Fault) {
-        let mut found = format!("{}: {fault}", fault.kind());
-        if let Some(frame) = fault.backtrace().first() {
-            found.push_str(&format!(", at {frame}"));
-        }
-        self.add(what, Verdict::Fail, found, advice(fault));
-    }
-}
-
-/// What an author does about a fault.
-fn advice(fault: &Fault) -> &'static str {
-    match fault {
-        Fault::Load(LoadFault::CoreModule) => {
-            "make it a component: `sandtable policy build`, or `wasm-tools component new`"
-        }
-        Fault::Load(LoadFault::WrongWorld(_)) => {
-            "build it against the world `policy` of wit/policy.wit, and give it no WASI: `sandtable policy new` begins a project that is"
-        }
-        Fault::Load(_) => "build it anew: the file is cut off, too large or no WebAssembly",
-        Fault::Refused { error: PolicyError::BadConfig(_), .. } => "every parameter needs a default: `{}` must do",
-        Fault::Refused { error: PolicyError::Unsupported(_), .. } => "say in `needs` what it must be told",
-        Fault::Refused { .. } => "the text is the policy's own: an error of `decide` ends the run",
-        Fault::OutOfFuel { .. } => {
-            "do less in one call: an endless loop, or work that grows with the cluster's history"
-        }
-        Fault::TooSlow { .. } => "do less in one call",
-        Fault::StackOverflow { .. } => "make the recursion a loop",
-        Fault::Memory { .. } | Fault::Table { .. } | Fault::TooMany { .. } => {
-            "forget what has ended: state must not grow with time"
-        }
-        Fault::TooMuchData { .. } => "hand over less in one call: plans, log lines and questions count",
-        Fault::Panicked { .. } => "see the message: a policy must answer every legal batch",
-        Fault::Trap { .. } => {
-            "a trap has no text of its own: report panics with `log.panic`, as the SDK and the templates do"
-        }
-        Fault::BadValue { .. } => {
-            "a value that the contract does not know: are the bindings of this contract's version?"
-        }
-        Fault::Closed { .. } => "ask the cluster only while `decide` runs",
-        Fault::BadPlan { .. } => {
-            "plan against the cluster as it stands now: take in every event first, or ask `cluster.check`"
-        }
-        Fault::Livelock { .. } => "set timers only for instants at which something is to be done",
-        Fault::Predictor { .. } | Fault::Host(_) => "not the policy's: report it",
-    }
-}
+pub use report::{Check, Report, Verdict};
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
@@ -195,9 +91,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
         report,
     };
     battery.configuration()?;
-    if battery.report.passed() {
-        battery.histories(effort)?;
-    }
+    battery.histories(effort)?;
     Ok(battery.report)
 }
 
@@ -293,9 +187,9 @@ impl Battery<'_> {
         let schema: Value = serde_json::from_str(&self.descriptor.config_schema).unwrap_or_default();
         let mut wrong = vec![("an unknown parameter".to_string(), "{\"no_such_parameter\": 1}".to_string())];
         for (name, of) in schema["properties"].as_object().into_iter().flatten() {
-            // Of another type than it says.
-            let value = if of["type"] == "string" || of.get("enum").is_some() { "17" } else { "\"no such value\"" };
-            wrong.push((format!("`{name}` of another type"), format!("{{{name:?}: {value}}}")));
+            if let Some(value) = ill_typed(of) {
+                wrong.push((format!("`{name}` of another type"), format!("{{{name:?}: {value}}}")));
+            }
         }
         for (what, config) in wrong {
             let cell = self.cell(home, 0, home.oracles(), &config)?;
@@ -344,8 +238,16 @@ impl Battery<'_> {
                     Ok(seen) => {
                         let (lost, wide) = (waiting(&seen), wide(&seen, &cell));
                         if lost > wide {
-                            let found = format!("seed {seed}: {lost} jobs were never ended");
-                            let advice = "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it";
+                            let idle = waiters(&seen).filter(|row| row.first_start.is_none()).count();
+                            let found = format!("seed {seed}: {lost} jobs never ended, {idle} of them never started");
+                            let advice = match idle >= lost {
+                                true => {
+                                    "whoever waits must be looked at again when GPUs become free: at ends, and when a node is up again"
+                                }
+                                false => {
+                                    "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
+                                }
+                            };
                             self.report.add(&what, Verdict::Fail, found, advice);
                             failed = true;
                             break;
@@ -398,6 +300,7 @@ impl Battery<'_> {
     /// It takes over from FIFO in the middle of a run.
     fn takeover(&mut self) -> Result<(), Error> {
         let what = "takes over while jobs run (resync)";
+        let mut ran = 0;
         for kind in Kind::ALL {
             for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
                 let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
@@ -414,11 +317,14 @@ impl Battery<'_> {
                         self.report.add(what, Verdict::Fail, found, advice);
                         return Ok(());
                     }
-                    Ok(_) => {}
+                    Ok(_) => ran += 1,
                 }
             }
         }
-        self.report.add(what, Verdict::Ok, "every job ended", "");
+        match ran {
+            0 => self.report.add(what, Verdict::Skip, "nowhere could it begin", ""),
+            ran => self.report.add(what, Verdict::Ok, format!("{ran} runs, every job ended"), ""),
+        }
         Ok(())
     }
 
@@ -472,17 +378,31 @@ impl Battery<'_> {
     }
 }
 
+/// A value that a parameter's schema forbids for sure; none where it allows several types.
+fn ill_typed(of: &Value) -> Option<&'static str> {
+    match (of["enum"].as_array(), of["type"].as_str()) {
+        (Some(words), _) if words.iter().all(Value::is_string) => Some("17"),
+        (Some(_), _) => None,
+        (None, Some("string")) => Some("17"),
+        (None, Some("number" | "integer" | "boolean" | "array" | "object")) => Some("\"no such value\""),
+        (None, _) => None,
+    }
+}
+
 /// Jobs that could have run and never ended.
-fn waiting(seen: &Seen) -> usize {
+fn waiters(seen: &Seen) -> impl Iterator<Item = &JobRow> {
     let rows = seen.finished.ledger.rows.iter();
-    rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_))).count()
+    rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_)))
+}
+
+fn waiting(seen: &Seen) -> usize {
+    waiters(seen).count()
 }
 
 /// Those of them that no single node could hold: a policy may be for gangs of one node.
 fn wide(seen: &Seen, cell: &Cell) -> usize {
     let node = cell.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
-    let rows = seen.finished.ledger.rows.iter();
-    rows.filter(|row| row.end.is_none() && row.gpus > node && !matches!(row.outcome, JobOutcome::Rejected(_))).count()
+    waiters(seen).filter(|row| row.gpus > node).count()
 }
 
 /// One policy takes over, once.

@@ -1,11 +1,11 @@
 //! What went into a cell's id, and why a cell would run again: what in it is not as in the nearest result that the store has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::plan::Cell;
+use crate::plan::{Cell, Plan};
 use crate::results::{inputs, leaves};
 use crate::store::Store;
 
@@ -38,20 +38,27 @@ impl Kept {
         if entries.len().saturating_mul(asking) > MOST {
             return Ok(Kept { cells: Vec::new() });
         }
-        let cells = entries.into_iter().map(|entry| Ok((entry.id.clone(), leaves(&inputs(store, &entry.id)?))));
-        Ok(Kept { cells: cells.collect::<Result<_, Error>>()? })
+        // One that can't be read is nobody's neighbour.
+        let cells =
+            entries.into_iter().filter_map(|entry| Some((entry.id.clone(), leaves(&inputs(store, &entry.id).ok()?))));
+        Ok(Kept { cells: cells.collect() })
     }
 
     /// The nearest result: of this seed, with the fewest differences; its id and what differs. None where there is nothing
-    /// that half of it agrees with.
-    pub fn nearest(&self, cell: &Cell) -> Option<(&str, Vec<Difference>)> {
+    /// that half of it agrees with. Results of `others`, by their components' digests, are not it: those are other policies of
+    /// the same spec, and not an earlier version of this one.
+    pub fn nearest(&self, cell: &Cell, others: &BTreeSet<String>) -> Option<(&str, Vec<Difference>)> {
         let wanted: Value = serde_json::from_str(&cell.inputs).ok()?;
         let wanted = leaves(&wanted);
         let distance = |other: &BTreeMap<String, String>| {
             let own = wanted.iter().filter(|(path, value)| other.get(*path) != Some(value)).count();
             own + other.keys().filter(|path| !wanted.contains_key(*path)).count()
         };
-        let near = self.cells.iter().filter(|(_, other)| other.get("seed") == wanted.get("seed"));
+        let own = |other: &BTreeMap<String, String>| {
+            let digest = other.get("policy.blake3").map(|text| text.trim_matches('"').to_string()).unwrap_or_default();
+            digest == cell.policy.digest || !others.contains(&digest)
+        };
+        let near = self.cells.iter().filter(|(_, other)| other.get("seed") == wanted.get("seed") && own(other));
         let (far, id, other) = near.map(|(id, other)| (distance(other), id.as_str(), other)).min_by_key(|one| one.0)?;
         if far * 2 > wanted.len() {
             return None;
@@ -67,6 +74,11 @@ impl Kept {
         };
         Some((id, differs.map(difference).collect()))
     }
+}
+
+/// The components of a plan's policies.
+pub fn components(plan: &Plan) -> BTreeSet<String> {
+    plan.cells.iter().map(|cell| cell.policy.digest.clone()).collect()
 }
 
 /// What differs, in a few words: `policy changed`, `changed: fleet.costs.start, workload`.

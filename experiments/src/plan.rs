@@ -148,6 +148,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Where shipped policies are looked for first.
     pub policies: Option<PathBuf>,
+    /// The spec is somebody else's: files outside of this folder are not read.
+    pub within: Option<PathBuf>,
 }
 
 /// Most cells of a spec.
@@ -193,7 +195,14 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             edited = edited.with(place, value)?;
         }
         let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
-        files.extend(crate::bundle::files(&spec));
+        let named = crate::bundle::files(&spec);
+        if let Some(root) = &options.within {
+            let out = |name: &&String| !crate::bundle::normal(&folder.join(name)).starts_with(root);
+            if let Some(name) = named.iter().find(out) {
+                return Err(Error::usage(format!("{}: {name} leads out of the bundle", source.origin)));
+            }
+        }
+        files.extend(named);
         resolve::cells(&edited, &spec, folder, &mut finder, &variant, &mut cells)?;
         if cells.len() > MAX_CELLS {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));

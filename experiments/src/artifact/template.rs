@@ -49,17 +49,32 @@ pub fn files(language: Language, name: &str) -> Vec<(PathBuf, String)> {
     all
 }
 
-/// Writes a new policy into a folder that is not there yet, or is empty.
+/// Names that cargo or the SDK has.
+const TAKEN: [&str; 7] = ["alloc", "core", "proc-macro", "sandtable-policy", "std", "test", "wit-bindgen"];
+
+/// Whether a policy can be called so.
 ///
 /// # Errors
-/// A name that can't be one, a folder with something in it, a file that can't be written.
-pub fn write(language: Language, name: &str, folder: &Path) -> Result<(), Error> {
+/// What a name is.
+pub fn is_name(name: &str) -> Result<(), Error> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
     if !begins || !name.chars().all(fits) || name.len() > 64 || name.ends_with('-') {
         let error = Error::usage(format!("{name:?} can't be a policy's name"));
         return Err(error.hint("small letters, digits and `-`, a letter first: my-policy"));
     }
+    match TAKEN.contains(&name) {
+        true => Err(Error::usage(format!("{name:?} can't be a policy's name: a crate of that name is there already"))),
+        false => Ok(()),
+    }
+}
+
+/// Writes a new policy into a folder that is not there yet, or is empty.
+///
+/// # Errors
+/// A name that can't be one, a folder with something in it, a file that can't be written.
+pub fn write(language: Language, name: &str, folder: &Path) -> Result<(), Error> {
+    is_name(name)?;
     if folder.exists() && !crate::store::sorted(folder)?.is_empty() {
         return Err(Error::usage(format!("{}: there is something in this folder already", folder.display())));
     }

@@ -31,7 +31,7 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "B")]
     second: String,
     /// The spec whose policies A and B are.
-    #[arg(long = "spec", short, value_name = "SPEC")]
+    #[arg(long = "spec", short = 's', value_name = "SPEC")]
     of: Option<PathBuf>,
     /// One metric: `jct-mean`, `makespan`, `utilisation` …
     #[arg(long, value_name = "NAME")]
@@ -56,9 +56,12 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
     let named = args.of.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let store = select::store_of(&args.store, &[&named, &args.first, &args.second])?;
     let side = |word: &str| select::entries(word, &args.spec, spec.as_ref(), &store);
-    let all = pair(&store, [side(&args.first)?, side(&args.second)?])?;
+    let (all, strangers) = pair(&store, &[side(&args.first)?, side(&args.second)?])?;
+    if !strangers.is_empty() {
+        ui::note(&format!("only on one side, and not compared: {}", strangers.join(", ")));
+    }
     if args.format == Format::Csv {
-        ui::result("first,second,metric,first_mean,second_mean,change,low,high,pairs,verdict\n");
+        ui::result("variant,first,second,metric,first_mean,second_mean,change,low,high,pairs,verdict\n");
     }
     for (at, comparison) in all.iter().enumerate() {
         if at > 0 && args.format == Format::Table {
@@ -72,12 +75,16 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
 fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(), Error> {
     let changes = comparison.changes(args.metric.as_deref())?;
     let names = &comparison.names;
+    if !comparison.variant.is_empty() && args.format == Format::Table {
+        ui::result(&format!("{}\n", comparison.variant));
+    }
     match args.format {
         Format::Csv => {
             for change in &changes {
                 let (low, high) = change.effect.and_then(|effect| effect.interval).unzip();
                 let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
                 let row = [
+                    comparison.variant.clone(),
                     names[0].clone(),
                     names[1].clone(),
                     change.metric.to_string(),
@@ -99,7 +106,7 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
             for change in &changes {
                 let interval = change.effect.and_then(|effect| effect.interval);
                 let row = json!({
-                    "kind": "metric", "first": names[0], "second": names[1], "metric": change.metric,
+                    "kind": "metric", "variant": comparison.variant, "first": names[0], "second": names[1], "metric": change.metric,
                     "first_mean": change.means[0], "second_mean": change.means[1],
                     "change": change.effect.map(|effect| effect.mean), "interval_95": interval.map(|(a, b)| [a, b]),
                     "pairs": comparison.pairs.len(), "verdict": change.verdict(names),
@@ -113,21 +120,30 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
         }
         Format::Table => ui::result(&compare::render(comparison, &changes)),
     }
-    let Some(pair) = comparison.pairs.first() else { return Ok(()) };
+    // The first pair that differs at all.
+    let differs = |pair: &&Pair| {
+        let [a, b] = [&pair.sides[0].id, &pair.sides[1].id].map(|id| store.read(id, "timeline.csv").ok());
+        a != b
+    };
+    let pairs = comparison.pairs.len();
+    let Some(pair) = comparison.pairs.iter().find(differs) else {
+        ui::note(&format!("{} and {} never decide differently, in any of {pairs} pairs", names[0], names[1]));
+        return Ok(());
+    };
     job_by_job(args, pair, names, store)?;
-    match decision(pair, store)? {
+    match decision(comparison, pair, store)? {
         Seen::Parted(parting, told) => ui::result(&match args.format {
             Format::Json => compare::parting_object(&parting, &told, names).to_string() + "\n",
             _ => compare::parting_in_words(&parting, &told, names),
         }),
-        Seen::Never => ui::note(&format!("{} and {} never decide differently", names[0], names[1])),
+        Seen::Never => ui::note("the plans are the same: what differs is not the policy's doing"),
         Seen::Unknown(why) => ui::note(why),
     }
     Ok(())
 }
 
 fn job_by_job(args: &CompareArgs, pair: &Pair, names: &[String; 2], store: &Store) -> Result<(), Error> {
-    let (jobs, common) = compare::jobs(store, pair, args.jobs)?;
+    let compare::Jobs { changed: jobs, common, once } = compare::jobs(store, pair, args.jobs)?;
     let where_ = match pair.sides[0].variant.is_empty() {
         true => format!("seed {}", pair.sides[0].seed),
         false => format!("{} seed {}", pair.sides[0].variant, pair.sides[0].seed),
@@ -140,7 +156,15 @@ fn job_by_job(args: &CompareArgs, pair: &Pair, names: &[String; 2], store: &Stor
             });
             ui::result(&(row.to_string() + "\n"));
         }
+        for job in &once {
+            ui::result(&(json!({"kind": "completed-once", "job": job, "seed": pair.sides[0].seed}).to_string() + "\n"));
+        }
         return Ok(());
+    }
+    if !once.is_empty() {
+        let shown: Vec<&str> = once.iter().take(8).map(String::as_str).collect();
+        let more = if once.len() > 8 { " …" } else { "" };
+        ui::result(&format!("\n{} jobs completed on one side alone: {}{more}\n", once.len(), shown.join(", ")));
     }
     if jobs.is_empty() {
         ui::result(&format!("\nno job's completion time changed ({where_}, {common} jobs)\n"));
@@ -154,13 +178,13 @@ fn job_by_job(args: &CompareArgs, pair: &Pair, names: &[String; 2], store: &Stor
 }
 
 enum Seen {
-    Parted(Box<Parting>, Names),
+    Parted(Box<Parting>, [Names; 2]),
     Never,
     Unknown(&'static str),
 }
 
 /// Runs both sides of a pair once more, until they part.
-fn decision(pair: &Pair, store: &Store) -> Result<Seen, Error> {
+fn decision(comparison: &Comparison, pair: &Pair, store: &Store) -> Result<Seen, Error> {
     let [Some(first), Some(second)] = [&pair.sides[0].cell, &pair.sides[1].cell] else {
         return Ok(Seen::Unknown("name specs instead of ids to see the first decision that differs"));
     };
@@ -169,10 +193,15 @@ fn decision(pair: &Pair, store: &Store) -> Result<Seen, Error> {
             "of recorded and observed runs the decisions are in agreement.json and recording.jsonl",
         ));
     }
+    // Jobs are told apart by their numbers, which mean something in one workload alone.
+    let same = |path: &str| !["workload", "seed", "ties"].iter().any(|of| path.starts_with(of));
+    if !comparison.inputs.iter().all(|(path, ..)| same(path)) {
+        return Ok(Seen::Unknown("their jobs are not the same: there is no first decision that differs"));
+    }
     let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, [first, second].into_iter())?;
     Ok(match parting([first, second], &compiled)? {
-        Some(parting) => Seen::Parted(Box::new(parting), Names::of(first)?),
+        Some(parting) => Seen::Parted(Box::new(parting), [Names::of(first)?, Names::of(second)?]),
         None => Seen::Never,
     })
 }

@@ -1,12 +1,13 @@
 //! `sandtable explain`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{SpecArgs, StoreArgs, select};
 use crate::error::{Error, ExitCode};
-use crate::explain::{Difference, Kept};
+use crate::explain::{Difference, Kept, components};
 use crate::plan::Cell;
 use crate::results;
 use crate::store::Store;
@@ -54,20 +55,21 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
     if args.format == Format::Csv {
         ui::result("id,policy,variant,seed,status,nearest,path,before,now\n");
     }
+    let others = components(&plan);
     // One cell in full; of the others only why they would run.
     for (at, cell) in plan.cells.iter().enumerate() {
-        one(args, cell, at == 0, &kept, &store);
+        one(args, cell, at == 0, (&kept, &others), &store);
     }
     Ok(ExitCode::Done)
 }
 
-fn one(args: &ExplainArgs, cell: &Cell, whole: bool, kept: &Kept, store: &Store) {
+fn one(args: &ExplainArgs, cell: &Cell, whole: bool, (kept, others): (&Kept, &BTreeSet<String>), store: &Store) {
     let status = match (store.has(&cell.id), store.has_failed(&cell.id)) {
         (_, true) => "failed before: `run --retry-failed` runs it again",
         (true, _) => "done: nothing would run",
         (false, _) => "missing",
     };
-    let near = if store.has(&cell.id) { None } else { kept.nearest(cell) };
+    let near = if store.has(&cell.id) { None } else { kept.nearest(cell, others) };
     let (nearest, differences) = near.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
     let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
     match args.format {

@@ -77,7 +77,7 @@ impl SpecArgs {
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
         let policies = self.policies.clone();
-        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies })
+        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies, within: None })
     }
 
     pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {

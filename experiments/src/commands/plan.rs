@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
+use crate::explain::{Kept, components, reason};
 use crate::plan::{Bound, Cell, Plan};
 use crate::store::Store;
 use crate::table::Format;
@@ -30,16 +31,24 @@ pub(crate) struct PlanArgs {
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
     let plan = args.spec.expand(&args.path)?;
     let store = args.store.open(Some(&args.path))?;
-    let rows: Vec<Row<'_>> = plan.cells.iter().map(|cell| Row { cell, status: status(cell, &store) }).collect();
+    let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
+    let others = components(&plan);
+    let row = |cell| {
+        let status = status(cell, &store);
+        let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
+        Row { cell, status, reason: near.map_or(String::new(), |(_, differences)| reason(&differences)) }
+    };
+    let rows: Vec<Row<'_>> = plan.cells.iter().map(row).collect();
     ui::result(&match args.format {
         Format::Table => for_people(&plan, &rows),
         Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
         Format::Csv => {
-            let head = "id,policy,variant,seed,status,component,config\n".to_string();
+            let head = "id,policy,variant,seed,status,component,config,reason\n".to_string();
             let cell = crate::trace::csv_cell;
-            rows.iter().fold(head, |out, Row { cell: c, status }| {
+            rows.iter().fold(head, |out, Row { cell: c, status, reason }| {
                 let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
-                out + &format!("{},{label},{variant},{},{status},{},{config}\n", c.id, c.seed, c.policy.digest)
+                let why = cell(reason);
+                out + &format!("{},{label},{variant},{},{status},{},{config},{why}\n", c.id, c.seed, c.policy.digest)
             })
         }
     });
@@ -49,6 +58,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
 struct Row<'a> {
     cell: &'a Cell,
     status: &'static str,
+    /// What is not as in the nearest result.
+    reason: String,
 }
 
 impl Row<'_> {
@@ -57,7 +68,7 @@ impl Row<'_> {
         let inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
         json!({
             "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed,
-            "status": self.status, "inputs": inputs,
+            "status": self.status, "reason": self.reason, "inputs": inputs,
         })
     }
 }
@@ -109,8 +120,9 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
     out.push('\n');
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["cell", "policy", "variant", "seed", "status"]);
-    for Row { cell, status } in rows {
-        table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), status]);
+    for Row { cell, status, reason } in rows {
+        let status = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
+        table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), &status]);
     }
     out.push_str(&crate::table::lines(&table));
     let missing = rows.iter().filter(|row| row.status == "missing").count();

@@ -50,6 +50,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
     }
     let named = || PathBuf::from(args.path.file_stem().unwrap_or_default()).with_extension("html");
     let output = args.output.clone().unwrap_or_else(named);
+    let beside = args.path.parent().unwrap_or(Path::new(""));
+    let inputs = plan.files.iter().map(|name| beside.join(name)).chain(std::iter::once(args.path.clone()));
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    if real(&output).is_some_and(|own| inputs.map(|path| real(&path)).any(|input| input.as_ref() == Some(&own))) {
+        return Err(Error::usage(format!("{}: the spec reads this file: it is not written over", output.display())));
+    }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let bytes = match ending {
         "html" | "htm" | "md" => {
@@ -62,7 +68,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         }
         "svg" => {
             let all = figures(&plan, &store, &known(&plan, &store)?)?;
-            let names: Vec<&str> = all.iter().map(|(figure, _)| figure.id).collect();
+            let names: Vec<&str> = all.iter().map(|(figure, _)| figure.id.as_str()).collect();
             let Some((figure, _)) = all.iter().find(|(figure, _)| figure.id == args.figure) else {
                 let error = Error::usage(format!("no figure `{}` of these results", args.figure));
                 return Err(error.hint(format!("there is {}", names.join(", "))));

@@ -57,15 +57,18 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
 }
 
 /// Only results that there are.
-fn there(entries: Vec<Entry>, store: &Store, path: &Path) -> Result<Vec<Entry>, Error> {
-    match entries.iter().filter(|entry| !store.has(&entry.id)).count() {
-        0 => Ok(entries),
-        missing => {
-            let message = format!("{}: {missing} of {} cells have no result yet", path.display(), entries.len());
-            let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
-            Err(error.hint(format!("sandtable run {}", path.display())))
-        }
+fn there(mut entries: Vec<Entry>, store: &Store, path: &Path) -> Result<Vec<Entry>, Error> {
+    let all = entries.len();
+    entries.retain(|entry| store.has(&entry.id));
+    let message = format!("{}: {} of {all} cells have no result yet", path.display(), all - entries.len());
+    if entries.is_empty() {
+        let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
+        return Err(error.hint(format!("sandtable run {}", path.display())));
     }
+    if entries.len() < all {
+        crate::ui::note(&format!("warning: {message}"));
+    }
+    Ok(entries)
 }
 
 /// The store of a spec, or of where we are.

@@ -35,7 +35,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write the timeline as a Chrome trace; `-` is standard output.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "job")]
     chrome_trace: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
@@ -116,7 +116,10 @@ fn metrics(args: &ShowArgs, entry: &Entry, store: &Store) -> Result<ExitCode, Er
 fn export(args: &ShowArgs, entry: &Entry, store: &Store, path: &Path) -> Result<ExitCode, Error> {
     let inputs = results::inputs(store, &entry.id)?;
     let (jobs, stays) = (results::jobs(store, &entry.id)?, results::stays(store, &entry.id)?);
-    let title = format!("{} {} seed {}", args.result, entry.label, entry.seed);
+    let title = match entry.cell {
+        Some(_) => format!("{} {} seed {}", args.result, entry.label, entry.seed),
+        None => entry.id.clone(),
+    };
     let text = chrome::trace(&title, &results::nodes(&inputs), &jobs, &stays).to_string() + "\n";
     if path == Path::new("-") {
         ui::result(&text);
@@ -166,7 +169,9 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
         }
         (*calls, *others) = (0, 0);
     };
-    tell(cell, &compiled, |batch, plan| {
+    let mut last = 0;
+    let finished = tell(cell, &compiled, |batch, plan| {
+        last = batch.now;
         for event in &batch.events {
             if Names::about(event) == Some(id) {
                 flush(&mut moments, batch.now, &mut calls, &mut others);
@@ -194,14 +199,20 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
         }
         true
     })?;
+    flush(&mut moments, last, &mut calls, &mut others);
+    if let Some(first) = finished.agreement.and_then(|agreement| agreement.first) {
+        let at = seconds(first.at);
+        ui::note(&format!(
+            "{} decides otherwise than the recorded run at {at} s: from then on it is not asked",
+            entry.label
+        ));
+    }
+    let end = row.jct().map_or_else(|| row.outcome.clone(), |jct| format!("completed in {}", span(jct)));
+    let wait = row.wait().map_or("never started".into(), |wait| format!("waited {}", span(wait)));
+    let (gpus, preemptions) = (row.gpus, row.preemptions);
     let head = format!(
-        "job {job} under {}, seed {}: {} GPUs, waited {}, completed in {}, {} preemptions\n",
-        entry.label,
-        entry.seed,
-        row.gpus,
-        row.wait().map_or("for ever".into(), span),
-        row.jct().map_or(format!("({})", row.outcome), span),
-        row.preemptions,
+        "job {job} under {}, seed {}: {gpus} GPUs, {wait}, {preemptions} preemptions, {end}\n",
+        entry.label, entry.seed
     );
     match args.format {
         Format::Table => {
@@ -247,7 +258,8 @@ fn stays(args: &ShowArgs, entry: &Entry, store: &Store, row: &JobRow) -> Result<
             ui::result("job_id,from_s,to_s,gpus\n");
             own.for_each(|stay| {
                 let gpus = crate::execute::ranges(&stay.gpus);
-                ui::result(&format!("{},{},{},{gpus}\n", stay.job, stay.from, stay.to));
+                let job = crate::trace::csv_cell(&stay.job);
+                ui::result(&format!("{job},{},{},{gpus}\n", stay.from, stay.to));
             });
         }
     }

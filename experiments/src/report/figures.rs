@@ -44,7 +44,7 @@ fn unit(most: f64) -> (&'static str, f64) {
 }
 
 /// A distribution function by policy, over every seed.
-fn distribution(id: &'static str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
+fn distribution(id: &str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
     let most = all.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
     let (word, scale) = unit(most);
     let line = |(name, values): &(String, Vec<f64>)| {
@@ -58,7 +58,7 @@ fn distribution(id: &'static str, title: &str, axis: &str, all: &[(String, Vec<f
         Line { name: name.clone(), points, band: Vec::new() }
     };
     Figure {
-        id,
+        id: id.into(),
         title: title.into(),
         x: format!("{axis} ({word})"),
         y: "part of the jobs".into(),
@@ -93,15 +93,14 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
     let runs = if seeds > 1 { format!("over {seeds} seeds") } else { "of one seed".into() };
     let variant = plan.cells.first().map(Cell::variant_text).filter(|text| !text.is_empty());
     let at = variant.map_or(String::new(), |text| format!(", at {text}"));
-    let spread = format!("Jobs that completed, {runs}{at}; the axis counts by factors.");
+    let spread = |whose: &str| format!("{whose}, {runs}{at}; the axis counts by factors.");
     let end = lines.iter().flat_map(|line| line.points.last()).map(|(x, _)| *x).fold(0.0, f64::max);
     let (word, scale) = unit(end);
     for line in &mut lines {
         line.points.iter_mut().for_each(|(x, _)| *x /= scale);
     }
-    let first = plan.cells.first().map_or(0, |cell| cell.seed);
     let utilisation = Figure {
-        id: "utilisation",
+        id: "utilisation".into(),
         title: "GPUs in use".into(),
         x: format!("time ({word})"),
         y: "part of the GPUs".into(),
@@ -110,11 +109,11 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
         lines,
     };
     let mut all = vec![
-        (distribution("jct", "Job completion time", "completion time", &jcts), spread.clone()),
-        (distribution("queueing", "Time to the first GPUs", "waiting time", &waits), spread),
+        (distribution("jct", "Job completion time", "completion time", &jcts), spread("Jobs that completed")),
+        (distribution("queueing", "Time to the first GPUs", "waiting time", &waits), spread("Jobs that ever got GPUs")),
         (
             utilisation,
-            format!("Means of {BINS} equal stretches of the run of seed {first}{at}; above 1 where GPUs are shared."),
+            format!("Means of {BINS} equal stretches of each policy's first run{at}; above 1 where GPUs are shared."),
         ),
     ];
     all.extend(sweeps(plan, known));
@@ -126,6 +125,9 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
 fn busy(cell: &Cell, store: &Store) -> Result<Line, Error> {
     let steps = held(&results::stays(store, &cell.id)?);
     let (end, gpus) = (steps.last().map_or(0.0, |(at, _)| *at), f64::from(cell.fleet.gpus().max(1)));
+    if end <= 0.0 {
+        return Ok(Line { name: cell.label.clone(), points: Vec::new(), band: Vec::new() });
+    }
     let width = end / BINS as f64;
     let mut sums = vec![0.0; BINS];
     for pair in steps.windows(2) {
@@ -184,7 +186,7 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
             line.band.iter_mut().for_each(|half| *half /= scale);
         }
         let figure = Figure {
-            id: "sweep",
+            id: if axis == 0 { "sweep".into() } else { format!("sweep{}", axis + 1) },
             title: format!("Mean completion time by {path}"),
             x: path.clone(),
             y: format!("JCT ({word})"),
@@ -203,8 +205,8 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
 /// Figures for the page.
 pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Drawn>, Error> {
     let draw = |(figure, caption): (Figure, String)| Drawn {
-        id: figure.id,
         svg: figure.svg(Dress::Page),
+        id: figure.id,
         title: figure.title,
         caption,
     };

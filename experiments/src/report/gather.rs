@@ -81,7 +81,7 @@ pub struct MetricCell {
 #[derive(Serialize)]
 pub struct Drawn {
     /// Its name.
-    pub id: &'static str,
+    pub id: String,
     /// What it shows.
     pub title: String,
     /// What to know of it.
@@ -137,6 +137,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if missing > 0 {
         notes.push(format!("{missing} cells have not been run."));
     }
+    notes.extend(left_out(plan, &known));
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
@@ -151,6 +152,26 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         predictors: table::predictor_rows(plan, &known),
         provenance: provenance(plan, spec, command, when)?,
     })
+}
+
+/// Jobs without a completion time, by policy: every mean is over the others.
+fn left_out(plan: &Plan, known: &[Known]) -> Vec<String> {
+    let mut all: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    for (cell, known) in plan.cells.iter().zip(known) {
+        if let Known::Done(summary) = known {
+            let counts = all.entry(&cell.label).or_default();
+            let own = [summary.unfinished, summary.rejected, summary.crashed, summary.jobs];
+            counts.iter_mut().zip(own).for_each(|(count, own)| *count += own as u64);
+        }
+    }
+    let words = |(label, [unfinished, rejected, crashed, jobs]): (&str, [u64; 4])| {
+        let parts = [(unfinished, "never ended"), (rejected, "could never run on this fleet"), (crashed, "failed")];
+        let said: Vec<String> =
+            parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        (!said.is_empty())
+            .then(|| format!("{label}: of {jobs} jobs {}; its means are over the others.", said.join(", ")))
+    };
+    all.into_iter().filter_map(words).collect()
 }
 
 /// Quantities that the host answers truthfully, if there are any.

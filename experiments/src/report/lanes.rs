@@ -30,6 +30,8 @@ struct Bar {
     /// Index of the job; none: several short ones.
     job: Option<usize>,
     count: usize,
+    /// Whether it is too short to be seen alone.
+    short: bool,
 }
 
 /// A timeline: the drawing, and what its bars are, for whoever points at one.
@@ -57,7 +59,7 @@ pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRow], stays: &[Stay]) -> Lanes 
         least *= 2.0;
         bars = merged(&all, least / scale.max(1e-12));
     }
-    let together: usize = bars.iter().filter(|bar| bar.job.is_none()).map(|bar| bar.count).sum();
+    let together: usize = bars.iter().filter(|bar| bar.count > 1).map(|bar| bar.count).sum();
     let mut notes = Vec::new();
     if shown < gpus {
         notes.push(format!("the first {shown} of {gpus} GPUs"));
@@ -161,7 +163,7 @@ fn stacked(stays: &[Stay], index: &BTreeMap<&str, usize>, shown: u32) -> (Vec<Ba
     for stay in stays {
         let job = index.get(stay.job.as_str()).copied();
         for gpu in stay.gpus.iter().filter(|gpu| **gpu < shown) {
-            bars.push(Bar { gpu: *gpu, from: stay.from, to: stay.to, row: 0, job, count: 1 });
+            bars.push(Bar { gpu: *gpu, from: stay.from, to: stay.to, row: 0, job, count: 1, short: false });
         }
     }
     bars.sort_by(|a, b| a.gpu.cmp(&b.gpu).then(a.from.total_cmp(&b.from)).then(a.job.cmp(&b.job)));
@@ -197,13 +199,12 @@ fn merged(bars: &[Bar], least: f64) -> Vec<Bar> {
         }
         match out.last_mut() {
             // Close enough to the last group of short ones: part of it.
-            Some(last)
-                if last.job.is_none() && (last.gpu, last.row) == (bar.gpu, bar.row) && bar.from - last.to < least =>
-            {
+            Some(last) if last.short && (last.gpu, last.row) == (bar.gpu, bar.row) && bar.from - last.to < least => {
                 last.to = last.to.max(bar.to);
                 last.count += 1;
+                last.job = None;
             }
-            _ => out.push(Bar { job: None, ..bar.clone() }),
+            _ => out.push(Bar { short: true, ..bar.clone() }),
         }
     }
     out

@@ -34,7 +34,8 @@ pub fn html(gathered: &Gathered, template: &str) -> Result<String, Error> {
 
 /// The same for a pull request or a notebook: no figure.
 pub fn markdown(gathered: &Gathered) -> String {
-    let cell = |text: &str| text.replace('|', "\\|");
+    let plain = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace(['\n', '\r'], " ");
+    let cell = |text: &str| plain(text).replace('|', "\\|");
     let table = |out: &mut String, head: &[String], rows: &[Vec<String>]| {
         let line =
             |cells: &[String]| format!("| {} |\n", cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | "));
@@ -42,8 +43,8 @@ pub fn markdown(gathered: &Gathered) -> String {
         out.push_str(&format!("|{}\n", " --- |".repeat(head.len())));
         rows.iter().for_each(|row| out.push_str(&line(row)));
     };
-    let mut out = format!("# {}\n\n", gathered.title);
-    gathered.notes.iter().for_each(|note| out.push_str(&format!("> {note}\n\n")));
+    let mut out = format!("# {}\n\n", plain(&gathered.title));
+    gathered.notes.iter().for_each(|note| out.push_str(&format!("> {}\n\n", plain(note))));
     if !gathered.claims.is_empty() {
         out.push_str("## Claims\n\n");
         let head = ["claim", "of", "published", "measured", "95 %", "runs", "verdict"].map(str::to_string);

@@ -16,7 +16,7 @@ pub struct Line {
 /// A figure of lines.
 pub struct Figure {
     /// A name for anchors and files.
-    pub id: &'static str,
+    pub id: String,
     /// What it shows.
     pub title: String,
     /// Under the axis.
@@ -117,10 +117,28 @@ fn scaled(svg: &str, title: &str) -> String {
     };
     let (width, height) = (number("width").unwrap_or("720"), number("height").unwrap_or("340"));
     let escaped = title.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
-    // Several figures of a page must not share the names of their clip paths.
-    let own: String = blake3::hash(svg.as_bytes()).to_hex().chars().take(8).collect();
-    let body = body.replace("kuva-clip-", &format!("clip-{own}-"));
+    let body = clipped(body);
     format!("{head} viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{escaped}\">{body}")
+}
+
+/// Clip paths by the figure that they are of: kuva numbers them by how many it has drawn, and the figures of a page must not
+/// share names.
+fn clipped(body: &str) -> String {
+    const NAME: &str = "kuva-clip-";
+    let mut parts = body.split(NAME);
+    let mut out = parts.next().unwrap_or_default().to_string();
+    let mut seen: Vec<&str> = Vec::new();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(digits);
+        let at = seen.iter().position(|known| *known == number).unwrap_or_else(|| {
+            seen.push(number);
+            seen.len() - 1
+        });
+        out.push_str(&format!("{NAME}{at}{rest}"));
+    }
+    let own: String = blake3::hash(out.as_bytes()).to_hex().chars().take(8).collect();
+    out.replace(NAME, &format!("clip-{own}-"))
 }
 
 #[cfg(test)]
@@ -130,7 +148,15 @@ mod tests {
     fn figure() -> Figure {
         let line = |name: &str| Line { name: name.into(), points: vec![(1.0, 0.5), (10.0, 1.0)], band: vec![0.1, 0.1] };
         let (x, y) = ("s".into(), "part".into());
-        Figure { id: "f", title: "a < b".into(), x, y, steps: true, log_x: true, lines: vec![line("one"), line("two")] }
+        Figure {
+            id: "f".into(),
+            title: "a < b".into(),
+            x,
+            y,
+            steps: true,
+            log_x: true,
+            lines: vec![line("one"), line("two")],
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One binary for all integration tests: a link of wasmtime each would cost more than they do.
 
+mod authors;
 mod bad_specs;
 mod browser;
 mod cli;
@@ -15,6 +16,7 @@ mod models;
 mod predictors;
 mod properties;
 mod readme;
+mod results;
 mod takeover;
 
 /// The guests of the sandbox's own tests, here as files for the command.

@@ -91,6 +91,10 @@ impl Colocator {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
+                // One that somebody else placed, before this policy took over: who knows where it was.
+                Event::JobEnded(end) if !self.last_held.contains_key(&end.job) => {
+                    self.touched.extend(0..cluster.node_count() as NodeId);
+                }
                 Event::JobEnded(end) => self.left(end.job),
                 Event::JobChanged(change) if change.phase != JobPhase::Running => self.left(change.job),
                 Event::NodeChanged(change) => {

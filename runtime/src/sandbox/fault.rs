@@ -114,6 +114,26 @@ impl Fault {
         }
     }
 
+    /// Where it struck, if that was in a call.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Fault::Refused { place, .. }
+            | Fault::OutOfFuel { place, .. }
+            | Fault::TooSlow { place, .. }
+            | Fault::StackOverflow { place, .. }
+            | Fault::Memory { place, .. }
+            | Fault::Table { place, .. }
+            | Fault::TooMany { place, .. }
+            | Fault::TooMuchData { place, .. }
+            | Fault::Panicked { place, .. }
+            | Fault::Trap { place, .. }
+            | Fault::BadValue { place, .. }
+            | Fault::Closed { place, .. } => Some(*place),
+            Fault::BadPlan { .. } | Fault::Livelock { .. } => Some(Place::Decide),
+            Fault::Load(_) | Fault::Predictor { .. } | Fault::Host(_) => None,
+        }
+    }
+
     /// The guest's functions on the stack, innermost first.
     pub fn backtrace(&self) -> &[String] {
         match self {

@@ -21,6 +21,7 @@ pub(crate) struct NewArgs {
 }
 
 pub(crate) fn run(args: &NewArgs) -> Result<ExitCode, Error> {
+    template::is_name(&args.name)?;
     let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     let called = folder.file_name().map(|name| name.to_string_lossy().to_string());
     if called.as_deref() != Some(args.name.as_str()) {
