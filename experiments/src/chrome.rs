@@ -97,8 +97,11 @@ fn thread(gpu: u32, row: usize) -> u64 {
     u64::from(gpu) * 64 + row as u64
 }
 
+/// A stay on one of its GPUs, and its row there.
+type Placed<'a> = (&'a Stay, u32, usize);
+
 /// Each stay on each of its GPUs with its row there, and how many rows each GPU has: on none of them do two overlap.
-fn rowed(stays: &[Stay]) -> (Vec<(&Stay, u32, usize)>, BTreeMap<u32, usize>) {
+fn rowed(stays: &[Stay]) -> (Vec<Placed<'_>>, BTreeMap<u32, usize>) {
     let mut all: Vec<(&Stay, u32)> =
         stays.iter().flat_map(|stay| stay.gpus.iter().map(move |gpu| (stay, *gpu))).collect();
     all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.from.total_cmp(&b.0.from)));

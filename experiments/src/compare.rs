@@ -219,7 +219,8 @@ impl Comparison {
                 let known =
                     table::metric_names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
                 let Some(known) = known else {
-                    let near = crate::error::nearest(&spelt, table::metric_names());
+                    let short = table::metric_names().map(|name| name.strip_suffix("_s").unwrap_or(name));
+                    let near = crate::error::nearest(&spelt, short.chain(table::metric_names()));
                     let error = Error::usage(format!("no metric `{asked}`"));
                     return Err(error.hint(match near {
                         Some(near) => format!("is `{near}` meant?"),

@@ -22,6 +22,11 @@ impl<F: FnMut(&Batch, &Plan) -> bool> Witness<F> {
         Witness { policy, seen, fuel: 0, calls: 0, most_fuel: 0 }
     }
 
+    /// Fuel that all of them used.
+    pub fn fuel_used(&self) -> u64 {
+        self.fuel
+    }
+
     /// Bytes of linear memory that the policy has.
     pub fn memory(&self) -> usize {
         self.policy.memory()

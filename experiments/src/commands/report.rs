@@ -102,7 +102,6 @@ fn template(path: Option<&Path>) -> Result<String, Error> {
 fn command() -> String {
     let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c));
     let quoted = |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', "'\\''")) };
-    #[expect(clippy::disallowed_methods, reason = "it is shown, and moves nothing")]
     let words = std::env::args().skip(1).map(quoted).collect::<Vec<_>>();
     format!("sandtable {}", words.join(" "))
 }

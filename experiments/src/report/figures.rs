@@ -2,7 +2,7 @@
 
 use super::gather::{Drawn, Timeline};
 use super::lanes::lanes;
-use super::plot::{Dress, Figure, Line};
+use super::plot::{COLOURS, Dress, Figure, Line};
 use crate::chrome::held;
 use crate::claim::mean_and_half;
 use crate::error::Error;
@@ -206,6 +206,7 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
 pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Drawn>, Error> {
     let draw = |(figure, caption): (Figure, String)| Drawn {
         svg: figure.svg(Dress::Page),
+        legend: figure.lines.iter().enumerate().map(|(at, line)| (line.name.clone(), at % COLOURS.len())).collect(),
         id: figure.id,
         title: figure.title,
         caption,

@@ -86,6 +86,8 @@ pub struct Drawn {
     pub title: String,
     /// What to know of it.
     pub caption: String,
+    /// Its lines, and the number of each one's colour.
+    pub legend: Vec<(String, usize)>,
     /// SVG.
     pub svg: String,
 }

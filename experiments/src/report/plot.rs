@@ -62,7 +62,8 @@ impl Figure {
                 Dress::Paper => COLOURS[at % COLOURS.len()].to_string(),
             };
             let plot = LinePlot::new().with_data(line.points.clone()).with_color(colour).with_stroke_width(1.8);
-            let plot = plot.with_legend(&line.name);
+            // A page has its own legend, which a phone shows too.
+            let plot = if dress == Dress::Paper { plot.with_legend(&line.name) } else { plot };
             let plot = if self.steps { plot.with_step() } else { plot };
             let plot = match line.band.len() == line.points.len() {
                 true => plot.with_band(

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::docs::has;
 use crate::guest::{Act, HEAP, Parts, endless, guest, raw_plan, refuse, then_decide};
-use crate::help::{cells, dist, root, sandtable};
+use crate::help::{cells, dist, root, sandtable, skipped};
 use sandtable::conform::{Effort, Verdict, check};
 
 fn begin(folder: &Path, language: &str) -> String {
@@ -50,7 +50,7 @@ fn compared_with_fifo(language: &str) {
 fn where_there_is(tool: &str, language: &str) {
     match has(tool) {
         true => compared_with_fifo(language),
-        false => eprintln!("SKIPPED: no {tool} on this machine"),
+        false => skipped(&format!("no {tool} on this machine")),
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::help::sandtable;
+use crate::help::{sandtable, skipped};
 
 struct Browser {
     process: Child,
@@ -129,7 +129,7 @@ pub fn page(folder: &Path) {
 #[test]
 fn the_report_works_in_a_browser() {
     let Some(program) = program() else {
-        eprintln!("SKIPPED: no chromium on this machine (apt-get install chromium)");
+        skipped("no chromium on this machine (apt-get install chromium)");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::help::{root, sandtable};
+use crate::help::{root, sandtable, skipped};
 
 /// What lines of a block that is not run begin with.
 const INSTALLS: [&str; 6] = ["cargo install", "rustup target", "pip install", "npm install", "apt-get install", "sudo"];
@@ -94,7 +94,7 @@ fn run_page(page: &Path) -> usize {
     let mut ran = 0;
     for block in blocks(page) {
         if let Some(tool) = block.needs.as_ref().filter(|tool| !has(tool)) {
-            eprintln!("SKIPPED: {}:{}: no {tool} on this machine", page.display(), block.line);
+            skipped(&format!("{}:{}: no {tool} on this machine", page.display(), block.line));
             continue;
         }
         for (at, line) in block.commands.iter().enumerate() {
@@ -198,4 +198,10 @@ fn what_is_generated_is_what_is_committed() {
         let committed = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(committed == ran.stdout, "{file} is not what `sandtable reference {what}` prints: `just bless`");
     }
+}
+
+#[test]
+fn the_citation_is_of_this_version() {
+    let text = std::fs::read_to_string(root().join("CITATION.cff")).expect("a citation");
+    assert!(text.contains(&format!("version: {}\n", env!("CARGO_PKG_VERSION"))), "{text}");
 }

@@ -40,6 +40,12 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Says that a test, or a part of one, is not done here.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
 /// The components of this checkout, for specs elsewhere.
 pub(crate) fn dist() -> String {
     root().join("policies/dist").display().to_string()
