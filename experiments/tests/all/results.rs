@@ -149,7 +149,7 @@ fn comparisons_pair_seeds_and_show_where_two_policies_part() {
     for (args, why) in [
         (vec!["compare", "fifo", "las"], "a policy's label needs its spec"),
         (vec!["compare", "--spec", "spec.ron", "fifo", "lsa"], "there is"),
-        (vec!["compare", "--spec", "spec.ron", "fifo", "las", "--metric", "jct_man"], "is `jct_mean` meant?"),
+        (vec!["compare", "--spec", "spec.ron", "fifo", "las", "--metric", "jct_meann"], "is `jct_mean` meant?"),
         (vec!["compare", "abcdef0123", "las"], "no cell `abcdef0123…`"),
         (vec!["compare", "spec.ron", "spec.ron", "--set", "fleet.nodes=3"], "have no result yet"),
     ] {
