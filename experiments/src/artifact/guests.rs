@@ -13,7 +13,8 @@ pub enum Language {
     Rust,
     /// By componentize-py: 18 MB of component, slower by two orders of magnitude.
     Python,
-    /// By componentize-qjs (QuickJS, 1 MB) or componentize-js (SpiderMonkey, 12 MB).
+    /// By componentize-qjs (QuickJS): 1 MB. Its sibling componentize-js (SpiderMonkey) can't: 0.23.0 panics on this contract,
+    /// 0.19.3 hands over wrong GPUs.
     Js,
     /// With generated bindings and no runtime: 10 kB.
     C,
@@ -50,7 +51,7 @@ impl Language {
         match self {
             Language::Rust => build::toolchain().map(|found| found.version),
             Language::Python => python().map(|words| words.join(" ")),
-            Language::Js => js(folder).map(|(path, _)| path.display().to_string()),
+            Language::Js => js(folder).map(|path| path.display().to_string()),
             Language::C => clang().map(|words| words.join(" ")),
         }
     }
@@ -104,21 +105,9 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
             ran(command.arg(&output).current_dir(&folder), "policy.py")?;
         }
         Language::Js => {
-            let (tool, quick) = js(&folder)?;
-            let mut command = Command::new(tool);
-            match quick {
-                true => command.arg("--wit").arg(&wit).args(["-n", "policy", "--js", "policy.js", "--sync"]).args([
-                    "--stub-wasi",
-                    "--opt-size",
-                    "--minify",
-                    "-o",
-                ]),
-                false => {
-                    let off = ["stdio", "random", "clocks", "http", "fetch-event"];
-                    command.arg("policy.js").arg("-w").arg(&wit).args(["-n", "policy"]);
-                    command.args(off.iter().flat_map(|what| ["-d", what])).arg("-o")
-                }
-            };
+            let mut command = Command::new(js(&folder)?);
+            command.arg("--wit").arg(&wit).args(["-n", "policy", "--js", "policy.js", "--sync", "--stub-wasi"]);
+            command.args(["--opt-size", "--minify", "-o"]);
             ran(command.arg(&output).current_dir(&folder), "policy.js")?;
         }
         Language::C => {
@@ -161,19 +150,17 @@ fn python() -> Result<Vec<String>, Error> {
     words.ok_or_else(|| Error::usage("no componentize-py on this machine").hint(PYTHON))
 }
 
-/// The tool, and whether it is QuickJS.
-fn js(folder: &Path) -> Result<(PathBuf, bool), Error> {
-    for (name, quick) in [("componentize-qjs", true), ("componentize-js", false)] {
-        let installed = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name));
-        if let Some(path) = installed.into_iter().find(|path| path.exists()) {
-            return Ok((path, quick));
-        }
-        if answers(&[name], "--help") {
-            return Ok((name.into(), quick));
-        }
+fn js(folder: &Path) -> Result<PathBuf, Error> {
+    const NAME: &str = "componentize-qjs";
+    let installed = folder.ancestors().map(|above| above.join("node_modules/.bin").join(NAME));
+    if let Some(path) = installed.into_iter().find(|path| path.exists()) {
+        return Ok(path);
+    }
+    if answers(&[NAME], "--help") {
+        return Ok(NAME.into());
     }
     let hint = format!("{QUICKJS}, in {} or above it, or with --global", folder.display());
-    Err(Error::usage("neither componentize-qjs nor componentize-js on this machine").hint(hint))
+    Err(Error::usage(format!("no {NAME} on this machine")).hint(hint))
 }
 
 fn clang() -> Result<Vec<String>, Error> {
