@@ -313,11 +313,34 @@ fn a_bundle_is_the_same_bytes_and_verifies_anywhere_else() {
             *contents = b"{}".to_vec();
         }
     };
+    // Names that lead somewhere else: compiled code for the cache, files outside, cells that are none.
+    let manifest = |edit: &'static dyn Fn(&mut Value)| {
+        repack(&move |name, contents| {
+            if name == "bundle.json" {
+                let mut manifest: Value = serde_json::from_slice(contents).expect("JSON");
+                edit(&mut manifest);
+                *contents = manifest.to_string().into_bytes();
+            }
+        })
+    };
+    let smuggled = {
+        let mut out = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(4);
+        header.set_cksum();
+        out.append_data(&mut header, "code/modules/wasmtime", &b"code"[..]).expect("appended");
+        zstd::encode_all(out.into_inner().expect("a tar").as_slice(), 1).expect("zstd")
+    };
     let cut = bytes("a.tar.zst")[..2000].to_vec();
     for (what, code, why) in [
         (repack(&spoilt), 1, "was changed"),
         (repack(&forged), 1, "differs in summary.json"),
         (cut, 2, "not a bundle of Sandtable"),
+        (smuggled, 2, "code/modules/wasmtime has no place in one"),
+        (manifest(&|of| of["left_out"] = serde_json::json!({"tree/../../x": "00"})), 2, "is not in its tree"),
+        (manifest(&|of| of["left_out"] = serde_json::json!({"/tmp/x": "00"})), 2, "is not in its tree"),
+        (manifest(&|of| of["spec"] = "/etc/passwd".into()), 2, "is not in its tree"),
+        (manifest(&|of| of["cells"] = serde_json::json!(["x", "y"])), 1, "is another experiment here"),
         (b"none".to_vec(), 2, "not a bundle of Sandtable"),
     ] {
         std::fs::write(elsewhere.path().join("x.tar.zst"), what).expect("written");
