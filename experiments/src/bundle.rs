@@ -332,8 +332,9 @@ impl Opened {
         let found: Vec<&String> = plan.cells.iter().map(|cell| &cell.id).collect();
         if found != of.cells.iter().collect::<Vec<_>>() {
             let differing = found.iter().zip(&of.cells).find(|(a, b)| **a != *b);
-            let which =
-                differing.map_or("their number".into(), |(a, b)| format!("{} instead of {}", &a[..10], &b[..10]));
+            let short = |id: &str| id.chars().take(10).collect::<String>();
+            let words = |(a, b): (&&String, &String)| format!("{} instead of {}", short(a), short(b));
+            let which = differing.map_or("their number".into(), words);
             let error = Error::usage(format!("the bundle is another experiment here: {which}"));
             let hint = format!("it was packed by sandtable {}, this is {}", of.sandtable, env!("CARGO_PKG_VERSION"));
             return Err(Error { exit: ExitCode::CheckFailed, ..error.hint(hint) });
