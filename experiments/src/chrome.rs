@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::results::{JobRow, Stay};
+use crate::results::{JobRow, Stay, rowed};
 
 /// The trace of a run on nodes of so many GPUs each.
 pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRow], stays: &[Stay]) -> Value {
@@ -95,28 +95,6 @@ pub fn waiting(jobs: &[JobRow], stays: &[Stay]) -> Vec<(f64, i64)> {
 /// The thread of a row of a GPU.
 fn thread(gpu: u32, row: usize) -> u64 {
     u64::from(gpu) * 64 + row as u64
-}
-
-/// A stay on one of its GPUs, and its row there.
-type Placed<'a> = (&'a Stay, u32, usize);
-
-/// Each stay on each of its GPUs with its row there, and how many rows each GPU has: on none of them do two overlap.
-fn rowed(stays: &[Stay]) -> (Vec<Placed<'_>>, BTreeMap<u32, usize>) {
-    let mut all: Vec<(&Stay, u32)> =
-        stays.iter().flat_map(|stay| stay.gpus.iter().map(move |gpu| (stay, *gpu))).collect();
-    all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.from.total_cmp(&b.0.from)));
-    let mut free: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    let mut placed = Vec::with_capacity(all.len());
-    for (stay, gpu) in all {
-        let rows = free.entry(gpu).or_default();
-        let row = rows.iter().position(|until| *until <= stay.from).unwrap_or(rows.len());
-        match rows.get_mut(row) {
-            Some(until) => *until = stay.to,
-            None => rows.push(stay.to),
-        }
-        placed.push((stay, gpu, row));
-    }
-    (placed, free.into_iter().map(|(gpu, rows)| (gpu, rows.len())).collect())
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use sandtable_hardware::random::Stream;
+
 use crate::error::Error;
 use crate::profile;
 
@@ -29,19 +31,6 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
         std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
     }
     Ok(())
-}
-
-/// Numbers from a seed (splitmix64).
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % bound
-    }
 }
 
 impl Kind {
@@ -84,18 +73,19 @@ impl Kind {
 
 /// The spec of a history.
 pub(super) fn spec(kind: Kind, seed: u64, predictors: &str, config: &str) -> String {
-    let mut draws = Draws(seed.wrapping_add(1) << 8 | kind as u64);
-    let nodes = 1 + draws.below(4);
-    let gpus = [2, 4, 8][draws.below(3) as usize];
-    let jobs = 12 + draws.below(24);
-    let load = ["0.5", "0.9", "1.5", "3.0"][draws.below(4) as usize];
-    let failing = draws.below(2) == 1;
+    let mut stream = Stream::new(seed, kind.name());
+    let mut below = |bound: u64| stream.integer() % bound;
+    let nodes = 1 + below(4);
+    let gpus = [2, 4, 8][below(3) as usize];
+    let jobs = 12 + below(24);
+    let load = ["0.5", "0.9", "1.5", "3.0"][below(4) as usize];
+    let failing = below(2) == 1;
     let failures = if failing { ", failures: (mtbf: \"4h\", repair: \"10min\")" } else { "" };
-    let two = draws.below(2) == 1;
+    let two = below(2) == 1;
     // Most gangs fit a node, some need several; none is larger than the smaller type's part of the fleet.
     let gangs = if nodes > 1 { format!("1: 5, 2: 3, {}: 1", gpus * 2) } else { "1: 5, 2: 2".to_string() };
-    let arrivals = if draws.below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
-    let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][draws.below(2) as usize];
+    let arrivals = if below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
+    let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][below(2) as usize];
     let durations = "durations: LogNormal(median: \"10min\", sigma: 1.2)";
     let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {config})], predictors: {{{predictors}}}");
     match kind {

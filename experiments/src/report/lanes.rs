@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::results::{JobRow, Stay};
+use crate::results::{JobRow, Stay, rowed};
 use crate::table::span;
 
 /// Lanes that are drawn; a fleet that has more shows the first.
@@ -159,32 +159,12 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Every stay on its row of its GPU, and how many rows each GPU needs.
 fn stacked(stays: &[Stay], index: &BTreeMap<&str, usize>, shown: u32) -> (Vec<Bar>, BTreeMap<u32, usize>) {
-    let mut bars: Vec<Bar> = Vec::new();
-    for stay in stays {
+    let (placed, rows) = rowed(stays);
+    let bar = |(stay, gpu, row): (&Stay, u32, usize)| {
         let job = index.get(stay.job.as_str()).copied();
-        for gpu in stay.gpus.iter().filter(|gpu| **gpu < shown) {
-            bars.push(Bar { gpu: *gpu, from: stay.from, to: stay.to, row: 0, job, count: 1, short: false });
-        }
-    }
-    bars.sort_by(|a, b| a.gpu.cmp(&b.gpu).then(a.from.total_cmp(&b.from)).then(a.job.cmp(&b.job)));
-    let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
-    let mut free: Vec<f64> = Vec::new();
-    let mut gpu = None;
-    for bar in &mut bars {
-        if gpu != Some(bar.gpu) {
-            (gpu, free) = (Some(bar.gpu), Vec::new());
-        }
-        // The first row on which nobody is any more.
-        let row = free.iter().position(|until| *until <= bar.from);
-        bar.row = row.unwrap_or(free.len());
-        match row {
-            Some(row) => free[row] = bar.to,
-            None => free.push(bar.to),
-        }
-        let most = rows.entry(bar.gpu).or_insert(1);
-        *most = (*most).max(free.len());
-    }
-    (bars, rows)
+        Bar { gpu, from: stay.from, to: stay.to, row, job, count: 1, short: false }
+    };
+    (placed.into_iter().filter(|(_, gpu, _)| *gpu < shown).map(bar).collect(), rows)
 }
 
 /// Bars of at least this length; shorter neighbours of one row become one.

@@ -148,17 +148,13 @@ fn comparisons_pair_seeds_and_show_where_two_policies_part() {
     );
     for (args, why) in [
         (vec!["compare", "fifo", "las"], "a policy's label needs its spec"),
-        (vec!["compare", "--spec", "spec.ron", "fifo", "lsa"], "there is"),
+        (vec!["compare", "--spec", "spec.ron", "fifo", "lsa"], "spec.ron has again, fifo, las"),
         (vec!["compare", "--spec", "spec.ron", "fifo", "las", "--metric", "jct_meann"], "is `jct_mean` meant?"),
         (vec!["compare", "abcdef0123", "las"], "no cell `abcdef0123…`"),
         (vec!["compare", "spec.ron", "spec.ron", "--set", "fleet.nodes=3"], "have no result yet"),
     ] {
         let ran = ask(folder.path(), &args);
-        assert!(
-            ran.code != 0 && ran.stderr.contains(why) || ran.stderr.contains("spec.ron has"),
-            "{why}: {}",
-            ran.stderr
-        );
+        assert!(ran.code != 0 && ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
 }
 
@@ -248,8 +244,6 @@ fn failed_cells_and_rejected_jobs_are_shown_for_what_they_are() {
     let compared = ask(folder.path(), &["compare", "--spec", "spec.ron", "fifo", "evil"]);
     assert!(compared.code != 0 && compared.stderr.contains("a policy failed"), "{}", compared.stderr);
     // A job that no fleet of this size holds never starts: its life says so.
-    let rows = std::fs::read_to_string(folder.path().join("page.html")).map(|_| ()).ok();
-    assert!(rows.is_some());
     let jobs = ask(folder.path(), &["report", "spec.ron", "--only", "fifo", "--rows", "jobs", "-o", "jobs.jsonl"]);
     assert_eq!(jobs.code, 0, "{}", jobs.stderr);
     let text = std::fs::read_to_string(folder.path().join("jobs.jsonl")).expect("a file");
@@ -304,8 +298,7 @@ fn a_bundle_is_the_same_bytes_and_verifies_anywhere_else() {
             let text = String::from_utf8(contents.clone()).expect("text");
             let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
             let files = manifest["files"].as_object_mut().expect("files");
-            for (file, hash) in files.iter_mut().filter(|(file, _)| file.ends_with("summary.json")) {
-                let _ = file;
+            for (_, hash) in files.iter_mut().filter(|(file, _)| file.ends_with("summary.json")) {
                 *hash = Value::from(sandtable::plan::digest(b"{}"));
             }
             *contents = manifest.to_string().into_bytes();
