@@ -194,16 +194,40 @@ fn resident_bytes(pid: u32) -> u64 {
 
 /// User and system time of a process in clock ticks.
 fn cpu_ticks(pid: u32) -> u64 {
+    let stat = stat(pid);
+    [11, 12].iter().filter_map(|at| stat.split(' ').nth(*at)?.parse::<u64>().ok()).sum()
+}
+
+/// The session of a process, if it is there. 0 is one that was made outside of this PID namespace, as a container's
+/// first processes have it: why the file is read and `getsid` is not asked, whose typed answer may not be 0.
+pub(crate) fn session(pid: u32) -> Option<u32> {
+    stat(pid).split(' ').nth(3)?.parse().ok()
+}
+
+/// What the kernel says of a process after its name, which is in brackets and may hold anything; empty if it is gone.
+pub(crate) fn stat(pid: u32) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may hold anything.
-    let after = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = after.split(' ').collect();
-    [11, 12].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
+    stat.rsplit_once(") ").map_or_else(String::new, |(_, rest)| rest.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_of_the_session_that_it_leads() {
+        use std::io::Read;
+        let mut command = std::process::Command::new("setsid");
+        command.args(["sh", "-c", "echo here; read end"]);
+        let mut child =
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().expect("setsid");
+        let mut said = [0; 5];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("its word");
+        assert_eq!(session(child.id()), Some(child.id()));
+        drop(child.stdin.take());
+        child.wait().expect("its end");
+        assert_eq!(session(child.id()), None);
+    }
 
     #[test]
     fn what_changed_is_named() {

@@ -188,6 +188,7 @@ impl Live {
     /// The watchdog: ends whoever takes more than 110 % of its budget, and the newest job of a device that has less than
     /// 3 % of its memory left.
     pub(super) fn weigh(&mut self) {
+        self.watch.goes_on();
         for device in 0..self.watch.devices().len() {
             let Some(held) = self.watch.held(device) else { continue };
             let on: Vec<JobId> = (0..self.states.len() as JobId)

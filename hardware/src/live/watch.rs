@@ -91,6 +91,15 @@ impl Watch {
         self.environments.get(device).cloned().unwrap_or_default()
     }
 
+    /// Ends the run where the thread has ended: without it no budget holds.
+    pub(super) fn goes_on(&mut self) {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished)
+            && let Some(Err(defect)) = self.thread.take().map(JoinHandle::join)
+        {
+            std::panic::resume_unwind(defect);
+        }
+    }
+
     /// Bytes that each session holds on a device.
     pub(super) fn held(&self, device: usize) -> Option<Vec<(u32, u64)>> {
         self.look.seen().held.get(device).cloned().flatten()
@@ -141,8 +150,7 @@ fn by_session(processes: Vec<(u32, u64)>) -> Vec<(u32, u64)> {
 
 /// The session of a process; itself where it is gone.
 fn session_of(process: u32) -> u32 {
-    let of = rustix::process::Pid::from_raw(process as i32).and_then(|pid| rustix::process::getsid(Some(pid)).ok());
-    of.map_or(process, |pid| pid.as_raw_nonzero().get() as u32)
+    crate::telemetry::session(process).unwrap_or(process)
 }
 
 impl Drop for Watch {
@@ -151,5 +159,20 @@ impl Drop for Watch {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Those of session 0 too: the kernel's own, and in a container whoever was started from outside of it.
+    #[test]
+    fn every_process_of_this_machine_is_of_some_session() {
+        let all: Vec<(u32, u64)> = crate::telemetry::pids().into_iter().map(|pid| (pid, 1)).collect();
+        let count = all.len() as u64;
+        assert!(count > 1);
+        let sessions = by_session(all);
+        assert_eq!(sessions.iter().map(|(_, count)| count).sum::<u64>(), count);
     }
 }

@@ -114,8 +114,7 @@ fn pauses() -> Ability {
     let stopped = kill_process(Pid::from_child(&sleeper), Signal::STOP).is_ok()
         && (0..200).any(|_| {
             crate::live::wait(std::time::Duration::from_millis(1));
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", sleeper.id())).unwrap_or_default();
-            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            crate::telemetry::stat(sleeper.id()).starts_with('T')
         });
     let _ = sleeper.kill();
     let _ = sleeper.wait();
