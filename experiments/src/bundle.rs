@@ -325,8 +325,8 @@ impl Opened {
             sweep: of.sweep.clone(),
             test: of.test,
             only: of.only.clone(),
-            policies: None,
             within: Some(self.root.join("tree")),
+            ..Options::default()
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;
         let found: Vec<&String> = plan.cells.iter().map(|cell| &cell.id).collect();

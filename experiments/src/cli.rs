@@ -21,6 +21,7 @@ Examples:
   sandtable run SPEC --set workload.arrivals.load=1.2 --sweep policies.las.with.starvation=0,2,8
   sandtable report experiments/specs/quickstart.ron
   sandtable compare --spec SPEC fifo srtf
+  sandtable submit SPEC --engine slurm -- --time=2:00:00
   sandtable policy new my-policy --lang python
   sandtable trace stats philly.csv.gz --format philly";
 
@@ -48,6 +49,14 @@ enum Command {
     Show(commands::show::ShowArgs),
     /// Pack a spec with all that it is made of, for whoever is to run it elsewhere.
     Bundle(commands::bundle::BundleArgs),
+    /// Hand the cells of a spec that have no result to an engine: Slurm, HyperQueue.
+    Submit(commands::submit::SubmitArgs),
+    /// How far a sweep is: what the store has, what an engine still does.
+    Status(commands::submit::StatusArgs),
+    /// Have an engine end what it does for a spec; results are kept.
+    Cancel(commands::submit::CancelArgs),
+    /// Gather the results of a sweep: a row for each cell, by id.
+    Merge(commands::merge::MergeArgs),
     /// Run cells again, every NaN made canonical, and compare byte for byte with the store.
     Verify(commands::verify::VerifyArgs),
     /// What the store keeps.
@@ -111,6 +120,10 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Show(args) => commands::show::run(&args),
         Command::Bundle(args) => commands::bundle::run(&args),
+        Command::Submit(args) => commands::submit::submit(&args),
+        Command::Status(args) => commands::submit::status(&args),
+        Command::Cancel(args) => commands::submit::cancel(&args),
+        Command::Merge(args) => commands::merge::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Trace(command) => commands::trace::run(&command),

@@ -63,17 +63,20 @@ impl Kept {
         if far * 2 > wanted.len() {
             return None;
         }
-        let mut paths: Vec<&String> = wanted.keys().chain(other.keys()).collect();
-        paths.sort();
-        paths.dedup();
-        let differs = paths.into_iter().filter(|path| wanted.get(*path) != other.get(*path));
-        let difference = |path: &String| Difference {
-            path: path.clone(),
-            before: other.get(path).cloned(),
-            now: wanted.get(path).cloned(),
-        };
-        Some((id, differs.map(difference).collect()))
+        Some((id, differences(other, &wanted)))
     }
+}
+
+/// What differs between two cells, leaf by leaf.
+pub fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<Difference> {
+    let paths: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let differs = paths.into_iter().filter(|path| before.get(*path) != now.get(*path));
+    let difference = |path: &String| Difference {
+        path: path.clone(),
+        before: before.get(path).cloned(),
+        now: now.get(path).cloned(),
+    };
+    differs.map(difference).collect()
 }
 
 /// The components of a plan's policies.

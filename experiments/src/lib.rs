@@ -8,6 +8,7 @@
 //! - [`learn`]: fitting predictors, and their error on what they have not seen.
 //! - [`claim`]: what papers say, beside what is measured.
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
+//! - [`engine`]: handing cells to engines that place them on many machines; [`merge`]: their results in one table.
 //! - [`table`]: results for people, for spreadsheets and for snapshots.
 //! - [`artifact`]: finding, building and beginning policies, in any language; [`conform`]: checking one, for its author.
 //! - [`witness`]: who looks on while a policy decides.
@@ -22,6 +23,7 @@ mod commands;
 pub mod compare;
 pub mod conform;
 pub mod diagnostic;
+pub mod engine;
 pub mod error;
 pub mod execute;
 pub mod explain;
@@ -29,6 +31,7 @@ pub mod facts;
 pub mod gpus;
 pub mod learn;
 pub mod measure;
+pub mod merge;
 pub mod observe;
 pub mod plan;
 pub mod profile;

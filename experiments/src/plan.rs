@@ -20,6 +20,7 @@ use std::sync::Arc;
 use sandtable_hardware::{Elastic, Fleet, Job, Laws, Micros, SECOND};
 use sandtable_runtime::sandbox::Limits;
 use sandtable_runtime::schedule::Reveal;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::artifact::{Finder, PolicyFile};
@@ -105,6 +106,14 @@ impl Cell {
         Ok(jobs.into())
     }
 
+    /// The GPUs that it takes of a machine; 0 for what is modelled.
+    pub fn devices(&self) -> u32 {
+        match &self.machines {
+            Machines::Live(field) => field.gpus(),
+            _ => 0,
+        }
+    }
+
     /// The id as people see it.
     pub fn short(&self) -> &str {
         &self.id[..10]
@@ -136,7 +145,8 @@ pub struct Plan {
 }
 
 /// How a spec is read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Values to set, by path.
     pub set: Vec<(String, String)>,
@@ -149,7 +159,12 @@ pub struct Options {
     /// Where shipped policies are looked for first.
     pub policies: Option<PathBuf>,
     /// The spec is somebody else's: files outside of this folder are not read.
+    #[serde(skip)]
     pub within: Option<PathBuf>,
+    /// The cells will run on another machine: where this one lacks the GPUs of a spec, some are assumed, and the ids of its
+    /// cells are not those that they will have there.
+    #[serde(skip)]
+    pub elsewhere: bool,
 }
 
 /// Most cells of a spec.
@@ -203,7 +218,8 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             }
         }
         files.extend(named);
-        resolve::cells(&edited, &spec, folder, &mut finder, &variant, &mut cells)?;
+        let ground = (folder, options.elsewhere);
+        resolve::cells(&edited, &spec, ground, &mut finder, &variant, &mut cells)?;
         if cells.len() > MAX_CELLS {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
         }

@@ -4,16 +4,20 @@
 //! - `cells/ab/<id>/`: one folder a cell, by the first two digits of its id. `cell.json` is what the id is the blake3
 //!   of; then `summary.json`, `jobs.csv` and `timeline.csv`, or of a failed policy `failure.json` and
 //!   `capsule.json.zst`.
-//! - `tmp/`: folders on their way; `store gc` removes what a crash left.
+//! - `tmp/`: folders on their way, `<id>.<process>.<host>.<random>`; `store gc` removes what a crash left.
 //! - `observations/ab/<id>/0001/`: what live runs of a cell showed, one folder each, numbered on; `machine.json` says where,
 //!   `recording.jsonl` replays it.
 //! - `conflicts/<id>.<n>/`: a second result of a cell that differs from the first. There should be none.
 //! - `code/`: compiled components, kept by wasmtime.
+//! - `plans/`: what was handed to engines (see [`crate::engine`]); `times/`: how long cells of a component took.
+//!
+//! Any number of processes on any number of machines may write at once: a cell appears by one rename, which is atomic on
+//! local disks and on NFS and Lustre.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ExitCode};
 
@@ -76,11 +80,18 @@ impl Store {
         self.root.join("code")
     }
 
-    /// A folder for what is on its way: a crash leaves it to `store gc`.
-    pub fn temporary(&self) -> PathBuf {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        self.root.join("tmp").join(format!("live.{}.{count}", std::process::id()))
+    /// A new folder for what is on its way: a crash leaves it to `store gc`. Its name is nobody else's, on whatever machine.
+    ///
+    /// # Errors
+    /// A folder that can't be made.
+    pub fn temporary(&self, what: &str) -> Result<PathBuf, Error> {
+        let tmp = self.root.join("tmp");
+        let prefix = format!("{what}.{}.{}.", std::process::id(), host());
+        let mut builder = tempfile::Builder::new();
+        // Of a cell it becomes the folder: whoever may read the store may read that.
+        builder.prefix(&prefix).permissions(fs::Permissions::from_mode(0o777));
+        let made = builder.tempdir_in(&tmp).map_err(|error| Error::file("write into", &tmp, &error))?;
+        Ok(made.keep())
     }
 
     /// The folder of a cell.
@@ -132,17 +143,17 @@ impl Store {
         }
         match fs::rename(&temporary, &folder) {
             Ok(()) => Ok(()),
-            Err(_) if self.has(id) => self.second(id, files, &temporary),
+            // A reader on another machine may learn late of what is there; the rename knows.
+            Err(error) if matches!(error.kind(), ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists) => {
+                self.second(id, files, &temporary)
+            }
             Err(error) => Err(Error::file("make", &folder, &error)),
         }
     }
 
     /// The files in a folder on its way.
     fn written(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.root.join("tmp").join(format!("{id}.{}.{count}", std::process::id()));
-        fs::create_dir_all(&temporary).map_err(|error| Error::file("make", &temporary, &error))?;
+        let temporary = self.temporary(id)?;
         for (name, bytes) in files {
             let path = temporary.join(name);
             let write = || -> std::io::Result<()> {
@@ -166,7 +177,9 @@ impl Store {
         let kept = (0..).map(|n| conflicts.join(format!("{id}.{n}"))).find(|path| !path.exists());
         let kept = kept.unwrap_or(conflicts);
         fs::rename(temporary, &kept).map_err(|error| Error::file("make", &kept, &error))?;
-        let message = format!("cell {id} has two results: {} and {}", self.folder(id).display(), kept.display());
+        let (first, second) = (self.folder(id), kept);
+        let message =
+            format!("nondeterministic: cell {id} has two results, {} and {}", first.display(), second.display());
         Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) })
     }
 
@@ -193,6 +206,15 @@ impl Store {
         Ok(shelf)
     }
 
+    /// The folders of what was observed of a cell, in the order in which it was.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn observations(&self, id: &str) -> Result<Vec<PathBuf>, Error> {
+        let shelf = self.root.join("observations").join(&id[..2]).join(id);
+        if shelf.is_dir() { sorted(&shelf) } else { Ok(Vec::new()) }
+    }
+
     /// Takes a cell out.
     ///
     /// # Errors
@@ -200,7 +222,7 @@ impl Store {
     pub fn remove(&self, id: &str) -> Result<(), Error> {
         let folder = self.folder(id);
         // Out of sight first, so that a crash leaves no half of it.
-        let away = self.root.join("tmp").join(format!("{id}.{}.away", std::process::id()));
+        let away = self.temporary(id)?;
         fs::rename(&folder, &away).map_err(|error| Error::file("remove", &folder, &error))?;
         fs::remove_dir_all(&away).map_err(|error| Error::file("remove", &away, &error))
     }
@@ -228,21 +250,37 @@ impl Store {
         Ok(entries)
     }
 
-    /// Removes what crashes left on the way; how many.
+    /// Removes what crashes left on the way: how many, and how many are left since they are of other machines, whose
+    /// processes nobody sees from here.
     ///
     /// # Errors
     /// A folder that can't be removed.
-    pub fn sweep_temporary(&self) -> Result<usize, Error> {
-        let mut left = sorted(&self.root.join("tmp"))?;
-        // A run that goes on still wants its own: `<id>.<process>.<count>`.
-        let alive = |path: &PathBuf| {
+    pub fn sweep_temporary(&self, everywhere: bool) -> Result<(usize, usize), Error> {
+        let (mut swept, mut foreign) = (0, 0);
+        for path in sorted(&self.root.join("tmp"))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            name.split('.').nth(1).is_some_and(|process| Path::new("/proc").join(process).exists())
-        };
-        left.retain(|path| !alive(path));
-        for path in &left {
-            fs::remove_dir_all(path).map_err(|error| Error::file("remove", path, &error))?;
+            let mut parts = name.split('.').skip(1);
+            let (process, of) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+            if of != host() && !everywhere {
+                foreign += 1;
+            } else if of != host() || process.is_empty() || !Path::new("/proc").join(process).exists() {
+                fs::remove_dir_all(&path).map_err(|error| Error::file("remove", &path, &error))?;
+                swept += 1;
+            }
         }
-        Ok(left.len())
+        Ok((swept, foreign))
     }
+
+    /// Whether a cell is there, asked so that a network file system looks again: its folder is listed.
+    pub fn look_again(&self, id: &str) -> bool {
+        let folder = self.folder(id);
+        let listed = folder.parent().and_then(|shelf| sorted(shelf).ok()).unwrap_or_default();
+        listed.contains(&folder) && self.has(id)
+    }
+}
+
+/// This machine's name, as a part of a file's.
+fn host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().to_string();
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

@@ -153,7 +153,11 @@ pub fn known(plan: &Plan, store: &Store) -> Result<Vec<Known>, Error> {
     plan.cells.iter().map(|cell| lookup(cell, store)).collect()
 }
 
-fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
+/// What a store knows of a cell.
+///
+/// # Errors
+/// A file of the store that can't be read.
+pub fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
     if !store.has(&cell.id) {
         return Ok(Known::Missing);
     }

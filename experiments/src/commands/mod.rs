@@ -6,6 +6,7 @@ pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod hardware;
 pub(crate) mod job;
+pub(crate) mod merge;
 pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod policy;
@@ -15,6 +16,7 @@ pub(crate) mod run;
 mod select;
 pub(crate) mod show;
 pub(crate) mod store;
+pub(crate) mod submit;
 pub(crate) mod trace;
 pub(crate) mod verify;
 
@@ -77,20 +79,25 @@ impl SpecArgs {
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
         let policies = self.policies.clone();
-        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies, within: None })
+        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies, ..Options::default() })
     }
 
     pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
-        let plan = expand(spec, &self.options()?)?;
-        let mut said: Vec<&(String, usize)> = Vec::new();
-        for note in plan.cells.iter().flat_map(|cell| cell.setting.workload.notes()) {
-            if !said.contains(&note) {
-                crate::ui::note(&format!("workload: {} rows: {}", note.1, note.0));
-                said.push(note);
-            }
-        }
-        Ok(plan)
+        expand_noting(spec, &self.options()?)
     }
+}
+
+/// Expands a spec and says what was left out of its workload.
+pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
+    let plan = expand(spec, options)?;
+    let mut said: Vec<&(String, usize)> = Vec::new();
+    for note in plan.cells.iter().flat_map(|cell| cell.setting.workload.notes()) {
+        if !said.contains(&note) {
+            crate::ui::note(&format!("workload: {} rows: {}", note.1, note.0));
+            said.push(note);
+        }
+    }
+    Ok(plan)
 }
 
 /// Splits at commas outside of brackets and quotes.

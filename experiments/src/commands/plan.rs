@@ -1,11 +1,13 @@
 //! `sandtable plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::{SpecArgs, StoreArgs};
+use super::{SpecArgs, StoreArgs, expand_noting};
+use crate::engine::handed::{Handed, Line, line};
+use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
 use crate::explain::{Kept, components, reason};
 use crate::plan::{Bound, Cell, Plan};
@@ -26,38 +28,66 @@ pub(crate) struct PlanArgs {
     /// How rows are printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Write the cells that have no result into a plan file, for `run --plan FILE --shard I/N`; its length is printed.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
-    let plan = args.spec.expand(&args.path)?;
     let store = args.store.open(Some(&args.path))?;
+    if let Some(file) = &args.output {
+        return hand_out(args, file, &store);
+    }
+    let plan = args.spec.expand(&args.path)?;
+    let times = Times::of(&store);
     let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
     let others = components(&plan);
     let row = |cell| {
         let status = status(cell, &store);
         let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
-        Row { cell, status, reason: near.map_or(String::new(), |(_, differences)| reason(&differences)) }
+        let cost = line(cell, 0, &times);
+        Row { cell, status, cost, reason: near.map_or(String::new(), |(_, differences)| reason(&differences)) }
     };
     let rows: Vec<Row<'_>> = plan.cells.iter().map(row).collect();
     ui::result(&match args.format {
         Format::Table => for_people(&plan, &rows),
         Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
         Format::Csv => {
-            let head = "id,policy,variant,seed,status,component,config,reason\n".to_string();
+            let head = "id,policy,variant,seed,status,component,config,cost,seconds,gpus,reason\n".to_string();
             let cell = crate::trace::csv_cell;
-            rows.iter().fold(head, |out, Row { cell: c, status, reason }| {
+            rows.iter().fold(head, |out, Row { cell: c, status, cost, reason }| {
                 let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
                 let why = cell(reason);
-                out + &format!("{},{label},{variant},{},{status},{},{config},{why}\n", c.id, c.seed, c.policy.digest)
+                let seconds = cost.seconds.map_or_else(String::new, |seconds| seconds.to_string());
+                let cost = format!("{},{seconds},{}", cost.cost, cost.needs.gpus);
+                out + &format!(
+                    "{},{label},{variant},{},{status},{},{config},{cost},{why}\n",
+                    c.id, c.seed, c.policy.digest
+                )
             })
         }
     });
     Ok(ExitCode::Done)
 }
 
+/// Writes the plan file of the cells that have no result.
+fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Error> {
+    let options = super::submit::elsewhere(&args.spec)?;
+    let plan = expand_noting(&args.path, &options)?;
+    let page = Page::new(store, &plan);
+    let lines = page.lines(&page.places(State::Missing)?);
+    let count = lines.len();
+    let text = Handed::new(&plan, &args.path, &options, lines)?.text();
+    std::fs::write(file, text).map_err(|error| Error::file("write", file, &error))?;
+    ui::result(&format!("{count}\n"));
+    ui::note(&format!("{count} of {} cells have no result and are in {}", plan.cells.len(), file.display()));
+    Ok(ExitCode::Done)
+}
+
 struct Row<'a> {
     cell: &'a Cell,
     status: &'static str,
+    cost: Line,
     /// What is not as in the nearest result.
     reason: String,
 }
@@ -68,7 +98,8 @@ impl Row<'_> {
         let inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
         json!({
             "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed,
-            "status": self.status, "reason": self.reason, "inputs": inputs,
+            "status": self.status, "reason": self.reason, "cost": self.cost.cost, "seconds": self.cost.seconds,
+            "needs": self.cost.needs, "inputs": inputs,
         })
     }
 }
@@ -120,12 +151,17 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
     out.push('\n');
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["cell", "policy", "variant", "seed", "status"]);
-    for Row { cell, status, reason } in rows {
+    for Row { cell, status, reason, .. } in rows {
         let status = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
         table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), &status]);
     }
     out.push_str(&crate::table::lines(&table));
     let missing = rows.iter().filter(|row| row.status == "missing").count();
-    out.push_str(&format!("{} cells, {missing} to run\n", rows.len()));
+    let seconds: Option<f64> =
+        rows.iter().filter(|row| row.status == "missing").map(|row| row.cost.seconds).sum::<Option<f64>>();
+    let time = seconds
+        .filter(|_| missing > 0)
+        .map_or(String::new(), |s| format!(", about {} on one core", crate::table::span(s)));
+    out.push_str(&format!("{} cells, {missing} to run{time}\n", rows.len()));
     out
 }

@@ -1,17 +1,21 @@
 //! `sandtable run`.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{SpecArgs, StoreArgs, threads};
+use super::{SpecArgs, StoreArgs, expand_noting, threads};
 use crate::claim;
+use crate::engine::handed::{Handed, Line, Shard};
+use crate::engine::{Times, note_observed};
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::observe::{Swap, Swaps, observe};
-use crate::plan::{Cell, Machines, Plan};
+use crate::plan::{Cell, Machines, Plan, digest};
 use crate::store::Store;
-use crate::table::{Format, Known, known, render};
+use crate::table::{Format, Known, known, lookup, render};
 use crate::ui;
+use sandtable_hardware::live::Clock;
 use sandtable_runtime::sandbox::Settings;
 use sandtable_runtime::tape::Agreement;
 
@@ -19,8 +23,20 @@ use sandtable_runtime::tape::Agreement;
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// Specs.
-    #[arg(required = true, value_name = "SPEC")]
+    #[arg(required_unless_present = "plan", value_name = "SPEC")]
     specs: Vec<PathBuf>,
+    /// The cells of a plan file (`sandtable plan SPEC --output FILE`), which says how its spec is read.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "sweep", "only", "test", "policies", "check"])]
+    plan: Option<PathBuf>,
+    /// Of all cells only the I-th, I+N-th, I+2N-th and so on, I from 0; no table is printed.
+    #[arg(long, value_name = "I/N", conflicts_with = "check")]
+    shard: Option<Shard>,
+    /// Run this share of the cells again that have results, and compare: `1%`, at least one.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    recheck: Option<f64>,
+    /// Which cells `--recheck` takes: another number, others.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "recheck")]
+    draw: u64,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -51,6 +67,12 @@ pub(crate) struct RunArgs {
     swap_file: Option<PathBuf>,
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
+    let wrong = || format!("expected a share of the cells, from 0% to 100%, found {text:?}");
+    percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(wrong)
+}
+
 fn swap(text: &str) -> Result<Swap, String> {
     let (at, to) = text.split_once('=').ok_or("expected TIME=POLICY, as \"90s=srtf\"")?;
     Ok(Swap { at: crate::spec::units::span(at)?, to: to.to_string() })
@@ -74,11 +96,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         ui::note("interrupted: cells that run are finished, the next `run` goes on (again to stop at once)");
     };
     ctrlc::set_handler(interrupt).map_err(|error| Error::internal(error.to_string()))?;
+    if let Some(file) = &args.plan {
+        return handed(args, file);
+    }
     let mut worst = ExitCode::Done;
     for spec in &args.specs {
         let plan = args.spec.expand(spec)?;
         let store = args.store.open(Some(spec))?;
-        let code = one(args, &plan, &store)?;
+        let part = args.shard.map(|shard| (0..plan.cells.len()).filter(|at| shard.has(*at)).collect());
+        let code = one(args, &Asked { plan: &plan, part, file: None }, &store)?;
         if worst == ExitCode::Done {
             worst = code;
         }
@@ -87,6 +113,43 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         }
     }
     Ok(worst)
+}
+
+/// What is to be had: all cells of a plan, or a part.
+struct Asked<'a> {
+    plan: &'a Plan,
+    /// The places of the cells that are asked for, where those are not all.
+    part: Option<Vec<usize>>,
+    /// The plan file that asks.
+    file: Option<&'a Path>,
+}
+
+impl Asked<'_> {
+    fn cells(&self) -> Vec<(usize, &Cell)> {
+        let all = self.plan.cells.iter().enumerate();
+        all.filter(|(at, _)| self.part.as_ref().is_none_or(|part| part.binary_search(at).is_ok())).collect()
+    }
+
+    /// `title`, or `title, shard 3/64`.
+    fn title(&self, args: &RunArgs) -> String {
+        let shard = args.shard.map_or(String::new(), |shard| format!(", shard {}/{}", shard.index, shard.of));
+        format!("{}{shard}", self.plan.title)
+    }
+}
+
+/// The cells of a plan file, if they are still what they were.
+fn handed(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
+    let handed = Handed::read(file)?;
+    handed.same_program()?;
+    let lines = handed.lines.iter().enumerate();
+    let lines = lines.filter(|(at, _)| args.shard.is_none_or(|shard| shard.has(*at))).map(|(_, line)| line);
+    let lines: Vec<&Line> = lines.collect();
+    let spec = &handed.header.spec;
+    let plan = expand_noting(spec, &handed.header.options)?;
+    let mut part = handed.places(&plan, &lines)?;
+    part.sort_unstable();
+    let store = args.store.open(Some(spec))?;
+    one(args, &Asked { plan: &plan, part: Some(part), file: Some(file) }, &store)
 }
 
 /// Observations are no functions of their inputs.
@@ -99,22 +162,23 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
 }
 
 /// Every cell on this machine's devices, one after the other.
-fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
-    if plan.cells.iter().any(|cell| !matches!(cell.machines, Machines::Live(_))) {
+fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
+    let (plan, cells) = (asked.plan, asked.cells());
+    if cells.iter().any(|(_, cell)| !matches!(cell.machines, Machines::Live(_))) {
         let error =
             Error::usage(format!("{}: a sweep over real and modelled fleets has results of two kinds", plan.origin));
         return Err(error.hint("make two specs of it"));
     }
     LIVE.store(true, Ordering::Relaxed);
-    ui::note(&format!("{}: {} cells, observed one after the other", plan.title, plan.cells.len()));
-    if let Some(cell) = plan.cells.first() {
+    ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
+    if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
-    let bar = ui::progress(plan.cells.len() as u64, args.no_progress);
+    let bar = ui::progress(cells.len() as u64, args.no_progress);
     let policies = args.spec.policies();
     let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells };
     let mut known = Vec::new();
-    for cell in &plan.cells {
+    for (at, cell) in &cells {
         let Machines::Live(field) = &cell.machines else { continue };
         bar.set_message(cell.label.clone());
         let settings = Settings {
@@ -122,9 +186,12 @@ fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
             deadline: Some(std::time::Duration::from_micros(field.decide)),
             ..Settings::default()
         };
-        let compiled = Compiled::new(&settings, std::iter::once(cell))?;
-        let observed = observe(cell, field, &compiled, &swaps, &store.temporary())?;
+        let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
+        let observed = observe(cell, field, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
+        if let Some(file) = asked.file {
+            note_observed(store, file, (*at, cell), &folder)?;
+        }
         ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
         if args.log {
             observed.log.iter().for_each(|line| ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed)));
@@ -136,30 +203,47 @@ fn live(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    conclude(args, plan, store, &known)
+    conclude(args, asked, store, &known)
 }
 
-fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
-    if plan.cells.iter().any(|cell| matches!(cell.machines, Machines::Live(_))) {
-        return live(args, plan, store);
+/// A share of the cells that have results, at least one: those with the smallest hash of id and draw.
+fn drawn<'a>(args: &RunArgs, there: &[&'a Cell]) -> Vec<&'a Cell> {
+    let Some(share) = args.recheck.filter(|share| *share > 0.0) else { return Vec::new() };
+    let mut drawn: Vec<(String, &Cell)> =
+        there.iter().map(|cell| (digest(format!("recheck {} {}", args.draw, cell.id).as_bytes()), *cell)).collect();
+    drawn.sort_by(|a, b| a.0.cmp(&b.0));
+    drawn.truncate((there.len() as f64 * share).ceil() as usize);
+    drawn.into_iter().map(|(_, cell)| cell).collect()
+}
+
+fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
+    let (plan, cells) = (asked.plan, asked.cells());
+    if cells.iter().any(|(_, cell)| matches!(cell.machines, Machines::Live(_))) {
+        return live(args, asked, store);
     }
     if !args.swap_at.is_empty() || args.swap_file.is_some() {
         let error = Error::usage("a policy is swapped while jobs really run, on a fleet `Nvidia(…)`");
         return Err(error.hint("on a model each policy is a cell of its own"));
     }
-    let mut missing: Vec<&Cell> = Vec::new();
-    for cell in &plan.cells {
+    let (mut missing, mut there, mut seen): (Vec<&Cell>, Vec<&Cell>, BTreeSet<&str>) = Default::default();
+    for (_, cell) in &cells {
+        if !seen.insert(&cell.id) {
+            continue;
+        }
         if args.retry_failed && store.has_failed(&cell.id) {
             store.remove(&cell.id)?;
         }
-        if !store.has(&cell.id) && !missing.iter().any(|other| other.id == cell.id) {
-            missing.push(cell);
-        }
+        if store.has(&cell.id) { there.push(cell) } else { missing.push(cell) }
     }
     let threads = threads(args.jobs);
-    let (all, cached) = (plan.cells.len(), plan.cells.len() - missing.len());
-    ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", plan.title));
-    if let Some(cell) = plan.cells.first() {
+    let (all, cached) = (cells.len(), cells.len() - missing.len());
+    ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", asked.title(args)));
+    let again = drawn(args, &there);
+    if args.recheck.is_some() {
+        ui::note(&format!("{} of {} cells with results run again", again.len(), there.len()));
+    }
+    missing.extend(again);
+    if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let bar = ui::progress(missing.len() as u64, args.no_progress);
@@ -171,28 +255,39 @@ fn one(args: &RunArgs, plan: &Plan, store: &Store) -> Result<ExitCode, Error> {
     };
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(&missing, &workers, |cell| {
+        let clock = Clock::start();
         let executed = execute(cell, &compiled)?;
+        let seconds = clock.now() as f64 / 1e6;
         store.put(&cell.id, &executed.files)?;
-        Ok(executed.log)
+        Ok((executed.log, seconds))
     })?;
     bar.finish_and_clear();
     let executed = results.iter().flatten().count();
+    let mut times = Times::default();
+    for (cell, (_, seconds)) in missing.iter().zip(&results).filter_map(|(cell, result)| Some((cell, result.as_ref()?)))
+    {
+        times.add(&cell.policy.digest, cell.setting.workload.len() as u64, *seconds);
+    }
+    times.keep(store);
     ui::note(&format!("{executed} cells executed; results in {}", store.root().display()));
     if args.log {
-        for (cell, lines) in missing.iter().zip(&results) {
-            for line in lines.iter().flatten() {
+        for (cell, result) in missing.iter().zip(&results) {
+            for line in result.iter().flat_map(|(lines, _)| lines) {
                 ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed));
             }
         }
     }
-    let known = known(plan, store)?;
-    agreements(plan, store)?;
-    conclude(args, plan, store, &known)
+    let known = match &asked.part {
+        None => known(plan, store)?,
+        Some(_) => cells.iter().map(|(_, cell)| lookup(cell, store)).collect::<Result<_, _>>()?,
+    };
+    agreements(&cells, store)?;
+    conclude(args, asked, store, &known)
 }
 
 /// How policies compare with the recorded runs that they were asked about.
-fn agreements(plan: &Plan, store: &Store) -> Result<(), Error> {
-    for cell in &plan.cells {
+fn agreements(cells: &[(usize, &Cell)], store: &Store) -> Result<(), Error> {
+    for (_, cell) in cells {
         if !matches!(cell.machines, Machines::Replay(_)) || !store.has(&cell.id) || store.has_failed(&cell.id) {
             continue;
         }
@@ -212,8 +307,12 @@ fn agreements(plan: &Plan, store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints the results, the claims, and what went wrong; the exit code.
-fn conclude(args: &RunArgs, plan: &Plan, store: &Store, known: &[Known]) -> Result<ExitCode, Error> {
+/// Prints the results, the claims, and what went wrong; the exit code. Of a part neither table nor claim can be had.
+fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -> Result<ExitCode, Error> {
+    let plan = asked.plan;
+    if asked.part.is_some() {
+        return Ok(report(&asked.cells(), store, known));
+    }
     ui::result(&render(plan, known, args.format));
     let claims = claim::measure(plan, known);
     match args.format {
@@ -223,7 +322,7 @@ fn conclude(args: &RunArgs, plan: &Plan, store: &Store, known: &[Known]) -> Resu
         // A CSV has one kind of row.
         Format::Csv => ui::note(claim::render(&claims).trim_end()),
     }
-    let code = report(plan, store, known);
+    let code = report(&asked.cells(), store, known);
     // The cut of a test, and nothing else, may leave a claim out.
     let asked = |claim: &&claim::Measured<'_>| !args.spec.is_cut() || claim.is_asked(plan);
     let failing = claims.iter().filter(asked).filter(|claim| claim.holds() != Some(true)).count();
@@ -235,10 +334,10 @@ fn conclude(args: &RunArgs, plan: &Plan, store: &Store, known: &[Known]) -> Resu
 }
 
 /// Says which cells have no result and why; the exit code.
-fn report(plan: &Plan, store: &Store, known: &[Known]) -> ExitCode {
+fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode {
     let mut code = ExitCode::Done;
     let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
-    for (cell, known) in plan.cells.iter().zip(known) {
+    for ((_, cell), known) in cells.iter().zip(known) {
         match known {
             Known::Failed(failure) => {
                 code = ExitCode::PolicyFailed;

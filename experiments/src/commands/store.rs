@@ -29,13 +29,16 @@ pub(crate) enum StoreCommand {
         /// Remove failed cells too.
         #[arg(long)]
         failed: bool,
+        /// Also what processes of other machines have on the way: only where none of them runs.
+        #[arg(long)]
+        everywhere: bool,
     },
 }
 
 pub(crate) fn run(command: &StoreCommand) -> Result<ExitCode, Error> {
     match command {
         StoreCommand::List { store, format } => list(store, *format),
-        StoreCommand::Gc { keep, store, failed } => gc(keep, store, *failed),
+        StoreCommand::Gc { keep, store, failed, everywhere } => gc(keep, store, *failed, *everywhere),
     }
 }
 
@@ -68,9 +71,9 @@ fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
     Ok(ExitCode::Done)
 }
 
-fn gc(keep: &[PathBuf], store: &StoreArgs, failed: bool) -> Result<ExitCode, Error> {
+fn gc(keep: &[PathBuf], store: &StoreArgs, failed: bool, everywhere: bool) -> Result<ExitCode, Error> {
     let store = store.open(keep.first().map(PathBuf::as_path))?;
-    let swept = store.sweep_temporary()?;
+    let (swept, foreign) = store.sweep_temporary(everywhere)?;
     let mut kept: BTreeSet<String> = BTreeSet::new();
     for spec in keep {
         // A spec and its cut for tests name different cells: both are kept.
@@ -89,5 +92,10 @@ fn gc(keep: &[PathBuf], store: &StoreArgs, failed: bool) -> Result<ExitCode, Err
         }
     }
     ui::result(&format!("{removed} cells removed ({bytes} B), {swept} unfinished ones swept\n"));
+    if foreign > 0 {
+        ui::note(&format!(
+            "{foreign} unfinished ones are of other machines, which may still write them (`--everywhere`)"
+        ));
+    }
     Ok(ExitCode::Done)
 }

@@ -8,7 +8,7 @@ use sandtable_hardware::live::{Level, Task};
 use sandtable_hardware::{Device, Fleet, Job, Laws, Micros, SECOND, Sharing, StandIn, Telemetry, work};
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, ExitCode};
 use crate::recording::{Ground, Recording, jobs_digest};
 use crate::spec::{DevicesSpec, FleetSpec, Group, Source, Spec};
 
@@ -44,6 +44,7 @@ pub struct Field {
     pub decide: Micros,
     stand_in: bool,
     shared: bool,
+    assumed: bool,
 }
 
 /// MiB that each process' context takes beside what it allocates (`hardware.md` §4.4).
@@ -61,6 +62,16 @@ impl Field {
         }
         let uuids: Vec<&str> = self.devices.iter().map(|device| device.uuid.as_str()).collect();
         crate::gpus::open(None, Some(&uuids))
+    }
+
+    /// How many GPUs it takes; none where cores of the CPU stand in for them.
+    pub fn gpus(&self) -> u32 {
+        if self.stand_in { 0 } else { self.devices.len() as u32 }
+    }
+
+    /// Whether the devices are of another machine, and nothing is known of them but how many.
+    pub fn assumed(&self) -> bool {
+        self.assumed
     }
 
     /// Whether a run may begin although others compute on the devices.
@@ -116,18 +127,68 @@ impl Field {
 }
 
 /// The machines of a spec.
-pub(super) fn machines(source: &Source, spec: &Spec, folder: &Path) -> Result<Machines, Error> {
+pub(super) fn machines(source: &Source, spec: &Spec, folder: &Path, elsewhere: bool) -> Result<Machines, Error> {
     match &spec.fleet {
         FleetSpec::Model { .. } => Ok(Machines::Model),
         FleetSpec::Replay(file) => {
             let recording = crate::recording::read(&folder.join(file)).map_err(|error| error.at(source, "fleet"))?;
             Ok(Machines::Replay(Arc::new(recording)))
         }
-        FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec)?))),
+        FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec, elsewhere)?))),
     }
 }
 
-fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
+/// The devices that a spec asks for.
+fn found(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> {
+    let wrong = |message: &str| Err(source.error("fleet.devices", message, "here"));
+    match devices {
+        DevicesSpec::StandIn(count) if (1..=64).contains(count) => Ok(StandIn::new(*count, 4096).devices().to_vec()),
+        DevicesSpec::StandIn(count) => wrong(&format!("expected 1 to 64 stand-ins, found {count}")),
+        DevicesSpec::All => crate::gpus::visible(),
+        DevicesSpec::Count(0) => wrong("expected at least one device, found none"),
+        DevicesSpec::Count(count) => {
+            let mut all = crate::gpus::visible()?;
+            if all.len() < *count as usize {
+                let message = format!("{count} GPUs are asked for, {} may be used here", all.len());
+                return Err(Error { exit: ExitCode::Hardware, ..Error::usage(message) });
+            }
+            all.truncate(*count as usize);
+            Ok(all)
+        }
+        DevicesSpec::Only(uuids) => {
+            let uuids: Vec<&str> = uuids.iter().map(String::as_str).collect();
+            let opened = crate::gpus::open(None, Some(&uuids)).map_err(|error| match error.exit {
+                ExitCode::Usage => error.at(source, "fleet.devices"),
+                _ => error,
+            })?;
+            Ok(opened.devices().to_vec())
+        }
+    }
+}
+
+/// As many devices as a spec asks for, of a kind and size that stand for any.
+fn assume(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> {
+    let count = match devices {
+        DevicesSpec::Count(count) => *count as usize,
+        DevicesSpec::Only(uuids) => uuids.len(),
+        DevicesSpec::All | DevicesSpec::StandIn(_) => {
+            let error =
+                source.error("fleet", "how many GPUs it takes can't be told on this machine, which has none", "here");
+            return Err(error.hint("say how many: `devices: Count(1)`"));
+        }
+    };
+    let model = &sandtable_hardware::catalogue::catalogue().models[0];
+    let device = Device {
+        uuid: "assumed".into(),
+        name: model.name.clone(),
+        kind: model.name.clone(),
+        memory_mib: 1 << 20,
+        reserved_mib: 0,
+    };
+    Ok(vec![device; count])
+}
+
+fn field(source: &Source, spec: &Spec, elsewhere: bool) -> Result<Field, Error> {
     let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } =
         &spec.fleet
     else {
@@ -149,20 +210,10 @@ fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
     if let Some((name, _)) = commands.iter().find(|(_, command)| command.is_empty()) {
         return wrong("commands", &format!("the command of {name:?} is empty"));
     }
-    let (found, stand_in) = match devices {
-        DevicesSpec::StandIn(count) if (1..=64).contains(count) => {
-            (StandIn::new(*count, 4096).devices().to_vec(), true)
-        }
-        DevicesSpec::StandIn(count) => return wrong("devices", &format!("expected 1 to 64 stand-ins, found {count}")),
-        DevicesSpec::All => (crate::gpus::open(None, None)?.devices().to_vec(), false),
-        DevicesSpec::Only(uuids) => {
-            let uuids: Vec<&str> = uuids.iter().map(String::as_str).collect();
-            let opened = crate::gpus::open(None, Some(&uuids)).map_err(|error| match error.exit {
-                crate::error::ExitCode::Usage => error.at(source, "fleet.devices"),
-                _ => error,
-            })?;
-            (opened.devices().to_vec(), false)
-        }
+    let stand_in = matches!(devices, DevicesSpec::StandIn(_));
+    let (found, assumed) = match found(source, devices) {
+        Err(error) if elsewhere && error.exit == ExitCode::Hardware => (assume(source, devices)?, true),
+        found => (found?, false),
     };
     let Some(first) = found.first() else { return wrong("devices", "expected at least one device, found none") };
     if let Some(other) = found.iter().find(|device| device.kind != first.kind) {
@@ -197,6 +248,7 @@ fn field(source: &Source, spec: &Spec) -> Result<Field, Error> {
         decide: span(*decide, SECOND),
         stand_in,
         shared: *shared,
+        assumed,
     })
 }
 

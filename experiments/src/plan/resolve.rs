@@ -18,13 +18,13 @@ use crate::spec::{PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
 pub(super) fn cells(
     source: &Source,
     spec: &Spec,
-    folder: &Path,
+    (folder, elsewhere): (&Path, bool),
     finder: &mut Finder,
     variant: &[(String, String)],
     cells: &mut Vec<Cell>,
 ) -> Result<(), Error> {
     let preset = preset(source, spec)?;
-    let machines = machines::machines(source, spec, folder)?;
+    let machines = machines::machines(source, spec, folder, elsewhere)?;
     let groups = terrain::groups(source, spec, &machines)?;
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;

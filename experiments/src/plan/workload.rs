@@ -53,6 +53,19 @@ impl Workload {
         }
     }
 
+    /// How many jobs it has: the cost of a cell, as far as it can be told before it runs.
+    pub fn len(&self) -> usize {
+        match &self.from {
+            From::Fixed(trace) => trace.rows.len(),
+            From::Generated { jobs, .. } => *jobs as usize,
+        }
+    }
+
+    /// Whether it has no job.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The rows under a seed.
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         let jobs = self.jobs_of(seed, fleet);

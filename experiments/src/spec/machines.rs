@@ -125,11 +125,13 @@ pub struct FailuresSpec {
 /// Devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 pub enum DevicesSpec {
-    /// All.
+    /// All that this process may use: `CUDA_VISIBLE_DEVICES`, where it is set, says which.
     #[default]
     All,
     /// Those with these UUIDs.
     Only(Vec<String>),
+    /// So many of those that this process may use, the first.
+    Count(u32),
     /// None: so many cores of the CPU stand in for them.
     StandIn(u32),
 }

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
             let deadline = Some(std::time::Duration::from_micros(field.decide));
             let settings = Settings { cache: Some(store.code()), deadline, ..Settings::default() };
             let compiled = Compiled::new(&settings, std::iter::once(cell))?;
-            let observed = observe(cell, field, &compiled, &Swaps::default(), &store.temporary())?;
+            let observed = observe(cell, field, &compiled, &Swaps::default(), &store.temporary("live")?)?;
             let folder = store.observe(&cell.id, &observed.files)?;
             ui::note(&format!("kept in {}", folder.display()));
             real.push(of_real(cell, observed)?);

@@ -1,0 +1,100 @@
+//! `sandtable merge`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{SpecArgs, StoreArgs, expand_noting};
+use crate::engine::handed::Handed;
+use crate::engine::{Page, State};
+use crate::error::{Error, ExitCode};
+use crate::merge::{Merged, from_others, render};
+use crate::table::Format;
+use crate::ui;
+
+/// Gather the results of a spec: a row for each cell, by id, the same bytes wherever the cells ran.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MergeArgs {
+    /// The spec.
+    #[arg(required_unless_present = "plan", value_name = "SPEC")]
+    path: Option<PathBuf>,
+    /// All cells of the spec of a plan file, read as it says.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "set", "sweep", "only", "test", "policies"])]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Take in what these stores have of its cells: of machines without a common file system.
+    #[arg(long, value_name = "DIR", num_args = 1)]
+    from: Vec<PathBuf>,
+    /// A shared file system may show new files late: look again for so long before cells count as missing.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = super::submit::settle)]
+    settle: u64,
+    /// How rows are printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Into this file, instead of to standard output.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
+    let (path, options) = match (&args.plan, &args.path) {
+        (Some(file), _) => {
+            let handed = Handed::read(file)?;
+            handed.same_program()?;
+            (handed.header.spec, crate::plan::Options { elsewhere: true, ..handed.header.options })
+        }
+        (None, path) => (path.clone().unwrap_or_default(), super::submit::elsewhere(&args.spec)?),
+    };
+    let plan = expand_noting(&path, &options)?;
+    let store = args.store.open(Some(&path))?;
+    for other in &args.from {
+        let taken = from_others(&plan, &store, other)?;
+        ui::note(&format!("{taken} cells taken in from {}", other.display()));
+    }
+    let page = Page::new(&store, &plan);
+    let mut missing = page.places(State::Missing)?;
+    for _ in 0..args.settle {
+        if missing.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let mut still = Vec::new();
+        for at in missing {
+            if !page.appears(at)? {
+                still.push(at);
+            }
+        }
+        missing = still;
+    }
+    let merged = Merged::of(&page)?;
+    let text = render(&merged, args.format);
+    match &args.output {
+        Some(file) => std::fs::write(file, &text).map_err(|error| Error::file("write", file, &error))?,
+        None => ui::result(&text),
+    }
+    let (all, rows) = (plan.cells.len(), merged.rows.len());
+    ui::note(&format!("{}: {rows} rows of {all} cells, blake3 {}", plan.title, merged.digest()));
+    let failed: Vec<usize> = page.places(State::Failed)?;
+    named(&page, "failed", &failed);
+    named(&page, "missing", &missing);
+    Ok(match () {
+        () if !missing.is_empty() => ExitCode::Missing,
+        () if !failed.is_empty() => ExitCode::PolicyFailed,
+        () => ExitCode::Done,
+    })
+}
+
+/// Says which cells.
+fn named(page: &Page<'_>, what: &str, places: &[usize]) {
+    const SHOWN: usize = 10;
+    for at in places.iter().take(SHOWN) {
+        let cell = &page.plan.cells[*at];
+        let variant = if cell.variant.is_empty() { String::new() } else { format!(" {}", cell.variant_text()) };
+        ui::note(&format!("error: {what}: cell {} ({} seed {}{variant})", cell.short(), cell.label, cell.seed));
+    }
+    if places.len() > SHOWN {
+        ui::note(&format!("error: {what}: {} more", places.len() - SHOWN));
+    }
+}

@@ -1,0 +1,278 @@
+//! `sandtable submit`, `status`, `cancel`: a sweep on machines that an engine has.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{SpecArgs, StoreArgs, expand_noting};
+use crate::engine::{Engine, Page, Parcel, Parcels, State, Wish, quoted};
+use crate::error::{Error, ExitCode};
+use crate::plan::{Options, Plan};
+use crate::store::Store;
+use crate::table::{Format, span};
+use crate::ui;
+
+/// Hand the cells of a spec that have no result to an engine.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubmitArgs {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    /// Who places shards on machines.
+    #[arg(long, value_enum)]
+    engine: Engine,
+    /// Most shards of an array; by default 64 of Slurm, 512 of HyperQueue.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    shards: Option<u32>,
+    /// Only print what would be handed over.
+    #[arg(long)]
+    print: bool,
+    /// Also where it has been handed over and still runs or waits.
+    #[arg(long)]
+    again: bool,
+    /// Also cells whose policy failed.
+    #[arg(long)]
+    retry_failed: bool,
+    /// A shared file system may show new files late: so long the merge looks again before cells count as missing.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = settle)]
+    settle: u64,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// For the engine's own command: account, partition, time limit.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+}
+
+/// What a store has of a spec, and what an engine still does for it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// How it is printed.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Have engines end what they do for a spec.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CancelArgs {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Whole seconds.
+pub(super) fn settle(text: &str) -> Result<u64, String> {
+    crate::spec::units::span(text).map(|micros| micros / sandtable_hardware::SECOND)
+}
+
+/// The options of a spec whose cells need not run on this machine.
+pub(super) fn elsewhere(spec: &SpecArgs) -> Result<Options, Error> {
+    Ok(Options { elsewhere: true, ..spec.options()? })
+}
+
+pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
+    let options = elsewhere(&args.spec)?;
+    let plan = expand_noting(&args.path, &options)?;
+    let store = args.store.open(Some(&args.path))?;
+    let page = Page::new(&store, &plan);
+    let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
+    if args.retry_failed {
+        places.extend(&failed);
+        places.sort_unstable();
+    } else if !failed.is_empty() {
+        ui::note(&format!("{} cells failed before and are not sent again (`--retry-failed`)", failed.len()));
+    }
+    if places.is_empty() {
+        ui::note(&format!(
+            "all {} cells have results; `sandtable run {}` shows them",
+            plan.cells.len(),
+            args.path.display()
+        ));
+        return Ok(ExitCode::Done);
+    }
+    let shards = args.shards.map(|shards| shards as usize);
+    let wish = Wish { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };
+    if !args.print && !args.again {
+        not_twice(&page, args.engine)?;
+    }
+    let parcels = page.pack(&args.path, &options, &places, &wish)?;
+    for parcel in &parcels.arrays {
+        describe(&plan, parcel, shards);
+    }
+    if args.print {
+        ui::result(&printed(&parcels, &args.arguments));
+        return Ok(ExitCode::Done);
+    }
+    if args.retry_failed {
+        for at in failed {
+            // A cell may stand in a spec twice.
+            if store.has_failed(&plan.cells[at].id) {
+                store.remove(&plan.cells[at].id)?;
+            }
+        }
+    }
+    let (jobs, merge) = page.submit(&parcels, &wish)?;
+    for job in &jobs {
+        ui::result(&format!("{}\n", job.job));
+        ui::note(&format!("job {}: {} cells in {} shards, as {}", job.job, job.cells, job.shards, page.name));
+    }
+    match merge {
+        Some(Ok(number)) => {
+            ui::note(&format!(
+                "job {number}: merges when they have ended, into {}",
+                page.folder.join("merged.csv").display()
+            ));
+        }
+        Some(Err(error)) => {
+            ui::note(&format!("warning: the merge was not taken: {}", error.message));
+            ui::note("hint: when the shards have ended, `sandtable merge SPEC`");
+        }
+        None => ui::note("hint: when they have ended, `sandtable merge SPEC`"),
+    }
+    ui::note(&format!("logs in {}", page.folder.join("log").display()));
+    Ok(ExitCode::Done)
+}
+
+/// Two at once would harm nothing, but do everything twice.
+fn not_twice(page: &Page<'_>, engine: Engine) -> Result<(), Error> {
+    let Some(live) = page.asked(engine)? else { return Ok(()) };
+    let shards = live.running + live.queued;
+    if shards == 0 {
+        return Ok(());
+    }
+    let error = Error::usage(format!("{} is there already: {shards} of its shards run or wait", page.name));
+    Err(error.hint(
+        "`sandtable status` counts, `sandtable cancel` ends them, `--again` submits all the same: no result is harmed",
+    ))
+}
+
+/// What one array is, and how long a shard takes, for whoever has to ask for time.
+fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
+    let (cells, shards) = (parcel.cells, parcel.shards);
+    let gpus = if parcel.needs.gpus > 0 { format!(", {} GPUs each", parcel.needs.gpus) } else { String::new() };
+    let time = match parcel.seconds {
+        Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
+        None => {
+            "nobody has timed these policies in this store: a few cells run here (`run SPEC --shard 0/100`) tell".into()
+        }
+    };
+    ui::note(&format!("{}: {cells} of {} cells in {shards} shards{gpus}; {time}", plan.title, plan.cells.len()));
+    if wished.is_some_and(|wished| wished > shards && shards < cells) {
+        ui::note(&format!("note: {shards} shards are the most that this engine takes in one array"));
+    }
+}
+
+/// The scripts and what would be run, ready for a shell.
+fn printed(parcels: &Parcels, arguments: &[String]) -> String {
+    let line = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let mut out = String::new();
+    for Parcel { script, command, .. } in &parcels.arrays {
+        if let Some((path, text)) = script {
+            out.push_str(&format!("# {}\n{text}\n", path.display()));
+        }
+        out.push_str(&format!("# is handed over by\n{}\n\n", line(command)));
+    }
+    if let Some((path, text)) = &parcels.merge {
+        let after = parcels.arrays.iter().map(|_| "JOB").collect::<Vec<_>>();
+        let command = line(&crate::engine::merge_command(path, &after, arguments));
+        out.push_str(&format!("# {}\n{text}\n# is handed over by\n{command}\n", path.display()));
+    }
+    out
+}
+
+/// A spec's page in its store.
+fn page_of<T>(
+    path: &PathBuf,
+    spec: &SpecArgs,
+    store: &StoreArgs,
+    of: impl FnOnce(&Page<'_>, &Store) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let plan = expand_noting(path, &elsewhere(spec)?)?;
+    let store = store.open(Some(path))?;
+    of(&Page::new(&store, &plan), &store)
+}
+
+/// The engines that have taken something of it.
+fn engines(page: &Page<'_>) -> Result<Vec<Engine>, Error> {
+    let mut engines: Vec<Engine> = page.jobs()?.iter().map(|job| job.engine).collect();
+    engines.sort_by_key(|engine| *engine as u8);
+    engines.dedup();
+    Ok(engines)
+}
+
+pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
+    page_of(&args.path, &args.spec, &args.store, |page, _| {
+        let count = |state| page.places(state).map(|places| places.len());
+        let (done, failed, missing) = (count(State::Done)?, count(State::Failed)?, count(State::Missing)?);
+        let (mut running, mut queued) = (None, None);
+        for engine in engines(page)? {
+            match page.asked(engine) {
+                Ok(Some(live)) => {
+                    running = Some(running.unwrap_or(0) + live.running);
+                    queued = Some(queued.unwrap_or(0) + live.queued);
+                }
+                Ok(None) => ui::note("HyperQueue is not asked: `hq job list`"),
+                // The store knows what counts.
+                Err(error) => ui::note(&format!("the engine does not answer: {}", error.message)),
+            }
+        }
+        ui::result(&match args.format {
+            Format::Table => {
+                let shards = match (running, queued) {
+                    (Some(running), Some(queued)) => format!("\n{running} shards run, {queued} wait"),
+                    _ => String::new(),
+                };
+                let cells = page.plan.cells.len();
+                format!(
+                    "{}: {cells} cells, {done} have results, {missing} missing, {failed} failed{shards}\n",
+                    page.plan.title
+                )
+            }
+            Format::Json => {
+                let line = json!({"name": page.name, "cells": page.plan.cells.len(), "done": done, "missing": missing,
+                    "failed": failed, "running": running, "queued": queued});
+                line.to_string() + "\n"
+            }
+            Format::Csv => format!(
+                "name,cells,done,missing,failed,running,queued\n{},{},{done},{missing},{failed},{},{}\n",
+                page.name,
+                page.plan.cells.len(),
+                running.map_or_else(String::new, |count| count.to_string()),
+                queued.map_or_else(String::new, |count| count.to_string()),
+            ),
+        });
+        if missing > 0 && running == Some(0) && queued == Some(0) {
+            ui::note(&format!(
+                "hint: nobody works on the {missing} any more: `sandtable submit` sends them again; logs in {}",
+                page.folder.join("log").display()
+            ));
+        }
+        Ok(ExitCode::Done)
+    })
+}
+
+pub(crate) fn cancel(args: &CancelArgs) -> Result<ExitCode, Error> {
+    page_of(&args.path, &args.spec, &args.store, |page, _| {
+        let engines = engines(page)?;
+        if engines.is_empty() {
+            ui::note(&format!("{}: nothing of it was ever submitted from this store", page.plan.title));
+        }
+        for engine in engines {
+            page.cancel(engine)?;
+            ui::note(&format!("{} is cancelled; results that are there are kept", page.name));
+        }
+        Ok(ExitCode::Done)
+    })
+}

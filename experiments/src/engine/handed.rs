@@ -1,0 +1,286 @@
+//! The plan file: the cells that an engine is handed, and the proof that they are still the same when a shard begins.
+//!
+//! # Format
+//! JSON lines. The first says how the spec is read and which binary wrote the file; every other is a cell: its id, its place
+//! among all cells of the spec, what it costs and needs, and what its id is the hash of.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Times;
+use crate::error::{Error, ExitCode};
+use crate::explain::{differences, reason};
+use crate::plan::{Cell, Machines, Options, Plan, digest};
+use crate::results::leaves;
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// How the spec of a plan file is read, and who wrote it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Of this format.
+    pub plan: u32,
+    /// What the spec asks.
+    pub title: String,
+    /// The spec, from the root on.
+    pub spec: PathBuf,
+    /// blake3 of its text.
+    pub text: String,
+    /// How it is read.
+    pub options: Options,
+    /// Version of the binary.
+    pub sandtable: String,
+    /// blake3 of the binary.
+    pub program: String,
+    /// Cells of the spec, with those that are not here.
+    pub cells: usize,
+}
+
+/// What a cell needs of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Needs {
+    /// GPUs.
+    pub gpus: u32,
+}
+
+/// A cell of a plan file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Its id; none where only the machine that runs it can tell, since its GPUs are not here.
+    pub id: Option<String>,
+    /// Its place among the cells of the spec.
+    pub at: usize,
+    /// The policy's label.
+    pub policy: String,
+    /// blake3 of the policy's component.
+    pub component: String,
+    /// The values of the sweep.
+    pub variant: String,
+    /// The seed.
+    pub seed: u64,
+    /// Its jobs.
+    pub cost: u64,
+    /// How long it takes, where cells of this component have been timed in this store.
+    pub seconds: Option<f64>,
+    /// What it needs.
+    pub needs: Needs,
+    /// What its id is the hash of.
+    pub cell: Value,
+}
+
+/// A plan file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handed {
+    /// Its first line.
+    pub header: Header,
+    /// The others.
+    pub lines: Vec<Line>,
+}
+
+/// The blake3 of the binary that runs.
+///
+/// # Errors
+/// A binary that can't be read.
+fn program() -> Result<(PathBuf, String), Error> {
+    let path = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+    let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+    Ok((path, digest(&bytes)))
+}
+
+/// Where these cells stand in a plan, and what they cost.
+pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
+    let assumed = matches!(&cell.machines, Machines::Live(field) if field.assumed());
+    let cost = cell.setting.workload.len() as u64;
+    Line {
+        id: (!assumed).then(|| cell.id.clone()),
+        at,
+        policy: cell.label.clone(),
+        component: cell.policy.digest.clone(),
+        variant: cell.variant_text(),
+        seed: cell.seed,
+        cost,
+        seconds: times.estimate(&cell.policy.digest, cost),
+        needs: Needs { gpus: cell.devices() },
+        cell: match assumed {
+            true => Value::Null,
+            false => serde_json::from_str(&cell.inputs).unwrap_or_default(),
+        },
+    }
+}
+
+/// A shard: those of N that are the I-th.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 0.
+    pub index: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let wrong = || format!("expected I/N with I from 0 to N-1, as 0/8, found {text:?}");
+        let (index, of) = text.split_once('/').ok_or_else(wrong)?;
+        let shard = Shard { index: index.parse().map_err(|_| wrong())?, of: of.parse().map_err(|_| wrong())? };
+        if shard.index < shard.of { Ok(shard) } else { Err(wrong()) }
+    }
+}
+
+impl Shard {
+    /// Whether a place is the shard's: by strides, so that the costly corner of a grid is not one shard's.
+    pub fn has(&self, place: usize) -> bool {
+        place % self.of == self.index
+    }
+}
+
+impl Handed {
+    /// Of these cells of a plan.
+    ///
+    /// # Errors
+    /// A spec or a binary that can't be read.
+    pub fn new(plan: &Plan, spec: &Path, options: &Options, lines: Vec<Line>) -> Result<Handed, Error> {
+        let spec = std::fs::canonicalize(spec).map_err(|error| Error::file("read", spec, &error))?;
+        let text = std::fs::read(&spec).map_err(|error| Error::file("read", &spec, &error))?;
+        let mut options = options.clone();
+        if let Some(policies) = &mut options.policies {
+            let full = std::fs::canonicalize(&*policies).map_err(|error| Error::file("read", policies, &error))?;
+            *policies = full;
+        }
+        let header = Header {
+            plan: VERSION,
+            title: plan.title.clone(),
+            spec,
+            text: digest(&text),
+            options,
+            sandtable: env!("CARGO_PKG_VERSION").into(),
+            program: program()?.1,
+            cells: plan.cells.len(),
+        };
+        Ok(Handed { header, lines })
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> String {
+        let mut out = serde_json::to_string(&self.header).unwrap_or_default() + "\n";
+        for line in &self.lines {
+            out.push_str(&serde_json::to_string(line).unwrap_or_default());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Reads a plan file.
+    ///
+    /// # Errors
+    /// What is no plan file, with the line.
+    pub fn read(path: &Path) -> Result<Handed, Error> {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        let wrong = |line: usize, why: String| {
+            let error = Error::usage(format!("{}:{line}: {why}", path.display()));
+            error.hint("a plan file is what `sandtable plan SPEC --output FILE` writes")
+        };
+        let mut rows = text.lines().enumerate();
+        let Some((_, first)) = rows.next() else { return Err(wrong(1, "expected a plan, found nothing".into())) };
+        let version = serde_json::from_str::<Value>(first).ok().and_then(|value| value["plan"].as_u64());
+        if let Some(found) = version.filter(|found| *found != u64::from(VERSION)) {
+            return Err(wrong(1, format!("expected version {VERSION} of the format, found {found}")));
+        }
+        let header: Header = serde_json::from_str(first).map_err(|error| wrong(1, error.to_string()))?;
+        let mut lines = Vec::new();
+        for (at, row) in rows {
+            lines.push(serde_json::from_str(row).map_err(|error| wrong(at + 1, error.to_string()))?);
+        }
+        Ok(Handed { header, lines })
+    }
+
+    /// Whether the binary that runs is the one that wrote it.
+    ///
+    /// # Errors
+    /// It is another.
+    pub fn same_program(&self) -> Result<(), Error> {
+        let (path, found) = program()?;
+        if found == self.header.program {
+            return Ok(());
+        }
+        let (was, is) = (&self.header.program[..10.min(self.header.program.len())], &found[..10]);
+        Err(underneath(format!("{} was {was}… when the plan was made, is {is}… now", path.display())))
+    }
+
+    /// The places, in the plan that the spec is now, of these lines.
+    ///
+    /// # Errors
+    /// A cell that is not what it was: the spec, a component or another file was changed underneath.
+    pub fn places(&self, plan: &Plan, lines: &[&Line]) -> Result<Vec<usize>, Error> {
+        let text = std::fs::read(&self.header.spec).map_err(|error| Error::file("read", &self.header.spec, &error))?;
+        let same_text = digest(&text) == self.header.text;
+        let known: BTreeMap<&str, usize> =
+            plan.cells.iter().enumerate().rev().map(|(at, cell)| (cell.id.as_str(), at)).collect();
+        let place = |line: &&Line| {
+            let there = plan.cells.get(line.at).filter(|cell| {
+                (cell.label.as_str(), cell.variant_text(), cell.seed)
+                    == (line.policy.as_str(), line.variant.clone(), line.seed)
+            });
+            let found = match &line.id {
+                Some(id) => known.get(id.as_str()).copied(),
+                // Who knows the devices knows the id: until then the spec's very text and the component stand for it.
+                None => there.filter(|cell| same_text && cell.policy.digest == line.component).map(|_| line.at),
+            };
+            found.ok_or_else(|| changed(line, there))
+        };
+        lines.iter().map(place).collect()
+    }
+}
+
+fn underneath(what: String) -> Error {
+    let error = Error { exit: ExitCode::Usage, ..Error::usage(format!("changed underneath: {what}")) };
+    error.hint("submit again, or make the plan again: results that are there are kept")
+}
+
+fn changed(line: &Line, there: Option<&Cell>) -> Error {
+    let name = line.id.as_ref().map_or_else(|| "a cell".to_string(), |id| format!("cell {}", &id[..10.min(id.len())]));
+    let of = format!(
+        "{name} ({} seed {}{}{})",
+        line.policy,
+        line.seed,
+        if line.variant.is_empty() { "" } else { " " },
+        line.variant
+    );
+    let why = match (there, &line.cell) {
+        (None, _) => "the spec has no such cell now".to_string(),
+        (Some(_), Value::Null) => "the spec or the policy's component was changed".into(),
+        (Some(cell), before) => {
+            let now = serde_json::from_str(&cell.inputs).unwrap_or_default();
+            reason(&differences(&leaves(before), &leaves(&now)))
+        }
+    };
+    underneath(format!("{of} is another since the plan was made: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_strides_and_cover_all_once() {
+        for of in 1..9 {
+            let shards: Vec<Shard> = (0..of).map(|index| Shard { index, of }).collect();
+            for place in 0..20 {
+                assert_eq!(shards.iter().filter(|shard| shard.has(place)).count(), 1);
+            }
+        }
+        assert_eq!("3/8".parse(), Ok(Shard { index: 3, of: 8 }));
+        for wrong in ["8/8", "0/0", "1", "a/2", "-1/2", "1/2/3", ""] {
+            let error = wrong.parse::<Shard>().expect_err(wrong);
+            assert!(error.contains("expected I/N") && error.contains(&format!("{wrong:?}")), "{error}");
+        }
+    }
+}

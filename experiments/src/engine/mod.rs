@@ -1,0 +1,422 @@
+//! Handing the cells of a sweep to an engine that is already there: it places, retries and limits; we schedule nothing, and the
+//! store makes any repetition harmless.
+//!
+//! # Format
+//! `plans/<key>/` of a store is all that was handed over of one spec; the key is of the store and of the ids of the spec's cells.
+//! - `<digest>.jsonl`: a plan file (see [`handed`]), `<digest>.sh`: the script of its shards;
+//! - `merge.sh`, `merged.csv`: the script of the merge, and what it wrote;
+//! - `jobs/`: a file for each array that an engine took, by engine and number;
+//! - `log/`: what shards wrote; `observed/`: where the observation of a cell is whose id only another machine can tell.
+//!
+//! What is missing is told by the store alone, never by an engine: engines forget.
+
+pub mod handed;
+mod hyperqueue;
+mod slurm;
+mod times;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::plan::{Cell, Machines, Options, Plan, digest};
+use crate::store::{Store, sorted};
+use handed::{Handed, Line, Needs, line};
+
+pub use slurm::merge_command;
+pub use times::Times;
+
+/// Who places shards on machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Slurm: a job array, and a job that merges when it has ended.
+    Slurm,
+    /// HyperQueue: an array of tasks. Experimental: the `hq` command itself was never run by our tests.
+    Hyperqueue,
+}
+
+/// What the store has of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// A result, or an observation.
+    Done,
+    /// Its policy failed.
+    Failed,
+    /// Nothing.
+    Missing,
+}
+
+/// The page of one spec in a store.
+pub struct Page<'a> {
+    store: &'a Store,
+    /// The spec, expanded.
+    pub plan: &'a Plan,
+    /// The name under which engines know it.
+    pub name: String,
+    /// `plans/<key>`.
+    pub folder: PathBuf,
+}
+
+/// How cells are handed over.
+pub struct Wish<'a> {
+    /// To whom.
+    pub engine: Engine,
+    /// Most shards of an array.
+    pub shards: Option<usize>,
+    /// Seconds for which the merge looks again before cells count as missing.
+    pub settle: u64,
+    /// Handed on to the engine's own command.
+    pub arguments: &'a [String],
+}
+
+/// One array: cells that need the same of a machine.
+pub struct Parcel {
+    /// What each cell needs.
+    pub needs: Needs,
+    /// Cells.
+    pub cells: usize,
+    /// Shards.
+    pub shards: usize,
+    /// Seconds of all cells on one core, where they are known.
+    pub seconds: Option<f64>,
+    /// The plan file: where it goes, and its text.
+    pub plan: (PathBuf, String),
+    /// The script: where it goes, and its text; none where a command says all.
+    pub script: Option<(PathBuf, String)>,
+    /// What is run to hand it over.
+    pub command: Vec<String>,
+}
+
+/// All that is handed over at once.
+pub struct Parcels {
+    /// The arrays.
+    pub arrays: Vec<Parcel>,
+    /// The script of the merge: where it goes, and its text; none where the engine knows no dependencies.
+    pub merge: Option<(PathBuf, String)>,
+}
+
+/// What an engine took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Whose.
+    pub engine: Engine,
+    /// Its number there.
+    pub job: String,
+    /// The plan file.
+    pub plan: PathBuf,
+    /// Shards.
+    pub shards: usize,
+    /// Cells.
+    pub cells: usize,
+}
+
+impl<'a> Page<'a> {
+    /// The page of a plan.
+    pub fn new(store: &'a Store, plan: &'a Plan) -> Page<'a> {
+        let ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+        let key = digest(format!("{}\n{}", store.root().display(), ids.join("\n")).as_bytes());
+        let name = format!("sandtable-{}", &key[..10]);
+        Page { store, plan, name, folder: store.root().join("plans").join(&key[..10]) }
+    }
+
+    /// What the store has of the cell at this place.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn state(&self, at: usize) -> Result<State, Error> {
+        let cell = &self.plan.cells[at];
+        Ok(match &cell.machines {
+            Machines::Live(_) if self.observations(at)?.is_empty() => State::Missing,
+            Machines::Live(_) => State::Done,
+            _ if self.store.has_failed(&cell.id) => State::Failed,
+            _ if self.store.has(&cell.id) => State::Done,
+            _ => State::Missing,
+        })
+    }
+
+    /// Whether a cell that was missing is there when a network file system is asked again.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn appears(&self, at: usize) -> Result<bool, Error> {
+        let cell = &self.plan.cells[at];
+        Ok(match &cell.machines {
+            Machines::Live(_) => !self.observations(at)?.is_empty(),
+            _ => self.store.look_again(&cell.id),
+        })
+    }
+
+    /// The observations of the cell at this place.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn observations(&self, at: usize) -> Result<Vec<PathBuf>, Error> {
+        match &self.plan.cells[at].machines {
+            Machines::Live(field) if !field.assumed() => self.store.observations(&self.plan.cells[at].id),
+            Machines::Live(_) => {
+                let folder = self.observed();
+                if !folder.is_dir() {
+                    return Ok(Vec::new());
+                }
+                let own = format!("{at}-");
+                let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
+                let mut found = Vec::new();
+                for path in sorted(&folder)?.into_iter().filter(|path| name(path).starts_with(&own)) {
+                    let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+                    found.push(self.store.root().join(text.trim_end()));
+                }
+                Ok(found)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The store that it is of.
+    pub fn store(&self) -> &Store {
+        self.store
+    }
+
+    fn observed(&self) -> PathBuf {
+        self.folder.join("observed")
+    }
+
+    /// The places of cells in this state.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn places(&self, state: State) -> Result<Vec<usize>, Error> {
+        let mut found = Vec::new();
+        for at in 0..self.plan.cells.len() {
+            if self.state(at)? == state {
+                found.push(at);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The lines of these cells in a plan file, each cell once.
+    pub fn lines(&self, places: &[usize]) -> Vec<Line> {
+        let times = Times::of(self.store);
+        let mut seen = BTreeMap::new();
+        let new = places.iter().filter(|at| seen.insert(self.plan.cells[**at].id.clone(), ()).is_none());
+        new.map(|at| line(&self.plan.cells[*at], *at, &times)).collect()
+    }
+
+    /// Whom its cells were handed to.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn jobs(&self) -> Result<Vec<Job>, Error> {
+        let folder = self.folder.join("jobs");
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let read = |path: &PathBuf| {
+            let text = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+            serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+        };
+        sorted(&folder)?.iter().map(read).collect()
+    }
+
+    /// What is to be handed over of these cells: an array for each kind of need.
+    ///
+    /// # Errors
+    /// A spec or a binary that can't be read; paths that an engine can't be told.
+    pub fn pack(&self, spec: &Path, options: &Options, places: &[usize], wish: &Wish<'_>) -> Result<Parcels, Error> {
+        let mut kinds: BTreeMap<Needs, Vec<Line>> = BTreeMap::new();
+        for line in self.lines(places) {
+            kinds.entry(line.needs).or_default().push(line);
+        }
+        let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+        for path in [&program, &self.folder] {
+            if path.to_str().is_none_or(|text| text.contains('\n')) {
+                let message = format!("{}: engines are told paths as text of one line", path.display());
+                return Err(Error::usage(message).hint("take a `--store` with a plainer path"));
+            }
+        }
+        let most = match wish.engine {
+            Engine::Slurm => slurm::most(),
+            Engine::Hyperqueue => usize::MAX,
+        };
+        let standard = match wish.engine {
+            Engine::Slurm => slurm::SHARDS,
+            Engine::Hyperqueue => hyperqueue::SHARDS,
+        };
+        let mut merge = None;
+        let mut arrays = Vec::new();
+        for (needs, lines) in kinds {
+            let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
+            let text = Handed::new(self.plan, spec, options, lines)?.text();
+            let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
+            let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
+            let call = Call { program: &program, store: self.store.root(), plan: &file, folder: &self.folder };
+            if wish.engine == Engine::Slurm && merge.is_none() {
+                let path = self.folder.join("merge.sh");
+                merge = Some((path, slurm::merge(&call, &self.name, wish.settle)));
+            }
+            let (script, command) = match wish.engine {
+                Engine::Slurm => {
+                    let path = file.with_extension(format!("{shards}.sh"));
+                    let text = slurm::script(&call, &self.name, shards, needs);
+                    let command = slurm::command(&path, wish.arguments);
+                    (Some((path, text)), command)
+                }
+                Engine::Hyperqueue => (None, hyperqueue::command(&call, &self.name, shards, needs, wish.arguments)),
+            };
+            arrays.push(Parcel { needs, cells, shards, seconds, plan: (file, text), script, command });
+        }
+        Ok(Parcels { arrays, merge })
+    }
+
+    /// Hands it over; what the engine took, and the merge's number if one follows.
+    ///
+    /// # Errors
+    /// A file that can't be written, an engine that is not there or does not take it.
+    pub fn submit(
+        &self,
+        parcels: &Parcels,
+        wish: &Wish<'_>,
+    ) -> Result<(Vec<Job>, Option<Result<String, Error>>), Error> {
+        for folder in ["jobs", "log", "observed"] {
+            let path = self.folder.join(folder);
+            fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
+        }
+        let mut jobs = Vec::new();
+        for parcel in &parcels.arrays {
+            for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
+                self.write(path, text)?;
+            }
+            let answer = call(&parcel.command)?;
+            let number = match wish.engine {
+                Engine::Slurm => slurm::number(&answer)?,
+                Engine::Hyperqueue => hyperqueue::number(&answer)?,
+            };
+            let plan = parcel.plan.0.clone();
+            let job = Job { engine: wish.engine, job: number, plan, shards: parcel.shards, cells: parcel.cells };
+            let name = clap::ValueEnum::to_possible_value(&wish.engine).map(|value| value.get_name().to_string());
+            let path = self.folder.join("jobs").join(format!("{}-{}.json", name.unwrap_or_default(), job.job));
+            self.write(&path, &(serde_json::to_string(&job).unwrap_or_default() + "\n"))?;
+            jobs.push(job);
+        }
+        let merge = parcels.merge.as_ref().map(|(path, text)| {
+            self.write(path, text)?;
+            let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
+            slurm::number(&call(&slurm::merge_command(path, &after, wish.arguments))?)
+        });
+        Ok((jobs, merge))
+    }
+
+    /// Writes a file whole: another that submits at once writes the same or its own.
+    fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let folder = self.store.temporary("plan")?;
+        let new = folder.join("new");
+        fs::write(&new, text).map_err(|error| Error::file("write", &new, &error))?;
+        fs::rename(&new, path).map_err(|error| Error::file("write", path, &error))?;
+        fs::remove_dir(&folder).map_err(|error| Error::file("remove", &folder, &error))
+    }
+
+    /// Shards that run and shards that wait, as an engine says.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn asked(&self, engine: Engine) -> Result<Option<slurm::Live>, Error> {
+        match engine {
+            Engine::Slurm => slurm::live(&self.name).map(Some),
+            Engine::Hyperqueue => Ok(None),
+        }
+    }
+
+    /// Has an engine end all of it that runs or waits.
+    ///
+    /// # Errors
+    /// It does not answer, or can't be told by us.
+    pub fn cancel(&self, engine: Engine) -> Result<(), Error> {
+        match engine {
+            Engine::Slurm => slurm::cancel(&self.name),
+            Engine::Hyperqueue => {
+                let error =
+                    Error::usage("HyperQueue numbers jobs anew with every server: whose is whose, only you know");
+                Err(error.hint("`hq job list`, then `hq job cancel NUMBER`"))
+            }
+        }
+    }
+}
+
+/// Notes where the observation of a cell is, for a machine that can't tell its id: `folder` is that of the plan file.
+///
+/// # Errors
+/// A file that can't be written.
+pub fn note_observed(store: &Store, plan_file: &Path, cell: (usize, &Cell), observation: &Path) -> Result<(), Error> {
+    let Some(folder) = plan_file.parent().map(|folder| folder.join("observed")).filter(|folder| folder.is_dir()) else {
+        return Ok(());
+    };
+    let below = observation.strip_prefix(store.root()).unwrap_or(observation);
+    let number = observation.file_name().unwrap_or_default().to_string_lossy().to_string();
+    let path = folder.join(format!("{}-{}-{number}", cell.0, cell.1.short()));
+    fs::write(&path, below.display().to_string() + "\n").map_err(|error| Error::file("write", &path, &error))
+}
+
+/// What a shard is called with.
+struct Call<'a> {
+    program: &'a Path,
+    store: &'a Path,
+    plan: &'a Path,
+    folder: &'a Path,
+}
+
+impl Call<'_> {
+    /// The command of a shard, for a shell; `shard` is put in as it stands.
+    fn run(&self, shard: &str) -> String {
+        format!("{} --shard {shard}", self.of("run"))
+    }
+
+    /// A command on the plan, for a shell.
+    fn of(&self, verb: &str) -> String {
+        let (store, plan) = (quoted(&self.store.display().to_string()), quoted(&self.plan.display().to_string()));
+        format!("{} {verb} --store {store} --plan {plan}", quoted(&self.program.display().to_string()))
+    }
+}
+
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Runs an engine's command; what it printed.
+fn call(command: &[String]) -> Result<String, Error> {
+    let name = &command[0];
+    let output = Command::new(name).args(&command[1..]).env("LC_ALL", "C").output().map_err(|error| {
+        let error = Error::usage(format!("`{name}` can't be run on this machine: {error}"));
+        error.hint("go where the engine is, or run the cells here: `sandtable run SPEC`; `submit --print` shows what would be handed over")
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).to_string());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+    Err(Error::usage(format!("{name} ended with {}: {}", output.status.code().unwrap_or(-1), said.join("; "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_a_shell_as_they_are() {
+        for word in ["plain/path-1.2", "two words", "it's", "", "$HOME `x` \"y\" \\", "a;b", "ünïcode"] {
+            let said =
+                Command::new("sh").args(["-c", &format!("printf %s {}", quoted(word))]).output().expect("a shell");
+            assert_eq!(String::from_utf8_lossy(&said.stdout), word);
+        }
+        assert_eq!(quoted("plain/path-1.2"), "plain/path-1.2");
+    }
+}

@@ -1,0 +1,185 @@
+//! The results of a sweep in one table: a row for each cell, by id, and a digest that two runs of it agree in or not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use comfy_table::{Table, presets};
+use serde_json::{Map, Value, json};
+
+use crate::engine::{Page, State};
+use crate::error::Error;
+use crate::execute::Failure;
+use crate::plan::{Cell, Machines, Plan, digest};
+use crate::store::{Files, Store, sorted};
+use crate::table::{Known, lines, lookup, metric, metric_names, person};
+use crate::trace::csv_cell;
+
+/// A row.
+pub struct Row<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Its id; of an observation with its number, as `…/0001`.
+    pub id: String,
+    /// What is known.
+    pub known: Known,
+    /// blake3 of its files.
+    pub results: String,
+}
+
+/// What a store has of a plan.
+pub struct Merged<'a> {
+    /// By id.
+    pub rows: Vec<Row<'a>>,
+}
+
+/// blake3 of the names and bytes of files.
+fn of_files(files: &Files) -> String {
+    let mut all: Vec<String> = files.iter().map(|(name, bytes)| format!("{name} {}\n", digest(bytes))).collect();
+    all.sort();
+    digest(all.concat().as_bytes())
+}
+
+fn read(folder: &Path) -> Result<Files, Error> {
+    let paths = sorted(folder)?;
+    let file = |path: &std::path::PathBuf| {
+        let bytes = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+        Ok((path.file_name().unwrap_or_default().to_string_lossy().to_string(), bytes))
+    };
+    paths.iter().map(file).collect()
+}
+
+/// An observation, which is kept like a cell's result.
+fn observed<'a>(cell: &'a Cell, folder: &Path) -> Result<Row<'a>, Error> {
+    let files = read(folder)?;
+    let of = |name: &str| files.iter().find(|(known, _)| known == name).map(|(_, bytes)| bytes.as_slice());
+    let known = match of("summary.json").map(serde_json::from_slice) {
+        Some(Ok(summary)) => Known::Done(Box::new(summary)),
+        _ => {
+            let message = format!("{} has no summary", folder.display());
+            Known::Failed(Failure { kind: "observation".into(), message, backtrace: Vec::new() })
+        }
+    };
+    let name = |path: Option<&Path>| path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().to_string();
+    let id = format!("{}/{}", name(folder.parent()), name(Some(folder)));
+    Ok(Row { cell, id, known, results: of_files(&files) })
+}
+
+impl<'a> Merged<'a> {
+    /// What there is.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn of(page: &Page<'a>) -> Result<Merged<'a>, Error> {
+        let mut rows = BTreeMap::new();
+        for (at, cell) in page.plan.cells.iter().enumerate() {
+            if matches!(cell.machines, Machines::Live(_)) {
+                for folder in page.observations(at)? {
+                    let row = observed(cell, &folder)?;
+                    rows.insert(row.id.clone(), row);
+                }
+            } else if page.state(at)? != State::Missing && !rows.contains_key(&cell.id) {
+                let known = lookup(cell, page.store())?;
+                let results = of_files(&page.store().files(&cell.id)?);
+                rows.insert(cell.id.clone(), Row { cell, id: cell.id.clone(), known, results });
+            }
+        }
+        Ok(Merged { rows: rows.into_values().collect() })
+    }
+
+    /// blake3 of the ids and of all bytes of all results.
+    pub fn digest(&self) -> String {
+        let all: String = self.rows.iter().map(|row| format!("{} {}\n", row.id, row.results)).collect();
+        digest(all.as_bytes())
+    }
+}
+
+/// Takes in what another store has of a plan's cells: those that this one lacks, and of the others the proof that they are alike.
+///
+/// # Errors
+/// A file that can't be read or written, a folder that is no store, a result that differs.
+pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<usize, Error> {
+    if !other.join("cells").is_dir() {
+        return Err(Error::usage(format!("{}: expected a store, with a folder `cells`", other.display())));
+    }
+    let other = Store::open(other)?;
+    let mut taken = 0;
+    for cell in &plan.cells {
+        if !other.has(&cell.id) {
+            continue;
+        }
+        let files = other.files(&cell.id)?;
+        // Whatever else it is, it is not what the id is the hash of.
+        if !files.iter().any(|(name, bytes)| name == "cell.json" && digest(bytes) == cell.id) {
+            return Err(Error::usage(format!("{}: its cell.json is another's", other.folder(&cell.id).display())));
+        }
+        taken += usize::from(!store.has(&cell.id));
+        store.put(&cell.id, &files)?;
+    }
+    Ok(taken)
+}
+
+fn state(known: &Known) -> &'static str {
+    match known {
+        Known::Done(_) => "done",
+        Known::Failed(_) => "failed",
+        Known::Missing => "missing",
+    }
+}
+
+fn value(row: &Row<'_>, name: &str) -> Option<f64> {
+    let Known::Done(summary) = &row.known else { return None };
+    metric(name).map(|get| get(summary)).filter(|value| value.is_finite())
+}
+
+/// The rows, for people, as CSV or as JSON lines.
+pub fn render(merged: &Merged<'_>, format: crate::table::Format) -> String {
+    use crate::table::Format;
+    match format {
+        Format::Table => {
+            let names = ["jct_mean_s", "makespan_s", "utilisation"];
+            let mut table = Table::new();
+            table.load_style(presets::NOTHING).set_header([
+                "cell",
+                "policy",
+                "variant",
+                "seed",
+                "state",
+                "JCT mean",
+                "makespan",
+                "utilisation",
+            ]);
+            for row in &merged.rows {
+                let (short, rest) = row.id.split_at(10.min(row.id.len()));
+                let number = rest.split_once('/').map_or(String::new(), |(_, number)| format!("/{number}"));
+                let mut words = vec![format!("{short}{number}"), row.cell.label.clone(), row.cell.variant_text()];
+                words.extend([row.cell.seed.to_string(), state(&row.known).to_string()]);
+                words.extend(names.map(|name| value(row, name).map_or("-".into(), |x| person(name, x))));
+                table.add_row(words);
+            }
+            lines(&table)
+        }
+        Format::Csv => {
+            let names: Vec<&str> = metric_names().collect();
+            let mut out = format!("id,policy,variant,seed,state,results,{}\n", names.join(","));
+            for row in &merged.rows {
+                let (label, variant) = (csv_cell(&row.cell.label), csv_cell(&row.cell.variant_text()));
+                let head =
+                    [&row.id, &label, &variant, &row.cell.seed.to_string(), state(&row.known), &row.results].join(",");
+                let texts: Vec<String> =
+                    names.iter().map(|name| value(row, name).map_or_else(String::new, |x| x.to_string())).collect();
+                out.push_str(&format!("{head},{}\n", texts.join(",")));
+            }
+            out
+        }
+        Format::Json => {
+            let object = |row: &Row<'_>| {
+                let metrics: Map<String, Value> =
+                    metric_names().filter_map(|name| Some((name.to_string(), json!(value(row, name)?)))).collect();
+                json!({"id": row.id, "policy": row.cell.label, "variant": row.cell.variant_text(), "seed": row.cell.seed,
+                    "state": state(&row.known), "results": row.results, "metrics": metrics})
+            };
+            merged.rows.iter().map(|row| object(row).to_string() + "\n").collect()
+        }
+    }
+}
