@@ -61,6 +61,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,default_queue_depth=200,bf_interval=1
 GresTypes=gpu
+DebugFlags=NO_CONF_HASH
 ReturnToService=2
 SlurmdTimeout=10
 KillWait=2
@@ -89,9 +90,11 @@ daemons() {
     exit 1
 }
 
-# The controller dies as by a power cut, and comes up with nothing in its memory.
+# The controller dies as by a power cut, and comes up with nothing in its memory. Its numbers go on elsewhere: a node that still
+# knows a job refuses another of that number, which is not what is tried here.
 forget() {
     kill -9 "$(cat "$dir/run/slurmctld.pid")"
+    echo "FirstJobId=100000" >>"$dir/slurm.conf"
     name_is_loopback
     daemons
 }

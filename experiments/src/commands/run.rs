@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{SpecArgs, StoreArgs, expand_noting, threads};
 use crate::claim;
 use crate::engine::handed::{Handed, Line, Shard};
-use crate::engine::{Times, note_observed};
+use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::observe::{Swap, Swaps, observe};
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         let plan = args.spec.expand(spec)?;
         let store = args.store.open(Some(spec))?;
         let part = args.shard.map(|shard| (0..plan.cells.len()).filter(|at| shard.has(*at)).collect());
-        let code = one(args, &Asked { plan: &plan, part, file: None }, &store)?;
+        let code = one(args, &Asked { plan: &plan, part }, &store)?;
         if worst == ExitCode::Done {
             worst = code;
         }
@@ -120,8 +120,6 @@ struct Asked<'a> {
     plan: &'a Plan,
     /// The places of the cells that are asked for, where those are not all.
     part: Option<Vec<usize>>,
-    /// The plan file that asks.
-    file: Option<&'a Path>,
 }
 
 impl Asked<'_> {
@@ -149,7 +147,7 @@ fn handed(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
     let mut part = handed.places(&plan, &lines)?;
     part.sort_unstable();
     let store = args.store.open(Some(spec))?;
-    one(args, &Asked { plan: &plan, part: Some(part), file: Some(file) }, &store)
+    one(args, &Asked { plan: &plan, part: Some(part) }, &store)
 }
 
 /// Observations are no functions of their inputs.
@@ -178,6 +176,7 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
     let policies = args.spec.policies();
     let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells };
     let mut known = Vec::new();
+    let page = Page::new(store, plan);
     for (at, cell) in &cells {
         let Machines::Live(field) = &cell.machines else { continue };
         bar.set_message(cell.label.clone());
@@ -189,9 +188,7 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
         let observed = observe(cell, field, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
-        if let Some(file) = asked.file {
-            note_observed(store, file, (*at, cell), &folder)?;
-        }
+        page.note_observed(*at, &folder)?;
         ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
         if args.log {
             observed.log.iter().for_each(|line| ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed)));

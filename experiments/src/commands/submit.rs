@@ -161,12 +161,17 @@ fn not_twice(page: &Page<'_>, engine: Engine) -> Result<(), Error> {
 /// What one array is, and how long a shard takes, for whoever has to ask for time.
 fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
     let (cells, shards) = (parcel.cells, parcel.shards);
-    let gpus = if parcel.needs.gpus > 0 { format!(", {} GPUs each", parcel.needs.gpus) } else { String::new() };
+    let gpus = match parcel.needs.gpus {
+        0 => String::new(),
+        1 => ", 1 GPU each".into(),
+        gpus => format!(", {gpus} GPUs each"),
+    };
     let time = match parcel.seconds {
-        Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
-        None => {
-            "nobody has timed these policies in this store: a few cells run here (`run SPEC --shard 0/100`) tell".into()
+        Some(seconds) if parcel.observed => {
+            format!("at most {} a shard", span(seconds * cells.div_ceil(shards) as f64 / cells as f64))
         }
+        Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
+        None => "how long they take nobody knows yet: a few run here tell (`sandtable run SPEC --shard 0/100`)".into(),
     };
     ui::note(&format!("{}: {cells} of {} cells in {shards} shards{gpus}; {time}", plan.title, plan.cells.len()));
     if wished.is_some_and(|wished| wished > shards && shards < cells) {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use sandtable_hardware::SECOND;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,7 +68,8 @@ pub struct Line {
     pub seed: u64,
     /// Its jobs.
     pub cost: u64,
-    /// How long it takes, where cells of this component have been timed in this store.
+    /// How long it takes, where cells of this component have been timed in this store; on devices, after how long it is
+    /// ended.
     pub seconds: Option<f64>,
     /// What it needs.
     pub needs: Needs,
@@ -98,6 +100,10 @@ fn program() -> Result<(PathBuf, String), Error> {
 pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
     let assumed = matches!(&cell.machines, Machines::Live(field) if field.assumed());
     let cost = cell.setting.workload.len() as u64;
+    let seconds = match &cell.machines {
+        Machines::Live(field) => Some(field.limit as f64 / SECOND as f64),
+        _ => times.estimate(&cell.policy.digest, cost),
+    };
     Line {
         id: (!assumed).then(|| cell.id.clone()),
         at,
@@ -106,7 +112,7 @@ pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
         variant: cell.variant_text(),
         seed: cell.seed,
         cost,
-        seconds: times.estimate(&cell.policy.digest, cost),
+        seconds,
         needs: Needs { gpus: cell.devices() },
         cell: match assumed {
             true => Value::Null,

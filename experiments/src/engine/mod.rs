@@ -23,7 +23,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::plan::{Cell, Machines, Options, Plan, digest};
+use crate::plan::{Cell, Machines, Options, Plan, canonical, digest};
 use crate::store::{Store, sorted};
 use handed::{Handed, Line, Needs, line};
 
@@ -84,6 +84,8 @@ pub struct Parcel {
     pub shards: usize,
     /// Seconds of all cells on one core, where they are known.
     pub seconds: Option<f64>,
+    /// Whether they run on devices: then those are the seconds after which they are ended.
+    pub observed: bool,
     /// The plan file: where it goes, and its text.
     pub plan: (PathBuf, String),
     /// The script: where it goes, and its text; none where a command says all.
@@ -118,8 +120,8 @@ pub struct Job {
 impl<'a> Page<'a> {
     /// The page of a plan.
     pub fn new(store: &'a Store, plan: &'a Plan) -> Page<'a> {
-        let ids: Vec<&str> = plan.cells.iter().map(|cell| cell.id.as_str()).collect();
-        let key = digest(format!("{}\n{}", store.root().display(), ids.join("\n")).as_bytes());
+        let names: Vec<String> = plan.cells.iter().map(known_as).collect();
+        let key = digest(format!("{}\n{}", store.root().display(), names.join("\n")).as_bytes());
         let name = format!("sandtable-{}", &key[..10]);
         Page { store, plan, name, folder: store.root().join("plans").join(&key[..10]) }
     }
@@ -183,6 +185,18 @@ impl<'a> Page<'a> {
 
     fn observed(&self) -> PathBuf {
         self.folder.join("observed")
+    }
+
+    /// Notes where the observation of the cell at this place is, for machines that can't tell its id.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn note_observed(&self, at: usize, observation: &Path) -> Result<(), Error> {
+        let folder = self.observed();
+        fs::create_dir_all(&folder).map_err(|error| Error::file("make", &folder, &error))?;
+        let below = observation.strip_prefix(self.store.root()).unwrap_or(observation).display().to_string();
+        let name = format!("{at}-{}", &digest(below.as_bytes())[..10]);
+        self.write(&folder.join(name), &(below + "\n"))
     }
 
     /// The places of cells in this state.
@@ -251,6 +265,7 @@ impl<'a> Page<'a> {
         let mut arrays = Vec::new();
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
+            let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, Machines::Live(_)));
             let text = Handed::new(self.plan, spec, options, lines)?.text();
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
@@ -268,7 +283,7 @@ impl<'a> Page<'a> {
                 }
                 Engine::Hyperqueue => (None, hyperqueue::command(&call, &self.name, shards, needs, wish.arguments)),
             };
-            arrays.push(Parcel { needs, cells, shards, seconds, plan: (file, text), script, command });
+            arrays.push(Parcel { needs, cells, shards, seconds, observed, plan: (file, text), script, command });
         }
         Ok(Parcels { arrays, merge })
     }
@@ -282,7 +297,7 @@ impl<'a> Page<'a> {
         parcels: &Parcels,
         wish: &Wish<'_>,
     ) -> Result<(Vec<Job>, Option<Result<String, Error>>), Error> {
-        for folder in ["jobs", "log", "observed"] {
+        for folder in ["jobs", "log"] {
             let path = self.folder.join(folder);
             fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
         }
@@ -347,18 +362,18 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Notes where the observation of a cell is, for a machine that can't tell its id: `folder` is that of the plan file.
-///
-/// # Errors
-/// A file that can't be written.
-pub fn note_observed(store: &Store, plan_file: &Path, cell: (usize, &Cell), observation: &Path) -> Result<(), Error> {
-    let Some(folder) = plan_file.parent().map(|folder| folder.join("observed")).filter(|folder| folder.is_dir()) else {
-        return Ok(());
-    };
-    let below = observation.strip_prefix(store.root()).unwrap_or(observation);
-    let number = observation.file_name().unwrap_or_default().to_string_lossy().to_string();
-    let path = folder.join(format!("{}-{}-{number}", cell.0, cell.1.short()));
-    fs::write(&path, below.display().to_string() + "\n").map_err(|error| Error::file("write", &path, &error))
+/// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those.
+fn known_as(cell: &Cell) -> String {
+    if !matches!(cell.machines, Machines::Live(_)) {
+        return cell.id.clone();
+    }
+    let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+    if let Some(fleet) = inputs.get_mut("fleet") {
+        for of_the_devices in ["types", "nodes"] {
+            fleet[of_the_devices] = serde_json::Value::Null;
+        }
+    }
+    canonical(&inputs)
 }
 
 /// What a shard is called with.

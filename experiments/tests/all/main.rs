@@ -7,6 +7,7 @@ mod cli;
 mod components;
 mod docs;
 mod elastic;
+mod engine;
 mod evil;
 mod goldens;
 mod help;
@@ -17,6 +18,7 @@ mod predictors;
 mod properties;
 mod readme;
 mod results;
+mod slurm;
 mod takeover;
 
 /// The guests of the sandbox's own tests, here as files for the command.

@@ -1,0 +1,438 @@
+//! Plan files, shards, merges, and what is said where no engine is there: nothing here needs one.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::help::{Ran, cells, command, dist, root, sandtable};
+
+/// 2 policies x 20 seeds, milliseconds each.
+const SPEC: &str = r#"Experiment(
+    title: "a sweep",
+    fleet: Model(nodes: 2, gpus: 4, kind: "T4", speed: 1.0),
+    workload: Generate(jobs: 20, arrivals: Poisson(load: 1.1), durations: LogNormal(median: "20min", sigma: 1.0)),
+    policies: [Policy(name: "fifo"), Policy(name: "./mine.wasm", label: "mine")],
+    predictors: {"remaining": Oracle},
+    seeds: Range(0, 20),
+)"#;
+
+struct Sweep {
+    folder: tempfile::TempDir,
+}
+
+impl Sweep {
+    fn new(name: &str) -> Sweep {
+        let folder = tempfile::Builder::new().prefix(name).tempdir().expect("a folder");
+        std::fs::write(folder.path().join("sweep.ron"), SPEC).expect("written");
+        std::fs::copy(Path::new(&dist()).join("srtf.wasm"), folder.path().join("mine.wasm")).expect("copied");
+        Sweep { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A command on the spec.
+    fn on_spec(&self, verb: &str, more: &[&str]) -> Ran {
+        let dist = dist();
+        let mut args = vec![verb, "sweep.ron", "--policies", &dist];
+        args.extend(more);
+        sandtable(self.folder.path(), &args)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        sandtable(self.folder.path(), args)
+    }
+
+    fn edit(&self, old: &str, new: &str) {
+        let text = std::fs::read_to_string(self.path("sweep.ron")).expect("the spec");
+        assert!(text.contains(old));
+        std::fs::write(self.path("sweep.ron"), text.replacen(old, new, 1)).expect("written");
+    }
+
+    /// The merged rows of a store.
+    fn merged(&self, store: &str) -> String {
+        let ran = self.on_spec("merge", &["--store", store, "--format", "csv"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran.stdout
+    }
+}
+
+#[test]
+fn shards_of_a_plan_give_what_one_run_gives() {
+    let sweep = Sweep::new("shards");
+    assert_eq!(sweep.on_spec("run", &["--store", "one", "--no-progress"]).code, 0);
+    let planned = sweep.on_spec("plan", &["--store", "many", "-o", "p.jsonl"]);
+    assert_eq!((planned.code, planned.stdout.as_str()), (0, "40\n"), "{}", planned.stderr);
+    for shard in ["0/3", "1/3", "2/3"] {
+        let ran = sweep.run(&["run", "--plan", "p.jsonl", "--shard", shard, "--store", "many"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+    }
+    let again = sweep.run(&["run", "--plan", "p.jsonl", "--shard", "2/3", "--store", "many"]);
+    assert!(again.stderr.contains("a sweep, shard 2/3: 13 cells, 13 cached"), "{}", again.stderr);
+    assert_eq!(cells(&sweep.path("one")), cells(&sweep.path("many")));
+    let rows = sweep.merged("one");
+    assert_eq!(rows, sweep.merged("many"));
+    assert_eq!(rows.lines().count(), 41);
+    let ids: Vec<&str> = rows.lines().skip(1).map(|row| &row[..64]).collect();
+    assert!(ids.is_sorted() && !rows.contains(",missing,"));
+    // Without a plan file the shards are of the spec's own cells.
+    for shard in ["0/2", "1/2"] {
+        assert_eq!(sweep.on_spec("run", &["--shard", shard, "--store", "halves"]).code, 0);
+    }
+    assert_eq!(rows, sweep.merged("halves"));
+    // And a plan of what is missing has nothing to hand over.
+    assert_eq!(sweep.on_spec("plan", &["--store", "many", "-o", "p.jsonl"]).stdout, "0\n");
+    assert_eq!(sweep.run(&["run", "--plan", "p.jsonl", "--store", "many"]).code, 0);
+}
+
+#[test]
+fn what_was_changed_underneath_is_said_by_every_shard() {
+    let sweep = Sweep::new("underneath");
+    let planned = || assert_eq!(sweep.on_spec("plan", &["-o", "p.jsonl"]).code, 0);
+    let shard = || sweep.run(&["run", "--plan", "p.jsonl", "--shard", "0/2"]);
+    let refused = |expected: &str| {
+        let ran = shard();
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("changed underneath") && ran.stderr.contains(expected), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint: submit again"), "{}", ran.stderr);
+        assert!(!sweep.path("store/cells").is_dir() || cells(&sweep.path("store")).is_empty());
+    };
+    planned();
+    sweep.edit("jobs: 20", "jobs: 21");
+    refused("changed: workload.generate.jobs");
+    sweep.edit("jobs: 21", "jobs: 20");
+    sweep.edit("Range(0, 20)", "Range(0, 10)");
+    refused("the spec has no such cell now");
+    sweep.edit("Range(0, 10)", "Range(0, 20)");
+    std::fs::copy(Path::new(&dist()).join("las.wasm"), sweep.path("mine.wasm")).expect("copied");
+    refused("(mine seed 0) is another since the plan was made: policy changed");
+    planned();
+    let text = std::fs::read_to_string(sweep.path("p.jsonl")).expect("the plan");
+    let program = text.split("\"program\":\"").nth(1).expect("a digest")[..64].to_string();
+    std::fs::write(sweep.path("p.jsonl"), text.replace(&program, &"0".repeat(64))).expect("written");
+    refused("was 0000000000… when the plan was made");
+    std::fs::write(sweep.path("p.jsonl"), &text).expect("written");
+    // What moves no result may change.
+    sweep.edit("a sweep", "the same sweep");
+    assert_eq!(shard().code, 0);
+}
+
+#[test]
+fn bad_plan_files_and_shards_are_shown_at_their_line() {
+    let sweep = Sweep::new("bad");
+    assert_eq!(sweep.on_spec("plan", &["-o", "p.jsonl"]).code, 0);
+    let text = std::fs::read_to_string(sweep.path("p.jsonl")).expect("the plan");
+    let with = |text: &str| {
+        std::fs::write(sweep.path("p.jsonl"), text).expect("written");
+        let ran = sweep.run(&["run", "--plan", "p.jsonl"]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        ran.stderr
+    };
+    assert!(with("").contains("p.jsonl:1: expected a plan, found nothing"));
+    assert!(with("{}").contains("p.jsonl:1: missing field `plan`"));
+    assert!(with(&text.replacen("\"plan\":1", "\"plan\":9", 1)).contains("expected version 1 of the format, found 9"));
+    assert!(with(&text[..text.len() - 20]).contains("p.jsonl:41: EOF while parsing"));
+    assert!(with(&(text + "\u{0}")).contains("p.jsonl:42: "));
+    for shard in ["2/2", "x", "-1/2", "1/0"] {
+        let ran = sweep.on_spec("run", &[&format!("--shard={shard}")]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.stderr.contains("expected I/N with I from 0 to N-1"), "{}", ran.stderr);
+    }
+    let ran = sweep.on_spec("run", &["--plan", "p.jsonl"]);
+    assert!(ran.code == 2 && ran.stderr.contains("cannot be used with"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_merge_says_what_is_missing_and_what_failed() {
+    let sweep = Sweep::new("merge");
+    std::fs::write(sweep.path("mine.wasm"), b"\0asm\x01\0\0\0").expect("written");
+    let part = sweep.on_spec("run", &["--shard", "0/2"]);
+    assert_eq!(part.code, 3, "{}", part.stderr);
+    let ran = sweep.on_spec("merge", &["--format", "csv"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert_eq!(ran.stdout.lines().count(), 21, "{}", ran.stdout);
+    assert!(ran.stderr.contains("20 rows of 40 cells"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("error: failed: cell ").count(), 10, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("error: missing: cell ").count(), 10, "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: missing: 10 more"), "{}", ran.stderr);
+    assert_eq!(sweep.on_spec("run", &["--shard", "1/2"]).code, 3);
+    let ran = sweep.on_spec("merge", &["--format", "json"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: failed: 10 more") && ran.stderr.contains("(mine seed "), "{}", ran.stderr);
+    let states = ran.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let failed: Vec<serde_json::Value> = states.filter(|row| row["state"] == "failed").collect();
+    assert_eq!(failed.len(), 20);
+    assert!(failed.iter().all(|row| row["metrics"].as_object().is_some_and(serde_json::Map::is_empty)));
+    let status = sweep.on_spec("status", &["--format", "csv"]);
+    let line = status.stdout.lines().nth(1).expect("a row").split_once(',').expect("a name").1;
+    assert_eq!(line, "40,20,0,20,,");
+}
+
+#[test]
+fn stores_of_machines_without_a_common_file_system_are_merged() {
+    let sweep = Sweep::new("stores");
+    for (shard, store) in [("0/2", "a"), ("1/2", "b")] {
+        assert_eq!(sweep.on_spec("run", &["--shard", shard, "--store", store]).code, 0);
+    }
+    let ran = sweep.on_spec("merge", &["--store", "a", "--from", "b", "--format", "csv"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("20 cells taken in from b"), "{}", ran.stderr);
+    assert_eq!(sweep.on_spec("run", &["--store", "c"]).code, 0);
+    assert_eq!(sweep.merged("c"), ran.stdout);
+    assert!(sweep.on_spec("merge", &["--store", "a", "--from", "b"]).stderr.contains("0 cells taken in from b"));
+    // Another's result of the same cell is kept beside ours, and said.
+    let (path, bytes) = cells(&sweep.path("b")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("one");
+    let edited = [bytes.as_slice(), b"x"].concat();
+    std::fs::write(sweep.path("b").join(&path), edited).expect("written");
+    let ran = sweep.on_spec("merge", &["--store", "a", "--from", "b"]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nondeterministic: cell ") && sweep.path("a/conflicts").is_dir(), "{}", ran.stderr);
+    assert_eq!(std::fs::read(sweep.path("a").join(&path)).expect("kept"), bytes);
+    let ran = sweep.on_spec("merge", &["--store", "a", "--from", "nowhere"]);
+    assert!(ran.code == 2 && ran.stderr.contains("nowhere: expected a store"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_recheck_runs_a_share_again_and_finds_what_is_not_as_it_was() {
+    let sweep = Sweep::new("recheck");
+    assert_eq!(sweep.on_spec("run", &[]).code, 0);
+    for (share, draw, expected) in
+        [("1%", "0", 1), ("25%", "0", 10), ("25%", "1", 10), ("100%", "0", 40), ("0%", "0", 0)]
+    {
+        let ran = sweep.on_spec("run", &["--recheck", share, "--draw", draw]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let said = format!("{expected} of 40 cells with results run again");
+        assert!(
+            ran.stderr.contains(&said) && ran.stderr.contains(&format!("{expected} cells executed")),
+            "{}",
+            ran.stderr
+        );
+    }
+    let broken = sweep.on_spec("run", &["--recheck", "101%"]);
+    assert!(broken.code == 2 && broken.stderr.contains("from 0% to 100%"), "{}", broken.stderr);
+    let (path, bytes) =
+        cells(&sweep.path("store")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("one");
+    std::fs::write(sweep.path("store").join(path), [bytes.as_slice(), b"x"].concat()).expect("written");
+    let ran = sweep.on_spec("run", &["--recheck", "100%"]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nondeterministic: cell "), "{}", ran.stderr);
+    assert_eq!(sandtable::store::sorted(&sweep.path("store/conflicts")).expect("there").len(), 1);
+}
+
+#[test]
+fn many_that_write_at_once_leave_one_result_each_and_nothing_else() {
+    let sweep = Sweep::new("race");
+    let dist = dist();
+    let args = ["run", "sweep.ron", "--policies", &dist, "--store", "raced"];
+    let all: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = command(sweep.folder.path(), &args);
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")
+        })
+        .collect();
+    for one in all {
+        let ended = one.wait_with_output().expect("its end");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    assert_eq!(sweep.on_spec("run", &["--store", "alone"]).code, 0);
+    assert_eq!(cells(&sweep.path("raced")), cells(&sweep.path("alone")));
+    assert!(sandtable::store::sorted(&sweep.path("raced/tmp")).expect("there").is_empty());
+    assert!(!sweep.path("raced/conflicts").exists());
+}
+
+#[test]
+fn what_other_machines_have_on_the_way_is_left_to_them() {
+    let sweep = Sweep::new("foreign");
+    assert_eq!(sweep.on_spec("run", &["--shard", "0/40"]).code, 0);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().replace('.', "-");
+    let names = ["aa.1.elsewhere.x".to_string(), format!("bb.999999999.{host}.x"), format!("cc.1.{host}.x")];
+    for name in &names {
+        std::fs::create_dir(sweep.path("store/tmp").join(name)).expect("made");
+    }
+    let ran = sweep.run(&["store", "gc", "--store", "store"]);
+    assert!(ran.stdout.contains("1 unfinished ones swept"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("1 unfinished ones are of other machines"), "{}", ran.stderr);
+    let ran = sweep.run(&["store", "gc", "--store", "store", "--everywhere"]);
+    assert!(ran.stdout.contains("1 unfinished ones swept"), "{}", ran.stdout);
+    // Process 1 of this machine lives.
+    let left = sandtable::store::sorted(&sweep.path("store/tmp")).expect("there");
+    assert_eq!(left.iter().filter(|path| path.ends_with(&names[2])).count(), left.len());
+}
+
+/// A folder that is all of `PATH`, with these scripts.
+fn tools(sweep: &Sweep, scripts: &[(&str, &str)]) -> PathBuf {
+    let folder = sweep.path("tools");
+    std::fs::create_dir_all(&folder).expect("made");
+    for (name, text) in scripts {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{text}\n")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    folder
+}
+
+fn with_path(sweep: &Sweep, path: &Path, verb: &str, more: &[&str]) -> Ran {
+    let dist = dist();
+    let mut args = vec![verb, "sweep.ron", "--policies", &dist];
+    args.extend(more);
+    let output = command(sweep.folder.path(), &args).env("PATH", path).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn a_machine_without_an_engine_says_so_and_does_all_else() {
+    let sweep = Sweep::new("none");
+    let empty = tools(&sweep, &[]);
+    for (engine, tool) in [("slurm", "squeue"), ("hyperqueue", "hq")] {
+        let ran = with_path(&sweep, &empty, "submit", &["--engine", engine]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("error: `{tool}` can't be run on this machine")), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("hint: go where the engine is") && ran.stderr.contains("submit --print"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let ran = with_path(&sweep, &empty, "status", &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "a sweep: 40 cells, 0 have results, 40 missing, 0 failed\n"));
+    assert!(with_path(&sweep, &empty, "cancel", &[]).stderr.contains("nothing of it was ever submitted"));
+    assert_eq!(with_path(&sweep, &empty, "run", &[]).code, 0);
+    // What needs no engine asks for none.
+    let ran = with_path(&sweep, &empty, "submit", &["--engine", "slurm"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("all 40 cells have results"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_would_be_handed_over_is_printed_without_an_engine() {
+    let sweep = Sweep::new("print");
+    let empty = tools(&sweep, &[]);
+    let mut all = String::new();
+    for more in [
+        &["--engine", "slurm", "--", "--account=me", "--time=2:00:00", "--comment=two words"][..],
+        &["--engine", "slurm", "--store", "my 100% store", "--shards", "3", "--settle", "5s"],
+        &["--engine", "slurm", "--shards", "5000", "--only", "fifo", "--sweep", "workload.jobs=20,30"],
+        &["--engine", "hyperqueue", "--shards", "4", "--", "--time-limit=10m"],
+    ] {
+        let mut args = vec!["--print"];
+        args.extend(more);
+        let ran = with_path(&sweep, &empty, "submit", &args);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        all.push_str(&format!("=== {}\n{}{}\n", more.join(" "), ran.stderr, ran.stdout));
+    }
+    assert!(
+        !sweep.path("store/plans").exists()
+            || sandtable::store::sorted(&sweep.path("store/plans")).is_ok_and(|all| all.is_empty())
+    );
+    let here = sweep.folder.path().canonicalize().expect("a path").display().to_string();
+    let all = all.replace(&here, "HERE").replace(env!("CARGO_BIN_EXE_sandtable"), "SANDTABLE");
+    insta::with_settings!({filters => vec![(r"\b[0-9a-f]{10}\b", "[digest]")]}, {
+        insta::assert_snapshot!(all);
+    });
+}
+
+/// A stand-in for `hq` that runs every task at once, one after the other: what reaches a task is what is tested.
+#[test]
+fn hyperqueue_is_handed_tasks_that_run() {
+    let sweep = Sweep::new("h q's");
+    let script = r#"
+        name= array= out= err=
+        while [ "$1" != -- ]; do
+            case $1 in --name) name=$2;; --array) array=$2;; --stdout) out=$2;; --stderr) err=$2;; esac; shift
+        done; shift
+        last=${array#0-}
+        for i in $(seq 0 $last); do
+            log=$(printf %s "$err" | sed "s/%{TASK_ID}/$i/")
+            HQ_TASK_ID=$i "$@" >/dev/null 2>"$log" || echo "$name $i failed" >&2
+        done
+        echo 7"#;
+    let tools = tools(&sweep, &[("hq", script)]);
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "hyperqueue", "--shards", "3"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "7\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("40 of 40 cells in 3 shards"), "{}", ran.stderr);
+    let here = sweep.merged("store");
+    assert_eq!(sweep.on_spec("run", &["--store", "one"]).code, 0);
+    assert_eq!(here, sweep.merged("one"));
+    let status = sweep.on_spec("status", &[]);
+    assert!(status.stderr.contains("HyperQueue is not asked: `hq job list`"), "{}", status.stderr);
+    let cancelled = sweep.on_spec("cancel", &[]);
+    assert!(cancelled.code == 2 && cancelled.stderr.contains("hq job cancel NUMBER"), "{}", cancelled.stderr);
+}
+
+#[test]
+fn failures_are_sent_again_when_asked() {
+    let sweep = Sweep::new("failed");
+    std::fs::write(sweep.path("mine.wasm"), b"\0asm\x01\0\0\0").expect("written");
+    assert_eq!(sweep.on_spec("run", &["--shard", "0/2"]).code, 3);
+    let planned = |more: &[&str]| sweep.on_spec("submit", &[&["--engine", "slurm", "--print"], more].concat()).stderr;
+    assert!(
+        planned(&[]).contains("10 cells failed before and are not sent again (`--retry-failed`)\na sweep: 20 of 40")
+    );
+    assert!(planned(&["--retry-failed"]).starts_with("a sweep: 30 of 40 cells"));
+    // Printed is not done: the records of failures are there.
+    assert!(sweep.on_spec("status", &[]).stdout.contains("10 have results, 20 missing, 10 failed"));
+    let tools = tools(&sweep, &[("squeue", ""), ("sbatch", "echo 1")]);
+    assert_eq!(with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--retry-failed"]).code, 0);
+    assert!(sweep.on_spec("status", &[]).stdout.contains("10 have results, 30 missing, 0 failed"));
+}
+
+/// What engines print is not believed.
+#[test]
+fn an_engine_that_prints_something_else_is_an_error() {
+    let sweep = Sweep::new("odd");
+    let tools = tools(
+        &sweep,
+        &[("squeue", ""), ("sbatch", "echo Submitted batch job 7"), ("scancel", "echo no right >&2; exit 3")],
+    );
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.stderr.contains("expected to print a job's number, printed \"Submitted batch job 7\""),
+        "{}",
+        ran.stderr
+    );
+    let tools = self::tools(&sweep, &[("sbatch", "echo '12;site'")]);
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "12\n"), "{}", ran.stderr);
+    let ran = with_path(&sweep, &tools, "cancel", &[]);
+    assert!(ran.code == 2 && ran.stderr.contains("scancel ended with 3: no right"), "{}", ran.stderr);
+    let tools = self::tools(&sweep, &[("squeue", "echo RUNNING; echo PENDING")]);
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    assert!(ran.code == 2 && ran.stderr.contains("is there already: 2 of its shards run or wait"), "{}", ran.stderr);
+    assert_eq!(with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--again"]).code, 0);
+    let status = with_path(&sweep, &tools, "status", &[]);
+    assert!(status.stdout.contains("1 shards run, 1 wait"), "{}", status.stdout);
+    let tools = self::tools(&sweep, &[("squeue", "echo cannot connect >&2; exit 1")]);
+    let status = with_path(&sweep, &tools, "status", &[]);
+    assert_eq!(status.code, 0);
+    assert!(
+        status.stderr.contains("the engine does not answer: squeue ended with 1: cannot connect"),
+        "{}",
+        status.stderr
+    );
+    assert!(status.stdout.contains("40 missing"), "{}", status.stdout);
+}
+
+/// The real server and workers of HyperQueue, by its Python package where that is.
+#[test]
+fn hyperqueue_itself_runs_shards() {
+    let has = |python: &&str| {
+        let probe = std::process::Command::new(python).args(["-c", "import hyperqueue"]).stderr(Stdio::null()).status();
+        probe.is_ok_and(|status| status.success())
+    };
+    let Some(python) = ["python3", "python"].into_iter().find(has) else {
+        return crate::help::skipped("no Python with `hyperqueue` (pip install hyperqueue)");
+    };
+    let sweep = Sweep::new("hq");
+    assert_eq!(sweep.on_spec("plan", &["-o", "p.jsonl"]).code, 0);
+    let script = root().join("experiments/tests/on_hyperqueue.py");
+    let mut command = std::process::Command::new(python);
+    command.arg(script).args([env!("CARGO_BIN_EXE_sandtable"), "p.jsonl", "5"]).current_dir(sweep.folder.path());
+    let ran = command.output().expect("Python");
+    assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let there = sweep.merged("store");
+    assert_eq!(sweep.on_spec("run", &["--store", "one"]).code, 0);
+    assert_eq!(there, sweep.merged("one"));
+}
