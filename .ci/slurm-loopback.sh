@@ -21,7 +21,7 @@ name_is_loopback() {
     export LD_PRELOAD=libnss_wrapper.so NSS_WRAPPER_HOSTS=$dir/hosts
     [ "$(getent ahostsv4 "$host" 2>/dev/null | awk 'NR==1 {print $1}')" = 127.0.0.1 ] && return
     echo "$host is not 127.0.0.1 here, and libnss-wrapper is not installed" >&2
-    exit 1
+    exit 77
 }
 
 # Whether a process is there, and no zombie.

@@ -12,6 +12,7 @@
 
 pub mod handed;
 mod hyperqueue;
+mod page;
 mod slurm;
 mod times;
 
@@ -23,10 +24,10 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::plan::{Cell, Machines, Options, Plan, canonical, digest};
-use crate::store::{Store, sorted};
-use handed::{Handed, Line, Needs, line};
+use crate::plan::{Machines, Options, digest};
+use handed::{Handed, Line, Needs};
 
+pub use page::Page;
 pub use slurm::merge_command;
 pub use times::Times;
 
@@ -49,17 +50,6 @@ pub enum State {
     Failed,
     /// Nothing.
     Missing,
-}
-
-/// The page of one spec in a store.
-pub struct Page<'a> {
-    store: &'a Store,
-    /// The spec, expanded.
-    pub plan: &'a Plan,
-    /// The name under which engines know it.
-    pub name: String,
-    /// `plans/<key>`.
-    pub folder: PathBuf,
 }
 
 /// How cells are handed over.
@@ -117,126 +107,7 @@ pub struct Job {
     pub cells: usize,
 }
 
-impl<'a> Page<'a> {
-    /// The page of a plan.
-    pub fn new(store: &'a Store, plan: &'a Plan) -> Page<'a> {
-        let names: Vec<String> = plan.cells.iter().map(known_as).collect();
-        let key = digest(format!("{}\n{}", store.root().display(), names.join("\n")).as_bytes());
-        let name = format!("sandtable-{}", &key[..10]);
-        Page { store, plan, name, folder: store.root().join("plans").join(&key[..10]) }
-    }
-
-    /// What the store has of the cell at this place.
-    ///
-    /// # Errors
-    /// A folder that can't be read.
-    pub fn state(&self, at: usize) -> Result<State, Error> {
-        let cell = &self.plan.cells[at];
-        Ok(match &cell.machines {
-            Machines::Live(_) if self.observations(at)?.is_empty() => State::Missing,
-            Machines::Live(_) => State::Done,
-            _ if self.store.has_failed(&cell.id) => State::Failed,
-            _ if self.store.has(&cell.id) => State::Done,
-            _ => State::Missing,
-        })
-    }
-
-    /// Whether a cell that was missing is there when a network file system is asked again.
-    ///
-    /// # Errors
-    /// A folder that can't be read.
-    pub fn appears(&self, at: usize) -> Result<bool, Error> {
-        let cell = &self.plan.cells[at];
-        Ok(match &cell.machines {
-            Machines::Live(_) => !self.observations(at)?.is_empty(),
-            _ => self.store.look_again(&cell.id),
-        })
-    }
-
-    /// The observations of the cell at this place.
-    ///
-    /// # Errors
-    /// A folder that can't be read.
-    pub fn observations(&self, at: usize) -> Result<Vec<PathBuf>, Error> {
-        match &self.plan.cells[at].machines {
-            Machines::Live(field) if !field.assumed() => self.store.observations(&self.plan.cells[at].id),
-            Machines::Live(_) => {
-                let folder = self.observed();
-                if !folder.is_dir() {
-                    return Ok(Vec::new());
-                }
-                let own = format!("{at}-");
-                let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
-                let mut found = Vec::new();
-                for path in sorted(&folder)?.into_iter().filter(|path| name(path).starts_with(&own)) {
-                    let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
-                    found.push(self.store.root().join(text.trim_end()));
-                }
-                Ok(found)
-            }
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// The store that it is of.
-    pub fn store(&self) -> &Store {
-        self.store
-    }
-
-    fn observed(&self) -> PathBuf {
-        self.folder.join("observed")
-    }
-
-    /// Notes where the observation of the cell at this place is, for machines that can't tell its id.
-    ///
-    /// # Errors
-    /// A file that can't be written.
-    pub fn note_observed(&self, at: usize, observation: &Path) -> Result<(), Error> {
-        let folder = self.observed();
-        fs::create_dir_all(&folder).map_err(|error| Error::file("make", &folder, &error))?;
-        let below = observation.strip_prefix(self.store.root()).unwrap_or(observation).display().to_string();
-        let name = format!("{at}-{}", &digest(below.as_bytes())[..10]);
-        self.write(&folder.join(name), &(below + "\n"))
-    }
-
-    /// The places of cells in this state.
-    ///
-    /// # Errors
-    /// A folder that can't be read.
-    pub fn places(&self, state: State) -> Result<Vec<usize>, Error> {
-        let mut found = Vec::new();
-        for at in 0..self.plan.cells.len() {
-            if self.state(at)? == state {
-                found.push(at);
-            }
-        }
-        Ok(found)
-    }
-
-    /// The lines of these cells in a plan file, each cell once.
-    pub fn lines(&self, places: &[usize]) -> Vec<Line> {
-        let times = Times::of(self.store);
-        let mut seen = BTreeMap::new();
-        let new = places.iter().filter(|at| seen.insert(self.plan.cells[**at].id.clone(), ()).is_none());
-        new.map(|at| line(&self.plan.cells[*at], *at, &times)).collect()
-    }
-
-    /// Whom its cells were handed to.
-    ///
-    /// # Errors
-    /// A file that can't be read.
-    pub fn jobs(&self) -> Result<Vec<Job>, Error> {
-        let folder = self.folder.join("jobs");
-        if !folder.is_dir() {
-            return Ok(Vec::new());
-        }
-        let read = |path: &PathBuf| {
-            let text = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
-            serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
-        };
-        sorted(&folder)?.iter().map(read).collect()
-    }
-
+impl Page<'_> {
     /// What is to be handed over of these cells: an array for each kind of need.
     ///
     /// # Errors
@@ -269,7 +140,7 @@ impl<'a> Page<'a> {
             let text = Handed::new(self.plan, spec, options, lines)?.text();
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
-            let call = Call { program: &program, store: self.store.root(), plan: &file, folder: &self.folder };
+            let call = Call { program: &program, store: self.store().root(), plan: &file, folder: &self.folder };
             if wish.engine == Engine::Slurm && merge.is_none() {
                 let path = self.folder.join("merge.sh");
                 merge = Some((path, slurm::merge(&call, &self.name, wish.settle)));
@@ -306,7 +177,7 @@ impl<'a> Page<'a> {
             for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
                 self.write(path, text)?;
             }
-            let answer = call(&parcel.command)?;
+            let answer = hand(&parcel.command)?;
             let number = match wish.engine {
                 Engine::Slurm => slurm::number(&answer)?,
                 Engine::Hyperqueue => hyperqueue::number(&answer)?,
@@ -321,18 +192,9 @@ impl<'a> Page<'a> {
         let merge = parcels.merge.as_ref().map(|(path, text)| {
             self.write(path, text)?;
             let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
-            slurm::number(&call(&slurm::merge_command(path, &after, wish.arguments))?)
+            slurm::number(&hand(&slurm::merge_command(path, &after, wish.arguments))?)
         });
         Ok((jobs, merge))
-    }
-
-    /// Writes a file whole: another that submits at once writes the same or its own.
-    fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        let folder = self.store.temporary("plan")?;
-        let new = folder.join("new");
-        fs::write(&new, text).map_err(|error| Error::file("write", &new, &error))?;
-        fs::rename(&new, path).map_err(|error| Error::file("write", path, &error))?;
-        fs::remove_dir(&folder).map_err(|error| Error::file("remove", &folder, &error))
     }
 
     /// Shards that run and shards that wait, as an engine says.
@@ -360,20 +222,6 @@ impl<'a> Page<'a> {
             }
         }
     }
-}
-
-/// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those.
-fn known_as(cell: &Cell) -> String {
-    if !matches!(cell.machines, Machines::Live(_)) {
-        return cell.id.clone();
-    }
-    let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
-    if let Some(fleet) = inputs.get_mut("fleet") {
-        for of_the_devices in ["types", "nodes"] {
-            fleet[of_the_devices] = serde_json::Value::Null;
-        }
-    }
-    canonical(&inputs)
 }
 
 /// What a shard is called with.
@@ -406,10 +254,20 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Asks an engine, in the language that we read.
+fn ask(words: &[&str]) -> Result<String, Error> {
+    call(Command::new(words[0]).args(&words[1..]).env("LC_ALL", "C"))
+}
+
+/// Hands something to an engine, which hands our environment on.
+fn hand(command: &[String]) -> Result<String, Error> {
+    call(Command::new(&command[0]).args(&command[1..]))
+}
+
 /// Runs an engine's command; what it printed.
-fn call(command: &[String]) -> Result<String, Error> {
-    let name = &command[0];
-    let output = Command::new(name).args(&command[1..]).env("LC_ALL", "C").output().map_err(|error| {
+fn call(command: &mut Command) -> Result<String, Error> {
+    let name = command.get_program().to_string_lossy().to_string();
+    let output = command.output().map_err(|error| {
         let error = Error::usage(format!("`{name}` can't be run on this machine: {error}"));
         error.hint("go where the engine is, or run the cells here: `sandtable run SPEC`; `submit --print` shows what would be handed over")
     })?;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::handed::Needs;
-use super::{Call, call};
+use super::{Call, ask};
 use crate::error::Error;
 
 /// Shards of an array where nobody says: sites ask for few and long tasks.
@@ -28,7 +28,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// The greatest array that this site takes; the usual one where it does not say.
 pub(super) fn most() -> usize {
-    call(&words(&["scontrol", "show", "config"])).ok().and_then(|text| max_array_size(&text)).unwrap_or(MOST)
+    ask(&["scontrol", "show", "config"]).ok().and_then(|text| max_array_size(&text)).unwrap_or(MOST)
 }
 
 fn max_array_size(config: &str) -> Option<usize> {
@@ -100,7 +100,7 @@ pub(super) fn number(answer: &str) -> Result<String, Error> {
 
 /// What of this name runs and waits. By name and not by number: a controller that lost its state gives numbers again.
 pub(super) fn live(name: &str) -> Result<Live, Error> {
-    let text = call(&words(&["squeue", "--noheader", "--array", "--me", "--name", name, "-o", "%T"]))?;
+    let text = ask(&["squeue", "--noheader", "--array", "--me", "--name", name, "-o", "%T"])?;
     Ok(counted(&text))
 }
 
@@ -118,7 +118,7 @@ fn counted(states: &str) -> Live {
 /// Ends what of this name runs and waits, and the merge after it.
 pub(super) fn cancel(name: &str) -> Result<(), Error> {
     for name in [format!("{name}-merge"), name.to_string()] {
-        call(&words(&["scancel", "--me", "--name", &name]))?;
+        ask(&["scancel", "--me", "--name", &name])?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! The book and the README: every command in them is run, and what is generated is what is committed.
 //!
 //! A block ```` ```console ```` has commands, which are run one after the other in a small copy of the checkout; all must succeed.
-//! `fails` after it: the last one must not. `needs=TOOL`: skipped where the tool is not there. A block ```` ```sh ```` only installs.
+//! `fails` after it: the last one must not. `needs=TOOL`: skipped where the tool is not there; what needs Slurm runs in
+//! [`crate::slurm`]'s. A block ```` ```sh ```` only installs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,6 +65,9 @@ pub fn has(tool: &str) -> bool {
         // Its standard library is compiled first: minutes, which `.ci/run` spends on the shipped policies.
         "rust-wasm" => runs(&["sh", "-c", "test -n \"$SANDTABLE_SLOW_TESTS\""]),
         "nvidia-gpu" => false,
+        "ray" | "distributed" => runs(&["python3", "-c", &format!("import {tool}")]),
+        "snakemake" | "parallel" => runs(&[tool, "--version"]),
+        "kubernetes" => false,
         other => panic!("no tool `{other}` is known here"),
     }
 }
@@ -75,7 +79,9 @@ fn small_checkout(folder: &Path) {
         std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
         assert!(Command::new("cp").arg("-r").arg(root().join(what)).arg(&to).status().expect("cp").success());
     };
-    ["experiments/specs", "policies/dist", "policies/predictors/weights", "docs/ci"].into_iter().for_each(copy);
+    ["experiments/specs", "policies/dist", "policies/predictors/weights", "docs/ci", "docs/engines"]
+        .into_iter()
+        .for_each(copy);
     std::fs::write(folder.join("Cargo.toml"), "").expect("written");
     let bin = folder.join("bin");
     std::fs::create_dir(&bin).expect("made");
@@ -87,13 +93,18 @@ fn path_with(bin: &Path) -> String {
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-fn run_page(page: &Path) -> usize {
+/// Runs the blocks of a page: those that need `only`, or if that is none all but Slurm's.
+pub(crate) fn run_page(page: &Path, only: Option<&str>, with: &dyn Fn(&mut Command)) -> usize {
     let folder = tempfile::tempdir().expect("a folder");
     small_checkout(folder.path());
     let path = path_with(&folder.path().join("bin"));
     let mut ran = 0;
     for block in blocks(page) {
-        if let Some(tool) = block.needs.as_ref().filter(|tool| !has(tool)) {
+        let needs = block.needs.as_deref();
+        if only.map_or(needs == Some("slurm"), |only| needs != Some(only)) {
+            continue;
+        }
+        if let Some(tool) = needs.filter(|tool| only.is_none() && !has(tool)) {
             skipped(&format!("{}:{}: no {tool} on this machine", page.display(), block.line));
             continue;
         }
@@ -102,7 +113,9 @@ fn run_page(page: &Path) -> usize {
             if line.starts_with("cargo ") {
                 continue;
             }
-            let output = Command::new("sh").args(["-c", line]).current_dir(folder.path()).env("PATH", &path).output();
+            let mut command = Command::new("sh");
+            with(&mut command);
+            let output = command.args(["-c", line]).current_dir(folder.path()).env("PATH", &path).output();
             let output = output.expect("a shell");
             let fails = block.fails && at + 1 == block.commands.len();
             let said = String::from_utf8_lossy(&output.stderr);
@@ -129,14 +142,14 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
 fn every_command_of_the_book_runs() {
     let mut ran = 0;
     for page in pages(&root().join("docs/src")) {
-        ran += run_page(&page);
+        ran += run_page(&page, None, &|_| ());
     }
     assert!(ran > 40, "only {ran} commands");
 }
 
 #[test]
 fn every_command_of_the_readme_runs() {
-    assert!(run_page(&root().join("README.md")) > 10);
+    assert!(run_page(&root().join("README.md"), None, &|_| ()) > 10);
 }
 
 /// The README's five lines: same spec, another file, another result, and nothing rebuilt.

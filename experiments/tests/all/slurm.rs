@@ -46,16 +46,21 @@ impl Slurm {
         let free = |port: &u16| (0..6).all(|next| TcpListener::bind(("127.0.0.1", port + next)).is_ok());
         let port = (16817..17800).step_by(10).find(free).expect("six free ports");
         let slurm = Slurm { folder: tempfile::Builder::new().prefix("sl").tempdir().expect("a folder"), port };
-        slurm.fixture("up");
+        if slurm.fixture("up") == Some(77) {
+            skipped("this machine's name is not 127.0.0.1 (apt-get install libnss-wrapper)");
+            return None;
+        }
         Some(slurm)
     }
 
-    fn fixture(&self, verb: &str) {
+    fn fixture(&self, verb: &str) -> Option<i32> {
         let mut command = Command::new("bash");
         command.arg(fixture()).arg(verb).arg(self.folder.path()).arg("2").env("SLURM_PORT", self.port.to_string());
         // A daemon that inherits a pipe would keep us waiting.
         let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("bash");
-        assert!(ran.success() || std::thread::panicking(), "{verb}: {}", self.logs());
+        let fine = ran.success() || ran.code() == Some(77) || std::thread::panicking();
+        assert!(fine, "{verb}: {}", self.logs());
+        ran.code()
     }
 
     fn logs(&self) -> String {
@@ -206,6 +211,13 @@ fn sweeps_through_a_real_slurm_are_what_one_machine_computes() {
     cancelled_forgotten_and_submitted_twice_at_once_it_ends_whole(&sweep, &expected);
     failed_and_lost_cells_are_named_and_sent_alone(&slurm);
     cells_on_gpus_have_an_array_of_their_own(&slurm);
+    // What the book says of it.
+    let page = root().join("docs/src/cluster.md");
+    assert!(
+        crate::docs::run_page(&page, Some("slurm"), &|command| {
+            slurm.with(command);
+        }) > 5
+    );
 }
 
 fn an_array_gives_the_same_bytes(sweep: &Sweep<'_>, expected: &str) {
