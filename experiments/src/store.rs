@@ -259,11 +259,12 @@ impl Store {
         let (mut swept, mut foreign) = (0, 0);
         for path in sorted(&self.root.join("tmp"))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            let mut parts = name.split('.').skip(1);
-            let (process, of) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            if of != host() && !everywhere {
+            let parts: Vec<&str> = name.split('.').collect();
+            // Whatever is not named so is nobody's.
+            let (process, of) = if let [_, process, of, _] = parts[..] { (process, of) } else { ("", "") };
+            if !of.is_empty() && of != host() && !everywhere {
                 foreign += 1;
-            } else if of != host() || process.is_empty() || !Path::new("/proc").join(process).exists() {
+            } else if of != host() || !Path::new("/proc").join(process).exists() {
                 fs::remove_dir_all(&path).map_err(|error| Error::file("remove", &path, &error))?;
                 swept += 1;
             }
