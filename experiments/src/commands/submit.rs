@@ -1,6 +1,6 @@
 //! `sandtable submit`, `status`, `cancel`: a sweep on machines that an engine has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
@@ -123,12 +123,12 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
             }
         }
     }
-    let (jobs, merge) = page.submit(&parcels, &wish)?;
+    let jobs = page.submit(&parcels, &wish)?;
     for job in &jobs {
         ui::result(&format!("{}\n", job.job));
         ui::note(&format!("job {}: {} cells in {} shards, as {}", job.job, job.cells, job.shards, page.name));
     }
-    match merge {
+    match parcels.merge.as_ref().map(|merge| page.submit_merge(merge, &jobs, &wish)) {
         Some(Ok(number)) => {
             ui::note(&format!(
                 "job {number}: merges when they have ended, into {}",
@@ -199,7 +199,7 @@ fn printed(parcels: &Parcels, arguments: &[String]) -> String {
 
 /// A spec's page in its store.
 fn page_of<T>(
-    path: &PathBuf,
+    path: &Path,
     spec: &SpecArgs,
     store: &StoreArgs,
     of: impl FnOnce(&Page<'_>, &Store) -> Result<T, Error>,

@@ -159,15 +159,11 @@ impl Page<'_> {
         Ok(Parcels { arrays, merge })
     }
 
-    /// Hands it over; what the engine took, and the merge's number if one follows.
+    /// Hands the arrays over; what the engine took.
     ///
     /// # Errors
     /// A file that can't be written, an engine that is not there or does not take it.
-    pub fn submit(
-        &self,
-        parcels: &Parcels,
-        wish: &Wish<'_>,
-    ) -> Result<(Vec<Job>, Option<Result<String, Error>>), Error> {
+    pub fn submit(&self, parcels: &Parcels, wish: &Wish<'_>) -> Result<Vec<Job>, Error> {
         for folder in ["jobs", "log"] {
             let path = self.folder.join(folder);
             fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
@@ -189,12 +185,18 @@ impl Page<'_> {
             self.write(&path, &(serde_json::to_string(&job).unwrap_or_default() + "\n"))?;
             jobs.push(job);
         }
-        let merge = parcels.merge.as_ref().map(|(path, text)| {
-            self.write(path, text)?;
-            let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
-            slurm::number(&hand(&slurm::merge_command(path, &after, wish.arguments))?)
-        });
-        Ok((jobs, merge))
+        Ok(jobs)
+    }
+
+    /// Hands the merge over, to begin when these have ended; its number.
+    ///
+    /// # Errors
+    /// A file that can't be written, an engine that does not take it.
+    pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
+        let (path, text) = merge;
+        self.write(path, text)?;
+        let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
+        slurm::number(&hand(&slurm::merge_command(path, &after, wish.arguments))?)
     }
 
     /// Shards that run and shards that wait, as an engine says.
