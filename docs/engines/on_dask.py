@@ -10,11 +10,14 @@ plan, shards = sys.argv[1], int(sys.argv[2])
 
 def shard(i):
     command = ["sandtable", "run", "--plan", plan, "--shard", f"{i}/{shards}", "--jobs", "1"]
-    return subprocess.run(command).returncode
+    code = subprocess.run(command).returncode
+    # A shard that was killed is worth another try; what it says itself is not.
+    if code < 0:
+        raise RuntimeError(f"shard {i} was killed by signal {-code}")
+    return code
 
 
 if __name__ == "__main__":
     client = Client(*sys.argv[3:4])
     # Pure ones that are called alike would run once.
-    codes = client.gather(client.map(shard, range(shards), pure=False, retries=2))
-    sys.exit(max(codes))
+    sys.exit(max(client.gather(client.map(shard, range(shards), pure=False, retries=2))))

@@ -54,7 +54,12 @@ fn of_these(all: Vec<Device>, named: Option<&str>) -> Result<Vec<Device>, Error>
         Err(_) if word.len() < 4 => None,
         Err(_) => all.iter().find(|device| device.uuid.starts_with(word)),
     };
-    let found: Vec<Device> = named.split(',').map_while(|word| find(word.trim())).cloned().collect();
+    let mut found: Vec<Device> = Vec::new();
+    for device in named.split(',').map_while(|word| find(word.trim())) {
+        if found.iter().all(|other| other.uuid != device.uuid) {
+            found.push(device.clone());
+        }
+    }
     if found.is_empty() {
         return Err(lacking(format!("CUDA_VISIBLE_DEVICES={named} leaves none of the {} GPUs", all.len())));
     }
@@ -102,6 +107,7 @@ mod tests {
         assert_eq!(of(Some("2,0")), "GPU-bb03 GPU-aa01");
         assert_eq!(of(Some("GPU-bb, 1")), "GPU-bb03 GPU-aa02");
         assert_eq!(of(Some("1,7,0")), "GPU-aa02");
+        assert_eq!(of(Some("1,1,GPU-aa02,0")), "GPU-aa02 GPU-aa01");
         assert_eq!(of(Some("-1")), "5: CUDA_VISIBLE_DEVICES=-1 leaves none of the 3 GPUs");
         assert_eq!(of(Some("")), "5: CUDA_VISIBLE_DEVICES= leaves none of the 3 GPUs");
     }

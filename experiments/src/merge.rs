@@ -1,6 +1,6 @@
 //! The results of a sweep in one table: a row for each cell, by id, and a digest that two runs of it agree in or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -71,17 +71,17 @@ impl<'a> Merged<'a> {
     /// # Errors
     /// A file that can't be read.
     pub fn of(page: &Page<'a>) -> Result<Merged<'a>, Error> {
-        let mut rows = BTreeMap::new();
+        let mut rows: BTreeMap<(String, usize), Row<'a>> = BTreeMap::new();
         for (at, cell) in page.plan.cells.iter().enumerate() {
             if matches!(cell.machines, Machines::Live(_)) {
                 for folder in page.observations(at)? {
                     let row = observed(cell, &folder)?;
-                    rows.insert(row.id.clone(), row);
+                    rows.insert((row.id.clone(), at), row);
                 }
-            } else if page.state(at)? != State::Missing && !rows.contains_key(&cell.id) {
+            } else if page.state(at)? != State::Missing {
                 let known = lookup(cell, page.store())?;
                 let results = of_files(&page.store().files(&cell.id)?);
-                rows.insert(cell.id.clone(), Row { cell, id: cell.id.clone(), known, results });
+                rows.insert((cell.id.clone(), at), Row { cell, id: cell.id.clone(), known, results });
             }
         }
         Ok(Merged { rows: rows.into_values().collect() })
@@ -89,32 +89,74 @@ impl<'a> Merged<'a> {
 
     /// blake3 of the ids and of all bytes of all results.
     pub fn digest(&self) -> String {
-        let all: String = self.rows.iter().map(|row| format!("{} {}\n", row.id, row.results)).collect();
-        digest(all.as_bytes())
+        // A cell may stand in a spec under two labels.
+        let all: BTreeSet<String> = self.rows.iter().map(|row| format!("{} {}\n", row.id, row.results)).collect();
+        digest(all.into_iter().collect::<String>().as_bytes())
     }
 }
 
-/// Takes in what another store has of a plan's cells: those that this one lacks, and of the others the proof that they are alike.
+/// Takes in what another store has of a plan's cells: those that this one lacks, and of the others the proof that they are alike;
+/// and observations that are not here yet. How many cells, and how many observations.
 ///
 /// # Errors
-/// A file that can't be read or written, a folder that is no store, a result that differs.
-pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<usize, Error> {
+/// A file that can't be read or written, a folder that is no store, a cell that was copied in part, a result that differs.
+pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<(usize, usize), Error> {
     if !other.join("cells").is_dir() {
         return Err(Error::usage(format!("{}: expected a store, with a folder `cells`", other.display())));
     }
-    let other = Store::open(other)?;
-    let mut taken = 0;
+    let other = Store::look(other)?;
+    let (mut taken, mut observed) = (0, 0);
     for cell in &plan.cells {
-        if !other.has(&cell.id) {
+        if let Machines::Live(field) = &cell.machines {
+            if field.assumed() {
+                let error = Error::usage("which observations are this spec's only a machine with its GPUs can tell");
+                return Err(error.hint("merge there, or let the nodes share one store"));
+            }
+            observed += observations(&cell.id, store, &other)?;
+            continue;
+        }
+        let folder = other.folder(&cell.id);
+        if !folder.is_dir() {
             continue;
         }
         let files = other.files(&cell.id)?;
-        // Whatever else it is, it is not what the id is the hash of.
-        if !files.iter().any(|(name, bytes)| name == "cell.json" && digest(bytes) == cell.id) {
-            return Err(Error::usage(format!("{}: its cell.json is another's", other.folder(&cell.id).display())));
-        }
+        complete(&cell.id, &folder, &files)?;
         taken += usize::from(!store.has(&cell.id));
         store.put(&cell.id, &files)?;
+    }
+    Ok((taken, observed))
+}
+
+/// A copy that was interrupted is no result.
+fn complete(id: &str, folder: &Path, files: &Files) -> Result<(), Error> {
+    let has = |name: &str| files.iter().any(|(known, _)| known == name);
+    if !files.iter().any(|(name, bytes)| name == "cell.json" && digest(bytes) == id) {
+        return Err(Error::usage(format!(
+            "{}: expected a cell.json whose blake3 is the folder's name",
+            folder.display()
+        )));
+    }
+    let lacking =
+        ["summary.json", "jobs.csv", "timeline.csv"].into_iter().find(|name| !has(name) && !has("failure.json"));
+    match lacking {
+        Some(name) => {
+            let error = Error::usage(format!("{}: expected a whole cell, found no {name}", folder.display()));
+            Err(error.hint("copy the store again"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Takes in observations of a cell.
+fn observations(id: &str, store: &Store, other: &Store) -> Result<usize, Error> {
+    let own = store.observations(id)?.iter().map(|folder| read(folder)).collect::<Result<Vec<Files>, Error>>()?;
+    let mut taken = 0;
+    for folder in other.observations(id)? {
+        let files = read(&folder)?;
+        if !own.contains(&files) {
+            store.observe(id, &files)?;
+            taken += 1;
+        }
     }
     Ok(taken)
 }

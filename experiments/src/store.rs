@@ -56,6 +56,23 @@ pub fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
+/// Writes a file whole or not at all; whatever is no plain file, as a pipe, as it comes.
+///
+/// # Errors
+/// A file that can't be written.
+pub fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
+    let failed = |error: &std::io::Error| Error::file("write", path, error);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if fs::symlink_metadata(path).is_ok_and(|known| !known.is_file()) {
+        return fs::write(path, text).map_err(|error| failed(&error));
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".new").permissions(fs::Permissions::from_mode(0o666));
+    let mut file = builder.tempfile_in(folder).map_err(|error| failed(&error))?;
+    file.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
+    file.persist(path).map(drop).map_err(|error| failed(&error.error))
+}
+
 impl Store {
     /// A store in this folder, made if need be.
     ///
@@ -68,6 +85,15 @@ impl Store {
         }
         let root = fs::canonicalize(root).map_err(|error| Error::file("open", root, &error))?;
         Ok(Store { root })
+    }
+
+    /// A store to be read: nothing is made.
+    ///
+    /// # Errors
+    /// A path that can't be.
+    pub fn look(root: &Path) -> Result<Store, Error> {
+        let full = fs::canonicalize(root).or_else(|_| std::path::absolute(root));
+        Ok(Store { root: full.map_err(|error| Error::file("open", root, &error))? })
     }
 
     /// Where it is.
@@ -223,7 +249,11 @@ impl Store {
         let folder = self.folder(id);
         // Out of sight first, so that a crash leaves no half of it.
         let away = self.temporary(id)?;
-        fs::rename(&folder, &away).map_err(|error| Error::file("remove", &folder, &error))?;
+        match fs::rename(&folder, &away) {
+            // Somebody else removed it.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            renamed => renamed.map_err(|error| Error::file("remove", &folder, &error))?,
+        }
         fs::remove_dir_all(&away).map_err(|error| Error::file("remove", &away, &error))
     }
 
@@ -248,6 +278,18 @@ impl Store {
             }
         }
         Ok(entries)
+    }
+
+    /// Second results of these cells that differed from the first, if there ever were any.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn conflicts(&self, of: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, Error> {
+        let folder = self.root.join("conflicts");
+        let mut all = if folder.is_dir() { sorted(&folder)? } else { Vec::new() };
+        let id = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().to_string();
+        all.retain(|path| of(&id(path)));
+        Ok(all)
     }
 
     /// Removes what crashes left on the way: how many, and how many are left since they are of other machines, whose

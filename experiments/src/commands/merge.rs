@@ -8,6 +8,8 @@ use crate::engine::handed::Handed;
 use crate::engine::{Page, State};
 use crate::error::{Error, ExitCode};
 use crate::merge::{Merged, from_others, render};
+use crate::plan::Options;
+use crate::store::write_whole;
 use crate::table::Format;
 use crate::ui;
 
@@ -39,19 +41,23 @@ pub(crate) struct MergeArgs {
 }
 
 pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
-    let (path, options) = match (&args.plan, &args.path) {
+    let (path, options, store) = match (&args.plan, &args.path) {
         (Some(file), _) => {
             let handed = Handed::read(file)?;
             handed.same_program()?;
-            (handed.header.spec, crate::plan::Options { elsewhere: true, ..handed.header.options })
+            let store = args.store.open_for(&handed)?;
+            (handed.header.spec, Options { elsewhere: true, ..handed.header.options }, store)
         }
-        (None, path) => (path.clone().unwrap_or_default(), super::submit::elsewhere(&args.spec)?),
+        (None, path) => {
+            let path = path.clone().unwrap_or_default();
+            let store = args.store.open(Some(&path))?;
+            (path, super::submit::elsewhere(&args.spec)?, store)
+        }
     };
     let plan = expand_noting(&path, &options)?;
-    let store = args.store.open(Some(&path))?;
     for other in &args.from {
-        let taken = from_others(&plan, &store, other)?;
-        ui::note(&format!("{taken} cells taken in from {}", other.display()));
+        let (cells, observations) = from_others(&plan, &store, other)?;
+        ui::note(&format!("{cells} cells and {observations} observations taken in from {}", other.display()));
     }
     let page = Page::new(&store, &plan);
     let mut missing = page.places(State::Missing)?;
@@ -71,15 +77,20 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
     let merged = Merged::of(&page)?;
     let text = render(&merged, args.format);
     match &args.output {
-        Some(file) => std::fs::write(file, &text).map_err(|error| Error::file("write", file, &error))?,
+        Some(file) => write_whole(file, &text)?,
         None => ui::result(&text),
     }
     let (all, rows) = (plan.cells.len(), merged.rows.len());
     ui::note(&format!("{}: {rows} rows of {all} cells, blake3 {}", plan.title, merged.digest()));
+    let conflicts = page.conflicts()?;
+    for path in &conflicts {
+        ui::note(&format!("error: nondeterministic: a second result that differs is kept in {}", path.display()));
+    }
     let failed: Vec<usize> = page.places(State::Failed)?;
     named(&page, "failed", &failed);
     named(&page, "missing", &missing);
     Ok(match () {
+        () if !conflicts.is_empty() => ExitCode::CheckFailed,
         () if !missing.is_empty() => ExitCode::Missing,
         () if !failed.is_empty() => ExitCode::PolicyFailed,
         () => ExitCode::Done,

@@ -23,6 +23,7 @@ pub(crate) mod verify;
 use std::path::{Path, PathBuf};
 
 use crate::artifact::workspace_above;
+use crate::engine::handed::Handed;
 use crate::error::Error;
 use crate::plan::{Options, Plan, plan as expand};
 use crate::store::Store;
@@ -124,12 +125,25 @@ fn split_values(text: &str) -> Vec<String> {
 impl StoreArgs {
     /// The store for a spec, or for whatever is here.
     pub(crate) fn open(&self, spec: Option<&Path>) -> Result<Store, Error> {
+        Store::open(&self.root(spec))
+    }
+
+    /// That store, of which nothing is made where it is not there.
+    pub(crate) fn look(&self, spec: Option<&Path>) -> Result<Store, Error> {
+        Store::look(&self.root(spec))
+    }
+
+    /// The store of a plan file, unless another is asked for.
+    pub(crate) fn open_for(&self, handed: &Handed) -> Result<Store, Error> {
+        Store::open(self.root.as_ref().unwrap_or(&handed.header.store))
+    }
+
+    fn root(&self, spec: Option<&Path>) -> PathBuf {
         let folder = spec.and_then(Path::parent).filter(|folder| !folder.as_os_str().is_empty());
-        let root = self.root.clone().unwrap_or_else(|| {
+        self.root.clone().unwrap_or_else(|| {
             let above = workspace_above(folder.unwrap_or(Path::new(".")));
             above.map_or_else(|| PathBuf::from("store"), |root| root.join("store"))
-        });
-        Store::open(&root)
+        })
     }
 }
 

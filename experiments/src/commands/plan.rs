@@ -11,7 +11,7 @@ use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
 use crate::explain::{Kept, components, reason};
 use crate::plan::{Bound, Cell, Plan};
-use crate::store::Store;
+use crate::store::{Store, write_whole};
 use crate::table::Format;
 use crate::ui;
 
@@ -77,8 +77,7 @@ fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Err
     let page = Page::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();
-    let text = Handed::new(&plan, &args.path, &options, lines)?.text();
-    std::fs::write(file, text).map_err(|error| Error::file("write", file, &error))?;
+    write_whole(file, &Handed::new(&page, &args.path, &options, lines)?.text()?)?;
     ui::result(&format!("{count}\n"));
     ui::note(&format!("{count} of {} cells have no result and are in {}", plan.cells.len(), file.display()));
     Ok(ExitCode::Done)

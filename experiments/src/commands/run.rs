@@ -104,7 +104,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         let plan = args.spec.expand(spec)?;
         let store = args.store.open(Some(spec))?;
         let part = args.shard.map(|shard| (0..plan.cells.len()).filter(|at| shard.has(*at)).collect());
-        let code = one(args, &Asked { plan: &plan, part }, &store)?;
+        let code = one(args, &Asked { plan: &plan, part, retry: BTreeSet::new() }, &store)?;
         if worst == ExitCode::Done {
             worst = code;
         }
@@ -120,6 +120,8 @@ struct Asked<'a> {
     plan: &'a Plan,
     /// The places of the cells that are asked for, where those are not all.
     part: Option<Vec<usize>>,
+    /// The places of those that are to run although their policy failed.
+    retry: BTreeSet<usize>,
 }
 
 impl Asked<'_> {
@@ -145,9 +147,10 @@ fn handed(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
     let spec = &handed.header.spec;
     let plan = expand_noting(spec, &handed.header.options)?;
     let mut part = handed.places(&plan, &lines)?;
+    let retry = lines.iter().zip(&part).filter(|(line, _)| line.retry).map(|(_, at)| *at).collect();
     part.sort_unstable();
-    let store = args.store.open(Some(spec))?;
-    one(args, &Asked { plan: &plan, part: Some(part) }, &store)
+    let store = args.store.open_for(&handed)?;
+    one(args, &Asked { plan: &plan, part: Some(part), retry }, &store)
 }
 
 /// Observations are no functions of their inputs.
@@ -223,11 +226,11 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         return Err(error.hint("on a model each policy is a cell of its own"));
     }
     let (mut missing, mut there, mut seen): (Vec<&Cell>, Vec<&Cell>, BTreeSet<&str>) = Default::default();
-    for (_, cell) in &cells {
+    for (at, cell) in &cells {
         if !seen.insert(&cell.id) {
             continue;
         }
-        if args.retry_failed && store.has_failed(&cell.id) {
+        if (args.retry_failed || asked.retry.contains(at)) && store.has_failed(&cell.id) {
             store.remove(&cell.id)?;
         }
         if store.has(&cell.id) { there.push(cell) } else { missing.push(cell) }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, expand_noting};
-use crate::engine::{Engine, Page, Parcel, Parcels, State, Wish, quoted};
+use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
 use crate::error::{Error, ExitCode};
 use crate::plan::{Options, Plan};
-use crate::store::Store;
 use crate::table::{Format, span};
 use crate::ui;
 
@@ -72,9 +71,9 @@ pub(crate) struct CancelArgs {
     store: StoreArgs,
 }
 
-/// Whole seconds.
+/// Whole seconds, up.
 pub(super) fn settle(text: &str) -> Result<u64, String> {
-    crate::spec::units::span(text).map(|micros| micros / sandtable_hardware::SECOND)
+    crate::spec::units::span(text).map(|micros| micros.div_ceil(sandtable_hardware::SECOND))
 }
 
 /// The options of a spec whose cells need not run on this machine.
@@ -85,7 +84,10 @@ pub(super) fn elsewhere(spec: &SpecArgs) -> Result<Options, Error> {
 pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
     let options = elsewhere(&args.spec)?;
     let plan = expand_noting(&args.path, &options)?;
-    let store = args.store.open(Some(&args.path))?;
+    let store = match args.print {
+        true => args.store.look(Some(&args.path))?,
+        false => args.store.open(Some(&args.path))?,
+    };
     let page = Page::new(&store, &plan);
     let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
     if args.retry_failed {
@@ -95,33 +97,23 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
         ui::note(&format!("{} cells failed before and are not sent again (`--retry-failed`)", failed.len()));
     }
     if places.is_empty() {
-        ui::note(&format!(
-            "all {} cells have results; `sandtable run {}` shows them",
-            plan.cells.len(),
-            args.path.display()
-        ));
+        let cells = plan.cells.len();
+        let rest = if failed.is_empty() { String::new() } else { " or failed".into() };
+        ui::note(&format!("all {cells} cells have results{rest}; `sandtable run {}` shows them", args.path.display()));
         return Ok(ExitCode::Done);
     }
     let shards = args.shards.map(|shards| shards as usize);
     let wish = Wish { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };
     if !args.print && !args.again {
-        not_twice(&page, args.engine)?;
+        not_twice(&page, &args.path, args.engine)?;
     }
     let parcels = page.pack(&args.path, &options, &places, &wish)?;
     for parcel in &parcels.arrays {
         describe(&plan, parcel, shards);
     }
     if args.print {
-        ui::result(&printed(&parcels, &args.arguments));
+        ui::result(&printed(&page.name, &parcels, &args.arguments));
         return Ok(ExitCode::Done);
-    }
-    if args.retry_failed {
-        for at in failed {
-            // A cell may stand in a spec twice.
-            if store.has_failed(&plan.cells[at].id) {
-                store.remove(&plan.cells[at].id)?;
-            }
-        }
     }
     let jobs = page.submit(&parcels, &wish)?;
     for job in &jobs {
@@ -137,16 +129,31 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
         }
         Some(Err(error)) => {
             ui::note(&format!("warning: the merge was not taken: {}", error.message));
-            ui::note("hint: when the shards have ended, `sandtable merge SPEC`");
+            after(&jobs);
         }
-        None => ui::note("hint: when they have ended, `sandtable merge SPEC`"),
+        None => after(&jobs),
     }
     ui::note(&format!("logs in {}", page.folder.join("log").display()));
     Ok(ExitCode::Done)
 }
 
+/// What is to be done where no merge follows by itself.
+fn after(jobs: &[Job]) {
+    if let Some(job) = jobs.first() {
+        let plan = quoted(&job.plan.display().to_string());
+        ui::note(&format!("hint: when they have ended, `sandtable merge --plan {plan}`"));
+    }
+}
+
 /// Two at once would harm nothing, but do everything twice.
-fn not_twice(page: &Page<'_>, engine: Engine) -> Result<(), Error> {
+fn not_twice(page: &Page<'_>, spec: &Path, engine: Engine) -> Result<(), Error> {
+    let before = page.siblings(spec)?;
+    if !before.is_empty() {
+        let names = before.join(", ");
+        ui::note(&format!(
+            "note: this spec, read otherwise, was submitted before as {names}: what of that still waits stays"
+        ));
+    }
     let Some(live) = page.asked(engine)? else { return Ok(()) };
     let shards = live.running + live.queued;
     if shards == 0 {
@@ -154,7 +161,7 @@ fn not_twice(page: &Page<'_>, engine: Engine) -> Result<(), Error> {
     }
     let error = Error::usage(format!("{} is there already: {shards} of its shards run or wait", page.name));
     Err(error.hint(
-        "`sandtable status` counts, `sandtable cancel` ends them, `--again` submits all the same: no result is harmed",
+        "`sandtable status` counts, `sandtable cancel` ends them, `--again` submits all the same and harms no result",
     ))
 }
 
@@ -170,6 +177,7 @@ fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
         Some(seconds) if parcel.observed => {
             format!("at most {} a shard", span(seconds * cells.div_ceil(shards) as f64 / cells as f64))
         }
+        Some(seconds) if seconds < shards as f64 => "less than a second a shard".into(),
         Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
         None => "how long they take nobody knows yet: a few run here tell (`sandtable run SPEC --shard 0/100`)".into(),
     };
@@ -180,7 +188,7 @@ fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
 }
 
 /// The scripts and what would be run, ready for a shell.
-fn printed(parcels: &Parcels, arguments: &[String]) -> String {
+fn printed(name: &str, parcels: &Parcels, arguments: &[String]) -> String {
     let line = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let mut out = String::new();
     for Parcel { script, command, .. } in &parcels.arrays {
@@ -191,22 +199,22 @@ fn printed(parcels: &Parcels, arguments: &[String]) -> String {
     }
     if let Some((path, text)) = &parcels.merge {
         let after = parcels.arrays.iter().map(|_| "JOB").collect::<Vec<_>>();
-        let command = line(&crate::engine::merge_command(path, &after, arguments));
+        let command = line(&crate::engine::merge_command(path, name, &after, arguments));
         out.push_str(&format!("# {}\n{text}\n# is handed over by\n{command}\n", path.display()));
     }
     out
 }
 
-/// A spec's page in its store.
+/// A spec's page in its store, of which nothing is made.
 fn page_of<T>(
     path: &Path,
     spec: &SpecArgs,
     store: &StoreArgs,
-    of: impl FnOnce(&Page<'_>, &Store) -> Result<T, Error>,
+    of: impl FnOnce(&Page<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let plan = expand_noting(path, &elsewhere(spec)?)?;
-    let store = store.open(Some(path))?;
-    of(&Page::new(&store, &plan), &store)
+    let store = store.look(Some(path))?;
+    of(&Page::new(&store, &plan))
 }
 
 /// The engines that have taken something of it.
@@ -218,7 +226,7 @@ fn engines(page: &Page<'_>) -> Result<Vec<Engine>, Error> {
 }
 
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
-    page_of(&args.path, &args.spec, &args.store, |page, _| {
+    page_of(&args.path, &args.spec, &args.store, |page| {
         let count = |state| page.places(state).map(|places| places.len());
         let (done, failed, missing) = (count(State::Done)?, count(State::Failed)?, count(State::Missing)?);
         let (mut running, mut queued) = (None, None);
@@ -258,6 +266,10 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
                 queued.map_or_else(String::new, |count| count.to_string()),
             ),
         });
+        let conflicts = page.conflicts()?;
+        if !conflicts.is_empty() {
+            ui::note(&format!("error: nondeterministic: {} second results differ, see conflicts/", conflicts.len()));
+        }
         if missing > 0 && running == Some(0) && queued == Some(0) {
             ui::note(&format!(
                 "hint: nobody works on the {missing} any more: `sandtable submit` sends them again; logs in {}",
@@ -269,14 +281,24 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
 }
 
 pub(crate) fn cancel(args: &CancelArgs) -> Result<ExitCode, Error> {
-    page_of(&args.path, &args.spec, &args.store, |page, _| {
+    page_of(&args.path, &args.spec, &args.store, |page| {
         let engines = engines(page)?;
         if engines.is_empty() {
-            ui::note(&format!("{}: nothing of it was ever submitted from this store", page.plan.title));
+            let message = format!("{}, as it is read now, was never submitted from this store", args.path.display());
+            let before = page.siblings(&args.path)?;
+            let error = Error::usage(message);
+            return Err(match before.is_empty() {
+                true => error,
+                false => {
+                    error.hint(format!("read otherwise it was, as {}: `scancel --me --name …`", before.join(", ")))
+                }
+            });
         }
         for engine in engines {
             page.cancel(engine)?;
-            ui::note(&format!("{} is cancelled; results that are there are kept", page.name));
+            let left = page.asked(engine)?.map_or(0, |live| live.running + live.queued);
+            let ending = if left > 0 { format!(" ({left} shards are ending)") } else { String::new() };
+            ui::note(&format!("{} is cancelled{ending}; results that are there are kept", page.name));
         }
         Ok(ExitCode::Done)
     })

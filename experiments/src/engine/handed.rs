@@ -5,14 +5,15 @@
 //! among all cells of the spec, what it costs and needs, and what its id is the hash of.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use sandtable_hardware::SECOND;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Times;
-use crate::error::{Error, ExitCode};
+use super::{Page, Times};
+use crate::error::Error;
 use crate::explain::{differences, reason};
 use crate::plan::{Cell, Machines, Options, Plan, digest};
 use crate::results::leaves;
@@ -40,6 +41,10 @@ pub struct Header {
     pub program: String,
     /// Cells of the spec, with those that are not here.
     pub cells: usize,
+    /// Cells that are here: a file that was cut short is none.
+    pub lines: usize,
+    /// Where results go, from the root on.
+    pub store: PathBuf,
 }
 
 /// What a cell needs of a machine.
@@ -73,6 +78,8 @@ pub struct Line {
     pub seconds: Option<f64>,
     /// What it needs.
     pub needs: Needs,
+    /// Whether its policy failed and it is to run all the same.
+    pub retry: bool,
     /// What its id is the hash of.
     pub cell: Value,
 }
@@ -114,6 +121,7 @@ pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
         cost,
         seconds,
         needs: Needs { gpus: cell.devices() },
+        retry: false,
         cell: match assumed {
             true => Value::Null,
             false => serde_json::from_str(&cell.inputs).unwrap_or_default(),
@@ -148,18 +156,45 @@ impl Shard {
     }
 }
 
+fn no_plan(path: &Path, line: usize, why: String) -> Error {
+    let error = Error::usage(format!("{}:{line}: {why}", path.display()));
+    error.hint("a plan file is what `sandtable plan SPEC --output FILE` writes")
+}
+
+impl Header {
+    /// Reads the first line of a plan file.
+    ///
+    /// # Errors
+    /// What is no plan file.
+    pub fn read(path: &Path) -> Result<Header, Error> {
+        let file = std::fs::File::open(path).map_err(|error| Error::file("read", path, &error))?;
+        let first = std::io::BufReader::new(file).lines().next().transpose();
+        Header::of(path, first.map_err(|error| Error::file("read", path, &error))?.as_deref())
+    }
+
+    fn of(path: &Path, first: Option<&str>) -> Result<Header, Error> {
+        let first = first.ok_or_else(|| no_plan(path, 1, "expected a plan, found nothing".into()))?;
+        let version = serde_json::from_str::<Value>(first).ok().and_then(|value| value["plan"].as_u64());
+        if let Some(found) = version.filter(|found| *found != u64::from(VERSION)) {
+            return Err(no_plan(path, 1, format!("expected version {VERSION} of the format, found {found}")));
+        }
+        serde_json::from_str(first).map_err(|error| no_plan(path, 1, error.to_string()))
+    }
+}
+
 impl Handed {
     /// Of these cells of a plan.
     ///
     /// # Errors
     /// A spec or a binary that can't be read.
-    pub fn new(plan: &Plan, spec: &Path, options: &Options, lines: Vec<Line>) -> Result<Handed, Error> {
-        let spec = std::fs::canonicalize(spec).map_err(|error| Error::file("read", spec, &error))?;
+    pub fn new(page: &Page<'_>, spec: &Path, options: &Options, lines: Vec<Line>) -> Result<Handed, Error> {
+        // Links stay: what a spec names is relative to where it was named.
+        let full = |path: &Path| std::path::absolute(path).map_err(|error| Error::file("find", path, &error));
+        let (plan, spec) = (page.plan, full(spec)?);
         let text = std::fs::read(&spec).map_err(|error| Error::file("read", &spec, &error))?;
         let mut options = options.clone();
         if let Some(policies) = &mut options.policies {
-            let full = std::fs::canonicalize(&*policies).map_err(|error| Error::file("read", policies, &error))?;
-            *policies = full;
+            *policies = full(policies)?;
         }
         let header = Header {
             plan: VERSION,
@@ -170,18 +205,26 @@ impl Handed {
             sandtable: env!("CARGO_PKG_VERSION").into(),
             program: program()?.1,
             cells: plan.cells.len(),
+            lines: lines.len(),
+            store: page.store().root().to_path_buf(),
         };
         Ok(Handed { header, lines })
     }
 
     /// The file's text.
-    pub fn text(&self) -> String {
-        let mut out = serde_json::to_string(&self.header).unwrap_or_default() + "\n";
+    ///
+    /// # Errors
+    /// A path that is no text.
+    pub fn text(&self) -> Result<String, Error> {
+        let wrong = |error: serde_json::Error| {
+            Error::usage(format!("{}: the paths of a plan file are text: {error}", self.header.spec.display()))
+        };
+        let mut out = serde_json::to_string(&self.header).map_err(wrong)? + "\n";
         for line in &self.lines {
-            out.push_str(&serde_json::to_string(line).unwrap_or_default());
+            out.push_str(&serde_json::to_string(line).map_err(wrong)?);
             out.push('\n');
         }
-        out
+        Ok(out)
     }
 
     /// Reads a plan file.
@@ -190,20 +233,16 @@ impl Handed {
     /// What is no plan file, with the line.
     pub fn read(path: &Path) -> Result<Handed, Error> {
         let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
-        let wrong = |line: usize, why: String| {
-            let error = Error::usage(format!("{}:{line}: {why}", path.display()));
-            error.hint("a plan file is what `sandtable plan SPEC --output FILE` writes")
-        };
-        let mut rows = text.lines().enumerate();
-        let Some((_, first)) = rows.next() else { return Err(wrong(1, "expected a plan, found nothing".into())) };
-        let version = serde_json::from_str::<Value>(first).ok().and_then(|value| value["plan"].as_u64());
-        if let Some(found) = version.filter(|found| *found != u64::from(VERSION)) {
-            return Err(wrong(1, format!("expected version {VERSION} of the format, found {found}")));
-        }
-        let header: Header = serde_json::from_str(first).map_err(|error| wrong(1, error.to_string()))?;
+        let mut rows = text.lines();
+        let header = Header::of(path, rows.next())?;
         let mut lines = Vec::new();
-        for (at, row) in rows {
-            lines.push(serde_json::from_str(row).map_err(|error| wrong(at + 1, error.to_string()))?);
+        for row in rows {
+            let at = lines.len() + 2;
+            lines.push(serde_json::from_str(row).map_err(|error| no_plan(path, at, error.to_string()))?);
+        }
+        if lines.len() != header.lines {
+            let found = format!("expected {} cells, found {}", header.lines, lines.len());
+            return Err(no_plan(path, lines.len() + 1, found));
         }
         Ok(Handed { header, lines })
     }
@@ -217,8 +256,8 @@ impl Handed {
         if found == self.header.program {
             return Ok(());
         }
-        let (was, is) = (&self.header.program[..10.min(self.header.program.len())], &found[..10]);
-        Err(underneath(format!("{} was {was}… when the plan was made, is {is}… now", path.display())))
+        let (path, was, is) = (path.display(), short(&self.header.program), short(&found));
+        Err(underneath(format!("{path} was {was}… when the plan was made, is {is}… now")))
     }
 
     /// The places, in the plan that the spec is now, of these lines.
@@ -246,13 +285,18 @@ impl Handed {
     }
 }
 
+/// The beginning of a digest; whatever it is, where it is none.
+fn short(digest: &str) -> &str {
+    digest.get(..10).unwrap_or(digest)
+}
+
 fn underneath(what: String) -> Error {
-    let error = Error { exit: ExitCode::Usage, ..Error::usage(format!("changed underneath: {what}")) };
-    error.hint("submit again, or make the plan again: results that are there are kept")
+    Error::usage(format!("changed underneath: {what}"))
+        .hint("submit again, or make the plan again: results that are there are kept")
 }
 
 fn changed(line: &Line, there: Option<&Cell>) -> Error {
-    let name = line.id.as_ref().map_or_else(|| "a cell".to_string(), |id| format!("cell {}", &id[..10.min(id.len())]));
+    let name = line.id.as_ref().map_or_else(|| "a cell".to_string(), |id| format!("cell {}", short(id)));
     let of = format!(
         "{name} ({} seed {}{}{})",
         line.policy,

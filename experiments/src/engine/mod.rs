@@ -3,7 +3,7 @@
 //!
 //! # Format
 //! `plans/<key>/` of a store is all that was handed over of one spec; the key is of the store and of the ids of the spec's cells.
-//! - `<digest>.jsonl`: a plan file (see [`handed`]), `<digest>.sh`: the script of its shards;
+//! - `<digest>.jsonl`: a plan file (see [`handed`]), `<digest>.<shards>.sh`: the script of its shards;
 //! - `merge.sh`, `merged.csv`: the script of the merge, and what it wrote;
 //! - `jobs/`: a file for each array that an engine took, by engine and number;
 //! - `log/`: what shards wrote; `observed/`: where the observation of a cell is whose id only another machine can tell.
@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::plan::{Machines, Options, digest};
+use crate::store::write_whole;
 use handed::{Handed, Line, Needs};
 
 pub use page::Page;
@@ -99,6 +100,8 @@ pub struct Job {
     pub engine: Engine,
     /// Its number there.
     pub job: String,
+    /// Of several clusters that one.
+    pub cluster: Option<String>,
     /// The plan file.
     pub plan: PathBuf,
     /// Shards.
@@ -119,10 +122,15 @@ impl Page<'_> {
         }
         let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
         for path in [&program, &self.folder] {
-            if path.to_str().is_none_or(|text| text.contains('\n')) {
-                let message = format!("{}: engines are told paths as text of one line", path.display());
+            // Of a backslash Slurm makes what it likes.
+            if path.to_str().is_none_or(|text| text.contains(['\n', '\\'])) {
+                let message =
+                    format!("{}: engines are told paths as text of one line without backslashes", path.display());
                 return Err(Error::usage(message).hint("take a `--store` with a plainer path"));
             }
+        }
+        if wish.engine == Engine::Slurm {
+            slurm::refuse(wish.arguments)?;
         }
         let most = match wish.engine {
             Engine::Slurm => slurm::most(),
@@ -137,7 +145,7 @@ impl Page<'_> {
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
             let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, Machines::Live(_)));
-            let text = Handed::new(self.plan, spec, options, lines)?.text();
+            let text = Handed::new(self, spec, options, lines)?.text()?;
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
             let call = Call { program: &program, store: self.store().root(), plan: &file, folder: &self.folder };
@@ -149,7 +157,7 @@ impl Page<'_> {
                 Engine::Slurm => {
                     let path = file.with_extension(format!("{shards}.sh"));
                     let text = slurm::script(&call, &self.name, shards, needs);
-                    let command = slurm::command(&path, wish.arguments);
+                    let command = slurm::command(&path, &self.name, wish.arguments);
                     (Some((path, text)), command)
                 }
                 Engine::Hyperqueue => (None, hyperqueue::command(&call, &self.name, shards, needs, wish.arguments)),
@@ -170,22 +178,37 @@ impl Page<'_> {
         }
         let mut jobs = Vec::new();
         for parcel in &parcels.arrays {
-            for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
-                self.write(path, text)?;
+            match self.submit_one(parcel, wish.engine) {
+                Ok(job) => jobs.push(job),
+                Err(error) if jobs.is_empty() => return Err(error),
+                Err(error) => {
+                    let taken: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
+                    let hint = format!(
+                        "job {} was taken and is not merged after: `sandtable cancel` ends it",
+                        taken.join(", ")
+                    );
+                    return Err(error.hint(hint));
+                }
             }
-            let answer = hand(&parcel.command)?;
-            let number = match wish.engine {
-                Engine::Slurm => slurm::number(&answer)?,
-                Engine::Hyperqueue => hyperqueue::number(&answer)?,
-            };
-            let plan = parcel.plan.0.clone();
-            let job = Job { engine: wish.engine, job: number, plan, shards: parcel.shards, cells: parcel.cells };
-            let name = clap::ValueEnum::to_possible_value(&wish.engine).map(|value| value.get_name().to_string());
-            let path = self.folder.join("jobs").join(format!("{}-{}.json", name.unwrap_or_default(), job.job));
-            self.write(&path, &(serde_json::to_string(&job).unwrap_or_default() + "\n"))?;
-            jobs.push(job);
         }
         Ok(jobs)
+    }
+
+    fn submit_one(&self, parcel: &Parcel, engine: Engine) -> Result<Job, Error> {
+        for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
+            write_whole(path, text)?;
+        }
+        let answer = hand(&parcel.command)?;
+        let (number, cluster) = match engine {
+            Engine::Slurm => slurm::number(&answer)?,
+            Engine::Hyperqueue => (hyperqueue::number(&answer)?, None),
+        };
+        let plan = parcel.plan.0.clone();
+        let job = Job { engine, job: number, cluster, plan, shards: parcel.shards, cells: parcel.cells };
+        let text = serde_json::to_string(&job).map_err(|error| Error::internal(error.to_string()))?;
+        let name = format!("{}-{}.json", text_of(engine), job.job);
+        write_whole(&self.folder.join("jobs").join(name), &(text + "\n"))?;
+        Ok(job)
     }
 
     /// Hands the merge over, to begin when these have ended; its number.
@@ -194,9 +217,18 @@ impl Page<'_> {
     /// A file that can't be written, an engine that does not take it.
     pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
         let (path, text) = merge;
-        self.write(path, text)?;
+        write_whole(path, text)?;
         let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
-        slurm::number(&hand(&slurm::merge_command(path, &after, wish.arguments))?)
+        let answer = hand(&slurm::merge_command(path, &self.name, &after, wish.arguments))?;
+        slurm::number(&answer).map(|(number, _)| number)
+    }
+
+    /// The clusters of a federation that have taken something.
+    fn clusters(&self) -> Result<Vec<String>, Error> {
+        let mut clusters: Vec<String> = self.jobs()?.into_iter().filter_map(|job| job.cluster).collect();
+        clusters.sort();
+        clusters.dedup();
+        Ok(clusters)
     }
 
     /// Shards that run and shards that wait, as an engine says.
@@ -205,7 +237,7 @@ impl Page<'_> {
     /// It does not answer.
     pub fn asked(&self, engine: Engine) -> Result<Option<slurm::Live>, Error> {
         match engine {
-            Engine::Slurm => slurm::live(&self.name).map(Some),
+            Engine::Slurm => slurm::live(&self.name, &self.clusters()?).map(Some),
             Engine::Hyperqueue => Ok(None),
         }
     }
@@ -216,13 +248,21 @@ impl Page<'_> {
     /// It does not answer, or can't be told by us.
     pub fn cancel(&self, engine: Engine) -> Result<(), Error> {
         match engine {
-            Engine::Slurm => slurm::cancel(&self.name),
+            Engine::Slurm => slurm::cancel(&self.name, &self.clusters()?),
             Engine::Hyperqueue => {
                 let error =
                     Error::usage("HyperQueue numbers jobs anew with every server: whose is whose, only you know");
                 Err(error.hint("`hq job list`, then `hq job cancel NUMBER`"))
             }
         }
+    }
+}
+
+/// An engine's name on the command line.
+fn text_of(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Slurm => "slurm",
+        Engine::Hyperqueue => "hyperqueue",
     }
 }
 

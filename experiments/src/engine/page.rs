@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::handed::{Line, line};
+use super::handed::{Header, Line, line};
 use super::{Job, State, Times};
 use crate::error::Error;
 use crate::plan::{Cell, Machines, Plan, canonical, digest};
-use crate::store::{Store, sorted};
+use crate::store::{Store, sorted, write_whole};
 
 /// The page of one spec in a store.
 pub struct Page<'a> {
@@ -24,7 +24,8 @@ pub struct Page<'a> {
 impl<'a> Page<'a> {
     /// The page of a plan.
     pub fn new(store: &'a Store, plan: &'a Plan) -> Page<'a> {
-        let names: Vec<String> = plan.cells.iter().map(known_as).collect();
+        let name = |cell: &Cell| format!("{} {} {}", known_as(cell), cell.label, cell.variant_text());
+        let names: Vec<String> = plan.cells.iter().map(name).collect();
         let key = digest(format!("{}\n{}", store.root().display(), names.join("\n")).as_bytes());
         let name = format!("sandtable-{}", &key[..10]);
         Page { store, plan, name, folder: store.root().join("plans").join(&key[..10]) }
@@ -82,6 +83,15 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Second results of its cells that differed from the first.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn conflicts(&self) -> Result<Vec<PathBuf>, Error> {
+        let ids: BTreeSet<&str> = self.plan.cells.iter().map(|cell| cell.id.as_str()).collect();
+        self.store.conflicts(|id| ids.contains(id))
+    }
+
     /// The store that it is of.
     pub fn store(&self) -> &Store {
         self.store
@@ -100,7 +110,7 @@ impl<'a> Page<'a> {
         fs::create_dir_all(&folder).map_err(|error| Error::file("make", &folder, &error))?;
         let below = observation.strip_prefix(self.store.root()).unwrap_or(observation).display().to_string();
         let name = format!("{at}-{}", &digest(below.as_bytes())[..10]);
-        self.write(&folder.join(name), &(below + "\n"))
+        write_whole(&folder.join(name), &(below + "\n"))
     }
 
     /// The places of cells in this state.
@@ -122,7 +132,11 @@ impl<'a> Page<'a> {
         let times = Times::of(self.store);
         let mut seen = BTreeSet::new();
         let new = places.iter().filter(|at| seen.insert(&self.plan.cells[**at].id));
-        new.map(|at| line(&self.plan.cells[*at], *at, &times)).collect()
+        new.map(|at| Line {
+            retry: self.store.has_failed(&self.plan.cells[*at].id),
+            ..line(&self.plan.cells[*at], *at, &times)
+        })
+        .collect()
     }
 
     /// Whom its cells were handed to.
@@ -141,26 +155,35 @@ impl<'a> Page<'a> {
         sorted(&folder)?.iter().map(read).collect()
     }
 
-    /// Writes a file whole: another that submits at once writes the same or its own.
-    pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
-        let folder = self.store.temporary("plan")?;
-        let new = folder.join("new");
-        fs::write(&new, text).map_err(|error| Error::file("write", &new, &error))?;
-        fs::rename(&new, path).map_err(|error| Error::file("write", path, &error))?;
-        fs::remove_dir(&folder).map_err(|error| Error::file("remove", &folder, &error))
+    /// The names of what was submitted from this store of the same spec, read otherwise: before an edit, or with other flags.
+    ///
+    /// # Errors
+    /// A folder that can't be read.
+    pub fn siblings(&self, spec: &Path) -> Result<Vec<String>, Error> {
+        let (spec, plans) = (std::path::absolute(spec).unwrap_or_default(), self.store.root().join("plans"));
+        let mut names = Vec::new();
+        for folder in if plans.is_dir() { sorted(&plans)? } else { Vec::new() } {
+            let Some(key) = folder.file_name().and_then(std::ffi::OsStr::to_str) else { continue };
+            if folder == self.folder || !folder.join("jobs").is_dir() {
+                continue;
+            }
+            let mut files = sorted(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
+            if files.any(|file| Header::read(&file).is_ok_and(|header| header.spec == spec)) {
+                names.push(format!("sandtable-{key}"));
+            }
+        }
+        Ok(names)
     }
 }
 
-/// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those.
+/// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those, and what it asks for.
 fn known_as(cell: &Cell) -> String {
-    if !matches!(cell.machines, Machines::Live(_)) {
-        return cell.id.clone();
-    }
+    let Machines::Live(field) = &cell.machines else { return cell.id.clone() };
     let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
     if let Some(fleet) = inputs.get_mut("fleet") {
         for of_the_devices in ["types", "nodes"] {
             fleet[of_the_devices] = serde_json::Value::Null;
         }
     }
-    canonical(&inputs)
+    format!("{} {}", canonical(&inputs), field.asked())
 }

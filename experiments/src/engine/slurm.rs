@@ -40,8 +40,8 @@ fn max_array_size(config: &str) -> Option<usize> {
 fn pattern(folder: &Path, file: &str) -> String {
     let folder = folder.display().to_string().replace('%', "%%");
     let word = format!("{folder}/log/{file}");
-    match word.chars().any(|c| c.is_whitespace() || "\"'\\#".contains(c)) {
-        true => format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")),
+    match word.chars().any(|c| c.is_whitespace() || "\"'#".contains(c)) {
+        true => format!("\"{}\"", word.replace('"', "\\\"")),
         false => word,
     }
 }
@@ -50,13 +50,14 @@ fn pattern(folder: &Path, file: &str) -> String {
 pub(super) fn script(call: &Call<'_>, name: &str, shards: usize, needs: Needs) -> String {
     let last = shards - 1;
     let log = pattern(call.folder, "%A_%a.log");
-    let gpus = match needs.gpus {
-        0 => String::new(),
-        gpus => format!("#SBATCH --gres=gpu:{gpus} --exclusive\n"),
+    // What is observed is not observed again unasked.
+    let (gpus, again) = match needs.gpus {
+        0 => (String::new(), "--requeue"),
+        gpus => (format!("#SBATCH --gres=gpu:{gpus} --exclusive\n"), "--no-requeue"),
     };
     format!(
         "#!/bin/sh\n#SBATCH --job-name={name}\n#SBATCH --array=0-{last}\n#SBATCH --ntasks=1 --cpus-per-task=1\n{gpus}\
-         #SBATCH --requeue --open-mode=append\n#SBATCH --output={log}\nexec {} --jobs \"$SLURM_CPUS_PER_TASK\"\n",
+         #SBATCH {again} --open-mode=append\n#SBATCH --output={log}\nexec {} --jobs \"$SLURM_CPUS_PER_TASK\"\n",
         call.run(&format!("\"$SLURM_ARRAY_TASK_ID\"/{shards}"))
     )
 }
@@ -72,41 +73,72 @@ pub(super) fn merge(call: &Call<'_>, name: &str, settle: u64) -> String {
     )
 }
 
-/// What hands a script over.
-pub(super) fn command(script: &Path, arguments: &[String]) -> Vec<String> {
+/// Refuses what would have us lose sight of the jobs.
+pub(super) fn refuse(arguments: &[String]) -> Result<(), Error> {
+    const OURS: [(&str, &str, &str); 5] = [
+        ("--array", "-a", "how many there are says `--shards`"),
+        ("--job-name", "-J", "by its name `status` and `cancel` find it"),
+        ("--wait", "-W", "the merge waits, `status` counts"),
+        ("--wrap", "", "the script is ours"),
+        ("--test-only", "", "`submit --print` shows what would be handed over"),
+    ];
+    for argument in arguments {
+        let word = argument.split('=').next().unwrap_or_default();
+        let short = |known: &str| !known.is_empty() && !word.starts_with("--") && word.starts_with(known);
+        if let Some((long, _, why)) = OURS.iter().find(|(long, known, _)| word == *long || short(known)) {
+            return Err(Error::usage(format!("`{argument}` is not handed on to sbatch")).hint(format!("{long}: {why}")));
+        }
+    }
+    Ok(())
+}
+
+/// What hands a script over. The name comes last: whatever the user's environment says, by it we find the job.
+pub(super) fn command(script: &Path, name: &str, arguments: &[String]) -> Vec<String> {
     let mut all = words(&["sbatch", "--parsable"]);
     all.extend_from_slice(arguments);
-    all.push(script.display().to_string());
+    all.extend([format!("--job-name={name}"), script.display().to_string()]);
     all
 }
 
 /// What hands the merge over, to begin when these have ended in whatever way.
-pub fn merge_command(script: &Path, after: &[&str], arguments: &[String]) -> Vec<String> {
-    let mut all = words(&["sbatch", "--parsable"]);
-    all.extend_from_slice(arguments);
-    all.push(format!("--dependency=afterany:{}", after.join(":")));
-    all.push(script.display().to_string());
+pub fn merge_command(script: &Path, name: &str, after: &[&str], arguments: &[String]) -> Vec<String> {
+    let mut all = command(script, &format!("{name}-merge"), arguments);
+    all.insert(all.len() - 1, format!("--dependency=afterany:{}", after.join(":")));
     all
 }
 
-/// The job's number, of `123` or `123;cluster`.
-pub(super) fn number(answer: &str) -> Result<String, Error> {
-    let first = answer.trim().split(';').next().unwrap_or_default();
+/// The job's number, of `123` or `123;cluster`, and the cluster.
+pub(super) fn number(answer: &str) -> Result<(String, Option<String>), Error> {
+    let (first, cluster) = answer.trim().split_once(';').unzip();
+    let first = first.unwrap_or(answer.trim());
     if !first.is_empty() && first.chars().all(|c| c.is_ascii_digit()) {
-        return Ok(first.to_string());
+        return Ok((first.to_string(), cluster.map(str::to_string)));
     }
     Err(Error::usage(format!("sbatch was expected to print a job's number, printed {:?}", answer.trim())))
 }
 
-/// What of this name runs and waits. By name and not by number: a controller that lost its state gives numbers again.
-pub(super) fn live(name: &str) -> Result<Live, Error> {
-    let text = ask(&["squeue", "--noheader", "--array", "--me", "--name", name, "-o", "%T"])?;
-    Ok(counted(&text))
+/// A question about all of this name that is ours. By name and not by number: a controller that lost its state gives numbers
+/// again.
+fn about<'a>(tool: &'a str, name: &'a str, clusters: &'a str) -> Vec<&'a str> {
+    let mut all = vec![tool, "--me", "--name", name];
+    if !clusters.is_empty() {
+        all.extend(["--clusters", clusters]);
+    }
+    all
+}
+
+/// What of this name runs and waits.
+pub(super) fn live(name: &str, clusters: &[String]) -> Result<Live, Error> {
+    let clusters = clusters.join(",");
+    let mut words = about("squeue", name, &clusters);
+    words.extend(["--noheader", "--array", "-o", "%T"]);
+    ask(&words).map(|text| counted(&text))
 }
 
 fn counted(states: &str) -> Live {
     let mut live = Live::default();
-    for state in states.split_whitespace() {
+    // Of several clusters each has a heading.
+    for state in states.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("CLUSTER:")) {
         match state {
             "RUNNING" | "COMPLETING" => live.running += 1,
             _ => live.queued += 1,
@@ -116,9 +148,10 @@ fn counted(states: &str) -> Live {
 }
 
 /// Ends what of this name runs and waits, and the merge after it.
-pub(super) fn cancel(name: &str) -> Result<(), Error> {
+pub(super) fn cancel(name: &str, clusters: &[String]) -> Result<(), Error> {
+    let clusters = clusters.join(",");
     for name in [format!("{name}-merge"), name.to_string()] {
-        ask(&["scancel", "--me", "--name", &name])?;
+        ask(&about("scancel", &name, &clusters))?;
     }
     Ok(())
 }
@@ -132,11 +165,24 @@ mod tests {
         assert_eq!(max_array_size("MaxArraySize            = 1001\nMaxBatchRequeue         = 5\n"), Some(1001));
         assert_eq!(max_array_size("MaxArraySize = none"), None);
         assert_eq!(max_array_size(""), None);
-        assert_eq!(number("123\n").expect("a number"), "123");
-        assert_eq!(number("123;cluster\n").expect("a number"), "123");
+        assert_eq!(number("123\n").expect("a number"), ("123".to_string(), None));
+        assert_eq!(number("123;site\n").expect("a number"), ("123".to_string(), Some("site".to_string())));
         let error = number("Submitted batch job 7").expect_err("no number");
         assert_eq!(error.message, "sbatch was expected to print a job's number, printed \"Submitted batch job 7\"");
-        assert_eq!(counted("RUNNING\nPENDING\nPENDING\nCOMPLETING\n"), Live { running: 2, queued: 2 });
+        assert_eq!(counted("CLUSTER: one\nRUNNING\nPENDING\nPENDING\nCOMPLETING\n"), Live { running: 2, queued: 2 });
+    }
+
+    #[test]
+    fn what_would_lose_the_jobs_is_refused() {
+        let refused = |word: &str| refuse(&[word.to_string()]).is_err();
+        for word in ["--array=0-3", "-a0-3", "-J", "-Jname", "--job-name=x", "--wait", "-W", "--wrap=true"] {
+            assert!(refused(word), "{word}");
+        }
+        for word in
+            ["--account=me", "-A", "-p", "--time=1", "--wait-all-nodes=1", "--wckey=a", "--dependency=singleton"]
+        {
+            assert!(!refused(word), "{word}");
+        }
     }
 
     #[test]

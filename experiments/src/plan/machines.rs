@@ -45,6 +45,8 @@ pub struct Field {
     stand_in: bool,
     shared: bool,
     assumed: bool,
+    /// What the spec asks for, whatever there is.
+    asked: String,
 }
 
 /// MiB that each process' context takes beside what it allocates (`hardware.md` §4.4).
@@ -67,6 +69,11 @@ impl Field {
     /// How many GPUs it takes; none where cores of the CPU stand in for them.
     pub fn gpus(&self) -> u32 {
         if self.stand_in { 0 } else { self.devices.len() as u32 }
+    }
+
+    /// What the spec asks for: the same on every machine.
+    pub fn asked(&self) -> &str {
+        &self.asked
     }
 
     /// Whether the devices are of another machine, and nothing is known of them but how many.
@@ -127,14 +134,19 @@ impl Field {
 }
 
 /// The machines of a spec.
-pub(super) fn machines(source: &Source, spec: &Spec, folder: &Path, elsewhere: bool) -> Result<Machines, Error> {
+pub(super) fn machines(
+    source: &Source,
+    spec: &Spec,
+    folder: &Path,
+    assumed: Option<String>,
+) -> Result<Machines, Error> {
     match &spec.fleet {
         FleetSpec::Model { .. } => Ok(Machines::Model),
         FleetSpec::Replay(file) => {
             let recording = crate::recording::read(&folder.join(file)).map_err(|error| error.at(source, "fleet"))?;
             Ok(Machines::Replay(Arc::new(recording)))
         }
-        FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec, elsewhere)?))),
+        FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec, assumed)?))),
     }
 }
 
@@ -161,13 +173,19 @@ fn found(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> {
                 ExitCode::Usage => error.at(source, "fleet.devices"),
                 _ => error,
             })?;
+            let visible = crate::gpus::visible()?;
+            let hidden = |device: &&Device| visible.iter().all(|other| other.uuid != device.uuid);
+            if let Some(device) = opened.devices().iter().find(hidden) {
+                let message = format!("{} is not among the devices of CUDA_VISIBLE_DEVICES", device.uuid);
+                return Err(Error { exit: ExitCode::Hardware, ..Error::usage(message) });
+            }
             Ok(opened.devices().to_vec())
         }
     }
 }
 
-/// As many devices as a spec asks for, of a kind and size that stand for any.
-fn assume(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> {
+/// As many devices as a spec asks for, of a kind that stands for any.
+fn assume(source: &Source, devices: &DevicesSpec, kind: String) -> Result<Vec<Device>, Error> {
     let count = match devices {
         DevicesSpec::Count(count) => *count as usize,
         DevicesSpec::Only(uuids) => uuids.len(),
@@ -177,18 +195,11 @@ fn assume(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> 
             return Err(error.hint("say how many: `devices: Count(1)`"));
         }
     };
-    let model = &sandtable_hardware::catalogue::catalogue().models[0];
-    let device = Device {
-        uuid: "assumed".into(),
-        name: model.name.clone(),
-        kind: model.name.clone(),
-        memory_mib: 1 << 20,
-        reserved_mib: 0,
-    };
+    let device = Device { uuid: "assumed".into(), name: kind.clone(), kind, memory_mib: 1 << 20, reserved_mib: 0 };
     Ok(vec![device; count])
 }
 
-fn field(source: &Source, spec: &Spec, elsewhere: bool) -> Result<Field, Error> {
+fn field(source: &Source, spec: &Spec, kind: Option<String>) -> Result<Field, Error> {
     let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } =
         &spec.fleet
     else {
@@ -211,9 +222,9 @@ fn field(source: &Source, spec: &Spec, elsewhere: bool) -> Result<Field, Error> 
         return wrong("commands", &format!("the command of {name:?} is empty"));
     }
     let stand_in = matches!(devices, DevicesSpec::StandIn(_));
-    let (found, assumed) = match found(source, devices) {
-        Err(error) if elsewhere && error.exit == ExitCode::Hardware => (assume(source, devices)?, true),
-        found => (found?, false),
+    let (found, assumed) = match (found(source, devices), kind) {
+        (Err(error), Some(kind)) if error.exit == ExitCode::Hardware => (assume(source, devices, kind)?, true),
+        (found, _) => (found?, false),
     };
     let Some(first) = found.first() else { return wrong("devices", "expected at least one device, found none") };
     if let Some(other) = found.iter().find(|device| device.kind != first.kind) {
@@ -249,6 +260,7 @@ fn field(source: &Source, spec: &Spec, elsewhere: bool) -> Result<Field, Error> 
         stand_in,
         shared: *shared,
         assumed,
+        asked: format!("{devices:?}, {slots} slots"),
     })
 }
 

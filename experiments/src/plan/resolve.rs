@@ -12,7 +12,7 @@ use super::preset::{PRESETS, Preset};
 use super::{Cell, Setting, bind, canonical, digest, machines, terrain, workload};
 use crate::artifact::Finder;
 use crate::error::Error;
-use crate::spec::{PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
+use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
 
 /// Appends the cells of one variant.
 pub(super) fn cells(
@@ -24,7 +24,11 @@ pub(super) fn cells(
     cells: &mut Vec<Cell>,
 ) -> Result<(), Error> {
     let preset = preset(source, spec)?;
-    let machines = machines::machines(source, spec, folder, elsewhere)?;
+    let assumed = match elsewhere && matches!(spec.fleet, FleetSpec::Nvidia { .. }) {
+        true => Some(terrain::measured(terrain::profile(source, spec, folder)?.as_deref(), spec)),
+        false => None,
+    };
+    let machines = machines::machines(source, spec, folder, assumed)?;
     let groups = terrain::groups(source, spec, &machines)?;
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;

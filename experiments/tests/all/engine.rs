@@ -133,7 +133,11 @@ fn bad_plan_files_and_shards_are_shown_at_their_line() {
     assert!(with("{}").contains("p.jsonl:1: missing field `plan`"));
     assert!(with(&text.replacen("\"plan\":1", "\"plan\":9", 1)).contains("expected version 1 of the format, found 9"));
     assert!(with(&text[..text.len() - 20]).contains("p.jsonl:41: EOF while parsing"));
-    assert!(with(&(text + "\u{0}")).contains("p.jsonl:42: "));
+    assert!(with(&(text.clone() + "\u{0}")).contains("p.jsonl:42: "));
+    let cut: String = text.lines().take(5).map(|line| format!("{line}\n")).collect();
+    assert!(with(&cut).contains("p.jsonl:5: expected 40 cells, found 4"));
+    let id = text.split("\"id\":\"").nth(1).expect("an id")[..64].to_string();
+    assert!(with(&text.replacen(&id, "123456789é", 1)).contains("changed underneath: cell 123456789é ("));
     for shard in ["2/2", "x", "-1/2", "1/0"] {
         let ran = sweep.on_spec("run", &[&format!("--shard={shard}")]);
         assert_eq!(ran.code, 2);
@@ -177,10 +181,15 @@ fn stores_of_machines_without_a_common_file_system_are_merged() {
     }
     let ran = sweep.on_spec("merge", &["--store", "a", "--from", "b", "--format", "csv"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stderr.contains("20 cells taken in from b"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("20 cells and 0 observations taken in from b"), "{}", ran.stderr);
     assert_eq!(sweep.on_spec("run", &["--store", "c"]).code, 0);
     assert_eq!(sweep.merged("c"), ran.stdout);
-    assert!(sweep.on_spec("merge", &["--store", "a", "--from", "b"]).stderr.contains("0 cells taken in from b"));
+    assert!(
+        sweep
+            .on_spec("merge", &["--store", "a", "--from", "b"])
+            .stderr
+            .contains("0 cells and 0 observations taken in from b")
+    );
     // Another's result of the same cell is kept beside ours, and said.
     let (path, bytes) = cells(&sweep.path("b")).into_iter().find(|(path, _)| path.ends_with("jobs.csv")).expect("one");
     let edited = [bytes.as_slice(), b"x"].concat();
@@ -189,8 +198,147 @@ fn stores_of_machines_without_a_common_file_system_are_merged() {
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("nondeterministic: cell ") && sweep.path("a/conflicts").is_dir(), "{}", ran.stderr);
     assert_eq!(std::fs::read(sweep.path("a").join(&path)).expect("kept"), bytes);
+    // It is said until somebody has looked at it.
+    for verb in ["merge", "status"] {
+        let ran = sweep.on_spec(verb, &["--store", "a"]);
+        assert!(
+            ran.code == i32::from(verb == "merge") && ran.stderr.contains("error: nondeterministic: "),
+            "{}",
+            ran.stderr
+        );
+    }
     let ran = sweep.on_spec("merge", &["--store", "a", "--from", "nowhere"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere: expected a store"), "{}", ran.stderr);
+    // A copy that was interrupted is no result.
+    std::fs::remove_file(sweep.path("b").join(path.with_file_name("timeline.csv"))).expect("removed");
+    let ran = sweep.on_spec("merge", &["--store", "d", "--from", "b"]);
+    assert!(ran.code == 2 && ran.stderr.contains("expected a whole cell, found no timeline.csv"), "{}", ran.stderr);
+}
+
+#[test]
+fn observations_of_other_stores_are_taken_in_once() {
+    let sweep = Sweep::new("observed");
+    let spec = "Experiment(title: \"live\", fleet: Nvidia(devices: StandIn(1), commands: {\"*\": [\"true\"]}), \
+        workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\")]), policies: [Policy(name: \"fifo\")])";
+    std::fs::write(sweep.path("sweep.ron"), spec).expect("written");
+    for store in ["a", "b", "b"] {
+        assert_eq!(sweep.on_spec("run", &["--store", store]).code, 0);
+    }
+    for expected in ["0 cells and 2 observations", "0 cells and 0 observations"] {
+        let ran = sweep.on_spec("merge", &["--store", "a", "--from", "b", "--format", "csv"]);
+        assert!(ran.code == 0 && ran.stderr.contains(expected), "{}", ran.stderr);
+        let rows: Vec<&str> = ran.stdout.lines().skip(1).map(|row| &row[65..69]).collect();
+        assert_eq!(rows, ["0001", "0002", "0003"]);
+    }
+}
+
+/// The name under which an engine would know what is submitted.
+fn name(sweep: &Sweep, more: &[&str]) -> String {
+    let ran = sweep.on_spec("submit", &[&["--engine", "slurm", "--print"], more].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ran.stdout.split("--job-name=").nth(1).expect("a name")[..20].to_string()
+}
+
+#[test]
+fn what_is_not_the_same_sweep_is_known_by_another_name() {
+    let sweep = Sweep::new("names");
+    let own = name(&sweep, &[]);
+    assert_eq!(own, name(&sweep, &["--shards", "3"]));
+    let others = [
+        name(&sweep, &["--store", "other"]),
+        name(&sweep, &["--only", "mine"]),
+        name(&sweep, &["--set", "policies.mine.label=\"yours\""]),
+        name(&sweep, &["--set", "workload.jobs=21"]),
+    ];
+    let gpus = |devices: &str| {
+        let text = SPEC.replace(
+            "fleet: Model(nodes: 2, gpus: 4, kind: \"T4\", speed: 1.0)",
+            &format!("fleet: Nvidia(devices: {devices}, commands: {{\"*\": [\"true\"]}})"),
+        );
+        std::fs::write(sweep.path("sweep.ron"), text).expect("written");
+        name(&sweep, &[])
+    };
+    let on_gpus = ["Count(1)", "Count(2)", "Only([\"GPU-aa\"])", "Count(1), slots: 2"].map(gpus);
+    let all: std::collections::BTreeSet<&String> = [&own].into_iter().chain(&others).chain(&on_gpus).collect();
+    assert_eq!(all.len(), 9, "{own} {others:?} {on_gpus:?}");
+    // Two labels of the same cells are two rows.
+    let twice =
+        SPEC.replace("Policy(name: \"./mine.wasm\", label: \"mine\")", "Policy(name: \"fifo\", label: \"twin\")");
+    std::fs::write(sweep.path("sweep.ron"), twice).expect("written");
+    assert!(sweep.on_spec("run", &[]).stderr.contains("20 cells executed"));
+    let rows = sweep.merged("store");
+    assert_eq!((rows.matches(",fifo,").count(), rows.matches(",twin,").count()), (20, 20), "{rows}");
+}
+
+#[test]
+fn a_plan_file_says_where_its_spec_and_its_store_are() {
+    let sweep = Sweep::new("where");
+    // Through a link what a spec names is beside the link.
+    std::fs::create_dir_all(sweep.path("links")).expect("made");
+    std::os::unix::fs::symlink("../sweep.ron", sweep.path("links/sweep.ron")).expect("linked");
+    std::fs::copy(Path::new(&dist()).join("las.wasm"), sweep.path("links/mine.wasm")).expect("copied");
+    let dist = dist();
+    let there = sweep.path("links");
+    let planned = sandtable(&there, &["plan", "sweep.ron", "--policies", &dist, "--store", "kept", "-o", "../p.jsonl"]);
+    assert_eq!(planned.code, 0, "{}", planned.stderr);
+    let ran = sandtable(&std::env::temp_dir(), &["run", "--plan", &sweep.path("p.jsonl").display().to_string()]);
+    assert!(ran.code == 0 && ran.stderr.contains("40 cells executed"), "{}", ran.stderr);
+    assert_eq!(sandtable(&there, &["merge", "sweep.ron", "--policies", &dist, "--store", "kept"]).code, 0);
+    // A path that is no text can't be told to anybody.
+    use std::os::unix::ffi::OsStringExt;
+    let odd = sweep.path("").join(std::ffi::OsString::from_vec(b"odd\xff.ron".to_vec()));
+    std::fs::write(&odd, SPEC).expect("written");
+    let mut planned = command(sweep.folder.path(), &["plan", "--policies", &dist, "-o", "odd.jsonl"]);
+    let planned = planned.arg(&odd).output().expect("it runs");
+    let said = String::from_utf8_lossy(&planned.stderr);
+    assert!(planned.status.code() == Some(2) && said.contains("the paths of a plan file are text"), "{said}");
+    assert!(!sweep.path("odd.jsonl").exists());
+}
+
+#[test]
+fn what_an_engine_can_not_be_told_is_refused() {
+    let sweep = Sweep::new("refused");
+    for (argument, hint) in [
+        ("--array=0-3", "`--shards`"),
+        ("-Jmine", "by its name"),
+        ("--wait", "the merge waits"),
+        ("--wrap=true", "is ours"),
+    ] {
+        let ran = sweep.on_spec("submit", &["--engine", "slurm", "--print", "--", argument]);
+        assert!(ran.code == 2 && ran.stderr.contains(&format!("`{argument}` is not handed on")), "{}", ran.stderr);
+        assert!(ran.stderr.contains(hint), "{}", ran.stderr);
+    }
+    let ran = sweep.on_spec("submit", &["--engine", "slurm", "--print", "--store", "a\\b"]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("without backslashes") && ran.stderr.contains("--store"),
+        "{}",
+        ran.stderr
+    );
+}
+
+/// A second array that is refused leaves the first one, and says so; an edit leaves what was submitted before it.
+#[test]
+fn what_was_taken_is_not_lost_sight_of() {
+    let sweep = Sweep::new("sight");
+    let sbatch = "n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) >count; test $n -eq 0 && echo 41 || { echo no such gres >&2; exit 1; }";
+    let tools = tools(&sweep, &[("squeue", ""), ("scancel", ""), ("sbatch", sbatch)]);
+    let spec = "Experiment(title: \"gpus\", fleet: Nvidia(devices: Count(1), commands: {\"*\": [\"true\"]}), \
+        workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\")]), policies: [Policy(name: \"fifo\")], \
+        sweep: {\"fleet.devices\": [Count(1), Count(2)]})";
+    std::fs::write(sweep.path("sweep.ron"), spec).expect("written");
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    assert!(ran.code == 2 && ran.stderr.contains("sbatch ended with 1: no such gres"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("hint: job 41 was taken and is not merged after: `sandtable cancel` ends it"),
+        "{}",
+        ran.stderr
+    );
+    let name = name(&sweep, &[]);
+    sweep.edit("title: \"gpus\", ", "title: \"gpus\", seeds: Range(0, 2), ");
+    let ran = with_path(&sweep, &tools, "cancel", &[]);
+    assert!(ran.code == 2 && ran.stderr.contains(&format!("read otherwise it was, as {name}")), "{}", ran.stderr);
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    assert!(ran.stderr.contains(&format!("was submitted before as {name}")), "{}", ran.stderr);
 }
 
 #[test]
@@ -285,6 +433,11 @@ fn with_path(sweep: &Sweep, path: &Path, verb: &str, more: &[&str]) -> Ran {
 fn a_machine_without_an_engine_says_so_and_does_all_else() {
     let sweep = Sweep::new("none");
     let empty = tools(&sweep, &[]);
+    for verb in ["status", "cancel"] {
+        with_path(&sweep, &empty, verb, &[]);
+    }
+    with_path(&sweep, &empty, "submit", &["--engine", "slurm", "--print"]);
+    assert!(!sweep.path("store").exists(), "who only asks makes nothing");
     for (engine, tool) in [("slurm", "squeue"), ("hyperqueue", "hq")] {
         let ran = with_path(&sweep, &empty, "submit", &["--engine", engine]);
         assert_eq!(ran.code, 2, "{}", ran.stderr);
@@ -297,7 +450,12 @@ fn a_machine_without_an_engine_says_so_and_does_all_else() {
     }
     let ran = with_path(&sweep, &empty, "status", &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "a sweep: 40 cells, 0 have results, 40 missing, 0 failed\n"));
-    assert!(with_path(&sweep, &empty, "cancel", &[]).stderr.contains("nothing of it was ever submitted"));
+    let ran = with_path(&sweep, &empty, "cancel", &[]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("sweep.ron, as it is read now, was never submitted"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(with_path(&sweep, &empty, "run", &[]).code, 0);
     // What needs no engine asks for none.
     let ran = with_path(&sweep, &empty, "submit", &["--engine", "slurm"]);
@@ -371,11 +529,23 @@ fn failures_are_sent_again_when_asked() {
         planned(&[]).contains("10 cells failed before and are not sent again (`--retry-failed`)\na sweep: 20 of 40")
     );
     assert!(planned(&["--retry-failed"]).starts_with("a sweep: 30 of 40 cells"));
-    // Printed is not done: the records of failures are there.
-    assert!(sweep.on_spec("status", &[]).stdout.contains("10 have results, 20 missing, 10 failed"));
-    let tools = tools(&sweep, &[("squeue", ""), ("sbatch", "echo 1")]);
+    let tools = tools(&sweep, &[("squeue", ""), ("sbatch", "echo no such partition >&2; exit 1")]);
+    let counts = || sweep.on_spec("status", &[]).stdout;
+    // Printed, or refused, is not done: the records of failures are there until a shard runs.
+    assert_eq!(with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--retry-failed"]).code, 2);
+    assert!(counts().contains("10 have results, 20 missing, 10 failed"));
+    let tools = self::tools(&sweep, &[("sbatch", "echo 1")]);
     assert_eq!(with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--retry-failed"]).code, 0);
-    assert!(sweep.on_spec("status", &[]).stdout.contains("10 have results, 30 missing, 0 failed"));
+    let page = sandtable::store::sorted(&sweep.path("store/plans")).expect("plans").remove(0);
+    let plan = sandtable::store::sorted(&page)
+        .expect("a page")
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    let ran = sweep.run(&["run", "--plan", &plan.expect("a plan").display().to_string()]);
+    assert!(ran.code == 3 && ran.stderr.contains("30 cells executed"), "{}", ran.stderr);
+    assert!(counts().contains("20 have results, 0 missing, 20 failed"));
+    let ran = sweep.on_spec("submit", &["--engine", "slurm", "--print"]);
+    assert!(ran.stderr.contains("all 40 cells have results or failed"), "{}", ran.stderr);
 }
 
 /// What engines print is not believed.

@@ -22,7 +22,9 @@ const SPEC: &str = r#"Experiment(
 const ON_GPUS: &str = r#"Experiment(
     title: "observed",
     fleet: Nvidia(devices: Count(1), commands: {"*": ["sh", "-c", "sleep 0.05"]}),
-    workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s")]),
+    profile: Inline(Profile(about: "by hand", workloads: [(name: "own", family: "own")], gpus: [Gpu(kind: "H200-SXM-141GB",
+        sources: {"all": "by hand"}, solo: {"own": Solo(step_s: Some(0.1), memory_mib: Some(64))})])),
+    workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s", workload: "own")]),
     policies: [Policy(name: "fifo"), Policy(name: "las")],
 )"#;
 
