@@ -179,7 +179,7 @@ fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
         }
         Some(seconds) if seconds < shards as f64 => "less than a second a shard".into(),
         Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
-        None => "how long they take nobody knows yet: a few run here tell (`sandtable run SPEC --shard 0/100`)".into(),
+        None => format!("how long they take a few run here would tell: `sandtable run {} --shard 0/100`", plan.origin),
     };
     ui::note(&format!("{}: {cells} of {} cells in {shards} shards{gpus}; {time}", plan.title, plan.cells.len()));
     if wished.is_some_and(|wished| wished > shards && shards < cells) {
