@@ -1,10 +1,13 @@
 //! Sweeps through a real Slurm: Debian's, on loopback, private to a folder, stopped at the end. Where it is not installed the test
 //! says so. One test, since there is one controller.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use sandtable_hardware::live::Clock;
 
 use crate::help::{Ran, cells, command, dist, root, skipped};
 
@@ -207,6 +210,7 @@ impl Sweep<'_> {
 
 #[test]
 fn sweeps_through_a_real_slurm_are_what_one_machine_computes() {
+    let clock = Clock::start();
     let Some(slurm) = Slurm::up() else { return };
     let sweep = Sweep::new(&slurm, SPEC);
     let local = sweep.run("run", "local", &["--no-progress"]);
@@ -226,6 +230,10 @@ fn sweeps_through_a_real_slurm_are_what_one_machine_computes() {
             slurm.with(command);
         }) > 5
     );
+    drop(slurm);
+    // Not captured, and asserted by nobody: what it costs CI stands in CI's log.
+    let seconds = clock.now() / sandtable_hardware::SECOND;
+    writeln!(std::io::stderr(), "the tests against Slurm took {seconds} s").expect("stderr");
 }
 
 fn an_array_gives_the_same_bytes(sweep: &Sweep<'_>, expected: &str) {
