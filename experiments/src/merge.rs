@@ -1,7 +1,6 @@
 //! The results of a sweep in one table: a row for each cell, by id, and a digest that two runs of it agree in or not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use comfy_table::{Table, presets};
@@ -11,7 +10,7 @@ use crate::engine::{Page, State};
 use crate::error::Error;
 use crate::execute::Failure;
 use crate::plan::{Cell, Machines, Plan, digest};
-use crate::store::{Files, Store, sorted};
+use crate::store::{Files, Store, files_of};
 use crate::table::{Known, lines, lookup, metric, metric_names, person};
 use crate::trace::csv_cell;
 
@@ -40,18 +39,9 @@ fn of_files(files: &Files) -> String {
     digest(all.concat().as_bytes())
 }
 
-fn read(folder: &Path) -> Result<Files, Error> {
-    let paths = sorted(folder)?;
-    let file = |path: &std::path::PathBuf| {
-        let bytes = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
-        Ok((path.file_name().unwrap_or_default().to_string_lossy().to_string(), bytes))
-    };
-    paths.iter().map(file).collect()
-}
-
 /// An observation, which is kept like a cell's result.
 fn observed<'a>(cell: &'a Cell, folder: &Path) -> Result<Row<'a>, Error> {
-    let files = read(folder)?;
+    let files = files_of(folder)?;
     let of = |name: &str| files.iter().find(|(known, _)| known == name).map(|(_, bytes)| bytes.as_slice());
     let known = match of("summary.json").map(serde_json::from_slice) {
         Some(Ok(summary)) => Known::Done(Box::new(summary)),
@@ -149,10 +139,10 @@ fn complete(id: &str, folder: &Path, files: &Files) -> Result<(), Error> {
 
 /// Takes in observations of a cell.
 fn observations(id: &str, store: &Store, other: &Store) -> Result<usize, Error> {
-    let own = store.observations(id)?.iter().map(|folder| read(folder)).collect::<Result<Vec<Files>, Error>>()?;
+    let own = store.observations(id)?.iter().map(|folder| files_of(folder)).collect::<Result<Vec<Files>, Error>>()?;
     let mut taken = 0;
     for folder in other.observations(id)? {
-        let files = read(&folder)?;
+        let files = files_of(&folder)?;
         if !own.contains(&files) {
             store.observe(id, &files)?;
             taken += 1;

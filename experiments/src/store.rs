@@ -56,6 +56,18 @@ pub fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
+/// The files of a folder, by name.
+///
+/// # Errors
+/// A file that can't be read.
+pub fn files_of(folder: &Path) -> Result<Files, Error> {
+    let file = |path: &PathBuf| {
+        let bytes = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+        Ok((path.file_name().unwrap_or_default().to_string_lossy().to_string(), bytes))
+    };
+    sorted(folder)?.iter().map(file).collect()
+}
+
 /// Writes a file whole or not at all; whatever is no plain file, as a pipe, as it comes.
 ///
 /// # Errors
@@ -149,12 +161,7 @@ impl Store {
     /// # Errors
     /// A file that can't be read.
     pub fn files(&self, id: &str) -> Result<Files, Error> {
-        let mut files = Files::new();
-        for path in sorted(&self.folder(id))? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            files.push((name.clone(), self.read(id, &name)?));
-        }
-        Ok(files)
+        files_of(&self.folder(id))
     }
 
     /// Puts a cell in: all of it or nothing. A second writer compares: equal bytes change nothing.

@@ -101,6 +101,18 @@ pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Erro
     Ok(plan)
 }
 
+/// One spec, how it is read, and where its results are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SpecInStore {
+    /// The spec.
+    #[arg(value_name = "SPEC")]
+    path: PathBuf,
+    #[command(flatten)]
+    spec: SpecArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
 /// Splits at commas outside of brackets and quotes.
 fn split_values(text: &str) -> Vec<String> {
     let (mut parts, mut depth, mut quoted) = (vec![String::new()], 0, false);

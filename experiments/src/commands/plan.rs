@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::{SpecArgs, StoreArgs, expand_noting};
+use super::{SpecInStore, expand_noting};
 use crate::engine::handed::{Handed, Line, line};
 use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
@@ -18,13 +18,8 @@ use crate::ui;
 /// Show the cells of a spec and why each would run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlanArgs {
-    /// The spec.
-    #[arg(value_name = "SPEC")]
-    path: PathBuf,
     #[command(flatten)]
-    spec: SpecArgs,
-    #[command(flatten)]
-    store: StoreArgs,
+    of: SpecInStore,
     /// How rows are printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -34,11 +29,11 @@ pub(crate) struct PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
-    let store = args.store.open(Some(&args.path))?;
+    let store = args.of.store.open(Some(&args.of.path))?;
     if let Some(file) = &args.output {
         return hand_out(args, file, &store);
     }
-    let plan = args.spec.expand(&args.path)?;
+    let plan = args.of.spec.expand(&args.of.path)?;
     let times = Times::of(&store);
     let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
     let others = components(&plan);
@@ -72,12 +67,12 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
 
 /// Writes the plan file of the cells that have no result.
 fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Error> {
-    let options = super::submit::elsewhere(&args.spec)?;
-    let plan = expand_noting(&args.path, &options)?;
+    let options = super::submit::elsewhere(&args.of.spec)?;
+    let plan = expand_noting(&args.of.path, &options)?;
     let page = Page::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();
-    write_whole(file, &Handed::new(&page, &args.path, &options, lines)?.text()?)?;
+    write_whole(file, &Handed::new(&page, &args.of.path, &options, lines)?.text()?)?;
     ui::result(&format!("{count}\n"));
     ui::note(&format!("{count} of {} cells have no result and are in {}", plan.cells.len(), file.display()));
     Ok(ExitCode::Done)

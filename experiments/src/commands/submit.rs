@@ -1,10 +1,10 @@
 //! `sandtable submit`, `status`, `cancel`: a sweep on machines that an engine has.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
-use super::{SpecArgs, StoreArgs, expand_noting};
+use super::{SpecArgs, SpecInStore, expand_noting};
 use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
 use crate::error::{Error, ExitCode};
 use crate::plan::{Options, Plan};
@@ -14,9 +14,8 @@ use crate::ui;
 /// Hand the cells of a spec that have no result to an engine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SubmitArgs {
-    /// The spec.
-    #[arg(value_name = "SPEC")]
-    path: PathBuf,
+    #[command(flatten)]
+    of: SpecInStore,
     /// Who places shards on machines.
     #[arg(long, value_enum)]
     engine: Engine,
@@ -35,10 +34,6 @@ pub(crate) struct SubmitArgs {
     /// A shared file system may show new files late: so long the merge looks again before cells count as missing.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = settle)]
     settle: u64,
-    #[command(flatten)]
-    spec: SpecArgs,
-    #[command(flatten)]
-    store: StoreArgs,
     /// For the engine's own command: account, partition, time limit.
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
@@ -47,13 +42,8 @@ pub(crate) struct SubmitArgs {
 /// What a store has of a spec, and what an engine still does for it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// The spec.
-    #[arg(value_name = "SPEC")]
-    path: PathBuf,
     #[command(flatten)]
-    spec: SpecArgs,
-    #[command(flatten)]
-    store: StoreArgs,
+    of: SpecInStore,
     /// How it is printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -62,13 +52,8 @@ pub(crate) struct StatusArgs {
 /// Have engines end what they do for a spec.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CancelArgs {
-    /// The spec.
-    #[arg(value_name = "SPEC")]
-    path: PathBuf,
     #[command(flatten)]
-    spec: SpecArgs,
-    #[command(flatten)]
-    store: StoreArgs,
+    of: SpecInStore,
 }
 
 /// Whole seconds, up.
@@ -82,12 +67,10 @@ pub(super) fn elsewhere(spec: &SpecArgs) -> Result<Options, Error> {
 }
 
 pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
-    let options = elsewhere(&args.spec)?;
-    let plan = expand_noting(&args.path, &options)?;
-    let store = match args.print {
-        true => args.store.look(Some(&args.path))?,
-        false => args.store.open(Some(&args.path))?,
-    };
+    let SpecInStore { path, spec, store } = &args.of;
+    let options = elsewhere(spec)?;
+    let plan = expand_noting(path, &options)?;
+    let store = if args.print { store.look(Some(path))? } else { store.open(Some(path))? };
     let page = Page::new(&store, &plan);
     let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
     if args.retry_failed {
@@ -99,15 +82,15 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
     if places.is_empty() {
         let cells = plan.cells.len();
         let rest = if failed.is_empty() { String::new() } else { " or failed".into() };
-        ui::note(&format!("all {cells} cells have results{rest}; `sandtable run {}` shows them", args.path.display()));
+        ui::note(&format!("all {cells} cells have results{rest}; `sandtable run {}` shows them", path.display()));
         return Ok(ExitCode::Done);
     }
     let shards = args.shards.map(|shards| shards as usize);
     let wish = Wish { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };
     if !args.print && !args.again {
-        not_twice(&page, &args.path, args.engine)?;
+        not_twice(&page, path, args.engine)?;
     }
-    let parcels = page.pack(&args.path, &options, &places, &wish)?;
+    let parcels = page.pack(path, &options, &places, &wish)?;
     for parcel in &parcels.arrays {
         describe(&plan, parcel, shards);
     }
@@ -206,15 +189,10 @@ fn printed(name: &str, parcels: &Parcels, arguments: &[String]) -> String {
 }
 
 /// A spec's page in its store, of which nothing is made.
-fn page_of<T>(
-    path: &Path,
-    spec: &SpecArgs,
-    store: &StoreArgs,
-    of: impl FnOnce(&Page<'_>) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let plan = expand_noting(path, &elsewhere(spec)?)?;
-    let store = store.look(Some(path))?;
-    of(&Page::new(&store, &plan))
+fn page_of<T>(of: &SpecInStore, then: impl FnOnce(&Page<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let plan = expand_noting(&of.path, &elsewhere(&of.spec)?)?;
+    let store = of.store.look(Some(&of.path))?;
+    then(&Page::new(&store, &plan))
 }
 
 /// The engines that have taken something of it.
@@ -226,7 +204,7 @@ fn engines(page: &Page<'_>) -> Result<Vec<Engine>, Error> {
 }
 
 pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
-    page_of(&args.path, &args.spec, &args.store, |page| {
+    page_of(&args.of, |page| {
         let count = |state| page.places(state).map(|places| places.len());
         let (done, failed, missing) = (count(State::Done)?, count(State::Failed)?, count(State::Missing)?);
         let (mut running, mut queued) = (None, None);
@@ -281,11 +259,11 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
 }
 
 pub(crate) fn cancel(args: &CancelArgs) -> Result<ExitCode, Error> {
-    page_of(&args.path, &args.spec, &args.store, |page| {
+    page_of(&args.of, |page| {
         let engines = engines(page)?;
         if engines.is_empty() {
-            let message = format!("{}, as it is read now, was never submitted from this store", args.path.display());
-            let before = page.siblings(&args.path)?;
+            let message = format!("{}, as it is read now, was never submitted from this store", args.of.path.display());
+            let before = page.siblings(&args.of.path)?;
             let error = Error::usage(message);
             return Err(match before.is_empty() {
                 true => error,

@@ -39,8 +39,6 @@ pub struct Header {
     pub sandtable: String,
     /// blake3 of the binary.
     pub program: String,
-    /// Cells of the spec, with those that are not here.
-    pub cells: usize,
     /// Cells that are here: a file that was cut short is none.
     pub lines: usize,
     /// Where results go, from the root on.
@@ -204,7 +202,6 @@ impl Handed {
             options,
             sandtable: env!("CARGO_PKG_VERSION").into(),
             program: program()?.1,
-            cells: plan.cells.len(),
             lines: lines.len(),
             store: page.store().root().to_path_buf(),
         };

@@ -27,8 +27,8 @@ impl<'a> Page<'a> {
         let name = |cell: &Cell| format!("{} {} {}", known_as(cell), cell.label, cell.variant_text());
         let names: Vec<String> = plan.cells.iter().map(name).collect();
         let key = digest(format!("{}\n{}", store.root().display(), names.join("\n")).as_bytes());
-        let name = format!("sandtable-{}", &key[..10]);
-        Page { store, plan, name, folder: store.root().join("plans").join(&key[..10]) }
+        let key = &key[..10];
+        Page { store, plan, name: name_of(key), folder: store.root().join("plans").join(key) }
     }
 
     /// What the store has of the cell at this place.
@@ -169,11 +169,16 @@ impl<'a> Page<'a> {
             }
             let mut files = sorted(&folder)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "jsonl"));
             if files.any(|file| Header::read(&file).is_ok_and(|header| header.spec == spec)) {
-                names.push(format!("sandtable-{key}"));
+                names.push(name_of(key));
             }
         }
         Ok(names)
     }
+}
+
+/// The name under which engines know a page.
+fn name_of(key: &str) -> String {
+    format!("sandtable-{key}")
 }
 
 /// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those, and what it asks for.

@@ -169,7 +169,6 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
     key
 }
 
-/// The profile that a spec names, if it names one.
 /// A kind of GPU on which a spec has a meaning: one that its profile has measured as the spec wants to share it, if it has one.
 pub(super) fn measured(profile: Option<&Profile>, spec: &Spec) -> String {
     let gpus = profile.map_or(&[][..], |profile| &profile.gpus);
@@ -178,7 +177,7 @@ pub(super) fn measured(profile: Option<&Profile>, spec: &Spec) -> String {
     shared.map_or_else(known, |gpu| gpu.kind.clone())
 }
 
-/// The profile of a spec.
+/// The profile that a spec names, if it names one.
 pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Option<Arc<Profile>>, Error> {
     let Some(named) = &spec.profile else { return Ok(None) };
     let open = |file: &String| {

@@ -448,44 +448,6 @@ fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
     assert!(lived.stderr.contains("a policy is swapped while jobs really run"), "{}", lived.stderr);
 }
 
-#[test]
-fn a_machine_without_a_driver_says_so_and_ends_with_its_own_code() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let missing = "/no/such/libnvidia-ml.so.1";
-    for command in
-        [vec!["hardware", "probe", "--nvml", missing], vec!["hardware", "watch", "--nvml", missing, "--times", "1"]]
-    {
-        let ran = sandtable(folder.path(), &command);
-        assert_eq!((ran.code, ran.stdout.as_str()), (5, ""), "{command:?}: {}", ran.stderr);
-        let expected = if cfg!(feature = "nvidia") {
-            "no NVIDIA driver found: looked for /no/such"
-        } else {
-            "without the feature"
-        };
-        assert!(ran.stderr.contains(expected), "{command:?}: {}", ran.stderr);
-        assert!(!ran.stderr.contains("panicked"), "{command:?}: {}", ran.stderr);
-    }
-}
-
-#[test]
-fn the_catalogue_and_a_stand_in_are_shown_in_every_format() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let table = sandtable(folder.path(), &["hardware", "list"]);
-    insta::assert_snapshot!(table.stdout);
-    let json = sandtable(folder.path(), &["hardware", "list", "h200", "--format", "json"]);
-    let of: serde_json::Value = serde_json::from_str(json.stdout.trim()).expect("one object");
-    assert_eq!(of["figures"]["memory_mib"]["value"], 143_771.0);
-    assert_eq!(of["figures"]["pcie"]["verified"], false);
-    let unknown = sandtable(folder.path(), &["hardware", "list", "H20O"]);
-    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
-    for (format, begins) in [("table", "device"), ("json", "{\"processes\":"), ("csv", "at_s,device,")] {
-        let args = ["hardware", "watch", "--stand-in", "1", "--times", "1", "--every", "20ms", "--format", format];
-        let ran = sandtable(folder.path(), &args);
-        assert_eq!(ran.code, 0, "{}", ran.stderr);
-        assert!(ran.stdout.starts_with(begins), "{}", ran.stdout);
-    }
-}
-
 /// The harness on a core: every cell is measured, and the profile serves a model at once.
 #[test]
 fn a_measured_profile_serves_a_model_at_once() {

@@ -10,6 +10,7 @@ mod elastic;
 mod engine;
 mod evil;
 mod goldens;
+mod gpus;
 mod help;
 mod lifo;
 mod live;
@@ -19,6 +20,7 @@ mod properties;
 mod readme;
 mod results;
 mod slurm;
+mod submitting;
 mod takeover;
 
 /// The guests of the sandbox's own tests, here as files for the command.
