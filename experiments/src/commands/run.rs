@@ -13,7 +13,7 @@ use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::observe::{Swap, Swaps, observe};
 use crate::plan::{Cell, Machines, Plan, digest};
 use crate::store::Store;
-use crate::table::{Format, Known, known, lookup, render};
+use crate::table::{Format, Known, lookup, render};
 use crate::ui;
 use sandtable_hardware::live::Clock;
 use sandtable_runtime::sandbox::Settings;
@@ -217,7 +217,7 @@ fn drawn<'a>(args: &RunArgs, there: &[&'a Cell]) -> Vec<&'a Cell> {
 }
 
 fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
-    let (plan, cells) = (asked.plan, asked.cells());
+    let cells = asked.cells();
     if cells.iter().any(|(_, cell)| matches!(cell.machines, Machines::Live(_))) {
         return live(args, asked, store);
     }
@@ -277,10 +277,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
             }
         }
     }
-    let known = match &asked.part {
-        None => known(plan, store)?,
-        Some(_) => cells.iter().map(|(_, cell)| lookup(cell, store)).collect::<Result<_, _>>()?,
-    };
+    let known = cells.iter().map(|(_, cell)| lookup(cell, store)).collect::<Result<Vec<_>, _>>()?;
     agreements(&cells, store)?;
     conclude(args, asked, store, &known)
 }

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Store, sorted};
+use crate::store::{Store, sorted, write_whole};
 
 /// Cells of one component that ran at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,10 +43,7 @@ impl Times {
         for (component, timed) in &self.0 {
             let kept = || {
                 fs::create_dir_all(&folder).ok()?;
-                let temporary = store.temporary("times").ok()?;
-                fs::write(temporary.join("new"), serde_json::to_string(timed).ok()?).ok()?;
-                fs::rename(temporary.join("new"), folder.join(format!("{component}.json"))).ok()?;
-                fs::remove_dir(temporary).ok()
+                write_whole(&folder.join(format!("{component}.json")), &serde_json::to_string(timed).ok()?).ok()
             };
             // Nobody's result misses it.
             let _ = kept();
@@ -57,5 +54,26 @@ impl Times {
     pub fn estimate(&self, component: &str, jobs: u64) -> Option<f64> {
         let timed = self.0.get(component).filter(|timed| timed.jobs > 0)?;
         Some(timed.seconds / timed.jobs as f64 * jobs as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cells_took_is_told_by_the_job() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path()).expect("a store");
+        assert_eq!(Times::of(&store).estimate("a", 10), None);
+        let mut times = Times::default();
+        times.add("a", 10, 1.0);
+        times.add("a", 30, 3.0);
+        times.add("b", 0, 1.0);
+        times.keep(&store);
+        let kept = Times::of(&store);
+        assert_eq!((kept.estimate("a", 20), kept.estimate("b", 20), kept.estimate("c", 20)), (Some(2.0), None, None));
+        fs::write(folder.path().join("times/a.json"), "{").expect("written");
+        assert_eq!(Times::of(&store).estimate("a", 20), None);
     }
 }
