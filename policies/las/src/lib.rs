@@ -3,13 +3,15 @@
 //! `mode: "queues"`: a job enters the first queue and moves down when its attained service reaches a limit. Queues are
 //! served in order; within a queue those that run come before those that wait, then by entry (`running-first`); or the
 //! order is kept and runners come first only in the next pass, so that a job that has just moved down comes last
-//! (`kept`, Tiresias' simulator); or all by submission (Lucid's). `mode: "gittins"`: the greatest Gittins index first,
+//! (`kept`, Tiresias' simulator); or all by submission, of equal times those that run first, by start (Lucid's). `mode: "gittins"`: the greatest Gittins index first,
 //! from a sample of past service.
 //!
 //! One timer stands for the earliest crossing of a limit. The thresholds change the order of published results: they
 //! are parameters and part of an experiment's identity.
 
 mod gittins;
+
+use std::collections::BTreeSet;
 
 use gittins::Gittins;
 use sandtable_policy::{
@@ -57,6 +59,10 @@ pub struct Las {
     stopped: Vec<JobId>,
     /// Whether all that wait have just come, and so stand last.
     only_new_wait: bool,
+    /// For `submitted`: jobs on GPUs in the order in which they started, and those that wait in the order in which they
+    /// began to.
+    running: Vec<JobId>,
+    waiting: Vec<JobId>,
 }
 
 impl Policy for Las {
@@ -153,6 +159,8 @@ impl Policy for Las {
             timer: None,
             stopped: Vec::new(),
             only_new_wait: false,
+            running: Vec::new(),
+            waiting: Vec::new(),
         })
     }
 
@@ -166,9 +174,10 @@ impl Policy for Las {
         self.move_between_queues(cluster);
         self.sort(cluster);
         walk(cluster, self.queues.iter().flatten().copied(), self.place);
-        if self.within == Within::Kept {
-            self.only_new_wait = false;
-            self.runners_first(cluster);
+        match self.within {
+            Within::RunningFirst => {}
+            Within::Kept => self.runners_first(cluster),
+            Within::Submitted => self.keep_lists(cluster),
         }
         if self.round == 0 {
             self.wake(cluster);
@@ -184,6 +193,9 @@ impl Las {
             match event {
                 Event::JobArrived(info) => {
                     self.queues[0].push(info.id);
+                    if self.within == Within::Submitted {
+                        self.waiting.push(info.id);
+                    }
                     new += 1;
                     if self.levels.len() <= info.id as usize {
                         self.levels.resize(info.id as usize + 1, (0, 0));
@@ -192,10 +204,17 @@ impl Las {
                 Event::JobEnded(end) => {
                     let level = usize::from(self.levels[end.job as usize].0);
                     self.queues[level].retain(|id| *id != end.job);
+                    self.running.retain(|id| *id != end.job);
+                    self.waiting.retain(|id| *id != end.job);
                 }
                 Event::Timer(TIMER) => self.timer = None,
                 // A failure may have struck just when it crossed a limit.
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => self.stopped.push(change.job),
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    self.stopped.push(change.job);
+                    if let Some(at) = self.running.iter().position(|id| *id == change.job) {
+                        self.waiting.push(self.running.remove(at));
+                    }
+                }
                 _ => {}
             }
         }
@@ -229,15 +248,9 @@ impl Las {
                 }
             }
         }
-        if moved.len() > 1 {
-            // As they stand in their queues.
-            let place = |id: JobId| {
-                let level = usize::from(self.levels[id as usize].0);
-                (level, self.queues[level].iter().position(|other| *other == id))
-            };
-            moved.sort_by_key(|(id, ..)| place(*id));
-            moved.dedup_by_key(|(id, ..)| *id);
-        }
+        // Those that move at one instant enter their new queue by arrival, as in Tiresias' simulator.
+        moved.sort_by_key(|(id, ..)| *id);
+        moved.dedup_by_key(|(id, ..)| *id);
         for (id, to, forgiven) in moved {
             let from = usize::from(self.levels[id as usize].0);
             self.queues[from].retain(|other| *other != id);
@@ -247,19 +260,43 @@ impl Las {
     }
 
     fn runners_first(&mut self, cluster: &Cluster) {
-        if cluster.queued().0 == 0 || self.only_new_wait {
-            return;
+        if cluster.queued().0 > 0 {
+            for queue in &mut self.queues {
+                queue.sort_by_key(|id| !cluster.job(*id).holds());
+            }
         }
-        for queue in &mut self.queues {
-            queue.sort_by_key(|id| !cluster.job(*id).holds());
+    }
+
+    /// After a pass: started jobs go behind those that run, preempted ones behind those that wait, each in the order in
+    /// which the pass came to them.
+    fn keep_lists(&mut self, cluster: &Cluster) {
+        let holds = |id: &JobId| cluster.job(*id).holds();
+        let ran: BTreeSet<JobId> = self.running.iter().copied().collect();
+        let (mut started, mut preempted) = (Vec::new(), Vec::new());
+        for id in self.queues.iter().flatten() {
+            match (ran.contains(id), holds(id)) {
+                (false, true) => started.push(*id),
+                (true, false) => preempted.push(*id),
+                _ => {}
+            }
         }
+        self.running.retain(holds);
+        self.running.append(&mut started);
+        self.waiting.retain(|id| !holds(id));
+        self.waiting.append(&mut preempted);
     }
 
     fn sort(&mut self, cluster: &Cluster) {
         match self.within {
+            // Those that have just come stand last already.
+            Within::RunningFirst if self.only_new_wait => {}
             Within::RunningFirst => self.runners_first(cluster),
             Within::Kept => {}
             Within::Submitted => {
+                self.queues.iter_mut().for_each(Vec::clear);
+                for id in self.running.iter().chain(&self.waiting) {
+                    self.queues[usize::from(self.levels[*id as usize].0)].push(*id);
+                }
                 for queue in &mut self.queues {
                     queue.sort_by_key(|id| cluster.job(*id).submitted);
                 }
@@ -345,6 +382,18 @@ mod tests {
         assert_eq!(completion_times::<Las>("{}", &[1], &jobs), [13_000, 6150, 5950, 5250]);
         // With it, it is back in the first queue at 6500, before the last one comes.
         assert_eq!(completion_times::<Las>("{\"starvation\": 1}", &[1], &jobs), [10_000, 6150, 5950, 6000]);
+    }
+
+    /// What Tiresias' simulator (`run_sim.py`, `dlas-gpu`) gives for these.
+    #[test]
+    fn kept_queues_are_those_of_tiresias_simulator() {
+        let config = "{\"placement\": \"count\", \"within\": \"kept\", \"crossing\": \"published\"}";
+        // Two jobs move down at one instant: the one that arrived first goes first.
+        let jobs = [(0, 1, 2000), (50, 2, 4000), (100, 2, 2000), (100, 1, 4000)];
+        assert_eq!(completion_times::<Las>(config, &[4], &jobs), [2000, 5650, 3600, 4350]);
+        // A job is preempted in the pass in which all that waited had just come.
+        let jobs = [(0, 3, 9000), (50, 5, 9000), (100, 5, 500), (3100, 4, 500), (3600, 7, 4000), (3700, 1, 2000)];
+        assert_eq!(completion_times::<Las>(config, &[8], &jobs), [10_500, 12_100, 1140, 500, 11_050, 2000]);
     }
 
     #[test]
