@@ -115,6 +115,11 @@ pub trait Backend {
     /// What an elastic job reports of itself, once it has run for a while.
     fn sample(&self, job: JobId) -> Option<Sample>;
 
+    /// Whether what an elastic job reports now is of the epoch that it has just ended.
+    fn ends_epoch(&self, _job: JobId) -> bool {
+        false
+    }
+
     /// The truth about a step of an elastic job at its user's batch: seconds on so many GPUs of this type, packed, and
     /// how many steps are left. NaN for others, and where the batch can't be had so.
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);

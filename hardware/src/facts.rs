@@ -114,7 +114,7 @@ pub struct ModelFacts {
     pub elementwise_outputs: f64,
     /// Convolutions and dense layers on the longest path.
     pub depth: f64,
-    /// Sums over all operators (`horus.md` §2.1).
+    /// Sums over all operators, each by its published rule (Horus).
     pub total: Counts,
     /// Operators of each [`Group`].
     pub group_nodes: [u32; 5],
@@ -123,7 +123,7 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    /// The six features of the similarity policy (`geng-thanapol.md` §8.2): decimal logarithms of parameters,
+    /// The six features of the similarity policy (our reconstruction): decimal logarithms of parameters,
     /// multiply-adds, layer outputs, element-wise outputs, depth and arithmetic intensity.
     pub fn core6(&self) -> [(&'static str, f64); 6] {
         let intensity = self.layer_multiply_adds / (self.layer_traffic + self.parameters);

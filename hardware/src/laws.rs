@@ -19,7 +19,7 @@ pub enum Law {
     Profile,
     /// Fitted `S × A` alone.
     Fitted,
-    /// `1 + k u_i u_j` of the utilisations alone (`horus.md` §5.3, one parameter).
+    /// `1 + k u_i u_j` of the utilisations alone, with one parameter (ours).
     Utilisation(f64),
     /// This much extra time as soon as a GPU is shared (what Horus' simulator intended: 0.2).
     Constant(f64),
@@ -76,7 +76,7 @@ pub enum LawError {
 }
 
 /// k of `1 / (1 + k u_i u_j)` where a measured profile lacks a pair: least squares on 2,458 speeds measured on an
-/// RTX 3090 (Lucid; 0.449, mean absolute error 0.058).
+/// RTX 3090 (Lucid, Hu et al., ASPLOS 2023; non-commercial, not shipped; 0.449, mean absolute error 0.058).
 const UTILISATION: f64 = 0.45;
 
 #[derive(Clone)]

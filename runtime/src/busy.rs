@@ -1,4 +1,4 @@
-//! What GPUs would show as their utilisation: `1 - Π(1 - u)` over the jobs that make progress there (`horus.md` §5.2).
+//! What GPUs would show as their utilisation: `1 - Π(1 - u)` over the jobs that make progress there (ours).
 
 use sandtable_hardware::{Fleet, GpuId, JobId, TypeId};
 

@@ -1,8 +1,8 @@
 //! The validity rules of the contract. A plan is judged in order, each action against the state that the earlier ones
 //! leave, before anything happens.
 //!
-//! The rules carry the numbers of the design (V01 to V27); those of mechanisms that the contract does not have yet
-//! are absent.
+//! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
+//! does not have yet are absent.
 
 use sandtable_hardware::{Fleet, Job, Laws, Sharing, Split};
 

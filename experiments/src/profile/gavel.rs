@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Gavel's name of a type, ours.
 pub(super) const KINDS: [(&str, &str); 3] = [("k80", "K80"), ("p100", "P100-PCIE-16GB"), ("v100", "V100-SXM2-16GB")];
 
-/// Gradients by the beginning of a name, MB: parameters times four bytes, rough (`geng-thanapol.md` §10).
+/// Gradients by the beginning of a name, MB: parameters times four bytes, rough; ours, Gavel's table has none.
 const GRADIENTS: [(&str, f64); 7] = [
     ("A3C", 4.0),
     ("CycleGAN", 90.0),
@@ -24,7 +24,7 @@ const GRADIENTS: [(&str, f64); 7] = [
     ("Transformer", 200.0),
 ];
 
-/// Spreads of a speed around its fit, by speeds below a bound (`horus.md` §6).
+/// Spreads of a speed around its fit, by speeds below a bound; found by us in the same pairs, K80's last is assumed.
 const NOISE: [(&str, [(f64, f64); 4]); 3] = [
     ("k80", [(0.5, 0.054), (0.7, 0.039), (0.9, 0.030), (1.01, 0.030)]),
     ("p100", [(0.5, 0.20), (0.7, 0.105), (0.9, 0.084), (1.01, 0.063)]),

@@ -122,7 +122,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
     let sources = [
         ("solo", "Lucid, single_data.csv, RTX 3090, nvidia-smi every 0.2 s"),
         ("pairs", "Lucid, colocate_info.csv; speeds above 1 cut, imputed ones (PPO, TD3) left out"),
-        ("noise", "spread of the measured pairs around the fit S x A (horus.md §6)"),
+        ("noise", "spread of the measured pairs around our fit S x A"),
     ];
     let profile = Profile {
         about: "Lucid's measured pairs (Hu et al., ASPLOS 2023; non-commercial)".into(),

@@ -29,10 +29,17 @@ pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};
 /// The place of what can't be understood, or of what makes no sense.
 pub fn read(path: &Path) -> Result<Profile, Error> {
     let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
-    let origin = path.display().to_string();
+    parse(&text, path.display().to_string())
+}
+
+/// Reads a profile in our own format from its text; `origin` names it in errors.
+///
+/// # Errors
+/// See [`read`].
+pub fn parse(text: &str, origin: String) -> Result<Profile, Error> {
     let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
-    let profile: Profile = options.from_str(&text).map_err(|error| {
-        let place = |at: ron::error::Position| diagnostic::offset(&text, at.line, at.col);
+    let profile: Profile = options.from_str(text).map_err(|error| {
+        let place = |at: ron::error::Position| diagnostic::offset(text, at.line, at.col);
         let span = place(error.span.start)..place(error.span.end);
         let hint = match &error.code {
             ron::Error::NoSuchStructField { expected, found, .. } => {
@@ -40,7 +47,7 @@ pub fn read(path: &Path) -> Result<Profile, Error> {
             }
             _ => None,
         };
-        diagnostic::at(&origin, &text, span, &error.code.to_string(), "here", hint)
+        diagnostic::at(&origin, text, span, &error.code.to_string(), "here", hint)
     })?;
     profile.check().map_err(|error| Error::usage(format!("{origin}: {error}")))?;
     Ok(profile)
@@ -87,7 +94,7 @@ fn fit_memory(names: &[&str], pairs: &[Pair], capacity: u32) -> Vec<u32> {
 }
 
 /// Least-squares `S` and `A` of `1 / (1 + S A)` on the pairs that ran, ridge 0.02 on the logarithms, by alternating
-/// Newton steps; gauge: the geometric mean of S is 1 (`horus.md` §6).
+/// Newton steps; gauge: the geometric mean of S is 1. The law is ours.
 fn fit_sensitivity(names: &[&str], pairs: &[Pair], solo: &mut std::collections::BTreeMap<String, Solo>) {
     let index = |name: &str| names.iter().position(|known| *known == name);
     let mut seen: Vec<(usize, usize, f64)> = Vec::new();

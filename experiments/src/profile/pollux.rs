@@ -1,5 +1,9 @@
 //! Pollux' measured training jobs (Qiao et al., OSDI 2021): six models on 16 nodes of four T4, from the user's copy of
 //! the artifact; and what ships in their place, fitted to them.
+//
+// The numbers in `MODELS` are facts of, or fitted to, AdaptDL's artifact (github.com/petuum/adaptdl, branch osdi21-artifact,
+// simulator/; Copyright 2020 Petuum, Inc.; Apache License, Version 2.0), but for `restart`: those are facts of
+// github.com/czq693497091/DeepBoot (applications.py), which states no licence.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +15,7 @@ use crate::error::Error;
 use crate::trace::table::{Record, Table};
 use crate::trace::{TraceError, read_bytes};
 
-/// What the artifact's code and DeepBoot's say of a model.
+/// What the artifact's code says of a model; restarts are DeepBoot's, the last numbers our fit to its tables.
 struct Known {
     name: &'static str,
     initial_batch: u32,
@@ -22,7 +26,7 @@ struct Known {
     /// NCF alone keeps to one GPU, and to its batch.
     gpus: Option<u32>,
     requests: &'static [(u32, u32)],
-    /// Seconds of a restart, and until a group has formed anew (DeepBoot's simulator).
+    /// Seconds of a restart, and until a group has formed anew: from github.com/czq693497091/DeepBoot, not Pollux.
     restart: (f64, f64),
     /// Fitted to all measured placements.
     theta: [f64; 7],
@@ -166,8 +170,12 @@ pub fn pollux_fitted(measured: &Profile) -> Result<Profile, Error> {
         let theta = Theta { compute: (ac, bc), across: (an, bn), within: (ar, br), gamma };
         Ok(model(known, Steps::Fitted(theta), learning))
     };
-    let source = "fitted to Pollux' measurements (Apache-2.0, petuum/adaptdl osdi21-artifact)";
-    profile("Six models on T4, fitted to what Pollux measured (Qiao et al., OSDI 2021)", source, elastic)
+    let source = "fitted to Pollux' measurements, and facts of its code (Apache-2.0, petuum/adaptdl osdi21-artifact)";
+    profile(
+        "Six models on T4, fitted to what Pollux measured (Qiao et al., OSDI 2021), restarts as in DeepBoot's simulator",
+        source,
+        elastic,
+    )
 }
 
 fn profile(about: &str, source: &str, elastic: impl Fn(&Known) -> Result<Elastic, Error>) -> Result<Profile, Error> {
@@ -176,7 +184,10 @@ fn profile(about: &str, source: &str, elastic: impl Fn(&Known) -> Result<Elastic
         Ok(Workload { name, family, elastic: Some(elastic(known)?), ..Workload::default() })
     };
     let workloads = MODELS.iter().map(workload).collect::<Result<Vec<_>, Error>>()?;
-    let sources = BTreeMap::from([("elastic".to_string(), source.to_string())]);
+    let restarts = "as in DeepBoot's simulator (github.com/czq693497091/DeepBoot, applications.py; no licence stated), not measured \
+                    by Pollux";
+    let sources = [("elastic", source), ("restart_s, resize_s", restarts)];
+    let sources = BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string())));
     let (kind, mode, noise) = (KIND.to_string(), ShareMode::default(), vec![]);
     let gpus = vec![GpuProfile { kind, mode, sources, noise, solo: BTreeMap::new(), pairs: vec![], measured: None }];
     let profile = Profile { about: about.into(), workloads, gpus };

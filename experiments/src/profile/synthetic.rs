@@ -1,7 +1,7 @@
 //! A catalogue of workloads that nobody measured, for tests and for whoever has no measurements: utilisations are
-//! assumed, the law is fitted to an RTX 3090 (`horus.md` §6), and what a workload suffers and inflicts beyond its
-//! utilisation is drawn once, from seed 0: by the design's figures a predictor that sees only utilisations can then
-//! explain about half, as of measured pairs.
+//! assumed, the law is our fit to Lucid's pairs on an RTX 3090 (ASPLOS 2023; non-commercial, not shipped), and what a
+//! workload suffers and inflicts beyond its utilisation is drawn once, from seed 0: a predictor that sees only
+//! utilisations can then explain about half, as of the measured pairs.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub fn synthetic() -> Profile {
         ("utilisation, memory_utilisation, memory_mib, step_s, gradient_mb", "assumed by us, not measured"),
         (
             "sensitivity, aggressiveness",
-            "0.541 u^1.144 v^1.292 (fitted to an RTX 3090) times factors drawn from seed 0",
+            "0.541 u^1.144 v^1.292 (fitted by us to Lucid's pairs, RTX 3090, ASPLOS 2023) times factors drawn from seed 0",
         ),
         ("noise", "spread of measured pairs around a fit S x A on an RTX 3090"),
     ];

@@ -2,22 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
+
 use super::{gavel, lucid, read, synthetic, write};
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/profiles").join(name)
-}
-
-fn shared(name: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(name);
-    if !path.exists() {
-        #[expect(clippy::print_stderr, reason = "a test that skips says so")]
-        {
-            eprintln!("skipped: {} is not here", path.display());
-        }
-        return None;
-    }
-    Some(path)
 }
 
 #[test]
@@ -27,16 +18,17 @@ fn the_synthetic_catalogue_is_the_one_that_ships() {
     synthetic().check().expect("it makes sense");
 }
 
+#[needs("data:gavel")]
 #[test]
 fn the_fitted_table_is_what_the_import_makes_of_gavels() {
-    let Some(path) = shared("gavel/oracle_throughputs.json") else { return };
+    let path = data("gavel/oracle_throughputs.json");
     let fitted = gavel(&path).expect("Gavel's table").without_pairs();
     assert_eq!(read(&shipped("gavel-fit.ron")).expect("a shipped profile"), fitted);
 }
 
 #[test]
 fn the_fit_is_near_the_published_one() {
-    // S and A of `horus.md` §6, fitted by other means to the same pairs: V100, three workloads.
+    // S and A as a program apart from this one fitted them to the same pairs, by other means: V100, three workloads.
     let profile = read(&shipped("gavel-fit.ron")).expect("a shipped profile");
     let v100 = profile.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
     for (name, s, a) in [
@@ -58,9 +50,10 @@ fn profiles_survive_being_written() {
     assert_eq!(read(&path).expect("a profile"), synthetic());
 }
 
+#[needs("data:lucid")]
 #[test]
 fn lucids_imputed_speeds_are_left_out() {
-    let Some(folder) = shared("lucid") else { return };
+    let folder = data("lucid");
     let profile = lucid(&folder).expect("Lucid's tables");
     let measured = profile.gpus[0].pairs.iter().flat_map(|pair| [pair.2, pair.3]).flatten().count();
     assert_eq!((profile.workloads.len(), profile.gpus[0].pairs.len(), measured), (66, 1388, 2458));

@@ -1,4 +1,8 @@
-//! What a step is worth: statistical efficiency by the noise of gradients (Pollux, OSDI 2021, §3.2).
+//! What a step is worth: statistical efficiency by the noise of gradients (Pollux, OSDI 2021, §3.1).
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), goodput.py and applications.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ fn elastic() -> Elastic {
     }
 }
 
-/// The design's vectors (`schedulers.md` §8, Pollux): nodes, GPUs, local batch, accumulation, throughput, efficiency.
+/// Pollux' formulas (OSDI 2021, §3) worked out apart from this code: nodes' GPUs, split, throughput, efficiency.
 #[test]
 fn goodput_is_pollux_own() {
     let job = elastic();

@@ -1,4 +1,8 @@
 //! How long a step takes.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), goodput.py and applications.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +17,7 @@ pub enum Steps {
     Measured(Timings),
 }
 
-/// The numbers of Pollux' throughput model (OSDI 2021, §3.1): time of a pass `compute.0 + compute.1 b`; of the exchange
+/// The numbers of Pollux' throughput model (OSDI 2021, §3.2): time of a pass `compute.0 + compute.1 b`; of the exchange
 /// of gradients `across.0 + across.1 (K-2)` between nodes, `within` likewise on one; how much of them overlaps, 1 (none)
 /// to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

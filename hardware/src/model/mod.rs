@@ -204,7 +204,8 @@ impl Model {
         let state = &self.states[id as usize];
         let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
         // Beyond the end of time a job never ends.
-        let end = end.max(self.nominal_end(id)).saturating_add(self.linger(id)).min(END_OF_TIME);
+        // What is set at an epoch's end holds from before: the next one may be over already.
+        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(END_OF_TIME);
         self.schedule(end, Due::End, id, state.generation);
     }
 
@@ -299,6 +300,10 @@ impl Backend for Model {
 
     fn sample(&self, job: JobId) -> Option<Sample> {
         self.report(job)
+    }
+
+    fn ends_epoch(&self, job: JobId) -> bool {
+        self.at_epochs_end(job).is_some()
     }
 
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {

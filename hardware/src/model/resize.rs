@@ -12,6 +12,8 @@ pub(super) struct Training {
     /// GPUs on each node, in the order of its ring.
     placement: Vec<u32>,
     split: Split,
+    /// When an epoch last ended, and what the job reported of it; where epochs end on whole ticks.
+    ended: Option<(Micros, Sample)>,
 }
 
 impl Model {
@@ -20,7 +22,7 @@ impl Model {
         for (state, job) in self.states.iter_mut().zip(self.jobs.iter()) {
             if let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) {
                 let split = elastic.split(batch, job.gpus);
-                state.training = Some(Training { epoch: 0, placement: Vec::new(), split });
+                state.training = Some(Training { epoch: 0, placement: Vec::new(), split, ended: None });
                 state.left = elastic.epoch(0);
                 state.saved = state.left;
             }
@@ -111,8 +113,10 @@ impl Model {
 
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
     pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
+        let ended = if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
         let Some(training) = &mut self.states[id as usize].training else { return false };
         training.epoch += 1;
+        training.ended = ended;
         let epoch = training.epoch;
         let elastic = self.elastic(id);
         if epoch >= elastic.epochs {
@@ -186,12 +190,23 @@ impl Model {
         if self.states[id as usize].training.as_ref().is_none_or(|training| training.split == split) {
             return;
         }
-        self.settle(id);
+        // Where epochs end on whole ticks, what is set at an epoch's end holds from the tick at which it is said to end.
+        let from_its_beginning = self.at_epochs_end(id).is_some();
+        if !from_its_beginning {
+            self.settle(id);
+        }
         if let Some(training) = &mut self.states[id as usize].training {
             training.split = split;
         }
         self.refresh_speed(id);
         let cost = self.fleet.costs.batch;
+        if from_its_beginning && cost == 0 {
+            let rate = self.rate(id);
+            let state = &mut self.states[id as usize];
+            state.rate = rate;
+            state.generation += 1;
+            return self.schedule_end(id);
+        }
         match self.states[id as usize].phase {
             Phase::Running if cost == 0 => self.repace(id, happened),
             Phase::Running => {
@@ -204,8 +219,23 @@ impl Model {
 
     pub(super) fn report(&self, id: JobId) -> Option<Sample> {
         let state = &self.states[id as usize];
+        if let Some(sample) = self.at_epochs_end(id) {
+            return Some(sample);
+        }
+        (self.now > state.progress_from).then(|| self.present(id))?
+    }
+
+    /// Of a job that has ended an epoch at this very instant: what it reports of that.
+    pub(super) fn at_epochs_end(&self, id: JobId) -> Option<Sample> {
+        let state = &self.states[id as usize];
+        let (at, sample) = state.training.as_ref()?.ended?;
+        (at == self.now && state.phase == Phase::Running).then_some(sample)
+    }
+
+    fn present(&self, id: JobId) -> Option<Sample> {
+        let state = &self.states[id as usize];
         let training = state.training.as_ref()?;
-        if state.phase != Phase::Running || self.now <= state.progress_from {
+        if state.phase != Phase::Running {
             return None;
         }
         let kind = self.fleet.type_of(state.gpus[0]) as usize;

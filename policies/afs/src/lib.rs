@@ -103,7 +103,7 @@ mod tests {
         Pace { left, steps: (1..=most).map(|gpus| 1.0 / speed(f64::from(gpus))).collect() }
     }
 
-    /// The design's vectors (`schedulers.md` §8): speed by GPUs, time left on one GPU.
+    /// Worked out apart from this code, by the paper's rule: speed by GPUs, time left on one GPU.
     #[test]
     fn gpus_are_dealt_out_as_published() {
         let amdahl = |f: f64| move |k: f64| 1.0 / ((1.0 - f) + f / k);

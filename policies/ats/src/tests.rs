@@ -4,7 +4,8 @@ use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::place::{Pack, keep_or_take, smallest_first};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};
 use sandtable_elastic::{Reclaim, restart_factor};
-use sandtable_policy::testing::{refusal, shared};
+use sandtable_needs::needs;
+use sandtable_policy::testing::{data, refusal};
 use sandtable_policy::{Draws, NodeId};
 use serde_json::Value;
 
@@ -81,9 +82,10 @@ fn serves(case: &Value) -> Vec<Vec<NodeId>> {
     lists
 }
 
+#[needs("data:deepboot")]
 #[test]
 fn eighty_decisions_are_deepboots_own() {
-    let Some(path) = shared("deepboot/ats_vectors.json") else { return };
+    let path = data("deepboot/ats_vectors.json");
     let cases: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
     let cases = cases.as_array().expect("cases");
     let mut equal = 0;

@@ -1,24 +1,26 @@
-//! The golden decisions of `../shared/data/clwp-golden`, where the data are at hand.
+//! Golden decisions, worked out apart from this code (`../shared/data/clwp-golden`), where the data are at hand.
 
+use sandtable_needs::needs;
 use sandtable_policy::Communication;
+use sandtable_policy::testing::data;
 use serde_json::Value;
 
 use crate::clwp::Aggregate;
 use crate::nlwp::{Gang, Seat, Trade, best_step, choose};
 
-fn golden(file: &str) -> Option<Value> {
-    let path = sandtable_policy::testing::shared(&format!("clwp-golden/{file}"))?;
-    let text = std::fs::read_to_string(path).expect("a file");
-    Some(serde_json::from_str(&text).expect("JSON"))
+fn golden(file: &str) -> Value {
+    let text = std::fs::read_to_string(data(&format!("clwp-golden/{file}"))).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 fn close(a: f64, b: &Value) -> bool {
     (a - b.as_f64().expect("a number")).abs() <= 1e-8
 }
 
+#[needs("data:clwp-golden")]
 #[test]
 fn clwp_orders_the_nodes_of_every_golden_case() {
-    let (Some(cases), Some(net)) = (golden("clwp_cases.json"), golden("neumf_gavel_v100.json")) else { return };
+    let (cases, net) = (golden("clwp_cases.json"), golden("neumf_gavel_v100.json"));
     let f = |i: usize, j: usize| net["expected"][i][j].as_f64().expect("a number");
     let mut count = 0;
     for case in cases["cases"].as_array().expect("a list") {
@@ -63,9 +65,10 @@ fn clwp_orders_the_nodes_of_every_golden_case() {
     assert_eq!(count, 20);
 }
 
+#[needs("data:clwp-golden")]
 #[test]
 fn nlwp_takes_the_gpus_of_every_golden_case() {
-    let Some(cases) = golden("nlwp_cases.json") else { return };
+    let cases = golden("nlwp_cases.json");
     let mut count = 0;
     for case in cases["cases"].as_array().expect("a list") {
         let number = |key: &str| case[key].as_f64().expect("a number");

@@ -1,6 +1,10 @@
 //! Fitting the throughput model to what a job reports (Pollux, OSDI 2021, §4.1): the artifact's loss, its rules for what
 //! nothing was seen of, and its way down, L-BFGS-B. The loss has many minima: another way down ends in better ones, and a
 //! policy that believes those decides otherwise than the published one.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), goodput.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use crate::goodput::Theta;
 use crate::lbfgsb::minimise;
@@ -144,25 +148,26 @@ pub fn fit(seen: &[Observation]) -> Theta {
 
 #[cfg(test)]
 mod tests {
+    use sandtable_needs::needs;
     use sandtable_policy::Elasticity;
-    use sandtable_policy::testing::shared;
+    use sandtable_policy::testing::data;
     use serde_json::Value;
 
     use super::*;
     use crate::goodput::{Goodput, Split};
 
-    fn vectors() -> Option<Value> {
-        let path = shared("pollux/reference_vectors.json")?;
-        Some(serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON"))
+    fn vectors() -> Value {
+        serde_json::from_slice(&std::fs::read(data("pollux/reference_vectors.json")).expect("a file")).expect("JSON")
     }
 
     fn numbers(value: &Value) -> Vec<f64> {
         value.as_array().expect("a list").iter().map(|x| x.as_f64().expect("a number")).collect()
     }
 
+    #[needs("data:pollux")]
     #[test]
     fn fits_are_as_good_as_the_published_ones() {
-        let Some(vectors) = vectors() else { return };
+        let vectors = vectors();
         let cases = vectors["fit"].as_array().expect("cases");
         assert_eq!(cases.len(), 24);
         let mut equal = 0;
@@ -185,9 +190,10 @@ mod tests {
         assert!(equal >= 16, "{equal} of 24 models are the published ones");
     }
 
+    #[needs("data:pollux")]
     #[test]
     fn goodput_is_the_published_one() {
-        let Some(vectors) = vectors() else { return };
+        let vectors = vectors();
         let cases = vectors["goodput"].as_array().expect("cases");
         assert_eq!(cases.len(), 144);
         for case in cases {

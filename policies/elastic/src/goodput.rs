@@ -1,4 +1,8 @@
 //! Goodput: throughput times statistical efficiency (Pollux, OSDI 2021, §3).
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), goodput.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use sandtable_policy::{BatchSplit, Elasticity};
 
@@ -78,8 +82,8 @@ impl Goodput {
         batch / (f64::from(split.accumulation) * compute + whole) * gain / scale
     }
 
-    /// The best of 50 batches, evenly spread by their logarithm, on so many GPUs of so many nodes (§3.2 of the
-    /// artifact's speedup function).
+    /// The best of 50 batches, evenly spread by their logarithm, on so many GPUs of so many nodes (as the
+    /// artifact's `GoodputFunction.optimize`).
     pub fn best(&self, job: &Elasticity, nodes: u32, gpus: u32) -> Best {
         let (initial, most) = (f64::from(job.initial_batch), f64::from(job.most_batch));
         let first = initial.max(f64::from(job.least_local) * f64::from(gpus));

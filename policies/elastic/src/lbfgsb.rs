@@ -1,5 +1,10 @@
-//! L-BFGS-B (Byrd, Lu, Nocedal and Zhu 1995; the projection of Morales and Nocedal 2011): a minimum of a function of a
-//! few variables between bounds, by its slopes. Few enough that the approximate Hessian is a whole matrix.
+//! L-BFGS-B (Byrd, Lu, Nocedal and Zhu, SIAM J. Sci. Comput. 16(5), 1995; Zhu, Byrd, Lu and Nocedal, ACM TOMS 23(4), 1997;
+//! the projection of Morales and Nocedal, ACM TOMS 38(1), 2011): a minimum of a function of a few variables between
+//! bounds, by its slopes. Few enough that the approximate Hessian is a whole matrix.
+//
+// After L-BFGS-B 3.0 by Ciyou Zhu, Richard Byrd, Peihuang Lu-Chen, Jorge Nocedal and Jose Luis Morales, released under the
+// New BSD License (3 clauses; text in THIRD-PARTY.md). Changed: written anew in Rust on a whole matrix instead of the
+// compact form; its steps, order, restarts and constants (and SciPy's defaults) are kept, so that it ends where it does.
 
 use crate::search::{Search, Verdict};
 

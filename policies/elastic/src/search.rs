@@ -1,5 +1,15 @@
-//! Search along a line for a step that lowers a function enough and leaves it flat enough (Moré and Thuente 1994), with
-//! the constants of L-BFGS-B.
+//! Search along a line for a step that lowers a function enough and leaves it flat enough (Moré and Thuente, ACM TOMS
+//! 20(3), 1994), with the constants of L-BFGS-B 3.0.
+//
+// Follows `dcsrch` and `dcstep` step by step, as L-BFGS-B 3.0 distributes them (see lbfgsb.rs and THIRD-PARTY.md):
+//
+//     MINPACK-1 Project. June 1983. Argonne National Laboratory. Jorge J. More' and David J. Thuente.
+//     MINPACK-2 Project. November 1993. Argonne National Laboratory and University of Minnesota.
+//     Brett M. Averick, Richard G. Carter, and Jorge J. More'.
+//
+// L-BFGS-B 3.0, by Ciyou Zhu, Richard Byrd, Peihuang Lu-Chen, Jorge Nocedal and Jose Luis Morales, is released under the
+// New BSD License (3 clauses), whose text is in THIRD-PARTY.md. Changed: written anew in Rust, by cases of its own state
+// machine; without its lower bound of steps and its checks of arguments.
 
 /// It must fall by this part of what its slope promises.
 const FALLS: f64 = 1e-3;

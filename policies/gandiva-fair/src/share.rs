@@ -72,7 +72,7 @@ mod tests {
         assert!(close && found.len() == expected.len(), "{found:?}, expected {expected:?}");
     }
 
-    /// `schedulers.md` §8.
+    /// Worked out apart from this code.
     #[test]
     fn golden_shares() {
         near(&fair(8.0, &[1.0; 3], &[8.0, 8.0, 2.0]), &[3.0, 3.0, 2.0]);
@@ -80,7 +80,7 @@ mod tests {
         near(&fair(8.0, &[1.0, 1.0], &[0.0, 2.0]), &[0.0, 2.0]);
     }
 
-    /// `schedulers.md` §8.
+    /// Worked out apart from this code, by the paper's rule.
     #[test]
     fn golden_trades() {
         let (mut slow, mut fast) = (vec![0.33, 0.33, 0.34], vec![0.33, 0.33, 0.34]);

@@ -121,7 +121,7 @@ mod tests {
         assert!((found / expected - 1.0).abs() < 1e-6, "{found}, expected {expected}");
     }
 
-    /// `schedulers.md` §8.
+    /// Worked out apart from this code, with HiGHS.
     #[test]
     fn golden_vectors() {
         let two: [&[f64]; 2] = [&[2.0, 1.0, 0.5], &[3.0, 2.0, 1.0]];

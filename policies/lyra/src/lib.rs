@@ -4,7 +4,7 @@
 
 use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::pace::{Pace, paces};
-use sandtable_elastic::place::Pack;
+use sandtable_elastic::place::{Pack, smallest_first};
 use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
@@ -59,10 +59,14 @@ fn allocate(round: &mut Round<'_>, aryl: bool) -> Vec<Vec<NodeId>> {
     let asked: Vec<u32> = order.iter().map(|job| round.jobs[*job].gpus).collect();
     let found = if aryl { by_time_left(&sorted, &asked, gpus) } else { by_time_saved(&sorted, gpus) };
     let mut counts = vec![0; paces.len()];
-    for (job, count) in order.into_iter().zip(found) {
-        counts[job] = count;
+    for (job, count) in order.iter().zip(found) {
+        counts[*job] = count;
     }
-    round.place(&counts, Pack::BestFit)
+    match round.compat {
+        // There, of those with as many GPUs the shortest is placed first.
+        true => round.place_in(&smallest_first(&order, &counts), &counts, Pack::BestFit),
+        false => round.place(&counts, Pack::BestFit),
+    }
 }
 
 /// One GPU each, the shortest first; the others where they save the most time.

@@ -1,5 +1,9 @@
 //! Optimus (Peng et al., EuroSys 2018) on rings, as Pollux' artifact has it: every job gets a GPU, then one at a time
 //! whoever gains the most time from it.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), optimus.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use sandtable_elastic::pace::{Pace, paces};
 use sandtable_elastic::place::Pack;

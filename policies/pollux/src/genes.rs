@@ -1,4 +1,8 @@
 //! Allocations as the genetic search varies them: GPUs of each job on each node, jobs row by row.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), pollux.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use sandtable_policy::Draws;
 

@@ -1,6 +1,10 @@
 //! Pollux (Qiao et al., OSDI 2021): every round the allocation with the best power mean of speedups, found by a genetic
 //! search; or, deterministic and faster, by a greedy one over counts of GPUs. Each job's goodput is fitted here, from what
 //! it reports. After the paper's artifact.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), pollux.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 mod genes;
 mod greedy;

@@ -157,21 +157,23 @@ fn topology(nodes: &[u32]) -> Topology {
     }
 }
 
-/// A file of the data beside the checkout; none, and a line that says so, where it is not there.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
-pub fn shared(file: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(file);
-    if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
-        return None;
-    }
-    Some(path)
+/// A file of the data that `SANDTABLE_DATA` names, by default `../shared/data` beside the checkout. Tests that read it are marked
+/// `#[needs("data:…")]`.
+///
+/// # Panics
+/// Where it is not there.
+#[expect(clippy::disallowed_methods, reason = "where the data are is told by the environment")]
+pub fn data(file: &str) -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let path = std::env::var("SANDTABLE_DATA").map_or_else(|_| beside(), PathBuf::from).join(file);
+    assert!(path.exists(), "{} is not there: SANDTABLE_DATA names the folder of the data", path.display());
+    path
 }
 
-/// Two jobs on one GPU (the design's tiny schedule).
+/// Two jobs on one GPU: seconds of arrival, GPUs, seconds of work. What becomes of them was worked out by hand.
 pub const TINY: (&[u32], &[TestJob]) = (&[1], &[(0, 1, 5000), (1000, 1, 2000)]);
 
-/// Five jobs on a node of four GPUs (the design's small schedule).
+/// Five jobs on a node of four GPUs, likewise.
 pub const SMALL: (&[u32], &[TestJob]) =
     (&[4], &[(0, 2, 6000), (10, 4, 1000), (20, 1, 9000), (30, 2, 500), (40, 1, 100)]);
 

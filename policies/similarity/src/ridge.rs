@@ -1,4 +1,4 @@
-//! Ridge regression on few rows, its strength chosen by leaving one out (`geng-thanapol.md` §8.5).
+//! Ridge regression on few rows, its strength chosen by leaving one out.
 
 /// A fitted regression.
 pub struct Ridge {

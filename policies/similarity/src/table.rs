@@ -1,6 +1,6 @@
 //! The reference table: models that the site has measured, and what is known of a job by the one that it resembles.
 //! The paper (Thanapol et al. 2023) names a textbook similarity and reference models; features, measure and score are
-//! reconstructions (`geng-thanapol.md` §8).
+//! our reconstructions.
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
+use sandtable_needs::needs;
 use sandtable_policy::driver::Driver;
-use sandtable_policy::testing::shared;
+use sandtable_policy::testing::data;
 use sandtable_policy::{
     Action, Communication, Demand, Event, GpuType, JobInfo, ModelFacts, Node, NodeHealth, Sharing, Throughput,
     Topology, WorkloadProfile,
@@ -46,9 +47,9 @@ fn nothing(model: &str) -> ModelFacts {
 }
 
 /// Every model of the benchmark, as measured in training at one precision.
-fn references(precision: &str) -> Option<Vec<Reference>> {
+fn references(precision: &str) -> Vec<Reference> {
     let (features, steps) =
-        (shared("torchvision-gpu-bench/model_features.csv")?, shared("torchvision-gpu-bench/step_ms.csv")?);
+        (data("torchvision-gpu-bench/model_features.csv"), data("torchvision-gpu-bench/step_ms.csv"));
     let mut rates: BTreeMap<String, BTreeMap<(u32, u32), f64>> = BTreeMap::new();
     for row in rows(&steps) {
         let Some(kind) = SETS.iter().position(|(set, _)| *set == row["set"]) else { continue };
@@ -72,13 +73,13 @@ fn references(precision: &str) -> Option<Vec<Reference>> {
         let (model, family) = (facts.model.clone(), row["family"].clone());
         Reference { rates: rates[&model].clone(), model, family, features }
     };
-    Some(rows(&features).iter().map(of).collect())
+    rows(&features).iter().map(of).collect()
 }
 
 /// Mean absolute error of the speed-up over a TITAN Xp, each model left out in turn; checks every line of the golden.
-fn leave_one_out(precision: &str) -> Option<f64> {
-    let all = references(precision)?;
-    let golden = rows(&shared("torchvision-gpu-bench/similarity_golden_lomo.csv")?);
+fn leave_one_out(precision: &str) -> f64 {
+    let all = references(precision);
+    let golden = rows(&data("torchvision-gpu-bench/similarity_golden_lomo.csv"));
     assert_eq!(golden.len(), 32);
     let mut errors = Vec::new();
     for row in &golden {
@@ -96,13 +97,14 @@ fn leave_one_out(precision: &str) -> Option<f64> {
             errors.push((found / column("true") - 1.0).abs());
         }
     }
-    Some(100.0 * errors.iter().sum::<f64>() / errors.len() as f64)
+    100.0 * errors.iter().sum::<f64>() / errors.len() as f64
 }
 
+#[needs("data:torchvision-gpu-bench")]
 #[test]
 fn leave_one_out_is_as_measured() {
     for (precision, expected) in [("float", 8.25), ("half", 12.74)] {
-        let Some(found) = leave_one_out(precision) else { return };
+        let found = leave_one_out(precision);
         assert!((found - expected).abs() <= 0.01, "{precision}: {found}");
     }
 }
@@ -143,9 +145,10 @@ fn workload(reference: &Reference, measured: bool) -> WorkloadProfile {
 }
 
 /// The golden's cases through the policy itself: a node of each type with so many GPUs, all jobs in one batch.
+#[needs("data:torchvision-gpu-bench", "data:clwp-golden")]
 #[test]
 fn fifteen_match_cases_are_exact() {
-    let (Some(all), Some(path)) = (references("half"), shared("clwp-golden/match_cases.json")) else { return };
+    let (all, path) = (references("half"), data("clwp-golden/match_cases.json"));
     let golden: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
     let is_reference = |reference: &&Reference| {

@@ -1,5 +1,9 @@
 //! Tiresias (Gu et al., NSDI 2019), two queues of discretised attained service, on elastic work: jobs get the GPUs and
 //! the batch that their users asked for, or nothing. `las` is for work that is not elastic.
+//
+// Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), tiresias.py, which is
+// Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
+// Changed: written anew in Rust; see THIRD-PARTY.md.
 
 use sandtable_elastic::place::Pack;
 use sandtable_elastic::{RULES, Round, Rules, Stage, joined};

@@ -1,6 +1,6 @@
 //! What Horus and the policies that it is compared with share, after Yeung et al. (HotCloud 2020, ICA3PP 2020, TPDS
 //! 2022). The texts are not public; the algorithm is that of the first author's public simulator with its defects
-//! mended (`horus.md` §3).
+//! mended (github.com/matthewygf/GPUSchedule, commit 4d4278c of January 2021).
 //!
 //! # Architecture
 //! - [`score`]: what a GPU costs a task, and whether it may be put there.

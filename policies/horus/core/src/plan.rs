@@ -1,5 +1,5 @@
-//! Where the tasks of a job go (`horus.md` §3.2): the nodes with the cheapest GPUs are starting points, each is tried
-//! with the others by distance of racks, and the plan on the fewest nodes wins.
+//! Where the tasks of a job go, after the authors' simulator: the nodes with the cheapest GPUs are starting points,
+//! each is tried with the others by distance of racks, and the plan on the fewest nodes wins.
 
 use crate::score::{Gpu, Rules, Task};
 

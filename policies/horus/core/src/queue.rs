@@ -1,4 +1,4 @@
-//! Who is tried first, and the clustered queues of Horus+ (`horus.md` §3.3).
+//! Who is tried first, and the clustered queues of Horus+, after the authors' simulator.
 
 use sandtable_policy::{Draws, Instant, JobId};
 

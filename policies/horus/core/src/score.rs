@@ -1,5 +1,5 @@
-//! What a GPU costs a task: lower is better. From the authors' public simulator, with its defects mended
-//! (`horus.md` §3.1, §3.2).
+//! What a GPU costs a task: lower is better. From the authors' public simulator (github.com/matthewygf/GPUSchedule),
+//! with its defects mended.
 
 /// What is predicted of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]

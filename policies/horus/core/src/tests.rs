@@ -1,4 +1,5 @@
-use sandtable_policy::testing::shared;
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
 use sandtable_policy::{
     Batch, Cluster, Demand, Draws, Event, GpuType, JobEnd, JobInfo, Knowledge, Node as Machine, NodeChange, NodeHealth,
     Quantity, Setup, Sharing, Topology, Trigger,
@@ -10,10 +11,9 @@ use crate::plan::{Node, cheapest_of, place};
 use crate::queue::{Order, cluster, credit, richest};
 use crate::score::{Form, Gpu, Rules, Task};
 
-fn golden(file: &str) -> Option<Vec<Value>> {
-    let path = shared(&format!("horus-golden/{file}"))?;
-    let text = std::fs::read_to_string(path).expect("a file");
-    Some(serde_json::from_str(&text).expect("JSON"))
+fn golden(file: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(data(&format!("horus-golden/{file}"))).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 fn number(value: &Value, key: &str) -> f64 {
@@ -35,9 +35,10 @@ fn gpu(value: &Value) -> Gpu {
     gpu
 }
 
+#[needs("data:horus-golden")]
 #[test]
 fn scores_are_the_golden_ones() {
-    let Some(cases) = golden("score_cases.json") else { return };
+    let cases = golden("score_cases.json");
     assert_eq!(cases.len(), 27);
     for case in &cases {
         let (gpu, task) = (gpu(&case["gpu"]), task(&case["task"]));
@@ -51,9 +52,10 @@ fn scores_are_the_golden_ones() {
     }
 }
 
+#[needs("data:horus-golden")]
 #[test]
 fn decisions_are_the_golden_ones() {
-    let Some(cases) = golden("schedule_cases.json") else { return };
+    let cases = golden("schedule_cases.json");
     assert_eq!(cases.len(), 60);
     for (at, case) in cases.iter().enumerate() {
         let node = |node: &Value| Node {
@@ -82,9 +84,10 @@ fn decisions_are_the_golden_ones() {
     }
 }
 
+#[needs("data:horus-golden")]
 #[test]
 fn credits_are_the_golden_ones() {
-    let Some(cases) = golden("horus_plus_credit_cases.json") else { return };
+    let cases = golden("horus_plus_credit_cases.json");
     assert_eq!(cases.len(), 12);
     for case in &cases {
         let of = |queue: &Value| {

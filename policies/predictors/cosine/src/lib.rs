@@ -1,5 +1,5 @@
 //! Cosine similarity of solo profiles: GPU utilisation, memory utilisation and part of the device memory. Needs no
-//! training and says only how alike workloads are, not how fast (`geng-thanapol.md` §5).
+//! training and says only how alike workloads are, not how fast (a baseline of ours).
 
 use sandtable_policy::predictor::{About, Predictor, Quantities, Setup, Sources};
 use sandtable_policy::{Config, GpuType, PolicyError, WorkloadProfile};

@@ -1,6 +1,6 @@
 //! Device memory from the facts of a job's computation graph.
 //!
-//! `horus` is Horus' formula as two repositories of another group have it (`horus.md` §2.3): the gradients are
+//! `horus` is Horus' formula as another group has it (github.com/itu-rad/GPUMemNet and CARMA): the gradients are
 //! multiplied by the batch, which is its flaw. `steady` counts the parameters thrice, for gradients and momentum, and
 //! the CUDA context (ours).
 
@@ -59,10 +59,12 @@ sandtable_policy::export_predictor!(Memory);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandtable_needs::needs;
 
+    #[needs("data:horus-golden")]
     #[test]
     fn formulas_are_the_golden_ones() {
-        let Some(path) = sandtable_policy::testing::shared("horus-golden/memory_cases.json") else { return };
+        let path = sandtable_policy::testing::data("horus-golden/memory_cases.json");
         let text = std::fs::read_to_string(path).expect("a file");
         let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
         assert_eq!(cases.len(), 4);

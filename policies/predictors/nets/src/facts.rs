@@ -1,5 +1,5 @@
-//! The features of Horus' predictors: what a computation graph shows, for a batch (`horus.md` §2.1; node counts and
-//! precision are our completion).
+//! The features of Horus' predictors (Yeung et al., HotCloud 2020; github.com/dborowiec10/onnx_flop_profiler): what a
+//! computation graph shows, for a batch. Node counts and precision are our completion.
 
 /// Counts of a graph for one sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

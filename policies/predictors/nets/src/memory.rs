@@ -7,7 +7,7 @@ pub const CONTEXT: f64 = 1000.0;
 const ELEMENT: f64 = 4.0;
 const MIB: f64 = 1_048_576.0;
 
-/// Horus' formula, MiB, as two repositories of another group have it (`horus.md` §2.3): activation elements of a
+/// Horus' formula, MiB, as another group has it (github.com/itu-rad/GPUMemNet and CARMA): activation elements of a
 /// sample, batch, parameters. The gradients are multiplied by the batch, which is its flaw.
 pub fn horus(activations: f64, batch: f64, parameters: f64) -> f64 {
     ELEMENT * ((activations * batch + parameters) + batch * parameters) / MIB

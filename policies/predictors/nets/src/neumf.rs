@@ -210,7 +210,7 @@ fn backward(flat: &[f64], at: &Parts, (i, j, target): Seen, scale: f64, gradient
 mod tests {
     use super::*;
 
-    /// The published golden forward pass, where the data are at hand.
+    /// A forward pass worked out apart from this code, where the data are at hand.
     #[test]
     fn the_forward_pass_is_the_golden_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/data/clwp-golden/neumf_gavel_v100.json");

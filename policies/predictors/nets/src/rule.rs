@@ -10,7 +10,7 @@ pub struct Rule {
 }
 
 impl Default for Rule {
-    /// Least squares on 2,776 measured samples (`geng-thanapol.md` §4).
+    /// Our least squares on the 2,776 speeds of Lucid's pairs (RTX 3090; Hu et al., ASPLOS 2023; non-commercial).
     fn default() -> Rule {
         Rule { a: 0.41 }
     }

@@ -1,5 +1,5 @@
 //! One parameter on summed utilisation: nothing is lost until the GPU is full, then in proportion to what is too much
-//! (`geng-thanapol.md` §4). As good as anything on model families that nobody has measured together.
+//! (ours, fitted to Lucid's pairs). As good as anything on model families that nobody has measured together.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Predictor for Utilisation {
                 name: "a",
                 kind: Kind::Number { min: 0.0, max: 10.0 },
                 default: "0.41",
-                about: "Speed lost for each GPU's worth of utilisation too much, where no weights say it; 0.41 is the least-squares fit to 2,776 measured samples.",
+                about: "Speed lost for each GPU's worth of utilisation too much, where no weights say it; 0.41 is our least-squares fit to the 2,776 speeds of Lucid's pairs (RTX 3090).",
             }],
         }
     }
