@@ -1,51 +1,169 @@
-//! Claims: what a paper says, beside what is measured here, and whether it holds.
+//! Claims: what a paper says, beside what is measured here, and two verdicts: whether our own bound holds, and whether the
+//! published figure lies within the measured interval.
 //!
-//! A relative change is measured seed by seed (the same workload under both policies) and averaged; its interval is
-//! Student's, 95 %, over the seeds. A claim holds where the average does; the interval says how surely.
+//! A relative change is measured run by run (the same workload under both policies) and averaged; its interval is
+//! Student's, 95 %, over the seeds. Where a claim averages values of the sweep (`over`), they are averaged within each seed
+//! first. Seeds whose results are the same in every respect, as those of a deterministic policy on a trace, count once.
 
-use comfy_table::{CellAlignment, Table, presets};
-use serde_json::{Value, json};
+mod expected;
+mod render;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
 
 use crate::error::{Error, nearest};
-use crate::plan::{Cell, Plan};
-use crate::spec::{ClaimSpec, HoldsSpec, Source};
+use crate::plan::{Cell, Options, Plan};
+use crate::spec::{AtSpec, ClaimSpec, FigureSpec, HoldsSpec, Source};
+use crate::stats::{Estimate, estimate};
 use crate::table::{Known, metric, metric_names};
 
-/// What came of a claim.
+pub use expected::{Expected, ExpectedFailures};
+pub use render::{ClaimRow, json_lines, render, scope};
+pub(crate) use render::{in_words, notes, table};
+
+/// A claim at the values of the sweep where it is stated.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// As the spec has it.
+    pub spec: ClaimSpec,
+    /// The values of the sweep, by path, as the spec writes them; those that `over` averages are not among them.
+    pub at: Vec<(String, String)>,
+}
+
+/// What was measured of a claim.
 pub struct Measured<'a> {
     /// The claim.
-    pub claim: &'a ClaimSpec,
-    /// Seeds (and variants) that it rests on.
-    pub pairs: usize,
-    /// The average, and half its 95 % interval; none where nothing was measured.
-    pub value: Option<(f64, f64)>,
+    pub claim: &'a Claim,
+    /// The mean over the seeds; `None` where nothing was measured.
+    pub estimate: Option<Estimate>,
+    /// Runs that a policy failed to finish, in words.
+    pub failed: Vec<String>,
+    /// Runs without a result.
+    pub missing: usize,
+    /// Runs whose result has no such figure, in words.
+    pub without: Vec<String>,
+    /// Seeds left out since their results are those of another seed.
+    pub repeated: usize,
+}
+
+/// Whether our bound holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It holds or not; and how far the runs settle it.
+    Judged(bool, Surety),
+    /// A policy failed: what the other runs say is not the claim's.
+    CellsFailed,
+    /// Some runs have no result, or no such figure.
+    Incomplete,
+    /// No run has a result.
+    NotMeasured,
+}
+
+/// How far the runs settle whether a bound holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surety {
+    /// The whole interval is on one side of the bound.
+    Sure,
+    /// The interval has values on both sides.
+    Unsure,
+    /// One run: there is no interval.
+    OneRun,
+}
+
+impl Verdict {
+    /// As tables print it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Judged(true, Surety::Sure) => "holds",
+            Verdict::Judged(true, Surety::Unsure) => "holds, not surely",
+            Verdict::Judged(true, Surety::OneRun) => "holds, one run",
+            Verdict::Judged(false, Surety::Sure) => "FAILS",
+            Verdict::Judged(false, Surety::Unsure) => "FAILS, not surely",
+            Verdict::Judged(false, Surety::OneRun) => "FAILS, one run",
+            Verdict::CellsFailed => "CELLS FAILED",
+            Verdict::Incomplete => "incomplete",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// How the published or reference figure compares with what is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Agreement {
+    /// Nobody gave a figure, or nothing was measured.
+    NoFigure,
+    /// The figure lies within the measured interval; of a range, any part does.
+    Agrees,
+    /// The figure lies outside; the measured change is in its direction (or an absolute value is of its sign) and smaller.
+    Smaller,
+    /// As `Smaller`, but larger.
+    Larger,
+    /// The measured change is in the other direction.
+    Opposite,
+    /// The figure lies outside of the interval, and 0 inside: no change is shown.
+    NotShown,
+    /// One run has no interval: the relative difference from the figure; between changes, the difference of the two.
+    OneRun(f64),
+}
+
+impl Agreement {
+    fn of(figure: FigureSpec, relative: bool, measured: Estimate) -> Agreement {
+        let (from, to) = figure.ends();
+        let Some((low, high)) = measured.interval() else {
+            let nearest = measured.mean.clamp(from, to);
+            let difference = measured.mean - nearest;
+            return Agreement::OneRun(if relative || nearest == 0.0 { difference } else { difference / nearest.abs() });
+        };
+        let middle = (from + to) / 2.0;
+        match () {
+            () if low <= to && from <= high => Agreement::Agrees,
+            () if relative && low <= 0.0 && 0.0 <= high => Agreement::NotShown,
+            () if measured.mean.signum() != middle.signum() => Agreement::Opposite,
+            () if measured.mean.abs() < middle.abs() => Agreement::Smaller,
+            () => Agreement::Larger,
+        }
+    }
 }
 
 impl Measured<'_> {
-    /// Whether any cell of the plan is about it.
-    pub fn is_asked(&self, plan: &Plan) -> bool {
-        plan.cells.iter().any(|cell| cell.label == self.claim.of && at(cell, self.claim))
+    /// Whether our bound holds, and how surely.
+    pub fn verdict(&self) -> Verdict {
+        let Some(estimate) = self.estimate.filter(|_| self.failed.is_empty()) else {
+            return if self.failed.is_empty() && self.without.is_empty() { Verdict::NotMeasured } else { self.lost() };
+        };
+        if self.missing > 0 || !self.without.is_empty() {
+            return Verdict::Incomplete;
+        }
+        let bound = self.claim.spec.holds;
+        let holds = within(bound, estimate.mean);
+        let surety = match estimate.interval() {
+            None => Surety::OneRun,
+            Some((low, high)) if settled(bound, low, high) => Surety::Sure,
+            Some(_) => Surety::Unsure,
+        };
+        Verdict::Judged(holds, surety)
     }
 
-    /// Whether it holds; none where nothing was measured.
+    fn lost(&self) -> Verdict {
+        if self.failed.is_empty() { Verdict::Incomplete } else { Verdict::CellsFailed }
+    }
+
+    /// Whether our bound holds; `None` where the runs don't say.
     pub fn holds(&self) -> Option<bool> {
-        self.value.map(|(mean, _)| within(self.claim.holds, mean))
+        match self.verdict() {
+            Verdict::Judged(holds, _) => Some(holds),
+            _ => None,
+        }
     }
 
-    /// Whether the whole interval says the same.
-    fn surely(&self) -> bool {
-        let Some((mean, half)) = self.value else { return false };
-        let same = within(self.claim.holds, mean);
-        within(self.claim.holds, mean - half) == same && within(self.claim.holds, mean + half) == same
-    }
-
-    fn verdict(&self) -> &'static str {
-        match (self.holds(), self.surely()) {
-            (None, _) => "not measured",
-            (Some(true), true) => "holds",
-            (Some(true), false) => "holds, not surely",
-            (Some(false), true) => "FAILS",
-            (Some(false), false) => "FAILS, not surely",
+    /// How the published figure, or else the reference, compares with what is measured.
+    pub fn agreement(&self) -> Agreement {
+        let spec = &self.claim.spec;
+        let figure = spec.published.or(spec.reference.as_ref().map(|reference| reference.value));
+        match (figure, self.estimate) {
+            (Some(figure), Some(measured)) => Agreement::of(figure, spec.against.is_some(), measured),
+            _ => Agreement::NoFigure,
         }
     }
 }
@@ -58,39 +176,100 @@ fn within(holds: HoldsSpec, x: f64) -> bool {
     }
 }
 
-/// Checks that claims name policies, metrics and values of the sweep that there are.
+/// Whether a bound holds at every value of an interval, or at none.
+fn settled(holds: HoldsSpec, low: f64, high: f64) -> bool {
+    match holds {
+        HoldsSpec::AtMost(bound) | HoldsSpec::AtLeast(bound) => (low <= bound) == (high <= bound),
+        HoldsSpec::Between(least, most) => (least <= low && high <= most) || high < least || most < low,
+    }
+}
+
+/// The claims of a spec at the values of the sweep where they are stated.
 ///
 /// # Errors
-/// The first that does not.
-pub(crate) fn check(source: &Source, claims: &[ClaimSpec], cells: &[Cell], cut: bool) -> Result<(), Error> {
-    for (index, claim) in claims.iter().enumerate() {
+/// A policy, metric, path or value that there is not; a path of the sweep that a claim leaves open.
+pub(crate) fn resolve(
+    source: &Source,
+    claims: &[ClaimSpec],
+    cells: &[Cell],
+    options: &Options,
+) -> Result<Vec<Claim>, Error> {
+    let mut resolved = Vec::new();
+    let axes = axes(cells);
+    // A cut, or a change on the command line, may leave out what a claim is about.
+    let edited = options.test || !options.set.is_empty() || !options.sweep.is_empty();
+    for (index, spec) in claims.iter().enumerate() {
         let place = |field: &str| format!("claims.{index}.{field}");
-        let labels = || cells.iter().map(|cell| cell.label.as_str());
-        for (field, label) in [("of", Some(&claim.of)), ("against", claim.against.as_ref())] {
-            if let Some(label) = label.filter(|label| !labels().any(|known| known == label.as_str())) {
-                let error = source.error(&place(field), &format!("no policy is called `{label}`"), "this policy");
-                let mut all: Vec<&str> = labels().collect();
-                all.sort_unstable();
-                all.dedup();
-                return Err(match nearest(label, labels()) {
-                    None => error.hint(format!("there is {}", all.join(", "))),
-                    near => hinted(error, near),
-                });
+        named(source, spec, cells, &place)?;
+        for (field, path) in
+            spec.at.values().map(|(path, _)| ("at", path)).chain(spec.over.iter().map(|path| ("over", path)))
+        {
+            if !edited && !axes.contains_key(path.as_str()) {
+                return Err(source.error(&place(field), &format!("`{path}` is not swept"), "here"));
             }
         }
-        if metric(&claim.metric).is_none() {
-            let error = source.error(&place("metric"), &format!("no metric `{}`", claim.metric), "this metric");
-            return Err(hinted(error, nearest(&claim.metric, metric_names())));
+        if let Some((path, _)) = spec.at.values().find(|(path, _)| spec.over.contains(path)) {
+            let message = format!("`{path}` is in `at` too: a claim is stated at its values or over them");
+            return Err(source.error(&place("over"), &message, "here"));
         }
-        for path in claim.at.keys() {
-            if !cut && !cells.iter().any(|cell| cell.variant.iter().any(|(known, _)| known == path)) {
-                let message = format!("`{path}` is not swept");
-                return Err(source.error(&place("at"), &message, "here"));
-            }
+        // What the command line sweeps the author could not know of: a claim for each of its values.
+        let added = |path: &str| options.sweep.iter().any(|(added, _)| added == path);
+        let open: Vec<(&str, &BTreeSet<&str>)> = axes
+            .iter()
+            .filter(|(path, values)| values.len() > 1 && !added(path) && !spec.over.iter().any(|over| over == *path))
+            .filter(|(path, _)| !spec.at.values().any(|(fixed, _)| fixed == *path))
+            .map(|(path, values)| (*path, values))
+            .collect();
+        if matches!(spec.at, AtSpec::Values(_)) && !open.is_empty() {
+            let list = |values: &BTreeSet<&str>| values.iter().copied().collect::<Vec<_>>().join(", ");
+            let paths: Vec<String> = open.iter().map(|(path, values)| format!("`{path}` ({})", list(values))).collect();
+            let message = format!("the claim leaves open {}", paths.join(" and "));
+            let field = if spec.at.values().next().is_some() { "at" } else { "says" };
+            let error = source.error(&place(field), &message, "stated for which values?");
+            return Err(error
+                .hint("name a value in `at`, or `at: Each` for a claim for each, or `over: [\"…\"]` for their mean"));
         }
+        let rows = rows(spec, cells, &axes);
         // The cut of a test may leave values of the sweep out.
-        if !cut && !cells.iter().any(|cell| at(cell, claim)) {
+        if rows.is_empty() && !edited {
             return Err(source.error(&place("at"), "the sweep never has these values", "here"));
+        }
+        resolved.extend(rows.into_iter().map(|at| Claim { spec: spec.clone(), at }));
+    }
+    Ok(resolved)
+}
+
+/// The values of each path of a sweep.
+fn axes(cells: &[Cell]) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut axes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, value) in cells.iter().flat_map(|cell| &cell.variant) {
+        axes.entry(path).or_default().insert(value);
+    }
+    axes
+}
+
+/// Checks the names of a claim's policies and metric, and its figures.
+fn named(source: &Source, spec: &ClaimSpec, cells: &[Cell], place: &dyn Fn(&str) -> String) -> Result<(), Error> {
+    let labels = || cells.iter().map(|cell| cell.label.as_str());
+    for (field, label) in [("of", Some(&spec.of)), ("against", spec.against.as_ref())] {
+        if let Some(label) = label.filter(|label| !labels().any(|known| known == label.as_str())) {
+            let error = source.error(&place(field), &format!("no policy is called `{label}`"), "this policy");
+            let all: BTreeSet<&str> = labels().collect();
+            return Err(match nearest(label, labels()) {
+                None => error.hint(format!("there is {}", all.into_iter().collect::<Vec<_>>().join(", "))),
+                near => hinted(error, near),
+            });
+        }
+    }
+    if metric(&spec.metric).is_none() {
+        let error = source.error(&place("metric"), &format!("no metric `{}`", spec.metric), "this metric");
+        return Err(hinted(error, nearest(&spec.metric, metric_names())));
+    }
+    let figures = [("published", spec.published), ("reference", spec.reference.as_ref().map(|one| one.value))];
+    for (field, figure) in figures {
+        if let Some((from, to)) = figure.map(FigureSpec::ends).filter(|(from, to)| from > to) {
+            let message = format!("a range has the smaller figure first, found ({from}, {to})");
+            return Err(source.error(&place(field), &message, "here"));
         }
     }
     Ok(())
@@ -103,181 +282,91 @@ fn hinted(error: Error, near: Option<&str>) -> Error {
     }
 }
 
+/// The values of the sweep at which a claim is stated, in the order of the cells; paths of one value are not named.
+fn rows(spec: &ClaimSpec, cells: &[Cell], axes: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Vec<(String, String)>> {
+    let mut rows: Vec<Vec<(String, String)>> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.label == spec.of) {
+        let fixed = |path: &str| spec.at.values().any(|(fixed, _)| fixed == path);
+        let holds = spec.at.values().all(|(path, wanted)| {
+            let found = cell.variant.iter().find(|(known, _)| known == path);
+            found.is_some_and(|(_, value)| is(value, wanted))
+        });
+        let named = |path: &String| {
+            fixed(path) || (!spec.over.contains(path) && axes.get(path.as_str()).is_some_and(|values| values.len() > 1))
+        };
+        let row: Vec<(String, String)> = cell.variant.iter().filter(|(path, _)| named(path)).cloned().collect();
+        if holds && !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Whether a value of the sweep, as the spec writes it, is this one.
+fn is(found: &str, wanted: &Value) -> bool {
+    match wanted {
+        Value::Number(wanted) => found.trim().parse::<f64>().ok() == wanted.as_f64(),
+        Value::String(wanted) => found.trim_matches('"') == wanted,
+        Value::Bool(wanted) => found == if *wanted { "true" } else { "false" },
+        _ => false,
+    }
+}
+
 /// Measures every claim of a plan.
 pub fn measure<'a>(plan: &'a Plan, known: &[Known]) -> Vec<Measured<'a>> {
-    plan.claims.iter().map(|claim| one(plan, known, claim)).collect()
+    let results: BTreeMap<&str, &Known> = plan.cells.iter().map(|cell| cell.id.as_str()).zip(known).collect();
+    plan.claims.iter().map(|claim| one(plan, &results, claim)).collect()
 }
 
-fn one<'a>(plan: &Plan, known: &[Known], claim: &'a ClaimSpec) -> Measured<'a> {
-    let Some(get) = metric(&claim.metric) else { return Measured { claim, pairs: 0, value: None } };
-    let of = |cell: &Cell| match known.iter().zip(&plan.cells).find(|(_, other)| other.id == cell.id) {
-        Some((Known::Done(summary), _)) => Some(get(summary)).filter(|x| x.is_finite()),
-        _ => None,
+fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> Measured<'a> {
+    let mut measured =
+        Measured { claim, estimate: None, failed: Vec::new(), missing: 0, without: Vec::new(), repeated: 0 };
+    let spec = &claim.spec;
+    let Some(get) = metric(&spec.metric) else { return measured };
+    let stated = |cell: &&Cell| claim.at.iter().all(|value| cell.variant.contains(value));
+    let twin = |cell: &Cell, label: &str| {
+        plan.cells.iter().find(|other| other.label == label && other.seed == cell.seed && other.variant == cell.variant)
     };
-    let mut values = Vec::new();
-    for cell in plan.cells.iter().filter(|cell| cell.label == claim.of && at(cell, claim)) {
-        let Some(own) = of(cell) else { continue };
-        match &claim.against {
-            None => values.push(own),
-            Some(label) => {
-                let twin =
-                    |other: &&Cell| other.label == *label && other.seed == cell.seed && other.variant == cell.variant;
-                if let Some(other) = plan.cells.iter().find(twin).and_then(of).filter(|other| *other != 0.0) {
-                    values.push(own / other - 1.0);
+    // By seed: what its runs yield, and what tells them from another seed's.
+    let mut seeds: BTreeMap<u64, (Vec<f64>, Vec<String>, bool)> = BTreeMap::new();
+    for cell in plan.cells.iter().filter(|cell| cell.label == spec.of).filter(stated) {
+        let mut values = Vec::new();
+        let (runs, prints, whole) = seeds.entry(cell.seed).or_insert_with(|| (Vec::new(), Vec::new(), true));
+        for side in [Some(spec.of.as_str()), spec.against.as_deref()].into_iter().flatten() {
+            let known = twin(cell, side).and_then(|cell| results.get(cell.id.as_str()).copied());
+            let which = || format!("{} {} seed {}", side, cell.variant_text(), cell.seed).replace("  ", " ");
+            match known {
+                Some(Known::Done(summary)) => {
+                    prints.push(serde_json::to_string(summary).unwrap_or_default());
+                    match get(summary) {
+                        x if x.is_finite() => values.push(x),
+                        _ => measured.without.push(which()),
+                    }
                 }
+                Some(Known::Failed(failure)) => measured.failed.push(format!("{}: {}", which(), failure.kind)),
+                Some(Known::Missing) | None => measured.missing += 1,
             }
         }
-    }
-    Measured { claim, pairs: values.len(), value: mean_and_half(&values) }
-}
-
-fn at(cell: &Cell, claim: &ClaimSpec) -> bool {
-    claim.at.iter().all(|(path, wanted)| {
-        let found = cell.variant.iter().find(|(known, _)| known == path).map(|(_, value)| value.as_str());
-        let number = |text: &str| text.parse::<f64>().ok();
-        match (found, wanted) {
-            (Some(found), Value::Number(wanted)) => number(found) == wanted.as_f64(),
-            (Some(found), Value::String(wanted)) => found.trim_matches('"') == wanted,
-            (Some(found), Value::Bool(wanted)) => found == if *wanted { "true" } else { "false" },
-            (Some(_), _) => false,
-            (None, _) => false,
-        }
-    })
-}
-
-/// The mean, and half of its 95 % interval.
-pub(crate) fn mean_and_half(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    if values.is_empty() {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / count;
-    if values.len() == 1 {
-        return Some((mean, f64::INFINITY));
-    }
-    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-    Some((mean, student(values.len() - 1) * (squares / (count - 1.0) / count).sqrt()))
-}
-
-/// The 97.5th percentile of Student's t; beyond the table Cornish and Fisher's expansion, exact to three digits there.
-fn student(freedom: usize) -> f64 {
-    const TABLE: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    match freedom.checked_sub(1).and_then(|at| TABLE.get(at)) {
-        Some(t) => *t,
-        None => {
-            let (z, n) = (1.959_964_f64, freedom as f64);
-            let (z3, z5) = (z * z * z, z * z * z * z * z);
-            z + (z3 + z) / (4.0 * n) + (5.0 * z5 + 16.0 * z3 + 3.0 * z) / (96.0 * n * n)
+        match (values.as_slice(), spec.against.is_some()) {
+            ([own], false) => runs.push(*own),
+            ([own, other], true) if *other != 0.0 => runs.push(own / other - 1.0),
+            ([_, _], true) => {
+                measured.without.push(format!("{} seed {}: no ratio to 0", cell.label, cell.seed));
+                *whole = false;
+            }
+            _ => *whole = false,
         }
     }
-}
-
-/// A figure for people: a change in percent, anything else as it is.
-fn person(claim: &ClaimSpec, x: f64) -> String {
-    if claim.against.is_some() { format!("{:+.1} %", x * 100.0) } else { format!("{x:.4}") }
-}
-
-fn half(claim: &ClaimSpec, x: f64) -> String {
-    match (x.is_finite(), claim.against.is_some()) {
-        (false, _) => "one seed".into(),
-        (true, true) => format!("± {:.1}", x * 100.0),
-        (true, false) => format!("± {x:.4}"),
+    let (mut means, mut seen) = (Vec::new(), BTreeSet::new());
+    for (runs, prints, _) in seeds.into_values().filter(|(runs, _, whole)| *whole && !runs.is_empty()) {
+        match seen.insert(prints) {
+            true => means.push(runs.iter().sum::<f64>() / runs.len() as f64),
+            false => measured.repeated += 1,
+        }
     }
-}
-
-fn scope(claim: &ClaimSpec) -> String {
-    let versus = claim.against.as_ref().map_or(String::new(), |against| format!(" vs {against}"));
-    let at: Vec<String> = claim.at.iter().map(|(path, value)| format!("{path}={value}")).collect();
-    format!("{}{versus} {}", claim.of, at.join(" ")).trim_end().to_string()
-}
-
-/// Claims as a table for people.
-pub fn render(measured: &[Measured<'_>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["claim", "of", "metric", "published", "measured", "95 %", "runs", "verdict"]);
-    for one in measured {
-        let claim = one.claim;
-        let published = claim.published.map_or("direction".to_string(), |x| person(claim, x));
-        let (mean, interval) = match one.value {
-            Some((mean, spread)) => (person(claim, mean), half(claim, spread)),
-            None => ("-".into(), "-".into()),
-        };
-        let row = [&claim.says, &scope(claim), &claim.metric, &published, &mean, &interval];
-        let mut cells: Vec<String> = row.into_iter().cloned().collect();
-        cells.extend([one.pairs.to_string(), one.verdict().to_string()]);
-        table.add_row(cells);
-    }
-    for column in table.column_iter_mut().skip(3).take(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    crate::table::lines(&table)
-}
-
-/// A claim for a report.
-pub(crate) fn in_words(one: &Measured<'_>) -> crate::report::ClaimRow {
-    let claim = one.claim;
-    let (measured, interval) = match one.value {
-        Some((mean, spread)) => (person(claim, mean), half(claim, spread)),
-        None => ("-".into(), "-".into()),
-    };
-    crate::report::ClaimRow {
-        says: claim.says.clone(),
-        of: scope(claim),
-        metric: claim.metric.clone(),
-        published: claim.published.map_or("direction".to_string(), |x| person(claim, x)),
-        measured,
-        interval,
-        runs: one.pairs,
-        verdict: one.verdict().to_string(),
-        holds: match one.holds() {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "unknown",
-        },
-    }
-}
-
-/// Claims as JSON lines.
-pub fn json_lines(measured: &[Measured<'_>]) -> String {
-    let line = |one: &Measured<'_>| {
-        let claim = one.claim;
-        let (mean, half) = one.value.unzip();
-        let object = json!({
-            "claim": claim.says, "of": claim.of, "against": claim.against, "metric": claim.metric, "at": claim.at,
-            "published": claim.published, "measured": mean, "half_interval_95": half.filter(|x| x.is_finite()),
-            "seeds": one.pairs, "holds": one.holds(),
-        });
-        object.to_string() + "\n"
-    };
-    measured.iter().map(line).collect()
+    measured.estimate = estimate(&means);
+    measured
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_are_students() {
-        let (mean, half) = mean_and_half(&[1.0, 2.0, 3.0]).expect("values");
-        assert_eq!(mean, 2.0);
-        assert!((half - 4.303 / 3f64.sqrt()).abs() < 1e-12);
-        // Published percentiles for 19 and 30 degrees of freedom.
-        assert!((student(19) - 2.093).abs() < 1e-3 && (student(30) - 2.042).abs() < 1e-3);
-        assert_eq!(mean_and_half(&[]), None);
-        assert_eq!(mean_and_half(&[0.5]), Some((0.5, f64::INFINITY)));
-    }
-
-    #[test]
-    fn a_claim_holds_by_its_mean_and_says_how_surely() {
-        let text = "Claim(says: \"s\", of: \"a\", against: \"b\", metric: \"jct_mean_s\", holds: AtMost(-0.1))";
-        let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
-        let claim: ClaimSpec = options.from_str(text).expect("a claim");
-        let verdict = |value| Measured { claim: &claim, pairs: 3, value }.verdict();
-        assert_eq!(verdict(Some((-0.2, 0.05))), "holds");
-        assert_eq!(verdict(Some((-0.2, 0.15))), "holds, not surely");
-        assert_eq!(verdict(Some((0.0, 0.05))), "FAILS");
-        assert_eq!(verdict(Some((-0.05, 0.1))), "FAILS, not surely");
-        assert_eq!(verdict(None), "not measured");
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::plan::Cell;
 use crate::results::{self, JobRow};
-use crate::stats::{self, Effect};
+use crate::stats::{Estimate, estimate, holm};
 use crate::store::Store;
 use crate::story::{Names, Parting, trigger};
 use crate::table::{self, columns, span};
@@ -151,10 +151,12 @@ pub struct Change {
     pub metric: &'static str,
     /// Means over the pairs.
     pub means: [f64; 2],
-    /// The relative change from the first to the second; none where a value other than 0 stands against 0.
-    pub effect: Option<Effect>,
+    /// The relative change from the first to the second; `None` where a value other than 0 is compared with 0.
+    pub effect: Option<Estimate>,
     /// Whether it is the same in every pair.
     pub same: bool,
+    /// Whether the difference is significant at 5 % among all metrics of the comparison together (Holm).
+    pub survives: bool,
 }
 
 impl Change {
@@ -169,23 +171,16 @@ impl Change {
         };
         let percent = effect.mean.abs() * 100.0;
         let way = if effect.mean < 0.0 { "lower" } else { "higher" };
-        match effect.interval {
-            None if effect.pairs == 1 => format!("{} is {percent:.1} % {way} (single run)", names[1]),
-            None => format!("{} is {percent:.1} % {way} ({} seeds: no interval)", names[1], effect.pairs),
-            Some((low, high)) => {
-                let (mut low, mut high) = (low * 100.0, high * 100.0);
-                if effect.is_sure() != Some(true) {
-                    return format!("no difference (95 % interval {low:+.1} .. {high:+.1} %)");
-                }
-                if effect.mean < 0.0 {
-                    (low, high) = (-high, -low);
-                }
-                format!(
-                    "{} is {percent:.1} % {way} (95 % interval {low:.1} .. {high:.1}, {} pairs)",
-                    names[1], effect.pairs
-                )
-            }
+        let Some((low, high)) = effect.interval().map(|(low, high)| (low * 100.0, high * 100.0)) else {
+            return format!("{} is {percent:.1} % {way} (single run)", names[1]);
+        };
+        if effect.differs() != Some(true) {
+            return format!("no difference shown (95 % interval {low:+.1} .. {high:+.1} %)");
         }
+        let (low, high) = if effect.mean < 0.0 { (-high, -low) } else { (low, high) };
+        let alone = if self.survives { "" } else { "; not after Holm's correction" };
+        let name = &names[1];
+        format!("{name} is {percent:.1} % {way} (95 % interval {low:.1} .. {high:.1}, {} pairs{alone})", effect.runs)
     }
 }
 
@@ -230,8 +225,6 @@ impl Comparison {
                 vec![known]
             }
         };
-        let keys = self.pairs.iter().flat_map(|pair| pair.sides.iter().map(|side| side.id.as_str()));
-        let stream: String = keys.collect::<Vec<_>>().join(" ");
         let mut changes = Vec::new();
         for metric in names {
             let Some(get) = table::metric(metric) else { continue };
@@ -248,8 +241,15 @@ impl Comparison {
                 continue;
             }
             let relative: Vec<f64> = values.iter().map(|[a, b]| if a == b { 0.0 } else { b / a - 1.0 }).collect();
-            let effect = stats::paired(&relative, &format!("{stream} {metric}"));
-            changes.push(Change { metric, means, effect, same: values.iter().all(|[a, b]| a == b) });
+            let same = values.iter().all(|[a, b]| a == b);
+            changes.push(Change { metric, means, effect: estimate(&relative), same, survives: false });
+        }
+        // Of twelve metrics one differs by chance more often than one in twenty times.
+        let tested = |change: &Change| change.effect.filter(|_| !change.same).and_then(|effect| effect.p_value());
+        let p_values: Vec<f64> = changes.iter().filter_map(tested).collect();
+        let mut survive = holm(&p_values).into_iter();
+        for change in changes.iter_mut().filter(|change| tested(change).is_some()) {
+            change.survives = survive.next().unwrap_or(false);
         }
         Ok(changes)
     }
@@ -406,20 +406,21 @@ pub fn render(comparison: &Comparison, changes: &[Change]) -> String {
 mod tests {
     use super::*;
 
-    fn change(mean: f64, interval: Option<(f64, f64)>, pairs: usize) -> String {
-        let effect = Some(Effect { mean, interval, pairs });
-        Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect, same: false }
+    fn change(mean: f64, half: f64, runs: usize, survives: bool) -> String {
+        let effect = Some(Estimate { mean, half, runs });
+        Change { metric: "jct_mean_s", means: [1.0, 1.0 + mean], effect, same: false, survives }
             .verdict(&["fifo".into(), "clwp".into()])
     }
 
     #[test]
     fn verdicts_are_words() {
-        let text = change(-0.218, Some((-0.236, -0.199)), 10);
-        assert_eq!(text, "clwp is 21.8 % lower (95 % interval 19.9 .. 23.6, 10 pairs)");
-        assert_eq!(change(0.1, Some((-0.1, 0.3)), 10), "no difference (95 % interval -10.0 .. +30.0 %)");
-        assert_eq!(change(0.1, None, 1), "clwp is 10.0 % higher (single run)");
-        assert_eq!(change(0.1, None, 3), "clwp is 10.0 % higher (3 seeds: no interval)");
-        let of = |effect, same| Change { metric: "preemptions", means: [0.0, 3.0], effect, same };
+        let text = change(-0.218, 0.019, 10, true);
+        assert_eq!(text, "clwp is 21.8 % lower (95 % interval 19.9 .. 23.7, 10 pairs)");
+        let text = change(-0.218, 0.019, 10, false);
+        assert_eq!(text, "clwp is 21.8 % lower (95 % interval 19.9 .. 23.7, 10 pairs; not after Holm's correction)");
+        assert_eq!(change(0.1, 0.2, 10, false), "no difference shown (95 % interval -10.0 .. +30.0 %)");
+        assert_eq!(change(0.1, f64::INFINITY, 1, false), "clwp is 10.0 % higher (single run)");
+        let of = |effect, same| Change { metric: "preemptions", means: [0.0, 3.0], effect, same, survives: false };
         let names = ["fifo".to_string(), "las".to_string()];
         assert_eq!(of(None, false).verdict(&names), "las is higher; no ratio, a value is 0");
         assert_eq!(of(None, true).verdict(&names), "the same");

@@ -2,7 +2,7 @@
 
 mod solo;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{GpuProfile, Pair, Profile, catalogue};
@@ -18,7 +18,7 @@ pub const TRAINABLE: [&str; 5] = ["iasp", "iapp", "bias", "utilisation", "forest
 const IASP_NETS: usize = 3;
 const IAPP_NETS: usize = 2;
 
-/// Part of a workload's row that must be known before networks are trained on it (`geng-thanapol.md` §3).
+/// Part of a workload's row that must be known before networks are trained on it (ours: with less, bias does as well).
 const ROW: f64 = 0.2;
 
 struct Draws(Stream);
@@ -186,7 +186,7 @@ fn rows(data: &Dataset, seen: &[Seen]) -> Result<Vec<Row>, Error> {
 
 fn iasp(data: &Dataset, seen: &[Seen], draws: impl Fn(usize) -> Draws) -> Pairs {
     let count = data.known.len();
-    let mut partners = vec![std::collections::BTreeSet::new(); count];
+    let mut partners = vec![BTreeSet::new(); count];
     for (i, j, _) in seen {
         partners[*i].insert(*j);
         partners[*j].insert(*i);
@@ -216,26 +216,57 @@ fn iasp(data: &Dataset, seen: &[Seen], draws: impl Fn(usize) -> Draws) -> Pairs 
 ///
 /// # Errors
 /// See [`Dataset::new`] and [`train`].
-pub fn weights(
-    predictor: &str,
-    profile: &Profile,
-    kinds: &[String],
-    observed: f64,
-    seed: u64,
-) -> Result<Weights, Error> {
+pub fn weights(predictor: &str, profile: &Profile, kinds: &[String], training: &Training) -> Result<Weights, Error> {
+    let Training { observed, hold_out, seed, used_on } = training;
     let mut gpus = BTreeMap::new();
     let all: Vec<String> = profile.gpus.iter().map(|gpu| gpu.kind.clone()).collect();
     let kinds = if kinds.is_empty() { &all } else { kinds };
-    if predictor == "forest" {
-        return forests(profile, kinds, seed);
+    if used_on.is_some() && kinds.len() != 1 {
+        let message = format!("weights of one type can be used on another, found those of {}", kinds.join(", "));
+        return Err(Error::usage(message).hint("name it: --gpu KIND"));
     }
+    if predictor == "forest" {
+        return forests(profile, kinds, *seed);
+    }
+    let unseen = held_out(profile, *hold_out, *seed);
     for kind in kinds {
         let data = Dataset::new(profile, kind)?;
-        let (pairs, _) = data.split(observed, seed);
-        gpus.insert(kind.clone(), train(predictor, &data, &pairs, seed)?);
+        let (mut pairs, _) = data.split(*observed, *seed);
+        let (seen, _) = data.without(|known| unseen.contains(&known.name));
+        pairs.retain(|at| seen.contains(at));
+        gpus.insert(used_on.as_ref().unwrap_or(kind).clone(), train(predictor, &data, &pairs, *seed)?);
     }
-    let part = format!("{} % of pairs observed, seed {seed}", observed * 100.0);
+    let mut part = format!("{} % of pairs observed, seed {seed}", observed * 100.0);
+    if !unseen.is_empty() {
+        part.push_str(&format!(", none of {}", unseen.iter().cloned().collect::<Vec<_>>().join(", ")));
+    }
+    if let Some(kind) = used_on {
+        part.push_str(&format!(", measured on {}, used on {kind}", kinds[0]));
+    }
     Ok(Weights { predictor: predictor.into(), about: format!("{}; {part}", profile.about), gpus })
+}
+
+/// What weights are fitted to.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// Part of the pairs that is observed, 0 to 1.
+    pub observed: f64,
+    /// Part of the workloads of which no pair is observed, 0 to 1.
+    pub hold_out: f64,
+    /// What splits and initial weights are drawn from.
+    pub seed: u64,
+    /// The type of GPU on which the weights are used; that of the measurements by default.
+    pub used_on: Option<String>,
+}
+
+/// Workloads of which no pair is observed: the same on every type.
+fn held_out(profile: &Profile, part: f64, seed: u64) -> BTreeSet<String> {
+    let mut draws = Stream::new(seed, "predictor/hold-out");
+    let mut order: Vec<(u64, &str)> =
+        profile.workloads.iter().map(|workload| (draws.integer(), workload.name.as_str())).collect();
+    order.sort_unstable();
+    let count = (order.len() as f64 * part).round() as usize;
+    order.into_iter().take(count).map(|(_, name)| name.to_string()).collect()
 }
 
 /// How pairs are held out.

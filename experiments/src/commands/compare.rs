@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
         ui::note(&format!("only on one side, and not compared: {}", strangers.join(", ")));
     }
     if args.format == Format::Csv {
-        ui::result("variant,first,second,metric,first_mean,second_mean,change,low,high,pairs,verdict\n");
+        ui::result("variant,first,second,metric,first_mean,second_mean,change,low,high,pairs,holm,verdict\n");
     }
     for (at, comparison) in all.iter().enumerate() {
         if at > 0 && args.format == Format::Table {
@@ -81,7 +81,7 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
     match args.format {
         Format::Csv => {
             for change in &changes {
-                let (low, high) = change.effect.and_then(|effect| effect.interval).unzip();
+                let (low, high) = change.effect.and_then(|effect| effect.interval()).unzip();
                 let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
                 let row = [
                     comparison.variant.clone(),
@@ -94,6 +94,7 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
                     number(low),
                     number(high),
                     comparison.pairs.len().to_string(),
+                    change.survives.to_string(),
                     change.verdict(names),
                 ];
                 let cells: Vec<String> = row.iter().map(|cell| crate::trace::csv_cell(cell)).collect();
@@ -104,12 +105,12 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
         }
         Format::Json => {
             for change in &changes {
-                let interval = change.effect.and_then(|effect| effect.interval);
+                let interval = change.effect.and_then(|effect| effect.interval());
                 let row = json!({
                     "kind": "metric", "variant": comparison.variant, "first": names[0], "second": names[1], "metric": change.metric,
                     "first_mean": change.means[0], "second_mean": change.means[1],
                     "change": change.effect.map(|effect| effect.mean), "interval_95": interval.map(|(a, b)| [a, b]),
-                    "pairs": comparison.pairs.len(), "verdict": change.verdict(names),
+                    "pairs": comparison.pairs.len(), "holm": change.survives, "verdict": change.verdict(names),
                 });
                 ui::result(&(row.to_string() + "\n"));
             }

@@ -9,7 +9,7 @@ use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider, Settings};
 use crate::artifact::{Finder, predictors};
 use crate::error::{Error, ExitCode};
 use crate::learn::{
-    Dataset, Measured, MemoryError, SoloError, Split, cross_validate, evaluate, memory_errors, weights,
+    Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
 };
 use crate::plan::MAX_WEIGHTS;
 use crate::{profile, ui};
@@ -28,6 +28,12 @@ pub(crate) enum PredictorCommand {
         /// Part of the pairs that is observed.
         #[arg(long, default_value_t = 1.0, value_name = "PART")]
         observed: f64,
+        /// Part of the workloads of which no pair is observed.
+        #[arg(long, default_value_t = 0.0, value_name = "PART")]
+        hold_out: f64,
+        /// Use the weights on this type of GPU, though they are fitted to another: `--gpu P100 --used-on V100`.
+        #[arg(long, value_name = "KIND")]
+        used_on: Option<String>,
         /// What splits and initial weights are drawn from.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -97,9 +103,13 @@ pub(crate) fn any_profile(path: &Path) -> Result<Profile, Error> {
 pub(crate) fn run(command: &PredictorCommand) -> Result<ExitCode, Error> {
     match command {
         PredictorCommand::List => list(),
-        PredictorCommand::Train { predictor, data, observed, seed, output } => {
+        PredictorCommand::Train { predictor, data, observed, hold_out, used_on, seed, output } => {
             part(*observed)?;
-            let weights = weights(predictor, &data.read()?, &data.kinds, *observed, *seed)?;
+            if !(0.0..1.0).contains(hold_out) {
+                return Err(Error::usage(format!("expected a part from 0 up to 1 to hold out, found {hold_out}")));
+            }
+            let training = Training { observed: *observed, hold_out: *hold_out, seed: *seed, used_on: used_on.clone() };
+            let weights = weights(predictor, &data.read()?, &data.kinds, &training)?;
             let text = serde_json::to_string(&weights).map_err(|error| Error::internal(error.to_string()))? + "\n";
             if text.len() > MAX_WEIGHTS {
                 let message = format!("the weights have {} bytes, a file may have {MAX_WEIGHTS}", text.len());

@@ -4,11 +4,10 @@ use super::gather::{Drawn, Timeline};
 use super::lanes::lanes;
 use super::plot::{COLOURS, Dress, Figure, Line};
 use crate::chrome::held;
-use crate::claim::mean_and_half;
 use crate::error::Error;
 use crate::plan::{Cell, Plan};
 use crate::results::{self, JobRow};
-use crate::stats::ecdf;
+use crate::stats::{ecdf, estimate};
 use crate::store::Store;
 use crate::table::Known;
 
@@ -172,7 +171,7 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
             by_value.sort_by(|a, b| a.0.total_cmp(&b.0));
             let measured: Vec<(f64, f64, f64)> = by_value
                 .iter()
-                .filter_map(|(x, values)| mean_and_half(values).map(|(mean, half)| (*x, mean, half)))
+                .filter_map(|(x, values)| estimate(values).map(|one| (*x, one.mean, one.half)))
                 .collect();
             let points: Vec<(f64, f64)> = measured.iter().map(|(x, mean, _)| (*x, *mean)).collect();
             let banded = !measured.is_empty() && measured.iter().all(|(_, _, half)| half.is_finite());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::figures::{drawn, timelines};
-use crate::claim;
+use crate::claim::{self, ClaimRow};
 use crate::error::Error;
 use crate::plan::{Bound, Cell, Machines, Plan};
 use crate::store::Store;
@@ -22,6 +22,10 @@ pub struct Gathered {
     pub notes: Vec<String>,
     /// What papers say, beside what was measured.
     pub claims: Vec<ClaimRow>,
+    /// What a reader must know of claims.
+    pub claim_notes: Vec<String>,
+    /// Whether a claim has a reference.
+    pub referenced: bool,
     /// A row a policy and variant.
     pub metrics: Metrics,
     /// Figures with their captions.
@@ -32,29 +36,6 @@ pub struct Gathered {
     pub predictors: Vec<Vec<String>>,
     /// Where all of it comes from.
     pub provenance: Provenance,
-}
-
-/// One claim, in words.
-#[derive(Serialize)]
-pub struct ClaimRow {
-    /// The sentence.
-    pub says: String,
-    /// Whose, against whom, where.
-    pub of: String,
-    /// The metric.
-    pub metric: String,
-    /// The paper's number, or that it gives a direction alone.
-    pub published: String,
-    /// Ours.
-    pub measured: String,
-    /// Half its interval.
-    pub interval: String,
-    /// Runs that it rests on.
-    pub runs: usize,
-    /// In words.
-    pub verdict: String,
-    /// `yes`, `no` or `unknown`: for colours.
-    pub holds: &'static str,
 }
 
 /// The table of metrics.
@@ -130,7 +111,6 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     let seeds: std::collections::BTreeSet<u64> = plan.cells.iter().map(|cell| cell.seed).collect();
     match seeds.len() {
         1 => notes.push("A single run: one seed has no interval, and another may give another picture.".to_string()),
-        n if n < crate::stats::FEWEST => notes.push(format!("{n} seeds: too few for intervals of comparisons.")),
         _ => {}
     }
     if failed > 0 {
@@ -143,16 +123,18 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
-    let claims = claim::measure(plan, &known).iter().map(claim::in_words).collect();
+    let claims: Vec<ClaimRow> = claim::measure(plan, &known).iter().map(claim::in_words).collect();
     Ok(Gathered {
         title: plan.title.clone(),
         notes,
+        claim_notes: claim::notes(&claims),
+        referenced: claims.iter().any(|claim| claim.reference != "-"),
         claims,
         metrics: table::metrics(plan, &known),
         figures: drawn(plan, store, &known)?,
         timelines: timelines(plan, store)?,
         predictors: table::predictor_rows(plan, &known),
-        provenance: provenance(plan, spec, command, when)?,
+        provenance: provenance(plan, store, spec, command, when)?,
     })
 }
 
@@ -189,16 +171,21 @@ fn oracles(plan: &Plan) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-fn provenance(plan: &Plan, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
+fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
     let text = std::fs::read(spec).map_err(|error| Error::file("read", spec, &error))?;
     let mut facts = vec![
         ("command".to_string(), command.to_string()),
-        ("sandtable".into(), env!("CARGO_PKG_VERSION").into()),
         ("contract".into(), sandtable_runtime::CONTRACT.into()),
-        ("semantics".into(), sandtable_runtime::SEMANTICS.to_string()),
-        ("sandbox".into(), sandtable_runtime::sandbox::ENGINE.into()),
         ("spec".into(), format!("{} (blake3 {})", spec.display(), crate::plan::digest(&text))),
     ];
+    // Who computed the results, which need not be who prints them.
+    let mut producers: BTreeMap<String, usize> = BTreeMap::new();
+    for cell in plan.cells.iter().filter(|cell| store.has(&cell.id)) {
+        let words = store.producer(&cell.id)?.map_or("an unknown build".to_string(), |by| by.in_words());
+        *producers.entry(words).or_default() += 1;
+    }
+    let whose = |(words, count): (String, usize)| ("computed by".to_string(), format!("{words}: {count} cells"));
+    facts.extend(producers.into_iter().map(whose));
     if let Some(cell) = plan.cells.first() {
         facts.push(("rules".into(), cell.setting.semantics.join("; ")));
         let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();

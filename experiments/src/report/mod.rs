@@ -15,7 +15,7 @@ pub mod plot;
 use crate::error::Error;
 
 pub use figures::figures;
-pub use gather::{ClaimRow, Gathered, MetricCell, Metrics, Provenance, gather};
+pub use gather::{Gathered, MetricCell, Metrics, Provenance, gather};
 
 /// The page's template.
 pub const PAGE: &str = include_str!("page.html");
@@ -47,16 +47,10 @@ pub fn markdown(gathered: &Gathered) -> String {
     gathered.notes.iter().for_each(|note| out.push_str(&format!("> {}\n\n", plain(note))));
     if !gathered.claims.is_empty() {
         out.push_str("## Claims\n\n");
-        let head = ["claim", "of", "published", "measured", "95 %", "runs", "verdict"].map(str::to_string);
-        let rows: Vec<Vec<String>> = gathered
-            .claims
-            .iter()
-            .map(|one| {
-                let words = [&one.says, &one.of, &one.published, &one.measured, &one.interval];
-                words.into_iter().cloned().chain([one.runs.to_string(), one.verdict.clone()]).collect()
-            })
-            .collect();
+        let (head, rows) = crate::claim::table(&gathered.claims);
         table(&mut out, &head, &rows);
+        out.push('\n');
+        crate::claim::notes(&gathered.claims).iter().for_each(|note| out.push_str(&format!("- {}\n", plain(note))));
         out.push('\n');
     }
     out.push_str("## Metrics\n\n");

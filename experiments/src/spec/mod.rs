@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-pub use claim::{ClaimSpec, HoldsSpec};
+pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
 pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group};
 pub use serving::{DemandSpec, RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};

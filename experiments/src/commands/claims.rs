@@ -1,0 +1,128 @@
+//! `sandtable claims`.
+
+use std::path::{Path, PathBuf};
+
+use super::StoreArgs;
+use crate::claim::{ClaimRow, ExpectedFailures, in_words, json_lines, measure, notes, render, table};
+use crate::error::{Error, ExitCode};
+use crate::plan::{Options, plan};
+use crate::store::{sorted, write_whole};
+use crate::table::{Format, known};
+use crate::ui;
+
+/// Print every claim of specs beside what the results in the store show; runs nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sandtable claims experiments/specs/geng2020
+  sandtable claims experiments/specs --expected experiments/expected-failures.ron -o claims.md")]
+pub(crate) struct ClaimsArgs {
+    /// Specs, or folders of them.
+    #[arg(required = true, value_name = "SPEC")]
+    specs: Vec<PathBuf>,
+    /// Claims that are known not to hold, and why.
+    #[arg(long, value_name = "FILE")]
+    expected: Option<PathBuf>,
+    /// Write a page in Markdown.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// How claims are printed without `--output`.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// The specs below a folder, by path.
+fn specs_in(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+    if !path.is_dir() {
+        found.push(path.to_path_buf());
+        return Ok(());
+    }
+    for entry in sorted(path)? {
+        // Profiles are RON too, and no specs.
+        let is_spec = entry.extension().is_some_and(|ending| ending == "ron")
+            && path.file_name().is_none_or(|name| name != "profiles");
+        if entry.is_dir() || is_spec {
+            specs_in(&entry, found)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
+    let mut specs = Vec::new();
+    for path in &args.specs {
+        specs_in(path, &mut specs)?;
+    }
+    let expected = args.expected.as_deref().map_or_else(|| Ok(ExpectedFailures::default()), ExpectedFailures::read)?;
+    let mut page = String::from(HEAD);
+    let (mut count, mut failing, mut unknown) = (0, 0, 0);
+    for spec in &specs {
+        // What has no claim is not expanded: it may need data that are not here.
+        let text = std::fs::read_to_string(spec).map_err(|error| Error::file("read", spec, &error))?;
+        if !text.contains("claims:") {
+            continue;
+        }
+        let plan = plan(spec, &Options::default())?;
+        let store = args.store.look(Some(spec))?;
+        let measured = measure(&plan, &known(&plan, &store)?);
+        if measured.is_empty() {
+            continue;
+        }
+        count += measured.len();
+        failing += measured.iter().filter(|one| one.holds() == Some(false)).count();
+        unknown += measured.iter().filter(|one| one.holds().is_none()).count();
+        match (&args.output, args.format) {
+            (None, Format::Json) => ui::result(&json_lines(&measured)),
+            (None, _) => ui::result(&format!("{}\n{}\n", spec.display(), render(&measured))),
+            (Some(_), _) => {
+                let rows: Vec<ClaimRow> = measured.iter().map(in_words).collect();
+                let reasons = measured.iter().map(|one| expected.reason(spec, one).map(str::to_string)).collect();
+                page.push_str(&section(&name_of(spec), &plan.title, &rows, reasons));
+            }
+        }
+    }
+    if let Some(output) = &args.output {
+        write_whole(output, &page)?;
+    }
+    ui::note(&format!("{count} claims: {failing} fail, {unknown} are not measured"));
+    Ok(if unknown > 0 { ExitCode::Missing } else { ExitCode::Done })
+}
+
+const HEAD: &str = "\
+# Every claim, as measured
+
+Made by `sandtable claims` from full runs (`just figures`). *Published* is what a publication prints, *reference* what somebody's code
+gave when it was run; *measured* is ours, with its 95 % interval (Student's) over independent runs. The verdict is about our own bound.
+The last column says whether the published or reference figure lies within the measured interval. A claim that fails is named as failing,
+with what is known of the reason.
+";
+
+/// The spec's path below the folder of specs, without its ending.
+fn name_of(spec: &Path) -> String {
+    let parts: Vec<String> =
+        spec.with_extension("").components().map(|part| part.as_os_str().to_string_lossy().to_string()).collect();
+    let from = parts.iter().rposition(|part| part == "specs").map_or(0, |at| at + 1);
+    parts[from..].join("/")
+}
+
+fn section(name: &str, title: &str, rows: &[ClaimRow], reasons: Vec<Option<String>>) -> String {
+    let cell = |text: &str| text.replace('|', "\\|");
+    let (head, cells) = table(rows);
+    let mut out = format!("\n## {name}\n\n{title}\n\n| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len()));
+    for row in cells {
+        out.push_str(&format!("| {} |\n", row.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | ")));
+    }
+    let mut below = notes(rows);
+    for (row, reason) in rows.iter().zip(reasons) {
+        if let Some(reason) = reason {
+            below.push(format!("{}, {}: {reason}", row.says, row.of));
+        }
+    }
+    if !below.is_empty() {
+        out.push('\n');
+        below.iter().for_each(|line| out.push_str(&format!("- {line}\n")));
+    }
+    out
+}
