@@ -1,6 +1,7 @@
 //! Policy components: finding them, and building them from source with whatever tool chain is there.
 
 pub mod build;
+pub mod data;
 pub mod guests;
 pub mod manifest;
 pub mod template;

@@ -23,6 +23,8 @@ pub struct Manifest {
     pub version: u32,
     /// Who packed it.
     pub sandtable: String,
+    /// The build that computed the results, by its fingerprint.
+    pub build: String,
     /// What the spec asks.
     pub title: String,
     /// Where the spec is.
@@ -44,7 +46,7 @@ pub struct Manifest {
 }
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Most that a bundle may hold, unpacked: whoever packs more means something else.
 const MOST: u64 = 2 << 30;
 
@@ -168,12 +170,16 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         for (name, bytes) in store.files(&cell.id)? {
             entries.insert(format!("results/{}/{name}", cell.id), bytes);
         }
+        if let Some(producer) = store.producer_file(&cell.id)? {
+            entries.insert(format!("results/{}/{}", cell.id, crate::producer::FILE), producer);
+        }
     }
     // What makes a folder a checkout: names without a path are looked for beside it.
     entries.insert("Cargo.toml".into(), b"# A bundle of Sandtable: `sandtable verify` runs it.\n".to_vec());
     let manifest = Manifest {
         version: VERSION,
         sandtable: env!("CARGO_PKG_VERSION").into(),
+        build: crate::producer::BUILD.into(),
         title: expanded.title.clone(),
         spec: format!("tree/{}", inside(&spec).display()),
         set: wanted.options.set.clone(),
@@ -326,6 +332,7 @@ impl Opened {
             test: of.test,
             only: of.only.clone(),
             within: Some(self.root.join("tree")),
+            build: Some(of.build.clone()),
             ..Options::default()
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;
@@ -336,7 +343,13 @@ impl Opened {
             let words = |(a, b): (&&String, &String)| format!("{} instead of {}", short(a), short(b));
             let which = differing.map_or("their number".into(), words);
             let error = Error::usage(format!("the bundle is another experiment here: {which}"));
-            let hint = format!("it was packed by sandtable {}, this is {}", of.sandtable, env!("CARGO_PKG_VERSION"));
+            let hint = format!(
+                "it was packed by sandtable {} (build {}), this is {} (build {})",
+                of.sandtable,
+                of.build,
+                env!("CARGO_PKG_VERSION"),
+                crate::producer::BUILD
+            );
             return Err(Error { exit: ExitCode::CheckFailed, ..error.hint(hint) });
         }
         Ok(plan)
@@ -349,7 +362,8 @@ impl Opened {
     pub fn results(&self, id: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
         let folder = self.root.join("results").join(id);
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
-        sorted(&folder)?.iter().map(|path| Ok((name(path), read(path)?))).collect()
+        let paths = sorted(&folder)?.into_iter().filter(|path| name(path) != crate::producer::FILE);
+        paths.map(|path| Ok((name(&path), read(&path)?))).collect()
     }
 }
 

@@ -41,6 +41,8 @@ enum Command {
     Plan(commands::plan::PlanArgs),
     /// Results as a page, a figure or a table: HTML, Markdown, SVG, CSV, JSON Lines, Parquet.
     Report(commands::report::ReportArgs),
+    /// Print every claim of specs beside what the results in the store show; runs nothing.
+    Claims(commands::claims::ClaimsArgs),
     /// What changed between two results, metric by metric and job by job, and the first decision that differs.
     Compare(commands::compare::CompareArgs),
     /// What went into a cell's id, and why a cell would run again.
@@ -116,6 +118,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Run(args) => commands::run::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Report(args) => commands::report::run(&args),
+        Command::Claims(args) => commands::claims::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Show(args) => commands::show::run(&args),

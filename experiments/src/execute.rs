@@ -316,8 +316,16 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
     Ok(Executed { outcome: Err(failure), files, log: Vec::new() })
 }
 
+/// A stored JSON file: the schema first.
 fn pretty(value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
-    let mut text = serde_json::to_vec_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
+    #[derive(serde::Serialize)]
+    struct Stored<'a, T> {
+        schema: u32,
+        #[serde(flatten)]
+        body: &'a T,
+    }
+    let stored = Stored { schema: crate::producer::SCHEMA, body: value };
+    let mut text = serde_json::to_vec_pretty(&stored).map_err(|error| Error::internal(error.to_string()))?;
     text.push(b'\n');
     Ok(text)
 }

@@ -86,6 +86,9 @@ pub fn components(plan: &Plan) -> BTreeSet<String> {
 
 /// What differs, in a few words: `policy changed`, `changed: fleet.costs.start, workload`.
 pub fn reason(differences: &[Difference]) -> String {
+    if differences.iter().all(|one| one.path == "build") {
+        return "computed by another build".into();
+    }
     // The component and its digest are one thing to whoever reads.
     if differences.iter().all(|one| one.path == "policy.blake3") {
         return "policy changed".into();
@@ -94,6 +97,7 @@ pub fn reason(differences: &[Difference]) -> String {
     for difference in differences {
         let word = match difference.path.as_str() {
             "policy.blake3" => "policy".to_string(),
+            "build" => "computed by another build".to_string(),
             path => path.split('.').take(3).collect::<Vec<_>>().join("."),
         };
         if !words.contains(&word) {
@@ -114,6 +118,7 @@ mod tests {
     fn reasons_are_short() {
         let of = |path: &str| Difference { path: path.into(), before: None, now: None };
         assert_eq!(reason(&[of("policy.blake3")]), "policy changed");
+        assert_eq!(reason(&[of("build")]), "computed by another build");
         assert_eq!(reason(&[of("policy.blake3"), of("fleet.costs.start")]), "changed: policy, fleet.costs.start");
         let many = [of("a"), of("b"), of("c.d.e.f"), of("c.d.e.g"), of("h")];
         assert_eq!(reason(&many), "changed: a, b, c.d.e and 1 more");

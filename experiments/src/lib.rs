@@ -8,6 +8,7 @@
 //! - [`learn`]: fitting predictors, and their error on what they have not seen.
 //! - [`claim`]: what papers say, beside what is measured.
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
+//! - [`producer`]: which build computed a result, and the [`fingerprint`] of its sources.
 //! - [`engine`]: handing cells to engines that place them on many machines; [`merge`]: their results in one table.
 //! - [`table`]: results for people, for spreadsheets and for snapshots.
 //! - [`artifact`]: finding, building and beginning policies, in any language; [`conform`]: checking one, for its author.
@@ -28,12 +29,14 @@ pub mod error;
 pub mod execute;
 pub mod explain;
 pub mod facts;
+pub mod fingerprint;
 pub mod gpus;
 pub mod learn;
 pub mod measure;
 pub mod merge;
 pub mod observe;
 pub mod plan;
+pub mod producer;
 pub mod profile;
 pub mod recording;
 pub mod report;

@@ -112,7 +112,10 @@ pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<(usize, u
         let files = other.files(&cell.id)?;
         complete(&cell.id, &folder, &files)?;
         taken += usize::from(!store.has(&cell.id));
-        store.put(&cell.id, &files)?;
+        match other.producer_file(&cell.id)? {
+            Some(producer) => store.put_of(&cell.id, &files, &producer)?,
+            None => store.put(&cell.id, &files)?,
+        }
     }
     Ok((taken, observed))
 }

@@ -269,6 +269,8 @@ fn files(
     let mut files = results(cell, finished, jobs)?;
     let takeover = |of: &Takeover| json!({"at_s": seconds(of.at), "to": of.to, "begun": of.begun, "fault": of.fault.as_ref().map(ToString::to_string)});
     let story = json!({
+        "schema": crate::producer::SCHEMA,
+        "producer": crate::producer::Producer::here(),
         "machine": machine,
         "changed": changed,
         "takeovers": finished.takeovers.iter().map(takeover).collect::<Vec<_>>(),

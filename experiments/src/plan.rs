@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::artifact::{Finder, PolicyFile};
+use crate::claim::Claim;
 use crate::error::Error;
-use crate::spec::{ClaimSpec, Judge, Source, Ties, tree};
+use crate::spec::{Judge, Source, Ties, tree};
 
 pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
 pub use canonical::canonical;
@@ -137,7 +138,7 @@ pub struct Plan {
     /// In the order of the spec: by variant, then policy, then seed.
     pub cells: Vec<Cell>,
     /// What is claimed of them.
-    pub claims: Vec<ClaimSpec>,
+    pub claims: Vec<Claim>,
     /// Files and folders that the spec names, relative to it.
     pub files: BTreeSet<String>,
     /// Components that it names without a path.
@@ -165,6 +166,9 @@ pub struct Options {
     /// cells are not those that they will have there.
     #[serde(skip)]
     pub elsewhere: bool,
+    /// The build whose results are meant, where it is not this one: a bundle's.
+    #[serde(skip)]
+    pub build: Option<String>,
 }
 
 /// Most cells of a spec.
@@ -210,7 +214,8 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             edited = edited.with(place, value)?;
         }
         let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
-        let named = crate::bundle::files(&spec);
+        let mut named = crate::bundle::files(&spec);
+        named.retain(|name| terrain::shipped(folder, name).is_none());
         if let Some(root) = &options.within {
             let out = |name: &&String| !crate::bundle::normal(&folder.join(name)).starts_with(root);
             if let Some(name) = named.iter().find(out) {
@@ -218,18 +223,18 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             }
         }
         files.extend(named);
-        let ground = (folder, options.elsewhere);
+        let ground = (folder, options.elsewhere, options.build.as_deref().unwrap_or(crate::producer::BUILD));
         resolve::cells(&edited, &spec, ground, &mut finder, &variant, &mut cells)?;
         if cells.len() > MAX_CELLS {
             return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
         }
     }
-    crate::claim::check(&source, &spec.claims, &cells, options.test)?;
+    let claims = crate::claim::resolve(&source, &spec.claims, &cells, options)?;
     if !options.only.is_empty() {
         only(&mut cells, &source, &options.only)?;
     }
     let named = finder.without_path();
-    Ok(Plan { title: spec.title, origin: source.origin, cells, claims: spec.claims, files, named })
+    Ok(Plan { title: spec.title, origin: source.origin, cells, claims, files, named })
 }
 
 /// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.

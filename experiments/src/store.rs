@@ -3,7 +3,7 @@
 //! # Format
 //! - `cells/ab/<id>/`: one folder a cell, by the first two digits of its id. `cell.json` is what the id is the blake3
 //!   of; then `summary.json`, `jobs.csv` and `timeline.csv`, or of a failed policy `failure.json` and
-//!   `capsule.json.zst`.
+//!   `capsule.json.zst`. `producer.json` says which build computed it, and is never compared.
 //! - `tmp/`: folders on their way, `<id>.<process>.<host>.<random>`; `store gc` removes what a crash left.
 //! - `observations/ab/<id>/0001/`: what live runs of a cell showed, one folder each, numbered on; `machine.json` says where,
 //!   `recording.jsonl` replays it.
@@ -20,6 +20,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ExitCode};
+use crate::producer::{self, Producer};
 
 /// The files of one cell: name and bytes.
 pub type Files = Vec<(String, Vec<u8>)>;
@@ -156,20 +157,52 @@ impl Store {
         fs::read(&path).map_err(|error| Error::file("read", &path, &error))
     }
 
-    /// All files of a cell, by name.
+    /// The files of a cell's result, by name; what produced it is no part of the result.
     ///
     /// # Errors
     /// A file that can't be read.
     pub fn files(&self, id: &str) -> Result<Files, Error> {
-        files_of(&self.folder(id))
+        let mut files = files_of(&self.folder(id))?;
+        files.retain(|(name, _)| name != producer::FILE);
+        Ok(files)
     }
 
-    /// Puts a cell in: all of it or nothing. A second writer compares: equal bytes change nothing.
+    /// What says who produced a cell; `None` where nothing does.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn producer_file(&self, id: &str) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.folder(id).join(producer::FILE);
+        if path.exists() { self.read(id, producer::FILE).map(Some) } else { Ok(None) }
+    }
+
+    /// Who produced a cell; `None` where nothing says so.
+    ///
+    /// # Errors
+    /// A file that can't be read, or is not what this version writes.
+    pub fn producer(&self, id: &str) -> Result<Option<Producer>, Error> {
+        let Some(bytes) = self.producer_file(id)? else { return Ok(None) };
+        let wrong = |error| Error::usage(format!("{}: {error}", self.folder(id).join(producer::FILE).display()));
+        serde_json::from_slice(&bytes).map(Some).map_err(wrong)
+    }
+
+    /// Puts a cell in that this build has computed: all of it or nothing. A second writer compares: equal bytes change
+    /// nothing.
     ///
     /// # Errors
     /// A file that can't be written; a result that differs from the one that is there, which keeps both.
     pub fn put(&self, id: &str, files: &Files) -> Result<(), Error> {
-        let temporary = self.written(id, files)?;
+        self.put_of(id, files, &Producer::here().to_json()?)
+    }
+
+    /// Puts a cell in that another store has; `producer` is its producer's file.
+    ///
+    /// # Errors
+    /// See [`Store::put`].
+    pub fn put_of(&self, id: &str, files: &Files, producer: &[u8]) -> Result<(), Error> {
+        let mut all = files.clone();
+        all.push((producer::FILE.into(), producer.to_vec()));
+        let temporary = self.written(id, &all)?;
         let folder = self.folder(id);
         if let Some(parent) = folder.parent() {
             fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;

@@ -39,9 +39,5 @@ pub use sandbox::contract;
 pub use serving::{Serving, Tasks};
 pub use world::{Predictors, Remaining, Told, World};
 
-/// Raised whenever the meaning of a run changes: the order of events, the judge's rules, what costs what. Part of
-/// every cell's identity.
-pub const SEMANTICS: u32 = 2;
-
 /// The contract's package, as components name it.
 pub const CONTRACT: &str = "sandtable:policy@0.1.0";

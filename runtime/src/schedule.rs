@@ -134,6 +134,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         happened: Vec::new(),
         events: Vec::new(),
         wake: false,
+        epoch: false,
         next_job: 0,
         capacities,
         workloads,
@@ -215,6 +216,8 @@ struct Run {
     /// What the policy has not been told yet.
     events: Vec<Event>,
     wake: bool,
+    /// An epoch has ended where jobs look at their batch then.
+    epoch: bool,
     next_job: usize,
     /// GPUs of each type, and their memory.
     capacities: Vec<(u32, u32)>,
@@ -294,7 +297,7 @@ impl Run {
                 Trigger::Resync
             } else if rounds.is_some() {
                 Trigger::Round
-            } else if cadence.on_events && self.wake {
+            } else if cadence.on_events && (self.wake || self.epoch) {
                 Trigger::Event
             } else if timed {
                 Trigger::Timer
@@ -388,7 +391,10 @@ impl Run {
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
                 What::Pace { job, pace } => self.ledger.pace(job, pace),
-                What::Epoch(job) => self.news(job),
+                What::Epoch(job) => {
+                    self.news(job);
+                    self.epoch |= self.world().fleet().costs.epochs_end_on > 0;
+                }
                 What::Stalled(job) => {
                     self.ledger.stopped(job, false);
                     self.world().cluster.phase[job as usize] = Phase::Starting;

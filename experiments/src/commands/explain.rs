@@ -9,6 +9,7 @@ use super::{SpecArgs, StoreArgs, select};
 use crate::error::{Error, ExitCode};
 use crate::explain::{Difference, Kept, components};
 use crate::plan::Cell;
+use crate::producer::Producer;
 use crate::results;
 use crate::store::Store;
 use crate::table::Format;
@@ -58,12 +59,18 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
     let others = components(&plan);
     // One cell in full; of the others only why they would run.
     for (at, cell) in plan.cells.iter().enumerate() {
-        one(args, cell, at == 0, (&kept, &others), &store);
+        one(args, cell, at == 0, (&kept, &others), &store)?;
     }
     Ok(ExitCode::Done)
 }
 
-fn one(args: &ExplainArgs, cell: &Cell, whole: bool, (kept, others): (&Kept, &BTreeSet<String>), store: &Store) {
+fn one(
+    args: &ExplainArgs,
+    cell: &Cell,
+    whole: bool,
+    (kept, others): (&Kept, &BTreeSet<String>),
+    store: &Store,
+) -> Result<(), Error> {
     let status = match (store.has(&cell.id), store.has_failed(&cell.id)) {
         (_, true) => "failed before: `run --retry-failed` runs it again",
         (true, _) => "done: nothing would run",
@@ -107,7 +114,12 @@ fn one(args: &ExplainArgs, cell: &Cell, whole: bool, (kept, others): (&Kept, &BT
             ui::result(&format!("{} {}{space}{variant} seed {}: {status}\n", cell.short(), cell.label, cell.seed));
             if let Some(near) = nearest {
                 ui::result(&format!("  beside the nearest result, {}:\n", &near[..10]));
-                for one in &differences {
+                if differences.iter().any(|one| one.path == "build") {
+                    let before = store.producer(near)?.map_or("an unknown build".to_string(), |by| by.in_words());
+                    ui::result(&format!("    computed by another build: {before}\n"));
+                    ui::result(&format!("    this is {}\n", Producer::here().in_words()));
+                }
+                for one in differences.iter().filter(|one| one.path != "build") {
                     let text = |of: &Option<String>| of.as_ref().map_or("-".to_string(), |text| cut(text));
                     ui::result(&format!("    {}: {} -> {}\n", one.path, text(&one.before), text(&one.now)));
                 }
@@ -121,6 +133,7 @@ fn one(args: &ExplainArgs, cell: &Cell, whole: bool, (kept, others): (&Kept, &BT
             }
         }
     }
+    Ok(())
 }
 
 /// What the id is the hash of, a line a leaf.

@@ -1,6 +1,8 @@
 //! One verb a file: its arguments and what it does.
 
+mod accept;
 pub(crate) mod bundle;
+pub(crate) mod claims;
 pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod generate;
@@ -57,11 +59,6 @@ pub(crate) struct StoreArgs {
 }
 
 impl SpecArgs {
-    /// Whether the spec's own cut for its test applies.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.test
-    }
-
     /// Where shipped policies are looked for first.
     pub(crate) fn policies(&self) -> Option<PathBuf> {
         self.policies.clone()

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, expand_noting, threads};
-use crate::claim;
+use crate::claim::{self, ExpectedFailures};
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
@@ -26,7 +27,7 @@ pub(crate) struct RunArgs {
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     specs: Vec<PathBuf>,
     /// The cells of a plan file (`sandtable plan SPEC --output FILE`), which says how its spec is read.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "sweep", "only", "test", "policies", "check"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "sweep", "only", "test", "policies", "check", "expected"])]
     plan: Option<PathBuf>,
     /// Of all cells only the I-th, I+N-th, I+2N-th and so on, I from 0; no table is printed.
     #[arg(long, value_name = "I/N", conflicts_with = "check")]
@@ -47,12 +48,18 @@ pub(crate) struct RunArgs {
     /// Run cells again whose policy failed.
     #[arg(long)]
     retry_failed: bool,
+    /// Compare what is computed with the results of other builds, and give those that are the same this build's ids.
+    #[arg(long)]
+    accept_build: bool,
     /// How results are printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     /// Fail, with exit code 1, where a claim of the spec does not hold.
     #[arg(long)]
     check: bool,
+    /// With `--check`: claims that are known not to hold. An unexpected failure and an unexpected pass both fail.
+    #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "test")]
+    expected: Option<PathBuf>,
     /// No bar.
     #[arg(long)]
     no_progress: bool,
@@ -246,6 +253,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
+    let earlier = if args.accept_build { Some(Earlier::of(store)?) } else { None };
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;
@@ -279,7 +287,12 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     }
     let known = cells.iter().map(|(_, cell)| lookup(cell, store)).collect::<Result<Vec<_>, _>>()?;
     agreements(&cells, store)?;
-    conclude(args, asked, store, &known)
+    let moved = match earlier {
+        Some(earlier) => earlier.accept(&cells, store)?,
+        None => 0,
+    };
+    let code = conclude(args, asked, store, &known)?;
+    Ok(if moved > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
 }
 
 /// How policies compare with the recorded runs that they were asked about.
@@ -320,14 +333,25 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -
         Format::Csv => ui::note(claim::render(&claims).trim_end()),
     }
     let code = report(&asked.cells(), store, known);
-    // The cut of a test, and nothing else, may leave a claim out.
-    let asked = |claim: &&claim::Measured<'_>| !args.spec.is_cut() || claim.is_asked(plan);
-    let failing = claims.iter().filter(asked).filter(|claim| claim.holds() != Some(true)).count();
-    if args.check && failing > 0 && code == ExitCode::Done {
-        ui::note(&format!("error: {failing} of {} claims do not hold", claims.len()));
-        return Ok(ExitCode::CheckFailed);
+    if !args.check {
+        return Ok(code);
     }
-    Ok(code)
+    let failing = match &args.expected {
+        None => {
+            let failing = claims.iter().filter(|claim| !claim.verdict().passes()).count();
+            if failing > 0 {
+                ui::note(&format!("error: {failing} of {} claims do not hold", claims.len()));
+            }
+            failing
+        }
+        Some(file) => {
+            let expected = ExpectedFailures::read(file)?;
+            let surprises = expected.surprises(Path::new(&plan.origin), &claims);
+            surprises.iter().for_each(|line| ui::note(&format!("error: {}: {line}", plan.origin)));
+            surprises.len()
+        }
+    };
+    Ok(if failing > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
 }
 
 /// Says which cells have no result and why; the exit code.

@@ -1,5 +1,5 @@
-//! What each operator counts (`horus.md` §2.1, from the authors' extractor; where it differs from theirs a comment says
-//! so). Counts are for the whole batch.
+//! What each operator counts, as in the extractor of Horus' authors (github.com/dborowiec10/onnx_flop_profiler; where
+//! it differs from theirs a comment says so). Counts are for the whole batch.
 
 use sandtable_hardware::{Counts, Group};
 

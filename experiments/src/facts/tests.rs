@@ -1,3 +1,6 @@
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
+
 use super::onnx::{Attribute, Dim, Graph, Kind, Node, Shape, Tensor, TensorKind, ValueInfo};
 use super::*;
 
@@ -6,13 +9,8 @@ fn facts(name: &str) -> ModelFacts {
     walk_graph(&zoo::graph(entry), 1).expect("a graph").facts
 }
 
-fn shared(file: &str) -> Option<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(file);
-    let text = std::fs::read_to_string(&path).ok();
-    if text.is_none() {
-        crate::ui::note(&format!("skipped: {} is not there", path.display()));
-    }
-    text
+fn text_of(file: &str) -> String {
+    std::fs::read_to_string(data(file)).expect("a file")
 }
 
 #[test]
@@ -22,9 +20,10 @@ fn the_catalogue_is_what_the_graphs_say() {
 }
 
 /// An independent count of the 32 torchvision models, verified against torchvision's own figures.
+#[needs("data:torchvision-gpu-bench")]
 #[test]
 fn the_zoo_is_torchvision_to_the_element() {
-    let Some(text) = shared("torchvision-gpu-bench/model_features.csv") else { return };
+    let text = text_of("torchvision-gpu-bench/model_features.csv");
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     let names = rows.headers().expect("a header").clone();
     for row in rows.records() {
@@ -47,9 +46,9 @@ fn the_zoo_is_torchvision_to_the_element() {
     }
 }
 
-/// `horus.md` §2.1: the totals that the authors' CSVs print, at batch 1 and 224×224. FLOPs are those of convolutions and
-/// dense layers, to the printed digits; the rest is within 2 %. Their quirks: no classifier in the parameters, but for
-/// mobilenet-1.0, whose classifier is a convolution there. Their densenet121 (6.126 G) is not torchvision's (5.668 G).
+/// The totals that the authors' CSVs print (github.com/dborowiec10/onnx_flop_profiler), at batch 1 and 224×224: FLOPs
+/// of convolutions and dense layers to the printed digits, the rest within 2 %. Their quirks: no classifier in the
+/// parameters, but in mobilenet-1.0: a convolution there. Their densenet121 (6.126 G) is not torchvision's (5.668 G).
 #[test]
 fn reference_totals_of_horus() {
     // FLOPs in G as printed, activations and parameters in MB, whether the classifier counts.
@@ -107,9 +106,10 @@ fn one(op: &str, inputs: &[&[i64]], weights: &[&[i64]], attribute: Vec<Attribute
     }
 }
 
+#[needs("data:horus-golden")]
 #[test]
 fn operators_count_as_published() {
-    let Some(text) = shared("horus-golden/feature_cases.json") else { return };
+    let text = text_of("horus-golden/feature_cases.json");
     let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
     for case in &cases {
         let n = |key: &str| case[key].as_i64().unwrap_or_else(|| panic!("{key} of {case}"));

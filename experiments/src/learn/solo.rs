@@ -12,7 +12,7 @@ use crate::error::Error;
 /// Folds of a cross-validation.
 const FOLDS: usize = 5;
 
-/// Horus' features of a model, by name (`horus.md` §2.1).
+/// Horus' features of a model (Yeung et al., HotCloud 2020), by name.
 pub fn horus_features(facts: &ModelFacts, batch: f64, mixed_precision: bool) -> Vec<(String, f64)> {
     let graph = Graph {
         counts: facts.total.all().map(|(_, x)| x),

@@ -7,8 +7,8 @@ use sandtable_runtime::Remaining;
 use serde_json::{Value, json};
 
 use super::{canonical, digest, number};
-use crate::artifact::{Finder, PolicyFile, workspace_above};
-use crate::error::Error;
+use crate::artifact::{Finder, PolicyFile, data, workspace_above};
+use crate::error::{Error, nearest};
 use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
 
 /// Largest weights file, bytes.
@@ -161,12 +161,18 @@ pub(super) fn bindings(
 }
 
 fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
-    let path = if name.contains('/') {
-        folder.join(name)
-    } else {
-        let root = workspace_above(folder)
-            .ok_or("no checkout here whose policies/predictors/weights would have it: name a path, ./FILE")?;
-        root.join("policies/predictors/weights").join(name)
+    let path = match (name.contains('/'), workspace_above(folder)) {
+        (true, _) => folder.join(name),
+        (false, Some(root)) if root.join("policies/predictors/weights").join(name).exists() => {
+            root.join("policies/predictors/weights").join(name)
+        }
+        (false, _) => {
+            let all = || data::weight_names().collect::<Vec<_>>().join(", ");
+            let near = nearest(name, data::weight_names())
+                .map_or_else(|| format!("shipped are {}", all()), |near| format!("is `{near}` meant?"));
+            let lacking = || format!("no weights `{name}`: {near}; a file is named by a path, ./FILE");
+            return data::weights(name).map(<[u8]>::to_vec).ok_or_else(lacking);
+        }
     };
     let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     if bytes.len() > MAX_WEIGHTS {

@@ -49,7 +49,7 @@ pub struct Field {
     asked: String,
 }
 
-/// MiB that each process' context takes beside what it allocates (`hardware.md` §4.4).
+/// MiB that each process' context takes beside what it allocates (assumed by us).
 const CONTEXT: u32 = 512;
 
 impl Field {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sandtable_runtime::CONTRACT;
 use sandtable_runtime::sandbox::Limits;
 use sandtable_runtime::schedule::Reveal;
-use sandtable_runtime::{CONTRACT, SEMANTICS};
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
@@ -18,7 +18,7 @@ use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, sh
 pub(super) fn cells(
     source: &Source,
     spec: &Spec,
-    (folder, elsewhere): (&Path, bool),
+    (folder, elsewhere, build): (&Path, bool, &str),
     finder: &mut Finder,
     variant: &[(String, String)],
     cells: &mut Vec<Cell>,
@@ -87,7 +87,8 @@ pub(super) fn cells(
         for seed in &seeds {
             let mut inputs = json!({
                 "contract": CONTRACT,
-                "semantics": SEMANTICS,
+                "schema": crate::producer::SCHEMA,
+                "build": build,
                 "policy": {"blake3": file.digest, "config": config},
                 "predictors": predictors.key(),
                 "reveal": reveal,

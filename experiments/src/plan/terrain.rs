@@ -177,6 +177,11 @@ pub(super) fn measured(profile: Option<&Profile>, spec: &Spec) -> String {
     shared.map_or_else(known, |gpu| gpu.kind.clone())
 }
 
+/// The shipped profile that a spec of this folder names, where no file of that name stands beside it.
+pub(crate) fn shipped(folder: &Path, name: &str) -> Option<&'static str> {
+    (!name.contains('/') && !folder.join(name).exists()).then(|| crate::artifact::data::profile(name))?
+}
+
 /// The profile that a spec names, if it names one.
 pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Option<Arc<Profile>>, Error> {
     let Some(named) = &spec.profile else { return Ok(None) };
@@ -194,6 +199,11 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
             checked.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
             let filled = crate::facts::fill((**profile).clone(), folder);
             return Ok(Some(Arc::new(filled.map_err(|error| error.at(source, "profile"))?)));
+        }
+        // A bare name is a file beside the spec, or else a profile that ships.
+        ProfileSpec::File(file) if shipped(folder, file).is_some() => {
+            let text = shipped(folder, file).unwrap_or_default();
+            (profile::parse(text, format!("the shipped profile {file}"))?, file)
         }
         ProfileSpec::File(file) => (profile::read(&open(file)?)?, file),
         ProfileSpec::Gavel(file) => (profile::gavel(&open(file)?)?, file),
@@ -225,6 +235,20 @@ pub(super) fn references(source: &Source, spec: &Spec, profile: Option<&Profile>
         })
     };
     spec.references.iter().enumerate().map(find).collect()
+}
+
+/// The digest of what of a profile can move a result on a fleet: neither what it says of itself, where its figures come from
+/// and how they were measured, nor what it knows of other types of GPU.
+fn profile_digest(profile: &Profile, fleet: &Fleet) -> Result<String, Error> {
+    let mut moving = profile.clone();
+    moving.about.clear();
+    moving.gpus.retain(|gpu| fleet.types.iter().any(|kind| kind.name == gpu.kind));
+    for gpu in &mut moving.gpus {
+        gpu.sources.clear();
+        gpu.measured = None;
+    }
+    let text = serde_json::to_string(&moving).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(digest(text.as_bytes()))
 }
 
 /// The laws of a profile on a fleet for these workloads; the second is their part of a cell's identity.
@@ -279,9 +303,8 @@ pub(super) fn laws(
         let laws = Laws::without_profile(Interference { law, ..interference });
         return Ok((laws, json!({"interference": format!("{law:?}"), "scale": number(scale)})));
     };
-    let text = serde_json::to_string(&**profile).map_err(|error| Error::internal(error.to_string()))?;
     let key = json!({
-        "profile": digest(text.as_bytes()),
+        "profile": profile_digest(profile, fleet)?,
         "interference": format!("{law:?}"), "mode": interference.mode, "scale": number(scale), "noise": given.noise,
         "communication": {"overlap": number(overlap), "latency": number(latency)},
     });

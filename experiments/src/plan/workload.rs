@@ -12,9 +12,6 @@ use crate::error::Error;
 use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, WorkloadSpec};
 use crate::trace::{self, Recipe, Row, Terrain, Trace};
 
-/// Raised whenever the generator draws otherwise.
-const GENERATOR: u32 = 1;
-
 /// The jobs of a spec.
 pub struct Workload {
     from: From,
@@ -274,7 +271,7 @@ fn read(
             }
             check(source, *jobs, *arrivals, durations, gpus, *declared)?;
             let key = json!({"generate": {
-                "version": GENERATOR, "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
+                "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
                 "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
                 "declared": declared.map(number),
                 "workloads": workloads.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
@@ -296,9 +293,11 @@ fn read(
         }
         WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
             let path = folder.join(file);
-            let bytes = std::fs::read(&path).map_err(|error| {
+            std::fs::File::open(&path).map_err(|error| {
                 source.error("workload.file", &format!("cannot read {}: {error}", path.display()), "this file")
             })?;
+            // How a trace is compressed moves no result.
+            let bytes = trace::read_bytes(&path)?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
             let table = throughputs.as_deref().map(table_digest).transpose()?;
             let options = trace::Options { jobs: *jobs, filter: filter.clone(), columns: columns.clone(), throughputs };

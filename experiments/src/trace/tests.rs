@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
+
 use super::*;
 use crate::spec::{Arrivals, Durations};
 
@@ -155,13 +158,10 @@ fn generators_offer_the_load_that_was_asked_for() {
 }
 
 /// Every public trace at hand is read, and its jobs counted.
+#[needs("data:philly", "data:tiresias", "data:muri", "data:openb-2023", "data:gavel", "data:gavel-msr", "data:pollux")]
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn public_traces_are_read() {
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
-    if !shared.is_dir() {
-        return eprintln!("skipped: {} is not here", shared.display());
-    }
+    let shared = data("");
     let gavel = Options { throughputs: Some(shared.join("gavel/simulation_throughputs.json")), ..Options::default() };
     let pollux = Options { throughputs: Some(shared.join("pollux/traces")), ..Options::default() };
     let plain = Options::default();

@@ -15,9 +15,6 @@ pub use fault::{Fault, LoadFault, Place};
 pub use instance::Sandboxed;
 pub use provider::{ProviderSetup, SandboxedProvider};
 
-/// Who runs the components: recorded in reports, never hashed.
-pub const ENGINE: &str = "wasmtime 48.0.8";
-
 /// The types of the contract.
 pub mod contract {
     pub use super::bindings::predictor::exports::sandtable::policy::provider::{

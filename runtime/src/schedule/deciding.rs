@@ -20,14 +20,17 @@ impl Run {
         now: Micros,
         trigger: Trigger,
     ) -> Result<Result<(), Fault>, Conservation> {
+        // Nothing but epochs ended: nobody else's report is due.
+        let quiet = trigger == Trigger::Event && !self.wake;
         self.wake = false;
+        self.epoch = false;
         self.resync = false;
         self.calls += 1;
         self.idle += 1;
         let seq = self.calls;
         self.world().cluster.seq = seq;
         let workloads = self.workloads.strangers();
-        let samples = self.samples();
+        let samples = self.samples(quiet);
         let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
         let mut relief = self.relief.take();

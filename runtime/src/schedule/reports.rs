@@ -27,8 +27,9 @@ impl Run {
         }
     }
 
-    /// What elastic jobs report since they last did, of those that have run long enough to.
-    pub(super) fn samples(&mut self) -> Vec<Sample> {
+    /// What elastic jobs report since they last did, of those that have run long enough to; `ended`: of those alone that
+    /// have just ended an epoch.
+    pub(super) fn samples(&mut self, ended: bool) -> Vec<Sample> {
         if self.fresh.is_empty() {
             return Vec::new();
         }
@@ -38,8 +39,19 @@ impl Run {
         let mut samples = Vec::new();
         for job in fresh {
             let world = self.world();
+            let ends = world.backend.ends_epoch(job);
+            if ended && !ends {
+                self.fresh.push(job);
+                continue;
+            }
             match world.backend.sample(job) {
-                Some(found) => samples.push(report(job, &found)),
+                Some(found) => {
+                    samples.push(report(job, &found));
+                    // Of its present epoch it reports the next time.
+                    if ends {
+                        self.fresh.push(job);
+                    }
+                }
                 None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
                 None => {}
             }

@@ -236,7 +236,7 @@ fn errors(of: &Run, against: &BTreeMap<String, f64>) -> (f64, f64) {
     (mean, all.get(at).copied().unwrap_or(f64::NAN))
 }
 
-/// The table of `hardware.md` §4.6: what was found, what is aimed at, and whether that is met.
+/// The table: what was found, what is aimed at (by ourselves), and whether that is met.
 fn table(trios: &[Trio], profile: &Profile) -> Vec<Vec<String>> {
     let head = ["policy", "check", "real", "model", "off by", "goal", "met"];
     let mut rows = vec![head.map(str::to_string).to_vec()];
