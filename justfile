@@ -15,6 +15,11 @@ models:
 profiles:
     cargo run --release --example profiles
     cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --observed 0.5 -o policies/predictors/weights/iasp-gavel-fit.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --gpu V100-SXM2-16GB --observed 0.2 -o policies/predictors/weights/iasp-gavel-fit-fifth.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --gpu V100-SXM2-16GB --observed 0.05 -o policies/predictors/weights/iasp-gavel-fit-twentieth.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --gpu V100-SXM2-16GB --observed 0.5 --hold-out 0.3 -o policies/predictors/weights/iasp-gavel-fit-held-out.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --gpu P100-PCIE-16GB --used-on V100-SXM2-16GB --observed 0.5 -o policies/predictors/weights/iasp-gavel-fit-p100.json
+    cargo run --release -- predictor train iasp --profile experiments/specs/profiles/gavel-fit.ron --gpu K80 --used-on V100-SXM2-16GB --observed 0.5 -o policies/predictors/weights/iasp-gavel-fit-k80.json
     cargo run --release -- predictor train iasp --profile ../shared/data/gavel/oracle_throughputs.json --observed 0.5 -o policies/predictors/weights/iasp-gavel-measured.json
     cargo run --release -- predictor train iasp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iasp-synthetic.json
     cargo run --release -- predictor train iapp --profile experiments/specs/profiles/synthetic.ron --observed 0.5 -o policies/predictors/weights/iapp-synthetic.json

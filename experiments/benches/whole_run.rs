@@ -1,6 +1,6 @@
 //! A whole run, sandboxed against the same policy compiled in. The throughput printed is in calls of `decide`.
 //!
-//! The workload is the Philly trace on 2,500 GPUs where `../shared/data` is, else a generated one of Philly's shape.
+//! The workload is the Philly trace on 2,500 GPUs where a copy is in `../shared/data`, else a drawn one of its shape.
 //! Results must be equal: a ratio between different schedules would mean nothing.
 
 mod native;

@@ -1,4 +1,6 @@
-//! Writes the profiles that ship, from what they are made of: `just profiles`, with ../shared/data beside the checkout.
+//! Writes the profiles that ship, from what they are made of: `just profiles`, with copies of the tables of
+//! Gavel (github.com/stanford-futuredata/gavel), Pollux (petuum/adaptdl) and torchvision-gpu-bench (made from
+//! ryujaehun/pytorch-gpu-benchmark) in ../shared/data beside the checkout.
 
 use std::path::Path;
 

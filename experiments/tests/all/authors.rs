@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::docs::has;
 use crate::guest::{Act, HEAP, Parts, endless, guest, raw_plan, refuse, then_decide};
-use crate::help::{cells, dist, root, sandtable, skipped};
+use crate::help::{cells, dist, root, sandtable};
 use sandtable::conform::{Effort, Verdict, check};
+use sandtable_needs::needs;
 
 fn begin(folder: &Path, language: &str) -> String {
     let name = format!("my-{language}");
@@ -47,31 +47,28 @@ fn compared_with_fifo(language: &str) {
     }
 }
 
-fn where_there_is(tool: &str, language: &str) {
-    match has(tool) {
-        true => compared_with_fifo(language),
-        false => skipped(&format!("no {tool} on this machine")),
-    }
-}
-
+#[needs("tool:componentize-py")]
 #[test]
 fn a_policy_in_python_gives_the_same_schedule() {
-    where_there_is("componentize-py", "python");
+    compared_with_fifo("python");
 }
 
+#[needs("tool:componentize-qjs")]
 #[test]
 fn a_policy_in_javascript_gives_the_same_schedule() {
-    where_there_is("componentize-qjs", "js");
+    compared_with_fifo("js");
 }
 
+#[needs("file:/usr/lib/wasm32-wasi/libc.a", "tool:wasm-ld")]
 #[test]
 fn a_policy_in_c_gives_the_same_schedule() {
-    where_there_is("clang-wasi", "c");
+    compared_with_fifo("c");
 }
 
+#[needs("env:SANDTABLE_SLOW_TESTS")]
 #[test]
 fn a_policy_in_rust_gives_the_same_schedule() {
-    where_there_is("rust-wasm", "rust");
+    compared_with_fifo("rust");
 }
 
 /// Without the Wasm tool chain: the template's own test passes natively, with the SDK that it carries.

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::help::{sandtable, skipped};
+use crate::help::sandtable;
+use sandtable_needs::needs;
 
 struct Browser {
     process: Child,
@@ -126,12 +127,10 @@ pub fn page(folder: &Path) {
     }
 }
 
+#[needs("tool:chromium|chromium-browser|google-chrome")]
 #[test]
 fn the_report_works_in_a_browser() {
-    let Some(program) = program() else {
-        skipped("no chromium on this machine (apt-get install chromium)");
-        return;
-    };
+    let program = program().expect("a browser");
     let folder = tempfile::tempdir().expect("a folder");
     page(folder.path());
     let mut browser = Browser::start(program, folder.path());

@@ -11,7 +11,8 @@ use sandtable_hardware::elastic::Steps;
 use sandtable_runtime::sandbox::Settings;
 use sandtable_runtime::{Summary, Use};
 
-use crate::help::{root, shared};
+use crate::help::{data, root};
+use sandtable_needs::needs;
 
 fn expand(folder: &Path, spec: &str) -> Result<Plan, String> {
     let path = folder.join("spec.ron");
@@ -29,10 +30,11 @@ fn rows(files: &[(String, Vec<u8>)], name: &str) -> Vec<BTreeMap<String, String>
     reader.records().map(|record| row(record.expect("a row"))).collect()
 }
 
+#[needs("data:pollux")]
 #[test]
-#[expect(clippy::print_stderr, reason = "the closing note quotes this line")]
+#[expect(clippy::print_stderr, reason = "says how much was compared")]
 fn published_jcts_of_tiresias_and_optimus_are_exact() {
-    let Some(data) = shared("pollux") else { return };
+    let data = data("pollux");
     let folder = tempfile::tempdir().expect("a folder");
     let mut published: BTreeMap<(String, String), BTreeMap<String, String>> = BTreeMap::new();
     let mut reader = csv::Reader::from_path(data.join("published_job_jct.csv")).expect("the published JCTs");
@@ -66,9 +68,10 @@ fn published_jcts_of_tiresias_and_optimus_are_exact() {
     eprintln!("Pollux' simulator: {compared} published JCTs compared, 0 mismatches");
 }
 
+#[needs("data:pollux")]
 #[test]
 fn measured_steps_are_the_published_ones() {
-    let Some(data) = shared("pollux") else { return };
+    let data = data("pollux");
     let profile = pollux(&data).expect("a profile");
     let vectors = std::fs::read(data.join("reference_vectors.json")).expect("the vectors");
     let vectors: serde_json::Value = serde_json::from_slice(&vectors).expect("JSON");
@@ -265,9 +268,10 @@ fn a_service_without_capacity_is_refused_by_name() {
     assert!(failure.message.contains("no node is of those who serve: `pool: Inference`"), "{}", failure.message);
 }
 
+#[needs("data:pollux")]
 #[test]
 fn a_table_with_a_hole_is_an_error_of_the_profile() {
-    let Some(data) = shared("pollux") else { return };
+    let data = data("pollux");
     let folder = tempfile::tempdir().expect("a folder");
     let spec = |gpus: u32| {
         format!(

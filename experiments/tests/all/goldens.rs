@@ -9,7 +9,8 @@ use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, plan};
 use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{root, shared};
+use crate::help::{data, root};
+use sandtable_needs::needs;
 
 /// One published schedule.
 struct Golden<'a> {
@@ -78,14 +79,15 @@ fn rows(bytes: &[u8]) -> BTreeMap<String, BTreeMap<String, String>> {
     rows
 }
 
-#[expect(clippy::print_stderr, reason = "the closing note quotes these lines")]
+#[expect(clippy::print_stderr, reason = "says how much was compared")]
 fn tell(outcome: &str, jobs: usize) {
     eprintln!("{outcome}: {jobs} jobs compared, 0 mismatches");
 }
 
+#[needs("data:golden-tiresias")]
 #[test]
 fn tiresias() {
-    let Some(folder) = shared("golden-tiresias") else { return };
+    let folder = data("golden-tiresias");
     let policies = [
         ("fifo", "fifo", ""),
         ("fjf", "fifo", "\"backfill\": \"skip\""),
@@ -103,9 +105,10 @@ fn tiresias() {
     }
 }
 
+#[needs("data:golden-lucid")]
 #[test]
 fn lucid() {
-    let Some(folder) = shared("golden-lucid") else { return };
+    let folder = data("golden-lucid");
     let policies = [("fifo", "fifo"), ("sjf", "sjf"), ("srtf", "srtf"), ("tiresias", "las")];
     for (trace, nodes) in [("ee9e8c_w4", 16), ("11cb48_w7", 4)] {
         for (published, policy) in policies {
@@ -118,9 +121,10 @@ fn lucid() {
     }
 }
 
+#[needs("data:golden-pai")]
 #[test]
 fn pai() {
-    let Some(folder) = shared("golden-pai") else { return };
+    let folder = data("golden-pai");
     for (published, policy) in [("fifo_skip", "fifo"), ("sjf_skip", "sjf")] {
         let outcome = format!("openb_d139to144.{published}.csv");
         let golden = Golden {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+pub(crate) use sandtable_policy::testing::data;
+
 /// What a command left behind.
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -29,21 +31,10 @@ pub(crate) fn sandtable(folder: &Path, args: &[&str]) -> Ran {
     Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// A folder of data beside the checkout, or `None` with a word to whoever reads the test's output.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
-pub(crate) fn shared(name: &str) -> Option<PathBuf> {
-    let folder = root().join("../shared/data").join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: {} is not here", folder.display());
-    None
-}
-
-/// Says that a test, or a part of one, is not done here.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+/// Says that a part of a test is not done here, past libtest's capture.
 pub(crate) fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "not done here: {why}");
 }
 
 /// The components of this checkout, for specs elsewhere.

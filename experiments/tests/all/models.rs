@@ -4,7 +4,8 @@ use std::path::Path;
 
 use sandtable::profile;
 
-use crate::help::{dist, root, sandtable, shared};
+use crate::help::{data, dist, root, sandtable};
+use sandtable_needs::needs;
 
 #[test]
 fn facts_are_printed_of_the_catalogue_and_of_files() {
@@ -209,20 +210,22 @@ fn throughput_tables_become_profiles() {
         let error = profile::throughputs(&folder.path().join("t.csv")).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error}");
     }
-    if let Some(gavel) = shared("gavel") {
-        let read = profile::gavel_simulation(&gavel.join("simulation_throughputs.json")).expect("Gavel's table");
-        let v100 = read.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
-        let sizes: Vec<u32> = v100.solo["ResNet-18 (batch size 16)"].throughput.keys().copied().collect();
-        assert_eq!(sizes, [1, 2, 4, 8]);
-        let error =
-            profile::gavel(&gavel.join("simulation_throughputs.json")).expect_err("the other table").to_string();
-        assert!(error.contains("GavelSimulation"), "{error}");
-    }
-    if let Some(bench) = shared("torchvision-gpu-bench") {
-        let read = profile::torchvision(&bench.join("step_ms.csv"), "half").expect("the benchmark's table");
-        assert_eq!((read.workloads.len(), read.gpus.len()), (32, 4));
-        assert!(read.workloads.iter().all(|workload| workload.model.is_some()));
-    }
+}
+
+#[needs("data:gavel", "data:torchvision-gpu-bench")]
+#[test]
+fn published_throughputs_become_profiles() {
+    let table = data("gavel/simulation_throughputs.json");
+    let read = profile::gavel_simulation(&table).expect("Gavel's table");
+    let v100 = read.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
+    let sizes: Vec<u32> = v100.solo["ResNet-18 (batch size 16)"].throughput.keys().copied().collect();
+    assert_eq!(sizes, [1, 2, 4, 8]);
+    let error = profile::gavel(&table).expect_err("the other table").to_string();
+    assert!(error.contains("GavelSimulation"), "{error}");
+    let steps = data("torchvision-gpu-bench/step_ms.csv");
+    let read = profile::torchvision(&steps, "half").expect("the benchmark's table");
+    assert_eq!((read.workloads.len(), read.gpus.len()), (32, 4));
+    assert!(read.workloads.iter().all(|workload| workload.model.is_some()));
 }
 
 #[test]
@@ -269,23 +272,25 @@ fn new_policies_give_the_same_on_any_number_of_threads_and_verify() {
     }
 }
 
+#[needs("data:torchvision-gpu-bench")]
 #[test]
 fn the_profiles_that_ship_are_what_the_fit_gives() {
-    let Some(bench) = shared("torchvision-gpu-bench") else { return };
+    let bench = data("torchvision-gpu-bench");
     let profile = profile::torchvision(&bench.join("step_ms.csv"), "float").expect("the benchmark's table");
     let profile = sandtable::facts::fill(profile, &root()).expect("models of the catalogue");
     let committed = profile::read(&root().join("experiments/specs/profiles/vision-float.ron")).expect("a profile");
     assert_eq!(profile::fitted(&profile, &committed.about), committed);
 }
 
-/// Slowdown 1 + S times the sum of the others' A, up to three on a GPU (`horus.md` §6).
+/// Slowdown 1 + S times the sum of the others' A, up to three on a GPU : worked out apart from this code.
+#[needs("data:horus-golden")]
 #[test]
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
         Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, Job, Law, Laws, Model, Profile,
         ShareMode, Sharing, Solo, Workload,
     };
-    let Some(folder) = shared("horus-golden") else { return };
+    let folder = data("horus-golden");
     let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
     let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
     assert_eq!(cases.len(), 4);

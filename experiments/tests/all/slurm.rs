@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use sandtable_hardware::live::Clock;
 
-use crate::help::{Ran, cells, command, dist, root, skipped};
+use crate::help::{Ran, cells, command, dist, root};
+use sandtable_needs::needs;
 
 /// 3 policies x 500 seeds, a millisecond each.
 const SPEC: &str = r#"Experiment(
@@ -41,21 +42,13 @@ fn fixture() -> PathBuf {
 }
 
 impl Slurm {
-    fn up() -> Option<Slurm> {
-        let has =
-            |tool: &str| ["/usr/bin", "/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(tool).exists());
-        if let Some(lacking) = ["slurmctld", "slurmd", "sbatch", "munged"].into_iter().find(|tool| !has(tool)) {
-            skipped(&format!("no `{lacking}` (apt-get install slurm-wlm munge)"));
-            return None;
-        }
+    fn up() -> Slurm {
         let free = |port: &u16| (0..6).all(|next| TcpListener::bind(("127.0.0.1", port + next)).is_ok());
         let port = (16817..17800).step_by(10).find(free).expect("six free ports");
         let slurm = Slurm { folder: tempfile::Builder::new().prefix("sl").tempdir().expect("a folder"), port };
-        if slurm.fixture("up") == Some(77) {
-            skipped("this machine's name is not 127.0.0.1 (apt-get install libnss-wrapper)");
-            return None;
-        }
-        Some(slurm)
+        let lacking = slurm.fixture("up") == Some(77);
+        assert!(!lacking, "this machine's name is not 127.0.0.1: apt-get install libnss-wrapper");
+        slurm
     }
 
     fn fixture(&self, verb: &str) -> Option<i32> {
@@ -208,10 +201,11 @@ impl Sweep<'_> {
     }
 }
 
+#[needs("tool:slurmctld", "tool:slurmd", "tool:sbatch", "tool:munged")]
 #[test]
 fn sweeps_through_a_real_slurm_are_what_one_machine_computes() {
     let clock = Clock::start();
-    let Some(slurm) = Slurm::up() else { return };
+    let slurm = Slurm::up();
     let sweep = Sweep::new(&slurm, SPEC);
     let local = sweep.run("run", "local", &["--no-progress"]);
     assert_eq!(local.code, 0, "{}", local.stderr);
@@ -348,9 +342,8 @@ fn cells_on_gpus_have_an_array_of_their_own(slurm: &Slurm) {
     let here = std::env::current_exe().expect("a path");
     let deps = here.parent().expect("a folder");
     let built = [deps.join("libmock_nvml.so"), deps.parent().expect("a folder").join("libmock_nvml.so")];
-    let Some(library) = built.iter().find(|path| path.exists()) else {
-        return skipped("no libmock_nvml.so: `cargo test --workspace` builds it");
-    };
+    let library = built.iter().find(|path| path.exists());
+    let library = library.expect("no libmock_nvml.so: `cargo build -p mock-nvml` builds it");
     let sweep = Sweep::new(slurm, ON_GPUS);
     let driver = sweep.path("driver");
     std::fs::create_dir(&driver).expect("made");

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use crate::engine::{SPEC, Sweep};
 use crate::help::{Ran, command, dist, root};
+use sandtable_needs::needs;
 
 /// The name under which an engine would know what is submitted.
 fn name(sweep: &Sweep, more: &[&str]) -> String {
@@ -269,19 +269,13 @@ fn an_engine_that_prints_something_else_is_an_error() {
 }
 
 /// The real server and workers of HyperQueue, by its Python package where that is.
+#[needs("python:hyperqueue")]
 #[test]
 fn hyperqueue_itself_runs_shards() {
-    let has = |python: &&str| {
-        let probe = std::process::Command::new(python).args(["-c", "import hyperqueue"]).stderr(Stdio::null()).status();
-        probe.is_ok_and(|status| status.success())
-    };
-    let Some(python) = ["python3", "python"].into_iter().find(has) else {
-        return crate::help::skipped("no Python with `hyperqueue` (pip install hyperqueue)");
-    };
     let sweep = Sweep::new("hq");
     assert_eq!(sweep.on_spec("plan", &["-o", "p.jsonl"]).code, 0);
     let script = root().join("experiments/tests/on_hyperqueue.py");
-    let mut command = std::process::Command::new(python);
+    let mut command = std::process::Command::new("python3");
     command.arg(script).args([env!("CARGO_BIN_EXE_sandtable"), "p.jsonl", "5"]).current_dir(sweep.folder.path());
     let ran = command.output().expect("Python");
     assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));

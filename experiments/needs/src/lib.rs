@@ -1,0 +1,69 @@
+//! `#[needs("data:pollux", "tool:chromium")]`: a test that is reported as *ignored*, with the reason, where what it needs is
+//! lacking when it is compiled.
+//!
+//! - `data:NAME`: a file or folder of the data that tests compare with, in the folder that `SANDTABLE_DATA` names, by default
+//!   `../shared/data` beside the checkout. With `SANDTABLE_REQUIRE_DATA=1` the test is not ignored and fails.
+//! - `tool:NAME`: a program on `PATH`, in `/usr/sbin` or `/sbin`; `tool:A|B` is either.
+//! - `python:NAME`: a module that `python3` can import.
+//! - `file:PATH`: a file; `env:NAME`: a variable of the environment that is set.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use proc_macro::{TokenStream, TokenTree};
+
+/// See the crate.
+#[proc_macro_attribute]
+pub fn needs(wanted: TokenStream, test: TokenStream) -> TokenStream {
+    let mut out = TokenStream::new();
+    for token in wanted {
+        let TokenTree::Literal(literal) = token else { continue };
+        let text = literal.to_string();
+        if let Some(why) = lacking(text.trim_matches('"')) {
+            out.extend(tokens(&format!("#[ignore = {why:?}]")));
+        }
+    }
+    out.extend(test);
+    // Compiled anew where another folder is named.
+    out.extend(tokens(
+        "const _: [Option<&str>; 2] = [option_env!(\"SANDTABLE_DATA\"), option_env!(\"SANDTABLE_REQUIRE_DATA\")];",
+    ));
+    out
+}
+
+fn tokens(text: &str) -> TokenStream {
+    text.parse().unwrap_or_default()
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is on a machine is told by its environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Why a test can't run; `None` where it can.
+fn lacking(need: &str) -> Option<String> {
+    match need.split_once(':') {
+        Some(("data", name)) => {
+            let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+            let path = variable("SANDTABLE_DATA").map_or(beside, PathBuf::from).join(name);
+            let absent = !path.exists() && variable("SANDTABLE_REQUIRE_DATA").is_none_or(|value| value == "0");
+            absent.then(|| format!("no data `{name}`: SANDTABLE_DATA names its folder (README, Data of others)"))
+        }
+        Some(("tool", names)) => {
+            let path = variable("PATH").unwrap_or_default();
+            let folders = || path.split(':').chain(["/usr/sbin", "/sbin"]);
+            let there = names.split('|').any(|name| folders().any(|folder| Path::new(folder).join(name).is_file()));
+            (!there).then(|| format!("no `{}` on this machine", names.replace('|', "` or `")))
+        }
+        Some(("python", module)) => {
+            let mut python = Command::new("python3");
+            let status =
+                python.args(["-c", &format!("import {module}")]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            (!status.is_ok_and(|status| status.success()))
+                .then(|| format!("no Python module `{module}` on this machine"))
+        }
+        Some(("file", path)) => (!Path::new(path).exists()).then(|| format!("no {path} on this machine")),
+        Some(("env", name)) => variable(name).is_none().then(|| format!("{name} is not set")),
+        _ => Some(format!("`{need}` is nothing that a test can need: expected data:, tool:, python:, file: or env:")),
+    }
+}
