@@ -66,7 +66,7 @@ fn serves(case: &Value) -> Vec<Vec<NodeId>> {
     let mut victims: Vec<Victim<'_>> = training.iter().map(victim).collect();
     let sleeping = asleep.iter().map(|at| lists[*at].first().copied()).collect();
     let (reach, lent) = (vec![true; empty.len()], vec![false; empty.len()]);
-    let mut deal = Deal { empty, sleeping, victims: &mut victims, reach, lent, guard: false };
+    let mut deal = Deal { empty, sleeping, victims: &mut victims, reach, lent, guard: false, in_order: true };
     let places = deal.places(pending.len(), Reclaim::LeastLoss, &mut Draws::new(0));
     for (task, place) in pending.iter().zip(&places) {
         let node = match place {

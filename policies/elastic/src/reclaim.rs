@@ -1,7 +1,5 @@
 //! Where those who serve get GPUs that nobody has, and whose they get where there are none.
 
-use std::collections::BTreeMap;
-
 use sandtable_policy::{Draws, NodeId};
 
 use crate::place::nodes_of;
@@ -26,6 +24,27 @@ pub enum Place {
     Taken(NodeId),
 }
 
+/// The sum in NumPy's order, pairwise: which of equal totals is the greater, rounding decides.
+fn sum(values: &[f64]) -> f64 {
+    let one_by_one = |from: f64, values: &[f64]| values.iter().fold(from, |sum, value| sum + value);
+    match values.len() {
+        ..8 => one_by_one(0.0, values),
+        8..=128 => {
+            let (whole, rest) = values.as_chunks::<8>();
+            let mut r = whole[0];
+            for chunk in &whole[1..] {
+                r.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+            }
+            one_by_one(((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7])), rest)
+        }
+        all => {
+            let half = all / 2;
+            let (a, b) = values.split_at(half - half % 8);
+            sum(a) + sum(b)
+        }
+    }
+}
+
 /// The cluster as it is dealt out.
 pub struct Deal<'a, 'b> {
     /// GPUs of each node that nobody has, sleeping pods' not among them; 0 where tasks may not go.
@@ -40,6 +59,8 @@ pub struct Deal<'a, 'b> {
     pub lent: Vec<bool>,
     /// Whether a job's last GPU is taken only where there is no other.
     pub guard: bool,
+    /// Where nothing is weighed: by the order of nodes and jobs (DeepBoot's simulator), not drawn.
+    pub in_order: bool,
 }
 
 impl Deal<'_, '_> {
@@ -72,6 +93,7 @@ impl Deal<'_, '_> {
     pub fn places(&mut self, tasks: usize, how: Reclaim, draws: &mut Draws) -> Vec<Place> {
         match how {
             Reclaim::LeastLoss => self.by_loss(tasks),
+            Reclaim::Random if self.in_order => self.first_found(tasks),
             Reclaim::Random => self.at_random(tasks, draws),
             Reclaim::Node => self.by_node(tasks),
             Reclaim::Never => self.idle(tasks),
@@ -95,6 +117,13 @@ impl Deal<'_, '_> {
             }
         }
         places
+    }
+
+    /// Nobody trains on the node any more; so many GPUs are free for it.
+    fn clear(&mut self, node: usize) -> u32 {
+        let gpus = self.training(node) as u32;
+        self.victims.iter_mut().for_each(|victim| victim.list.retain(|at| *at as usize != node));
+        gpus
     }
 
     /// What a removal leaves: the job's list without one GPU of the node.
@@ -131,8 +160,9 @@ impl Deal<'_, '_> {
                     let rest = Self::without(&self.victims[job].list, node);
                     let last = self.guard && rest.is_empty();
                     let after = speedup(&mut self.victims[job], &rest);
-                    let total: f64 =
-                        present.iter().enumerate().map(|(other, own)| if other == job { after } else { *own }).sum();
+                    let own = std::mem::replace(&mut present[job], after);
+                    let total = sum(&present);
+                    present[job] = own;
                     let better = |(was_last, most, ..): &(bool, f64, usize, NodeId)| {
                         (*was_last && !last) || (*was_last == last && total > *most)
                     };
@@ -173,33 +203,64 @@ impl Deal<'_, '_> {
         places
     }
 
+    /// What DeepBoot's simulator calls random: the first GPUs by node that hold no task. Of those who train there the
+    /// first keep theirs; sleeping pods come after them.
+    fn first_found(&mut self, tasks: usize) -> Vec<Place> {
+        let mut places = Vec::new();
+        for node in 0..self.empty.len() {
+            let asleep = self.sleeping.iter().filter(|at| at.map(|at| at as usize) == Some(node)).count();
+            let mut gpus = self.training(node) + asleep + self.empty[node] as usize;
+            if !self.reach[node] {
+                continue;
+            }
+            while gpus > 0 && places.len() < tasks {
+                gpus -= 1;
+                if self.empty[node] > 0 {
+                    places.push(self.take_empty(node));
+                } else if let Some(pod) = self.last_sleeper(node) {
+                    places.push(self.evict(pod));
+                } else {
+                    let victims = self.victims.iter_mut().rev();
+                    let Some(victim) = { victims }.find(|victim| victim.list.contains(&(node as NodeId))) else { break };
+                    let at = victim.list.iter().rposition(|at| *at as usize == node).unwrap_or_default();
+                    victim.list.remove(at);
+                    places.push(Place::Taken(node as NodeId));
+                }
+            }
+        }
+        places
+    }
+
+    fn last_sleeper(&self, node: usize) -> Option<usize> {
+        self.sleeping.iter().rposition(|at| at.map(|at| at as usize) == Some(node))
+    }
+
     /// GPUs that nobody has on nodes of those who serve, and those of sleeping pods; then whole nodes: whoever trains on the
     /// one with the fewest training GPUs leaves it (Aryl, EuroSys 2023, as DeepBoot's simulator has it).
     fn by_node(&mut self, tasks: usize) -> Vec<Place> {
         let mut places = Vec::new();
-        for node in (0..self.empty.len()).filter(|node| self.lent[*node]) {
-            while places.len() < tasks && self.empty[node] > 0 {
-                self.empty[node] -= 1;
-                places.push(Place::Empty(node as NodeId));
+        let lent: Vec<usize> = (0..self.empty.len()).filter(|node| self.lent[*node]).collect();
+        for node in &lent {
+            while places.len() < tasks && self.empty[*node] > 0 {
+                self.empty[*node] -= 1;
+                places.push(Place::Empty(*node as NodeId));
+                // Whoever trains there leaves, and the next task may have that too.
+                self.empty[*node] += self.clear(*node);
             }
         }
-        let idle = self.idle(tasks - places.len());
-        places.extend(idle);
-        let mut left: BTreeMap<usize, u32> = BTreeMap::new();
-        while places.len() < tasks {
-            let spare = left.iter().find(|(_, gpus)| **gpus > 0).map(|(node, _)| *node);
-            let node = spare.or_else(|| {
-                let trains = |node: &usize| self.reach[*node] && self.training(*node) > 0;
-                self.order().into_iter().find(trains)
-            });
-            let Some(node) = node else { break };
-            let gpus = self.training(node) as u32;
-            let spare = left.entry(node).or_insert(gpus);
-            *spare -= 1;
-            for victim in self.victims.iter_mut() {
-                victim.list.retain(|at| *at as usize != node);
+        for node in &lent {
+            while places.len() < tasks
+                && let Some(pod) = self.sleeper(*node)
+            {
+                places.push(self.evict(pod));
             }
-            places.push(Place::Taken(node as NodeId));
+        }
+        while places.len() < tasks {
+            let trains = |node: &usize| self.lent[*node] && self.reach[*node] && self.training(*node) > 0;
+            let Some(node) = self.order().into_iter().find(trains) else { break };
+            let gpus = self.clear(node) as usize;
+            let taken = (0..gpus.min(tasks - places.len())).map(|_| Place::Taken(node as NodeId));
+            places.extend(taken);
         }
         places
     }

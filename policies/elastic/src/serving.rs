@@ -106,6 +106,13 @@ impl Serving {
         cluster.start(task, vec![gpu]);
     }
 
+    /// When DeepBoot's simulator looks again for a task that waits: the next second, if a pod sleeps, else when one falls
+    /// asleep.
+    pub(crate) fn next_asleep(&self, now: Instant) -> Option<Instant> {
+        let second = (now / 1_000_000 + 1) * 1_000_000;
+        self.pods.iter().filter(|pod| pod.task.is_none()).map(|pod| pod.until.max(second)).min()
+    }
+
     /// Pods of which others may have the GPU.
     pub(crate) fn asleep(&self, now: Instant) -> impl Iterator<Item = &Pod> {
         self.pods.iter().filter(move |pod| !pod.is_kept(now))

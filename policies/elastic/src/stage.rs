@@ -1,10 +1,12 @@
 //! The cluster as these policies see it, and the actions that turn it into what they want.
 
+use std::collections::BTreeMap;
+
 use sandtable_policy::{
     Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
-use crate::place::{Pack, keep_or_take, nodes_of, smallest_first};
+use crate::place::{Pack, keep_or_take, nodes_of, smallest_first, take};
 use crate::reclaim::{Deal, Place, Victim};
 use crate::rules::{Partition, Reclaim, Rules};
 use crate::serving::Serving;
@@ -27,6 +29,8 @@ pub struct Stage {
     /// Whether batches are set; else jobs keep their users'.
     tunes: bool,
     draws: Draws,
+    /// Training jobs in the order in which DeepBoot's simulator keeps what they hold.
+    turns: Vec<JobId>,
 }
 
 /// What is to be dealt out to training jobs.
@@ -43,6 +47,12 @@ pub struct Round<'a> {
     pub total: u32,
     /// GPUs of a fair share.
     pub share: u32,
+    /// As DeepBoot's simulator does it.
+    pub compat: bool,
+    /// Tasks that wait for a GPU.
+    pub waiting: u32,
+    /// Where they go, if the policy places them.
+    pub tasks: Vec<NodeId>,
     /// Those that may run, by id.
     pub jobs: &'a mut [Trainee],
     /// GPU-µs that each has had.
@@ -80,12 +90,13 @@ impl Stage {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
         let serving = Serving::new(&rules, &setup.services);
-        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed) })
+        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed), turns: Vec::new() })
     }
 
     /// Rounds, and where somebody is served whenever something happens.
     pub fn cadence(&self) -> Cadence {
-        Cadence { round: Some(self.rules.round), on_events: self.serves }
+        // There, a job looks at its batch when an epoch has ended too.
+        Cadence { round: Some(self.rules.round), on_events: self.serves || (self.rules.compat && self.tunes) }
     }
 
     /// Takes in a batch, deals out what is to be dealt out now, and acts.
@@ -100,35 +111,48 @@ impl Stage {
     ) -> Result<(), PolicyError> {
         let task_done = self.take_in(batch, cluster)?;
         let round = batch.now.is_multiple_of(self.rules.round);
+        let event = round || !self.rules.compat || self.is_event(batch, task_done);
+        if !event {
+            // There, nobody looks now; whose epoch has ended looks at its batch.
+            let quiet = batch.events.iter().all(|event| matches!(event, Event::JobChanged(_)));
+            self.tune(cluster, |job| quiet && batch.samples.iter().any(|sample| sample.job == job));
+            return Ok(());
+        }
         self.serving.serve_warm(cluster);
         let mut wants: Vec<Vec<NodeId>> = self.jobs.iter().map(|job| job.list.clone().unwrap_or_default()).collect();
+        let mut places = Vec::new();
         if round {
-            self.allocate(cluster, &mut wants, allocate);
-        } else if self.rules.compat && (task_done || self.is_event(batch)) {
+            places = self.allocate(cluster, &mut wants, allocate);
+        } else if self.rules.compat && self.rules.reclaim != Reclaim::Random {
             // There, whoever is looked at between two rounds has its nodes put in order: it moves without moving.
             wants.iter_mut().for_each(|list| list.sort_unstable());
         }
-        let places = match round && self.rules.compat {
-            // There, tasks of a round wait for whatever comes next.
-            true => {
-                if !self.serving.pending.is_empty() {
-                    cluster.set_timer(batch.now + 1_000_000, batch.now + 1_000_000);
-                }
-                Vec::new()
-            }
-            false => self.places(cluster, &mut wants),
-        };
+        // There, tasks of a round wait for whatever comes next, unless the policy itself places them.
+        if !(round && self.rules.compat) {
+            places = self.places(cluster, &mut wants);
+        }
         if self.rules.reclaim == Reclaim::Node {
             self.leave_to_tasks(&mut wants, &places);
         }
         self.enact(cluster, wants, &places);
+        if self.rules.compat
+            && !self.serving.pending.is_empty()
+            && let Some(at) = self.serving.next_asleep(batch.now)
+        {
+            cluster.set_timer(at, at);
+        }
         Ok(())
     }
 
-    /// Whether DeepBoot's simulator would look between two rounds though no task was done: something came, or one waits.
-    fn is_event(&self, batch: &Batch) -> bool {
+    /// Whether DeepBoot's simulator would look between two rounds: something came, a task was done, or one waits while a
+    /// pod sleeps.
+    fn is_event(&self, batch: &Batch, task_done: bool) -> bool {
         let arrives = |event: &Event| matches!(event, Event::JobArrived(_));
-        !self.serving.pending.is_empty() || batch.events.iter().any(arrives)
+        let waits = || {
+            let whole = batch.now.is_multiple_of(1_000_000);
+            whole && !self.serving.pending.is_empty() && self.serving.asleep(batch.now).next().is_some()
+        };
+        self.serves && (task_done || batch.events.iter().any(arrives) || waits())
     }
 
     /// Takes in what happened; whether a task was done.
@@ -205,23 +229,53 @@ impl Stage {
         (total, total.div_ceil(jobs.max(1) as u32))
     }
 
+    /// A fair share where training is dealt out; there, of the GPUs that nobody is served on, among those who train.
+    fn round_share(&self, cluster: &Cluster, free: &[u32]) -> (u32, u32) {
+        let (total, share) = self.share(cluster);
+        if !self.rules.compat {
+            return (total, share);
+        }
+        let free = f64::from(free.iter().sum::<u32>().max(1));
+        let jobs = self.jobs.iter().filter(|job| ready(job, cluster)).count().max(1);
+        // Its own way to divide: of 49 GPUs each of seven jobs has eight.
+        (total, (1.0 / (1.0 / free) / jobs as f64).ceil() as u32)
+    }
+
     fn allocate(
         &mut self,
         cluster: &Cluster,
         wants: &mut [Vec<NodeId>],
         allocate: impl FnOnce(&mut Round<'_>) -> Vec<Vec<NodeId>>,
-    ) {
-        let (total, share) = self.share(cluster);
-        let free = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
+    ) -> Vec<Place> {
+        let free: Vec<u32> = (0..self.nodes.len()).map(|node| self.trainable(cluster, node)).collect();
+        let (total, share) = self.round_share(cluster, &free);
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
         let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) =
             std::mem::take(&mut self.jobs).into_iter().partition(|job| ready(job, cluster));
-        let attained = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
+        let attained: Vec<u64> = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
         let now = cluster.now();
-        let mut round = Round { now, free, lent, node, total, share, jobs: &mut jobs, attained };
+        let waiting = self.serving.pending.len() as u32;
+        let compat = self.rules.compat;
+        let tasks = Vec::new();
+        let mut round = Round { now, free, lent, node, total, share, compat, waiting, tasks, jobs: &mut jobs, attained };
         let lists = allocate(&mut round);
-        let mut lists: std::collections::BTreeMap<JobId, Vec<NodeId>> =
+        let Round { tasks, attained, .. } = round;
+        let places = tasks.into_iter().map(Place::Empty).collect();
+        if compat {
+            let count = |id: &JobId| jobs.iter().position(|job| job.id == *id).map(|at| (at, lists[at].len()));
+            let same = |id: &JobId| {
+                count(id).is_some_and(|(at, count)| jobs[at].list.as_ref().is_some_and(|list| list.len() == count))
+            };
+            self.turns.retain(same);
+            let mut others: Vec<(JobId, u64, u64)> =
+                jobs.iter().enumerate().map(|(at, job)| (job.id, attained[at], job.submitted)).collect();
+            others.sort_by_key(|(id, attained, submitted)| (*attained, *submitted, *id));
+            others.retain(|(id, ..)| !self.turns.contains(id) && count(id).is_some_and(|(_, count)| count > 0));
+            others.sort_by_key(|(id, ..)| count(id).map(|(_, count)| count));
+            self.turns.extend(others.into_iter().map(|(id, ..)| id));
+        }
+        let mut lists: BTreeMap<JobId, Vec<NodeId>> =
             jobs.iter().map(|job| job.id).zip(lists).collect();
         self.jobs = jobs;
         self.jobs.extend(others);
@@ -229,6 +283,7 @@ impl Stage {
         for (job, want) in self.jobs.iter().zip(wants.iter_mut()) {
             *want = lists.remove(&job.id).unwrap_or_default();
         }
+        places
     }
 
     /// Where pending tasks go; training jobs may lose GPUs to them.
@@ -268,19 +323,33 @@ impl Stage {
         let sleeping = self.serving.asleep(now).map(&mut sleeping).collect();
         let (_, share) = self.share(cluster);
         let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
-        let lists = wants.iter().cloned();
-        let mut victims: Vec<Victim<'_>> = self
-            .jobs
-            .iter_mut()
-            .zip(lists)
-            .map(|(job, list)| Victim { list, speedup: Box::new(move |nodes, gpus| job.speedup(nodes, gpus, share)) })
-            .collect();
+        // There, who keeps a batch is worth as much as it has GPUs.
+        let linear = self.rules.compat && !self.tunes;
+        let mut all: Vec<_> = self.jobs.iter_mut().zip(wants.iter_mut()).collect();
+        let turns: BTreeMap<JobId, usize> = self.turns.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+        let by_turn = self.rules.compat && how == Reclaim::Random;
+        all.sort_by_key(|(job, _)| {
+            let attained = cluster.get(job.id).map_or(0, |state| state.attained(now));
+            let turn = if by_turn { turns.get(&job.id).copied().unwrap_or(usize::MAX) } else { 0 };
+            (turn, attained, job.submitted, job.id)
+        });
+        let mut lists: Vec<&mut Vec<NodeId>> = Vec::new();
+        let mut victims: Vec<Victim<'_>> = Vec::new();
+        for (job, want) in all {
+            let list = want.clone();
+            let speedup = move |nodes, gpus| match linear {
+                true => f64::from(gpus) / f64::from(share),
+                false => job.speedup(nodes, gpus, share),
+            };
+            victims.push(Victim { list, speedup: Box::new(speedup) });
+            lists.push(want);
+        }
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let guard = self.rules.guard && !self.rules.compat;
-        let mut deal = Deal { empty, sleeping, victims: &mut victims, reach: open, lent, guard };
+        let in_order = self.rules.compat;
+        let mut deal = Deal { empty, sleeping, victims: &mut victims, reach: open, lent, guard, in_order };
         let places = deal.places(tasks, how, &mut self.draws);
-        let lists: Vec<Vec<NodeId>> = victims.into_iter().map(|victim| victim.list).collect();
-        wants.iter_mut().zip(lists).for_each(|(want, list)| *want = list);
+        lists.into_iter().zip(victims).for_each(|(want, victim)| *want = victim.list);
         places
     }
 
@@ -381,19 +450,15 @@ impl Stage {
         let jobs = &self.jobs;
         let trains = |gpu: GpuId| jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu));
         self.serving.pods.retain(|pod| pod.task.is_some() || !trains(pod.gpu));
-        self.tune(cluster);
+        self.tune(cluster, |_| true);
     }
 
-    /// Jobs whose best batch has changed go over to it.
-    fn tune(&mut self, cluster: &mut Cluster) {
+    /// Those of these jobs whose best batch has changed go over to it.
+    fn tune(&mut self, cluster: &mut Cluster, of: impl Fn(JobId) -> bool) {
         if !self.tunes {
             return;
         }
-        for job in &mut self.jobs {
-            // There, a job looks at its batch when an epoch has ended.
-            if self.rules.compat && !std::mem::take(&mut job.new_epoch) {
-                continue;
-            }
+        for job in self.jobs.iter_mut().filter(|job| of(job.id)) {
             let Some(list) = job.list.clone().filter(|list| !list.is_empty()) else { continue };
             let holds = cluster.get(job.id).is_some_and(sandtable_policy::Job::holds);
             if let Some(split) = job.split(&list).filter(|split| holds && Some(*split) != job.split) {
@@ -430,6 +495,21 @@ impl Round<'_> {
         let mut lists = vec![Vec::new(); self.jobs.len()];
         for (job, list) in order.iter().zip(keep_or_take(&mut self.free.clone(), &sorted, &before, pack)) {
             lists[*job] = list;
+        }
+        lists
+    }
+
+    /// The same where the policy places waiting tasks too, after those who stay.
+    pub fn place_with_tasks(&mut self, counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
+        let stays = |job: usize| self.jobs[job].list.as_ref().is_some_and(|list| list.len() as u32 == counts[job]);
+        let kept: Vec<u32> = (0..counts.len()).map(|job| if stays(job) { counts[job] } else { 0 }).collect();
+        let mut free = self.free.clone();
+        let before: Vec<&[NodeId]> = self.jobs.iter().map(|job| job.list.as_deref().unwrap_or_default()).collect();
+        let mut lists = keep_or_take(&mut free, &kept, &before, pack);
+        self.tasks = (0..self.waiting).flat_map(|_| take(&mut free, 1, pack)).collect();
+        let all: Vec<usize> = (0..counts.len()).filter(|job| kept[*job] == 0).collect();
+        for job in smallest_first(&all, counts) {
+            lists[job] = take(&mut free, counts[job], pack);
         }
         lists
     }

@@ -30,8 +30,6 @@ pub struct Trainee {
     seen: Vec<Observation>,
     theta: Option<Theta>,
     gradient: Option<(f64, f64)>,
-    /// Whether it has begun another epoch since its batch was last looked at.
-    pub(crate) new_epoch: bool,
     /// What was worked out since it last reported.
     known: BTreeMap<(u32, u32), Best>,
 }
@@ -50,7 +48,6 @@ impl Trainee {
             seen: Vec::new(),
             theta: None,
             gradient: None,
-            new_epoch: false,
             known: BTreeMap::new(),
         }
     }
@@ -59,7 +56,6 @@ impl Trainee {
     pub fn report(&mut self, sample: &Sample) {
         let gradient = Some((sample.gradient_sqr, sample.gradient_variance));
         if self.gradient != gradient {
-            self.new_epoch = self.gradient.is_some();
             self.gradient = gradient;
             self.known.clear();
         }
