@@ -5,6 +5,8 @@
 // Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
 // Changed: written anew in Rust; see THIRD-PARTY.md.
 
+use std::collections::BTreeMap;
+
 use sandtable_elastic::place::Pack;
 use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
 use sandtable_policy::{
@@ -41,7 +43,7 @@ impl Policy for Tiresias {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         Ok(Tiresias {
             stage: Stage::new(Rules::new(config), setup, false)?,
-            queues: Queues { limit: config.micros("limit"), ..Queues::default() },
+            queues: Queues { limit: config.micros("limit"), compat: config.flag("compat"), ..Queues::default() },
         })
     }
 
@@ -72,6 +74,12 @@ struct Queues {
     second: Vec<JobId>,
     /// GPU-µs.
     limit: u64,
+    /// As DeepBoot's simulator.
+    compat: bool,
+    /// µs for which the last round let jobs run, as there: whatever they held since.
+    executed: BTreeMap<JobId, u64>,
+    /// Whom the last round let run, and when it was.
+    running: (Vec<JobId>, u64),
 }
 
 impl Queues {
@@ -84,11 +92,32 @@ impl Queues {
                 self.first.push(job.id);
             }
         }
-        for id in std::mem::take(&mut self.first) {
-            let over = at(&id, round).is_some_and(|job| round.attained[job] >= self.limit);
-            if over { self.second.push(id) } else { self.first.push(id) }
+        let (running, since) = std::mem::replace(&mut self.running, (Vec::new(), round.now));
+        self.executed.retain(|id, _| at(id, round).is_some());
+        for id in running.into_iter().filter(|id| at(id, round).is_some()) {
+            *self.executed.entry(id).or_default() += round.now - since;
+        }
+        let service = |job: usize| match self.compat {
+            true => {
+                let job = &round.jobs[job];
+                self.executed.get(&job.id).map_or(0, |time| time * u64::from(job.gpus))
+            }
+            false => round.attained[job],
+        };
+        // Of those that leave together the first in the order of submission is in front.
+        let over: Vec<JobId> =
+            (0..round.jobs.len()).filter(|job| service(*job) >= self.limit).map(|job| round.jobs[job].id).collect();
+        for id in over {
+            if let Some(place) = self.first.iter().position(|other| *other == id) {
+                self.first.remove(place);
+                self.second.push(id);
+            }
         }
         let mut left: u32 = round.free.iter().sum();
+        if self.compat {
+            // Tasks that wait count as if they had their GPUs.
+            left = left.saturating_sub(round.waiting);
+        }
         let mut counts = vec![0; round.jobs.len()];
         let mut order = Vec::new();
         for id in self.first.iter().chain(&self.second) {
@@ -98,7 +127,10 @@ impl Queues {
             // Nobody blocks whoever comes after.
             if asked <= left {
                 left -= asked;
-                counts[job] = asked;
+                let held = round.jobs[job].list.as_ref().map_or(0, Vec::len) as u32;
+                // There, whoever has lost some of its GPUs to tasks goes on with the others.
+                counts[job] = if self.compat && held > 0 { held } else { asked };
+                self.running.0.push(*id);
             }
         }
         round.place_in(&order, &counts, Pack::MostFree)
