@@ -42,8 +42,17 @@ impl Policy for Optimus {
 }
 
 fn allocate(round: &mut Round<'_>) -> Vec<Vec<NodeId>> {
-    let counts = counts(&paces(round), round.free.iter().sum());
-    round.place(&counts, Pack::MostFree)
+    let gpus: u32 = round.free.iter().sum();
+    if !round.compat {
+        let counts = counts(&paces(round), gpus);
+        return round.place(&counts, Pack::MostFree);
+    }
+    if round.jobs.is_empty() {
+        return Vec::new();
+    }
+    // DeepBoot's gives tasks that wait their GPUs here, not between two rounds.
+    let counts = counts(&paces(round), gpus.saturating_sub(round.waiting));
+    round.place_with_tasks(&counts, Pack::MostFree)
 }
 
 /// GPUs of each job out of so many, in the order of their submission.
