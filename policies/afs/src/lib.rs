@@ -2,6 +2,7 @@
 //! adds. The result depends on the order of jobs: that of their submission. `afs-l` is what DeepBoot's simulator makes
 //! of it.
 
+use sandtable_elastic::goodput::{clipped, split_of};
 use sandtable_elastic::pace::{Pace, paces};
 use sandtable_elastic::place::Pack;
 use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
@@ -53,8 +54,19 @@ impl Policy for Afs {
 type KnockOut = fn(&[Pace], &[u32], usize, usize) -> usize;
 
 fn allocate(round: &mut Round<'_>, winner: KnockOut) -> Vec<Vec<NodeId>> {
-    let counts = counts(&paces(round), round.free.iter().sum(), winner);
-    round.place(&counts, Pack::MostFree)
+    let mut paces = paces(round);
+    if round.compat {
+        // There, it is samples that a job's speed is counted in: batches that GPUs don't divide become greater.
+        for (pace, job) in paces.iter_mut().zip(round.jobs.iter()) {
+            let batch = f64::from(job.elastic.batch);
+            for (step, gpus) in pace.steps.iter_mut().zip(1..) {
+                let split = clipped(&job.elastic, split_of(&job.elastic, batch, gpus), gpus);
+                *step *= batch / f64::from(gpus * split.local * (split.accumulation + 1));
+            }
+        }
+    }
+    let counts = counts(&paces, round.free.iter().sum(), winner);
+    round.place(&counts, if round.compat { Pack::BestFit } else { Pack::MostFree })
 }
 
 /// GPUs of each job out of so many.
