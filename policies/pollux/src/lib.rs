@@ -158,7 +158,12 @@ fn genetic(
             }
             let speedup = known[slot];
             utility += speedup;
-            let changed = if genes == now { 1.0 } else { factors[at] };
+            let mut changed = if genes == now { 1.0 } else { factors[at] };
+            // DeepBoot's: who grows on one node and shrinks on another is worth less.
+            let differs = |by: fn(&u8, &u8) -> bool| genes.iter().zip(now).any(|(new, old)| by(new, old));
+            if round.compat && differs(u8::gt) && differs(u8::lt) {
+                changed *= 0.9;
+            }
             sum += 1.0 / (speedup * scale * changed + LEAST);
         }
         let there: u32 = free.iter().zip(&used).filter(|(_, used)| **used).map(|(free, _)| *free).sum();
