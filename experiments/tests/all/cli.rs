@@ -49,7 +49,7 @@ fn threads_and_working_directories_change_no_byte() {
     let ran = sandtable(&root(), &["run", &spec, "--jobs", "2", "--store", &store]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let (one, two) = (cells(&one.path().join("store")), cells(&two.path().join("store")));
-    assert_eq!(one.len(), 12 * 4);
+    assert_eq!(one.len(), 12 * 5);
     assert!(one == two, "the stores differ");
 }
 

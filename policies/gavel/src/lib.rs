@@ -32,6 +32,8 @@ pub struct Gavel {
     ran: Vec<(JobId, GpuTypeId)>,
     types: usize,
     moves: Moves,
+    /// Types of GPU, the fastest first for the jobs of the last solution.
+    fastest_first: Vec<GpuTypeId>,
 }
 
 impl Policy for Gavel {
@@ -70,6 +72,7 @@ impl Policy for Gavel {
             needed("makespan", Knowledge::REMAINING, setup.knowledge)?;
         }
         Ok(Gavel {
+            fastest_first: Vec::new(),
             makespan,
             round: config.micros("round"),
             reset: config.micros("reset"),
@@ -119,6 +122,21 @@ impl Policy for Gavel {
 
 /// What is told apart of jobs: the bits of their rates by type, and the gang.
 type Class = (Vec<u64>, u32);
+
+/// Types by how fast they are for the jobs that there are, as Gavel's own list goes from V100 to K80: the mean over the jobs of
+/// a type's rate over the job's best.
+fn fastest_first(question: &Question) -> Vec<GpuTypeId> {
+    let mut speeds = vec![0.0; question.capacity.len()];
+    for (row, count) in question.throughput.iter().zip(&question.count) {
+        let best = row.iter().copied().fold(0.0, f64::max);
+        if best > 0.0 {
+            speeds.iter_mut().zip(row).for_each(|(speed, rate)| *speed += count * rate / best);
+        }
+    }
+    let mut order: Vec<GpuTypeId> = (0..speeds.len() as GpuTypeId).collect();
+    order.sort_by(|a, b| speeds[*b as usize].total_cmp(&speeds[*a as usize]));
+    order
+}
 
 impl Gavel {
     fn begin_round(&mut self, cluster: &mut Cluster) {
@@ -172,6 +190,7 @@ impl Gavel {
             count: classes.values().map(|jobs| jobs.len() as f64).collect(),
             capacity: (0..types).map(|kind| f64::from(cluster.up_gpus(kind))).collect(),
         };
+        self.fastest_first = fastest_first(&question);
         let steps: Vec<Vec<f64>> =
             classes.values().map(|jobs| jobs.iter().map(|(_, steps)| *steps).collect()).collect();
         let solved = if self.makespan { question.makespan(&steps) } else { question.max_min() };
@@ -187,10 +206,10 @@ impl Gavel {
         self.allocation = ids.zip(allocation.into_iter().flatten()).collect();
     }
 
-    /// Jobs by priority within each type, as long as GPUs remain; a job runs on one type only.
+    /// Jobs by priority within each type, the fastest type first, as long as GPUs remain; a job runs on one type only.
     fn choose(&self, cluster: &Cluster) -> BTreeMap<JobId, GpuTypeId> {
         let mut chosen = BTreeMap::new();
-        for kind in 0..self.types as GpuTypeId {
+        for kind in self.fastest_first.iter().copied() {
             let at = kind as usize;
             let total: f64 = self.spent.values().map(|spent| spent[at]).sum();
             let mut ranked: Vec<(f64, f64, f64, JobId)> = Vec::new();
@@ -222,8 +241,21 @@ sandtable_policy::export!(Gavel);
 
 #[cfg(test)]
 mod tests {
-    use super::Gavel;
+    use super::{Gavel, fastest_first};
+    use crate::lp::Question;
     use sandtable_policy::testing::completion_times;
+
+    #[test]
+    fn the_fastest_type_is_dealt_out_first() {
+        let question = Question {
+            throughput: vec![vec![1.0, 2.0, 4.0], vec![3.0, 3.0, 2.0]],
+            gang: vec![1.0, 1.0],
+            weight: vec![1.0, 1.0],
+            count: vec![5.0, 1.0],
+            capacity: vec![1.0, 1.0, 1.0],
+        };
+        assert_eq!(fastest_first(&question), [2, 1, 0]);
+    }
 
     #[test]
     fn on_one_type_jobs_of_one_size_share_the_time() {
