@@ -147,6 +147,16 @@ pub fn scope(claim: &Claim) -> String {
     format!("{}{versus}{}", claim.spec.of, at.chain(over).collect::<String>())
 }
 
+/// Runs in lines, the first few by name.
+fn lines(what: &str, runs: &[String]) -> Vec<String> {
+    const SHOWN: usize = 6;
+    let mut lines: Vec<String> = runs.iter().take(SHOWN).map(|run| format!("{what}: {run}")).collect();
+    if runs.len() > SHOWN {
+        lines.push(format!("{what}: {} more runs", runs.len() - SHOWN));
+    }
+    lines
+}
+
 /// A claim in words.
 pub(crate) fn in_words(one: &Measured<'_>) -> ClaimRow {
     let spec = &one.claim.spec;
@@ -154,8 +164,8 @@ pub(crate) fn in_words(one: &Measured<'_>) -> ClaimRow {
         Some(estimate) => (person(spec, estimate.mean), half(spec, estimate.half)),
         None => ("-".into(), "-".into()),
     };
-    let mut notes: Vec<String> = one.failed.iter().map(|run| format!("failed: {run}")).collect();
-    notes.extend(one.without.iter().map(|run| format!("without such a figure: {run}")));
+    let mut notes = lines("failed", &one.failed);
+    notes.extend(lines("without such a figure", &one.without));
     if one.missing > 0 {
         notes.push(format!("{} runs have no result", one.missing));
     }

@@ -113,7 +113,8 @@ impl Model {
 
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
     pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
-        let ended = if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
+        let ended =
+            if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
         let Some(training) = &mut self.states[id as usize].training else { return false };
         training.epoch += 1;
         training.ended = ended;

@@ -221,7 +221,9 @@ impl Deal<'_, '_> {
                     places.push(self.evict(pod));
                 } else {
                     let victims = self.victims.iter_mut().rev();
-                    let Some(victim) = { victims }.find(|victim| victim.list.contains(&(node as NodeId))) else { break };
+                    let Some(victim) = { victims }.find(|victim| victim.list.contains(&(node as NodeId))) else {
+                        break;
+                    };
                     let at = victim.list.iter().rposition(|at| *at as usize == node).unwrap_or_default();
                     victim.list.remove(at);
                     places.push(Place::Taken(node as NodeId));

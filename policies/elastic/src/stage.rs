@@ -90,7 +90,16 @@ impl Stage {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
         let serving = Serving::new(&rules, &setup.services);
-        Ok(Stage { rules, nodes, jobs: Vec::new(), serving, serves, tunes, draws: Draws::new(setup.seed), turns: Vec::new() })
+        Ok(Stage {
+            rules,
+            nodes,
+            jobs: Vec::new(),
+            serving,
+            serves,
+            tunes,
+            draws: Draws::new(setup.seed),
+            turns: Vec::new(),
+        })
     }
 
     /// Rounds, and where somebody is served whenever something happens.
@@ -258,7 +267,8 @@ impl Stage {
         let waiting = self.serving.pending.len() as u32;
         let compat = self.rules.compat;
         let tasks = Vec::new();
-        let mut round = Round { now, free, lent, node, total, share, compat, waiting, tasks, jobs: &mut jobs, attained };
+        let mut round =
+            Round { now, free, lent, node, total, share, compat, waiting, tasks, jobs: &mut jobs, attained };
         let lists = allocate(&mut round);
         let Round { tasks, attained, .. } = round;
         let places = tasks.into_iter().map(Place::Empty).collect();
@@ -275,8 +285,7 @@ impl Stage {
             others.sort_by_key(|(id, ..)| count(id).map(|(_, count)| count));
             self.turns.extend(others.into_iter().map(|(id, ..)| id));
         }
-        let mut lists: BTreeMap<JobId, Vec<NodeId>> =
-            jobs.iter().map(|job| job.id).zip(lists).collect();
+        let mut lists: BTreeMap<JobId, Vec<NodeId>> = jobs.iter().map(|job| job.id).zip(lists).collect();
         self.jobs = jobs;
         self.jobs.extend(others);
         self.jobs.sort_by_key(|job| job.id);

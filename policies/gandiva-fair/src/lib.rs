@@ -1,8 +1,8 @@
-//! Gandiva_fair (Chaudhary et al., EuroSys 2020): every user has tickets for every type of GPU, users trade shares of
+//! Gandiva_fair (Chaudhary et al., EuroSys 2020): every user has an equal share of every type of GPU, users trade shares of
 //! slow types for shares of fast ones, and in every round gangs run by stride: whoever has had the least of its share.
 //!
 //! Users are those that jobs name; a job of nobody is its own user. The paper's per-server queues and its balancing of
-//! load between servers are not part of it: all gangs are in one queue by type.
+//! load between servers, and users' tickets, are not part of it: all gangs are in one queue by type.
 
 pub mod share;
 
@@ -34,7 +34,7 @@ impl Policy for GandivaFair {
     fn about() -> About {
         About {
             name: "gandiva-fair",
-            about: "Gandiva_fair: tickets, gang-aware stride and trade of GPU types (Chaudhary et al. 2020; one queue by type, no balancing between servers)",
+            about: "Gandiva_fair: gang-aware stride over equal shares, and trade of GPU types (Chaudhary et al. 2020; no tickets, one queue by type, no balancing between servers)",
             uses: Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::THROUGHPUT,
             params: &[

@@ -1,29 +1,5 @@
 //! Fair shares and the trade of GPU types (Chaudhary et al., EuroSys 2020).
 
-/// Weighted max-min shares of a number of GPUs: nobody gets more than it demands, what is left over goes to the others
-/// by their tickets.
-pub fn fair(total: f64, tickets: &[f64], demands: &[f64]) -> Vec<f64> {
-    let mut share = vec![0.0; tickets.len()];
-    let mut open: Vec<usize> = (0..tickets.len()).filter(|user| demands[*user] > 0.0).collect();
-    let mut left = total;
-    while !open.is_empty() {
-        let weights: f64 = open.iter().map(|user| tickets[*user]).sum();
-        let level = left / weights;
-        let (full, rest): (Vec<usize>, Vec<usize>) =
-            open.iter().partition(|user| demands[**user] <= level * tickets[**user]);
-        if full.is_empty() {
-            rest.iter().for_each(|user| share[*user] = level * tickets[*user]);
-            break;
-        }
-        for user in full {
-            share[user] = demands[user];
-            left -= demands[user];
-        }
-        open = rest;
-    }
-    share
-}
-
 /// One exchange.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
@@ -73,14 +49,6 @@ mod tests {
     }
 
     /// Worked out apart from this code.
-    #[test]
-    fn golden_shares() {
-        near(&fair(8.0, &[1.0; 3], &[8.0, 8.0, 2.0]), &[3.0, 3.0, 2.0]);
-        near(&fair(12.0, &[1.0, 2.0, 1.0], &[12.0, 12.0, 3.0]), &[3.0, 6.0, 3.0]);
-        near(&fair(8.0, &[1.0, 1.0], &[0.0, 2.0]), &[0.0, 2.0]);
-    }
-
-    /// Worked out apart from this code, by the paper's rule.
     #[test]
     fn golden_trades() {
         let (mut slow, mut fast) = (vec![0.33, 0.33, 0.34], vec![0.33, 0.33, 0.34]);
