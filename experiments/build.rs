@@ -6,6 +6,7 @@ use std::process::Command;
 #[path = "src/fingerprint.rs"]
 mod fingerprint;
 
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script by variables")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = std::env::var("CARGO_MANIFEST_DIR")?;
     let workspace = Path::new(&here).parent().ok_or("the crate stands in a workspace")?;

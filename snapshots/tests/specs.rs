@@ -35,13 +35,18 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Whether data have to be there, so that their absence is a failure.
+#[expect(clippy::disallowed_methods, reason = "what has to be there is told by the environment")]
+fn required() -> bool {
+    std::env::var("SANDTABLE_REQUIRE_DATA").is_ok_and(|value| !value.is_empty() && value != "0")
+}
+
 fn trial(here: &'static Path, specs: &Path, path: PathBuf) -> Trial {
     let relative = path.strip_prefix(specs).expect("below").with_extension("");
     let name = relative.display().to_string().replace('/', "::");
     let root = specs.to_path_buf();
     let lacking = lacking(&path);
-    // Where data have to be there their absence is a failure.
-    let required = std::env::var("SANDTABLE_REQUIRE_DATA").is_ok_and(|value| !value.is_empty() && value != "0");
+    let required = required();
     let ignored = lacking.as_ref().is_some_and(|(_, data)| !(*data && required));
     let kind = lacking.filter(|_| ignored).map_or(String::new(), |(why, _)| why);
     let test = Trial::test(name, move || {

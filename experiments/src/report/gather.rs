@@ -109,9 +109,8 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     let (failed, missing) = (count(|one| matches!(one, Known::Failed(_))), count(|one| matches!(one, Known::Missing)));
     let mut notes = Vec::new();
     let seeds: std::collections::BTreeSet<u64> = plan.cells.iter().map(|cell| cell.seed).collect();
-    match seeds.len() {
-        1 => notes.push("A single run: one seed has no interval, and another may give another picture.".to_string()),
-        _ => {}
+    if seeds.len() == 1 {
+        notes.push("A single run: one seed has no interval, and another may give another picture.".to_string());
     }
     if failed > 0 {
         notes.push(format!("{failed} cells failed: `sandtable run` says how."));

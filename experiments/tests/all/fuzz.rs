@@ -281,6 +281,9 @@ fn tell(line: &str) {
     eprintln!("{line}");
 }
 
+/// The smallest trace that goes wrong, and its picture.
+type Smallest = Option<(Trace, String)>;
+
 /// How many traces that go wrong are made smaller: the smallest is shown.
 const SHRUNK: usize = 8;
 
@@ -300,7 +303,7 @@ fn components_match_the_references_on_random_traces() {
         }
         tried += cases.len();
         let bench = Bench::new(preset);
-        let mut wrong: Vec<(u64, u64, Option<(Trace, String)>)> = cases.iter().map(|_| (0, 0, None)).collect();
+        let mut wrong: Vec<(u64, u64, Smallest)> = cases.iter().map(|_| (0, 0, None)).collect();
         for number in 0..traces {
             let trace = Trace::draw(number, preset.name);
             for (index, ours) in bench.run(&cases, &trace).iter().enumerate() {
