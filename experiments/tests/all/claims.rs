@@ -150,7 +150,7 @@ fn the_table_of_claims_is_the_specs_claims() {
             section = name.to_string();
         }
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        if line.starts_with("| ") && cells[0] != "claim" {
+        if line.starts_with("| ") && !["claim", "---"].contains(&cells[0]) {
             let row = (section.clone(), cells[0].to_string(), cells[1].to_string());
             assert!(!cells.contains(&"not measured") && !cells.contains(&"incomplete"), "{line}");
             if cells.iter().any(|cell| cell.starts_with("FAILS")) {
@@ -170,7 +170,8 @@ fn the_table_of_claims_is_the_specs_claims() {
         let name = path.strip_prefix(&folder).expect("below").with_extension("").display().to_string();
         claims.extend(plan.claims.iter().map(|claim| (name.clone(), claim.spec.says.clone(), scope(claim))));
     }
-    assert_eq!(shown, claims, "`just figures` and `just claims` write it");
+    let odd: Vec<_> = shown.symmetric_difference(&claims).collect();
+    assert!(odd.is_empty(), "in one of table and specs alone (`just figures`, `just claims`): {odd:#?}");
     let expected = ExpectedFailures::read(&root().join("experiments/expected-failures.ron")).expect("the list");
     let listed: BTreeSet<_> =
         expected.entries().iter().map(|one| (one.spec.clone(), one.says.clone(), one.of.clone())).collect();
