@@ -156,7 +156,7 @@ impl Bench {
     /// What the simulator says of a trace; without the gangs larger than the fleet where it can't do with them. Ours never
     /// start, and hinder nobody. In Tiresias' `dlas-gpu` they hinder nobody either, but the pass at their arrival looks for the
     /// next crossing of a limit anew, by its formula that mistakes seconds for GPU-seconds; our host refuses such a job when it
-    /// comes and calls no policy (42 of 10,000 traces differ by that pass alone).
+    /// comes and calls no policy (30 of 10,000 traces differ by that pass alone).
     fn told(&self, case: &Case, trace: &Trace) -> Told {
         let told = (case.told)(trace);
         if told.defect != Some(LARGE) && case.published != "dlas_gpu" {
