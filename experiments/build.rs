@@ -10,8 +10,7 @@ mod fingerprint;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let here = std::env::var("CARGO_MANIFEST_DIR")?;
     let workspace = Path::new(&here).parent().ok_or("the crate stands in a workspace")?;
-    for folder in ["hardware/src", "hardware/catalogue.ron", "runtime/src", "experiments/src", "experiments/models.ron"]
-    {
+    for folder in fingerprint::ROOTS {
         println!("cargo::rerun-if-changed={}", workspace.join(folder).display());
     }
     println!("cargo::rerun-if-changed={}", workspace.join("Cargo.lock").display());

@@ -129,8 +129,11 @@ impl Agreement {
 impl Measured<'_> {
     /// Whether our bound holds, and how surely.
     pub fn verdict(&self) -> Verdict {
-        let Some(estimate) = self.estimate.filter(|_| self.failed.is_empty()) else {
-            return if self.failed.is_empty() && self.without.is_empty() { Verdict::NotMeasured } else { self.lost() };
+        if !self.failed.is_empty() {
+            return Verdict::CellsFailed;
+        }
+        let Some(estimate) = self.estimate else {
+            return if self.without.is_empty() { Verdict::NotMeasured } else { Verdict::Incomplete };
         };
         if self.missing > 0 || !self.without.is_empty() {
             return Verdict::Incomplete;
@@ -143,10 +146,6 @@ impl Measured<'_> {
             Some(_) => Surety::Unsure,
         };
         Verdict::Judged(holds, surety)
-    }
-
-    fn lost(&self) -> Verdict {
-        if self.failed.is_empty() { Verdict::Incomplete } else { Verdict::CellsFailed }
     }
 
     /// Whether our bound holds; `None` where the runs don't say.

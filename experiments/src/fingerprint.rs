@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 /// Folders and files whose contents count, below the workspace.
-const ROOTS: [&str; 5] =
+pub const ROOTS: [&str; 5] =
     ["hardware/src", "hardware/catalogue.ron", "runtime/src", "experiments/src", "experiments/models.ron"];
 
 /// What cannot move a stored result: live devices (their runs are observations and are never taken from the store),
