@@ -4,6 +4,9 @@
 
 use std::path::Path;
 
+#[path = "../src/profile/pollux_fit.rs"]
+mod pollux_fit;
+
 use sandtable::facts::fill;
 use sandtable::profile::{fitted, gavel, pollux, pollux_fitted, synthetic, torchvision, write};
 
@@ -21,7 +24,7 @@ fn main() -> Result<(), sandtable::Error> {
         ("gavel-fit", gavel(&table)?.without_pairs()),
         ("vision-float", fitted("float")?),
         ("vision-half", fitted("half")?),
-        ("pollux-fit", pollux_fitted(&pollux(&here.join("../../shared/data/pollux"))?)?),
+        ("pollux-fit", pollux_fitted(&pollux(&here.join("../../shared/data/pollux"))?, pollux_fit::pollux_fit)?),
     ];
     for (name, profile) in all {
         let path = here.join(format!("specs/profiles/{name}.ron"));

@@ -37,7 +37,7 @@ const SHIPPED: [(&str, &[u8]); 22] = [
     ("horus", include_bytes!("../../policies/dist/horus.wasm")),
     ("horus-plus", include_bytes!("../../policies/dist/horus-plus.wasm")),
     ("las", include_bytes!("../../policies/dist/las.wasm")),
-    ("lyra", include_bytes!("../../policies/dist/lyra.wasm")),
+    ("lyra-like", include_bytes!("../../policies/dist/lyra-like.wasm")),
     ("optimus", include_bytes!("../../policies/dist/optimus.wasm")),
     ("packer", include_bytes!("../../policies/dist/packer.wasm")),
     ("pollux", include_bytes!("../../policies/dist/pollux.wasm")),

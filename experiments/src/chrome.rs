@@ -110,6 +110,7 @@ mod tests {
             end_s: Some(end),
             held_s: end - start,
             preemptions: 0,
+            service: None,
             outcome: "completed".into(),
         }
     }

@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::error::{Error, nearest};
+use crate::metric;
 use crate::plan::{Cell, Options, Plan};
 use crate::spec::{AtSpec, ClaimSpec, FigureSpec, HoldsSpec, Source};
 use crate::stats::{Estimate, estimate};
-use crate::table::{Known, metric, metric_names};
+use crate::table::Known;
 
 pub use expected::{Expected, ExpectedFailures};
 pub use render::{ClaimRow, json_lines, render, scope};
@@ -43,6 +44,8 @@ pub struct Measured<'a> {
     pub missing: usize,
     /// Runs whose result has no such figure, in words.
     pub without: Vec<String>,
+    /// Runs in which a policy left jobs unfinished, in words: times of the others say nothing of it.
+    pub starved: Vec<String>,
     /// Seeds left out since their results are those of another seed.
     pub repeated: usize,
 }
@@ -54,6 +57,8 @@ pub enum Verdict {
     Judged(bool, Surety),
     /// A policy failed: what the other runs say is not the claim's.
     CellsFailed,
+    /// A policy left jobs unfinished: times of the others are not the claim's.
+    JobsUnfinished,
     /// Some runs have no result, or no such figure.
     Incomplete,
     /// No run has a result.
@@ -65,7 +70,7 @@ pub enum Verdict {
 pub enum Surety {
     /// The whole interval is on one side of the bound.
     Sure,
-    /// The interval has values on both sides.
+    /// The interval has values on both sides: the claim is inconclusive.
     Unsure,
     /// One run: there is no interval.
     OneRun,
@@ -76,12 +81,13 @@ impl Verdict {
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Judged(true, Surety::Sure) => "holds",
-            Verdict::Judged(true, Surety::Unsure) => "holds, not surely",
+            Verdict::Judged(true, Surety::Unsure) => "inconclusive, mean holds",
             Verdict::Judged(true, Surety::OneRun) => "holds, one run",
             Verdict::Judged(false, Surety::Sure) => "FAILS",
-            Verdict::Judged(false, Surety::Unsure) => "FAILS, not surely",
+            Verdict::Judged(false, Surety::Unsure) => "inconclusive, mean fails",
             Verdict::Judged(false, Surety::OneRun) => "FAILS, one run",
             Verdict::CellsFailed => "CELLS FAILED",
+            Verdict::JobsUnfinished => "JOBS UNFINISHED",
             Verdict::Incomplete => "incomplete",
             Verdict::NotMeasured => "not measured",
         }
@@ -132,6 +138,9 @@ impl Measured<'_> {
         if !self.failed.is_empty() {
             return Verdict::CellsFailed;
         }
+        if !self.starved.is_empty() {
+            return Verdict::JobsUnfinished;
+        }
         let Some(estimate) = self.estimate else {
             return if self.without.is_empty() { Verdict::NotMeasured } else { Verdict::Incomplete };
         };
@@ -148,9 +157,10 @@ impl Measured<'_> {
         Verdict::Judged(holds, surety)
     }
 
-    /// Whether our bound holds; `None` where the runs don't say.
+    /// Whether our bound holds; `None` where the runs don't say, or don't settle it.
     pub fn holds(&self) -> Option<bool> {
         match self.verdict() {
+            Verdict::Judged(_, Surety::Unsure) => None,
             Verdict::Judged(holds, _) => Some(holds),
             _ => None,
         }
@@ -178,7 +188,8 @@ fn within(holds: HoldsSpec, x: f64) -> bool {
 /// Whether a bound holds at every value of an interval, or at none.
 fn settled(holds: HoldsSpec, low: f64, high: f64) -> bool {
     match holds {
-        HoldsSpec::AtMost(bound) | HoldsSpec::AtLeast(bound) => (low <= bound) == (high <= bound),
+        HoldsSpec::AtMost(bound) => (low <= bound) == (high <= bound),
+        HoldsSpec::AtLeast(bound) => (low >= bound) == (high >= bound),
         HoldsSpec::Between(least, most) => (least <= low && high <= most) || high < least || most < low,
     }
 }
@@ -196,7 +207,8 @@ pub(crate) fn resolve(
     let mut resolved = Vec::new();
     let axes = axes(cells);
     // A cut, or a change on the command line, may leave out what a claim is about.
-    let edited = options.test || !options.set.is_empty() || !options.sweep.is_empty();
+    let chosen = !options.set.is_empty() || !options.sweep.is_empty() || !options.at.is_empty();
+    let edited = options.test || chosen;
     for (index, spec) in claims.iter().enumerate() {
         let place = |field: &str| format!("claims.{index}.{field}");
         named(source, spec, cells, &place)?;
@@ -228,10 +240,28 @@ pub(crate) fn resolve(
             return Err(error
                 .hint("name a value in `at`, or `at: Each` for a claim for each, or `over: [\"…\"]` for their mean"));
         }
-        let rows = rows(spec, cells, &axes);
+        // A mean over values of which only some are asked for now is another claim.
+        let of_part = |path: &String| {
+            let (set, at, sweep) = (&options.set, &options.at, &options.sweep);
+            set.iter()
+                .chain(at)
+                .map(|(place, _)| place)
+                .chain(sweep.iter().map(|(place, _)| place))
+                .any(|place| place == path)
+        };
+        let rows = match spec.over.iter().find(|path| of_part(path)) {
+            Some(path) => vec![vec![(path.clone(), "all its values".to_string())]],
+            None => rows(spec, cells, &axes),
+        };
         // The cut of a test may leave values of the sweep out.
         if rows.is_empty() && !edited {
             return Err(source.error(&place("at"), "the sweep never has these values", "here"));
+        }
+        if rows.is_empty() && chosen && !options.test {
+            // It is stated for values that nobody asked for now: it is not measured, and is not silently left out.
+            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+            let at = spec.at.values().map(|(path, value)| (path.clone(), text(value))).collect();
+            resolved.push(Claim { spec: spec.clone(), at });
         }
         resolved.extend(rows.into_iter().map(|at| Claim { spec: spec.clone(), at }));
     }
@@ -260,9 +290,17 @@ fn named(source: &Source, spec: &ClaimSpec, cells: &[Cell], place: &dyn Fn(&str)
             });
         }
     }
-    if metric(&spec.metric).is_none() {
+    if metric::find(&spec.metric).is_none() {
         let error = source.error(&place("metric"), &format!("no metric `{}`", spec.metric), "this metric");
-        return Err(hinted(error, nearest(&spec.metric, metric_names())));
+        return Err(hinted(error, nearest(&spec.metric, metric::names())));
+    }
+    let bounds = match spec.holds {
+        HoldsSpec::AtMost(bound) | HoldsSpec::AtLeast(bound) => (bound, bound),
+        HoldsSpec::Between(least, most) => (least, most),
+    };
+    if !(bounds.0.is_finite() && bounds.1.is_finite() && bounds.0 <= bounds.1) {
+        let message = format!("expected numbers, the smaller first, found {:?}", spec.holds);
+        return Err(source.error(&place("holds"), &message, "no value is within it"));
     }
     let figures = [("published", spec.published), ("reference", spec.reference.as_ref().map(|one| one.value))];
     for (field, figure) in figures {
@@ -318,10 +356,17 @@ pub fn measure<'a>(plan: &'a Plan, known: &[Known]) -> Vec<Measured<'a>> {
 }
 
 fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> Measured<'a> {
-    let mut measured =
-        Measured { claim, estimate: None, failed: Vec::new(), missing: 0, without: Vec::new(), repeated: 0 };
+    let mut measured = Measured {
+        claim,
+        estimate: None,
+        failed: Vec::new(),
+        missing: 0,
+        without: Vec::new(),
+        starved: Vec::new(),
+        repeated: 0,
+    };
     let spec = &claim.spec;
-    let Some(get) = metric(&spec.metric) else { return measured };
+    let Some(metric) = metric::find(&spec.metric) else { return measured };
     let stated = |cell: &&Cell| claim.at.iter().all(|value| cell.variant.contains(value));
     let twin = |cell: &Cell, label: &str| {
         plan.cells.iter().find(|other| other.label == label && other.seed == cell.seed && other.variant == cell.variant)
@@ -337,7 +382,11 @@ fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> M
             match known {
                 Some(Known::Done(summary)) => {
                     prints.push(serde_json::to_string(summary).unwrap_or_default());
-                    match get(summary) {
+                    if metric.is_of_completed() && summary.unfinished > 0 {
+                        let (left, jobs) = (summary.unfinished, summary.jobs);
+                        measured.starved.push(format!("{}: {left} of {jobs} jobs", which()));
+                    }
+                    match metric.of(summary) {
                         x if x.is_finite() => values.push(x),
                         _ => measured.without.push(which()),
                     }
@@ -348,6 +397,7 @@ fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> M
         }
         match (values.as_slice(), spec.against.is_some()) {
             ([own], false) => runs.push(*own),
+            ([own, other], true) if own == other => runs.push(0.0),
             ([own, other], true) if *other != 0.0 => runs.push(own / other - 1.0),
             ([_, _], true) => {
                 measured.without.push(format!("{} seed {}: no ratio to 0", cell.label, cell.seed));

@@ -14,6 +14,7 @@ Exit codes:
   4    cells are missing
   5    hardware is not as asked
   70   a defect of sandtable
+  74   stdout can't be written
   130  interrupted; what is complete is kept
 
 Examples:

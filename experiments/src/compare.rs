@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sandtable_runtime::Summary;
+use sandtable_runtime::{Distribution, Summary};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::metric::{self, span};
 use crate::plan::Cell;
 use crate::results::{self, JobRow};
 use crate::stats::{Estimate, estimate, holm};
 use crate::store::Store;
 use crate::story::{Names, Parting, trigger};
-use crate::table::{self, columns, span};
+use crate::table::columns;
 
 /// One result of a side.
 #[derive(Clone)]
@@ -172,10 +173,18 @@ impl Change {
         let percent = effect.mean.abs() * 100.0;
         let way = if effect.mean < 0.0 { "lower" } else { "higher" };
         let Some((low, high)) = effect.interval().map(|(low, high)| (low * 100.0, high * 100.0)) else {
-            return format!("{} is {percent:.1} % {way} (single run)", names[1]);
+            return match metric::unsigned_zero(percent, 1) {
+                0.0 => format!("{} is within 0.05 % (single run)", names[1]),
+                percent => format!("{} is {percent:.1} % {way} (single run)", names[1]),
+            };
         };
         if effect.differs() != Some(true) {
-            return format!("no difference shown (95 % interval {low:+.1} .. {high:+.1} %)");
+            let signed = |x: f64| metric::percent(x / 100.0, true);
+            return format!(
+                "no difference shown (95 % interval {} .. {})",
+                signed(low).trim_end_matches(" %"),
+                signed(high)
+            );
         }
         let (low, high) = if effect.mean < 0.0 { (-high, -low) } else { (low, high) };
         let alone = if self.survives { "" } else { "; not after Holm's correction" };
@@ -190,12 +199,12 @@ const METRICS: [&str; 12] = [
     "jct_median_s",
     "jct_p95_s",
     "jct_p99_s",
-    "queueing_mean_s",
+    "waiting_total_mean_s",
     "makespan_s",
-    "utilisation",
-    "slowdown",
+    "utilisation_window",
+    "stretch",
     "preemptions",
-    "fairness_worst",
+    "fairness_p99",
     "task_delay_mean_s",
     "completed",
 ];
@@ -204,45 +213,60 @@ impl Comparison {
     /// The changes of these metrics, or of the usual ones.
     ///
     /// # Errors
-    /// A metric that there is not.
-    pub fn changes(&self, asked: Option<&str>) -> Result<Vec<Change>, Error> {
+    /// A metric that there is not; a file of the store that can't be read.
+    pub fn changes(&self, asked: Option<&str>, store: &Store) -> Result<Vec<Change>, Error> {
         let names: Vec<&'static str> = match asked {
             None => METRICS.to_vec(),
             Some(asked) => {
                 let spelt = asked.replace('-', "_");
                 // `jct-mean` and `jct_mean_s` are one.
-                let known =
-                    table::metric_names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
+                let known = metric::names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
                 let Some(known) = known else {
-                    let short = table::metric_names().map(|name| name.strip_suffix("_s").unwrap_or(name));
-                    let near = crate::error::nearest(&spelt, short.chain(table::metric_names()));
+                    let short = metric::names().map(|name| name.strip_suffix("_s").unwrap_or(name));
+                    let near = crate::error::nearest(&spelt, short.chain(metric::names()));
                     let error = Error::usage(format!("no metric `{asked}`"));
                     return Err(error.hint(match near {
                         Some(near) => format!("is `{near}` meant?"),
-                        None => format!("there is {}", table::metric_names().collect::<Vec<_>>().join(", ")),
+                        None => format!("there is {}", metric::names().collect::<Vec<_>>().join(", ")),
                     }));
                 };
                 vec![known]
             }
         };
         let mut changes = Vec::new();
+        let common = self.common(store)?;
+        // Seeds whose results are the same in every respect are one run.
+        let first = |at: &usize| !self.pairs[..*at].iter().any(|pair| pair.summaries == self.pairs[*at].summaries);
+        let nobody = common.as_ref().is_some_and(|all| all.iter().any(|pair| pair[0].max == 0.0));
+        let distinct: Vec<usize> = (0..self.pairs.len()).filter(first).collect();
         for metric in names {
-            let Some(get) = table::metric(metric) else { continue };
-            let values: Vec<[f64; 2]> =
-                self.pairs.iter().map(|pair| [get(&pair.summaries[0]), get(&pair.summaries[1])]).collect();
-            if values.iter().flatten().any(|x| x.is_nan()) {
+            let Some(known) = metric::find(metric) else { continue };
+            let all = || self.pairs.iter().map(|pair| [0, 1].map(|side| known.of(&pair.summaries[side]))).collect();
+            let values: Vec<[f64; 2]> = match (&common, of_jcts(metric)) {
+                (Some(common), Some(get)) => common.iter().map(|pair| [get(&pair[0]), get(&pair[1])]).collect(),
+                // Of other jobs on each side: they say nothing.
+                (Some(_), None) if known.is_of_completed() => continue,
+                _ => all(),
+            };
+            if values.iter().flatten().any(|x| x.is_nan()) || (common.is_some() && nobody && of_jcts(metric).is_some())
+            {
                 continue;
             }
             let mean = |side: usize| values.iter().map(|pair| pair[side]).sum::<f64>() / values.len() as f64;
             let means = [mean(0), mean(1)];
             // Nothing on both sides is nothing to read, nor what is only of interest where it differs.
-            let same = means[0] == means[1] && (means[0] == 0.0 || ["slowdown", "completed"].contains(&metric));
+            let same = means[0] == means[1] && (means[0] == 0.0 || ["stretch", "completed"].contains(&metric));
             if same && asked.is_none() {
                 continue;
             }
-            let relative: Vec<f64> = values.iter().map(|[a, b]| if a == b { 0.0 } else { b / a - 1.0 }).collect();
+            let relative = |[a, b]: &[f64; 2]| if a == b { 0.0 } else { b / a - 1.0 };
+            let relative: Vec<f64> = distinct.iter().map(|at| relative(&values[*at])).collect();
             let same = values.iter().all(|[a, b]| a == b);
             changes.push(Change { metric, means, effect: estimate(&relative), same, survives: false });
+        }
+        if let (true, Some(asked)) = (changes.is_empty(), asked) {
+            let error = Error::usage(format!("`{asked}` of {} and {} can't be compared", self.names[0], self.names[1]));
+            return Err(error.hint("it is not known of both, or of other jobs under each"));
         }
         // Of twelve metrics one differs by chance more often than one in twenty times.
         let tested = |change: &Change| change.effect.filter(|_| !change.same).and_then(|effect| effect.p_value());
@@ -253,6 +277,87 @@ impl Comparison {
         }
         Ok(changes)
     }
+}
+
+/// How a metric of completion times is read of their distribution.
+fn of_jcts(metric: &str) -> Option<fn(&Distribution) -> f64> {
+    Some(match metric {
+        "jct_mean_s" => |jct| jct.mean,
+        "jct_median_s" => |jct| jct.median,
+        "jct_p95_s" => |jct| jct.p95,
+        "jct_p99_s" => |jct| jct.p99,
+        "jct_max_s" => |jct| jct.max,
+        _ => return None,
+    })
+}
+
+impl Comparison {
+    /// Jobs that did not complete, by side, and all of a side.
+    fn left_behind(&self) -> ([usize; 2], usize) {
+        let lost = |summary: &Summary| summary.jobs - summary.completed;
+        let of = |side: usize| self.pairs.iter().map(|pair| lost(&pair.summaries[side])).sum();
+        ([of(0), of(1)], self.pairs.iter().map(|pair| pair.summaries[0].jobs).sum())
+    }
+
+    /// Whether a side left jobs behind, or lost other jobs than the other side.
+    fn is_of_other_jobs(&self) -> bool {
+        let starves = |pair: &Pair| pair.summaries.iter().any(|summary| summary.unfinished > 0);
+        let ([first, second], _) = self.left_behind();
+        first != second || self.pairs.iter().any(starves)
+    }
+
+    /// Where a side left jobs behind: the completion times of the jobs that ended on both sides, by pair and side. A policy
+    /// that starves the long jobs would else look good.
+    fn common(&self, store: &Store) -> Result<Option<Vec<[Distribution; 2]>>, Error> {
+        if !self.is_of_other_jobs() {
+            return Ok(None);
+        }
+        let mut all = Vec::new();
+        for pair in &self.pairs {
+            let both = on_both_sides(store, pair)?;
+            let of = |get: fn(&(f64, f64)) -> f64| Distribution::of_numbers(both.iter().map(get).collect());
+            all.push([of(|jcts| jcts.0), of(|jcts| jcts.1)]);
+        }
+        Ok(Some(all))
+    }
+
+    /// What a reader must know of jobs that never ended; empty where all did.
+    pub fn caution(&self) -> String {
+        if !self.is_of_other_jobs() {
+            return String::new();
+        }
+        let ([first, second], all) = self.left_behind();
+        format!(
+            "* {first} of {all} jobs never completed under {}, {second} under {}: completion times are compared on the jobs that \
+             completed under both, other times are left out\n",
+            self.names[0], self.names[1]
+        )
+    }
+}
+
+/// Completion times of the jobs that ended on both sides.
+fn on_both_sides(store: &Store, pair: &Pair) -> Result<Vec<(f64, f64)>, Error> {
+    let [first, second] =
+        [results::measured_jobs(store, &pair.sides[0].id)?, results::measured_jobs(store, &pair.sides[1].id)?];
+    let both = matched(&first, &second).0;
+    Ok(both.iter().filter_map(|(a, b)| Some((a.jct()?, b.jct()?))).collect())
+}
+
+/// Rows of one job on both sides that completed on both, and the names of those that completed on one.
+fn matched<'a>(first: &'a [JobRow], second: &'a [JobRow]) -> (Vec<(&'a JobRow, &'a JobRow)>, Vec<String>) {
+    // A trace may give a name twice: the first is then the first of the other side.
+    let mut others: BTreeMap<&str, VecDeque<&JobRow>> = BTreeMap::new();
+    second.iter().for_each(|row| others.entry(&row.job_id).or_default().push_back(row));
+    let (mut both, mut once) = (Vec::new(), Vec::new());
+    for row in first {
+        let Some(other) = others.get_mut(row.job_id.as_str()).and_then(VecDeque::pop_front) else { continue };
+        match (row.jct(), other.jct()) {
+            (Some(_), Some(_)) => both.push((row, other)),
+            (None, None) => {}
+            _ => once.push(row.job_id.clone()),
+        }
+    }
+    (both, once)
 }
 
 /// A job on both sides.
@@ -280,20 +385,11 @@ pub struct Jobs {
 /// # Errors
 /// Files that can't be read.
 pub fn jobs(store: &Store, pair: &Pair, most: usize) -> Result<Jobs, Error> {
-    let [first, second] = [results::jobs(store, &pair.sides[0].id)?, results::jobs(store, &pair.sides[1].id)?];
-    // A trace may give a name twice: the first is then the first of the other side.
-    let mut others: BTreeMap<&str, VecDeque<&JobRow>> = BTreeMap::new();
-    second.iter().for_each(|row| others.entry(&row.job_id).or_default().push_back(row));
-    let (mut both, mut once): (Vec<(f64, &JobRow, &JobRow)>, Vec<String>) = (Vec::new(), Vec::new());
-    for row in &first {
-        let Some(other) = others.get_mut(row.job_id.as_str()).and_then(VecDeque::pop_front) else { continue };
-        if row.jct().is_some() != other.jct().is_some() {
-            once.push(row.job_id.clone());
-        }
-        if let (Some(a), Some(b)) = (row.jct(), other.jct()) {
-            both.push(((b - a).abs(), row, other));
-        }
-    }
+    let [first, second] =
+        [results::measured_jobs(store, &pair.sides[0].id)?, results::measured_jobs(store, &pair.sides[1].id)?];
+    let (both, once) = matched(&first, &second);
+    let change = |(a, b): (&'_ JobRow, &'_ JobRow)| (b.jct().unwrap_or(0.0) - a.jct().unwrap_or(0.0)).abs();
+    let mut both: Vec<(f64, &JobRow, &JobRow)> = both.into_iter().map(|pair| (change(pair), pair.0, pair.1)).collect();
     let common = both.len();
     // By the change; among equals in the order of the trace.
     both.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -376,8 +472,8 @@ pub fn render(comparison: &Comparison, changes: &[Change]) -> String {
     let mut rows =
         vec![["metric".to_string(), names[0].clone(), names[1].clone(), "change".into(), "verdict".into()].to_vec()];
     for change in changes {
-        let show = |x: f64| table::person(change.metric, x);
-        let percent = change.effect.map_or("-".to_string(), |effect| format!("{:+.1} %", effect.mean * 100.0));
+        let show = |x: f64| metric::find(change.metric).map_or(String::new(), |known| known.unit.text(x));
+        let percent = change.effect.map_or("-".to_string(), |effect| metric::percent(effect.mean, true));
         rows.push(vec![
             change.metric.to_string(),
             show(change.means[0]),
@@ -386,7 +482,7 @@ pub fn render(comparison: &Comparison, changes: &[Change]) -> String {
             change.verdict(names),
         ]);
     }
-    let mut out = columns(&rows);
+    let mut out = columns(&rows) + &comparison.caution();
     if comparison.failed > 0 {
         out.push_str(&format!("{} pairs are left out: a policy failed\n", comparison.failed));
     }

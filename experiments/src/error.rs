@@ -21,6 +21,8 @@ pub enum ExitCode {
     Hardware = 5,
     /// A defect of sandtable.
     Internal = 70,
+    /// Results can't be written to stdout.
+    Output = 74,
     /// Interrupted; what is complete is kept.
     Interrupted = 130,
 }

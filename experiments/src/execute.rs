@@ -194,6 +194,28 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
     Ok(Executed { outcome: Ok(summary), files, log })
 }
 
+/// Why a cell's policy, or a predictor of it, will not begin: a parameter that it does not take, or something that it must be
+/// told and is not. None where it begins, and where it fails in another way.
+///
+/// # Errors
+/// Defects of ours.
+pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error> {
+    let refused = |fault: Fault| {
+        let cause = if let Fault::Predictor { fault, .. } = &fault { fault } else { &fault };
+        let known = |error: &PolicyError| matches!(error, PolicyError::BadConfig(_) | PolicyError::Unsupported(_));
+        matches!(cause, Fault::Refused { error, .. } if known(error)).then_some(fault)
+    };
+    let Machines::Model = cell.machines else { return Ok(None) };
+    let Ok(component) = compiled.get(&cell.policy.digest) else { return Ok(None) };
+    let Ok(mut policy) = Sandboxed::new(component, cell.setting.limits) else { return Ok(None) };
+    let predictors = match compiled.predictors(cell) {
+        Ok(predictors) => predictors,
+        Err(fault) => return Ok(refused(fault)),
+    };
+    // Without jobs it is asked for its name and to begin, and for nothing else.
+    Ok(simulate(cell, Arc::new([]), &mut policy, predictors, None)?.fault.and_then(refused))
+}
+
 fn summary(finished: &Finished) -> Summary {
     Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) }
 }
@@ -279,6 +301,7 @@ pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
         reveal: cell.setting.reveal,
         references: cell.setting.references.clone(),
         strict: cell.setting.judge == Judge::Strict,
+        measured: cell.setting.measured,
         ..Inputs::plain(jobs, cell.setting.limits)
     }
 }

@@ -34,6 +34,7 @@ pub mod gpus;
 pub mod learn;
 pub mod measure;
 pub mod merge;
+pub mod metric;
 pub mod observe;
 pub mod plan;
 pub mod producer;

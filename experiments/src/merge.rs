@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::engine::{Page, State};
 use crate::error::Error;
 use crate::execute::Failure;
+use crate::metric;
 use crate::plan::{Cell, Machines, Plan, digest};
 use crate::store::{Files, Store, files_of};
-use crate::table::{Known, lines, lookup, metric, metric_names, person};
+use crate::table::{Known, lines, lookup};
 use crate::trace::csv_cell;
 
 /// A row.
@@ -164,7 +165,7 @@ fn state(known: &Known) -> &'static str {
 
 fn value(row: &Row<'_>, name: &str) -> Option<f64> {
     let Known::Done(summary) = &row.known else { return None };
-    metric(name).map(|get| get(summary)).filter(|value| value.is_finite())
+    metric::find(name).map(|known| known.of(summary)).filter(|value| value.is_finite())
 }
 
 /// The rows, for people, as CSV or as JSON lines.
@@ -172,7 +173,7 @@ pub fn render(merged: &Merged<'_>, format: crate::table::Format) -> String {
     use crate::table::Format;
     match format {
         Format::Table => {
-            let names = ["jct_mean_s", "makespan_s", "utilisation"];
+            let names = ["jct_mean_s", "makespan_s", "utilisation_window"];
             let mut table = Table::new();
             table.load_style(presets::NOTHING).set_header([
                 "cell",
@@ -189,13 +190,16 @@ pub fn render(merged: &Merged<'_>, format: crate::table::Format) -> String {
                 let number = rest.split_once('/').map_or(String::new(), |(_, number)| format!("/{number}"));
                 let mut words = vec![format!("{short}{number}"), row.cell.label.clone(), row.cell.variant_text()];
                 words.extend([row.cell.seed.to_string(), state(&row.known).to_string()]);
-                words.extend(names.map(|name| value(row, name).map_or("-".into(), |x| person(name, x))));
+                words.extend(names.map(|name| {
+                    let known = metric::find(name).zip(value(row, name));
+                    known.map_or("-".into(), |(metric, x)| metric.unit.text(x))
+                }));
                 table.add_row(words);
             }
             lines(&table)
         }
         Format::Csv => {
-            let names: Vec<&str> = metric_names().collect();
+            let names: Vec<&str> = metric::names().collect();
             let mut out = format!("id,policy,variant,seed,state,results,{}\n", names.join(","));
             for row in &merged.rows {
                 let (label, variant) = (csv_cell(&row.cell.label), csv_cell(&row.cell.variant_text()));
@@ -210,7 +214,7 @@ pub fn render(merged: &Merged<'_>, format: crate::table::Format) -> String {
         Format::Json => {
             let object = |row: &Row<'_>| {
                 let metrics: Map<String, Value> =
-                    metric_names().filter_map(|name| Some((name.to_string(), json!(value(row, name)?)))).collect();
+                    metric::names().filter_map(|name| Some((name.to_string(), json!(value(row, name)?)))).collect();
                 json!({"id": row.id, "policy": row.cell.label, "variant": row.cell.variant_text(), "seed": row.cell.seed,
                     "state": state(&row.known), "results": row.results, "metrics": metrics})
             };

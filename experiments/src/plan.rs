@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sandtable_hardware::{Elastic, Fleet, Job, Laws, Micros, SECOND};
+use sandtable_runtime::Window;
 use sandtable_runtime::sandbox::Limits;
 use sandtable_runtime::schedule::Reveal;
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,8 @@ pub struct Setting {
     pub reveal: Reveal,
     /// Workloads that the site has measured.
     pub references: Vec<sandtable_hardware::WorkloadId>,
+    /// The part of a run that is measured.
+    pub measured: Window,
     /// What a policy may use.
     pub limits: Limits,
     /// The semantics in words, for `plan` and results.
@@ -149,8 +152,11 @@ pub struct Plan {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Values to set, by path.
+    /// Values to set, by path; one that the spec sweeps has this value alone.
     pub set: Vec<(String, String)>,
+    /// Of the sweep only cells with these values, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
     /// Values to try, by path, beside those of the spec.
     pub sweep: Vec<(String, Vec<String>)>,
     /// Whether the spec's cut for its test applies.
@@ -180,6 +186,8 @@ pub const MAX_CELLS: usize = 1_000_000;
 /// Every mistake of a spec, with its place.
 pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
     let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+    // Some editors begin a file with a byte-order mark.
+    let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
     let mut source = Source { origin: path.display().to_string(), text };
     // Mistakes of the file itself come first, without any edit.
     let spec = source.parse()?;
@@ -197,6 +205,13 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         axes.retain(|(known, _)| known != place);
         axes.push((place.clone(), values.clone()));
     }
+    clash(&options.set, &options.sweep, &axes)?;
+    for (place, value) in &options.set {
+        if let Some((_, values)) = axes.iter_mut().find(|(known, _)| known == place) {
+            *values = vec![value.clone()];
+        }
+    }
+    at(&mut axes, &source, &options.at)?;
     if let Some((place, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
         return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
     }
@@ -211,6 +226,11 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         let variant = pick(&axes, index);
         let mut edited = Source { origin: source.origin.clone(), text: source.text.clone() };
         for (place, value) in &variant {
+            edited = edited.with(place, value)?;
+        }
+        // What is set below a value that is swept is set in each.
+        let below = |place: &str| variant.iter().any(|(known, _)| place.starts_with(&format!("{known}.")));
+        for (place, value) in options.set.iter().filter(|(place, _)| below(place)) {
             edited = edited.with(place, value)?;
         }
         let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
@@ -262,6 +282,55 @@ fn pick(axes: &[(String, Vec<String>)], mut index: usize) -> Vec<(String, String
     }
     variant.reverse();
     variant
+}
+
+/// Refuses what would be ignored: a path that is set or swept twice, or set above one that is swept.
+fn clash(
+    set: &[(String, String)],
+    sweep: &[(String, Vec<String>)],
+    axes: &[(String, Vec<String>)],
+) -> Result<(), Error> {
+    let paths: Vec<&String> = set.iter().map(|(path, _)| path).chain(sweep.iter().map(|(path, _)| path)).collect();
+    if let Some(path) = paths.iter().enumerate().find(|(at, path)| paths[..*at].contains(path)).map(|(_, path)| path) {
+        return Err(Error::usage(format!("`{path}` is given twice")).hint("--sweep PATH=A,B tries several values"));
+    }
+    for (path, _) in set {
+        let above = |(swept, _): &&(String, Vec<String>)| swept.starts_with(&format!("{path}."));
+        if let Some((swept, _)) = axes.iter().find(above) {
+            let error = Error::usage(format!("--set {path}: the sweep of `{swept}` would overwrite a part of it"));
+            return Err(error.hint(format!("set `{swept}` too")));
+        }
+    }
+    Ok(())
+}
+
+/// Leaves of each axis the values that are wanted of it.
+fn at(axes: &mut [(String, Vec<String>)], source: &Source, wanted: &[(String, String)]) -> Result<(), Error> {
+    let plain = |text: &str| text.trim().trim_matches('"').to_string();
+    let same = |a: &str, b: &str| match (plain(a).parse::<f64>(), plain(b).parse::<f64>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => plain(a) == plain(b),
+    };
+    let paths: Vec<String> = axes.iter().map(|(path, _)| path.clone()).collect();
+    for (path, values) in axes.iter_mut() {
+        let own: Vec<&String> = wanted.iter().filter(|(known, _)| known == path).map(|(_, value)| value).collect();
+        if let Some(value) = own.iter().find(|value| !values.iter().any(|known| same(known, value))) {
+            let error = Error::usage(format!("{}: the sweep of {path} never has the value {value}", source.origin));
+            return Err(error.hint(format!("it has {}", values.join(", "))));
+        }
+        values.retain(|known| own.is_empty() || own.iter().any(|value| same(known, value)));
+    }
+    match wanted.iter().find(|(path, _)| !paths.contains(path)) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let error =
+                Error::usage(format!("{}: `{path}` is not swept: there are no cells to choose by it", source.origin));
+            Err(match paths.is_empty() {
+                true => error.hint(format!("--set {path}=… sets it")),
+                false => error.hint(format!("--set {path}=… sets it; swept are {}", paths.join(", "))),
+            })
+        }
+    }
 }
 
 fn only(cells: &mut Vec<Cell>, source: &Source, wanted: &[String]) -> Result<(), Error> {

@@ -26,6 +26,9 @@ pub struct JobRow {
     pub held_s: f64,
     /// How often it was preempted.
     pub preemptions: u64,
+    /// Which service it is a task of; none: it trains.
+    #[serde(default)]
+    pub service: Option<String>,
     /// Completed, or why not.
     pub outcome: String,
 }
@@ -71,6 +74,21 @@ pub fn jobs(store: &Store, id: &str) -> Result<Vec<JobRow>, Error> {
     let bytes = store.read(id, "jobs.csv")?;
     let rows = csv::Reader::from_reader(bytes.as_slice()).into_deserialize().collect::<Result<Vec<JobRow>, _>>();
     rows.map_err(|error| broken(id, "jobs.csv", error))
+}
+
+/// The rows of a cell's jobs that its metrics are of: those that train and were submitted in the window.
+///
+/// # Errors
+/// A file that can't be read, or is not what this version writes.
+pub fn measured_jobs(store: &Store, id: &str) -> Result<Vec<JobRow>, Error> {
+    let inputs = inputs(store, id)?;
+    let micros = |text: &str| text.parse::<f64>().ok().map(|micros| micros / 1e6);
+    let from = inputs["measure"][0].as_str().and_then(micros).unwrap_or(0.0);
+    let until = inputs["measure"][1].as_str().and_then(|text| micros(text.strip_prefix("At(")?.strip_suffix(')')?));
+    let mut rows = jobs(store, id)?;
+    rows.retain(|row| row.service.as_ref().is_none_or(String::is_empty));
+    rows.retain(|row| row.submit_s >= from && until.is_none_or(|until| row.submit_s <= until));
+    Ok(rows)
 }
 
 /// Who was where, in the order of the ends.

@@ -9,8 +9,8 @@ use sandtable_runtime::schedule::Finished;
 
 use crate::error::Error;
 use crate::execute::{Compiled, ranges, simulate};
+use crate::metric::span;
 use crate::plan::{Cell, Machines};
-use crate::table::span;
 use crate::trace::seconds;
 use crate::witness::Witness;
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use comfy_table::{CellAlignment, Table, presets};
 use sandtable_hardware::Sharing;
-use sandtable_runtime::{Score, Serving, Summary, Tasks};
+use sandtable_runtime::{Score, Summary};
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::execute::Failure;
+use crate::metric::{METRICS, Metric};
 use crate::plan::{Bound, Cell, Plan};
 use crate::report::{MetricCell, Metrics};
+use crate::stats::estimate;
 use crate::store::Store;
 
 /// How rows are printed.
@@ -36,114 +38,11 @@ pub enum Known {
     Missing,
 }
 
-/// One metric of a summary: its name, its unit's scale for people, and where it stands.
-struct Metric {
-    name: &'static str,
-    /// Beyond this many cells of a table a person reads no more: only these are shown.
-    shown: Option<&'static str>,
-    /// Only of interest where GPUs are shared.
-    shared: bool,
-    get: fn(&Summary) -> f64,
-}
-
-const METRICS: &[Metric] = &[
-    Metric { name: "jct_mean_s", shown: Some("JCT mean"), shared: false, get: |s| s.jct.mean },
-    Metric { name: "jct_median_s", shown: Some("median"), shared: false, get: |s| s.jct.median },
-    Metric { name: "jct_p95_s", shown: Some("p95"), shared: false, get: |s| s.jct.p95 },
-    Metric { name: "jct_p99_s", shown: Some("p99"), shared: false, get: |s| s.jct.p99 },
-    Metric { name: "jct_max_s", shown: None, shared: false, get: |s| s.jct.max },
-    Metric { name: "queueing_mean_s", shown: Some("queueing mean"), shared: false, get: |s| s.queueing.mean },
-    Metric { name: "queueing_median_s", shown: None, shared: false, get: |s| s.queueing.median },
-    Metric { name: "queueing_p95_s", shown: None, shared: false, get: |s| s.queueing.p95 },
-    Metric { name: "queueing_p99_s", shown: None, shared: false, get: |s| s.queueing.p99 },
-    Metric { name: "queueing_max_s", shown: None, shared: false, get: |s| s.queueing.max },
-    Metric { name: "makespan_s", shown: Some("makespan"), shared: false, get: |s| s.makespan },
-    Metric { name: "utilisation", shown: Some("utilisation"), shared: false, get: |s| s.utilisation },
-    Metric { name: "utilisation_window", shown: None, shared: false, get: |s| s.utilisation_window },
-    Metric { name: "throughput", shown: None, shared: false, get: |s| s.throughput },
-    Metric { name: "throughput_window", shown: Some("throughput"), shared: true, get: |s| s.throughput_window },
-    Metric { name: "gpu_utilisation", shown: None, shared: false, get: |s| s.gpu_utilisation.unwrap_or(f64::NAN) },
-    Metric {
-        name: "gpu_utilisation_window",
-        shown: None,
-        shared: false,
-        get: |s| s.gpu_utilisation_window.unwrap_or(f64::NAN),
-    },
-    Metric { name: "slowdown", shown: Some("slowdown"), shared: true, get: |s| s.slowdown },
-    Metric { name: "slowdown_p95", shown: None, shared: false, get: |s| s.slowdown_p95 },
-    Metric { name: "out_of_memory", shown: Some("OOM"), shared: true, get: |s| s.out_of_memory as f64 },
-    Metric { name: "productive", shown: None, shared: false, get: |s| s.productive },
-    Metric { name: "productive_window", shown: None, shared: false, get: |s| s.productive_window },
-    Metric { name: "fragmentation", shown: None, shared: false, get: |s| s.fragmentation },
-    Metric { name: "preemptions", shown: Some("preemptions"), shared: false, get: |s| s.preemptions as f64 },
-    Metric {
-        name: "reassignments",
-        shown: None,
-        shared: false,
-        get: |s| s.reassignments.map_or(f64::NAN, |n| n as f64),
-    },
-    Metric { name: "failures", shown: None, shared: false, get: |s| s.failures as f64 },
-    Metric { name: "fairness_jain", shown: None, shared: false, get: |s| s.fairness_jain },
-    Metric { name: "fairness_worst", shown: Some("worst ρ"), shared: false, get: |s| s.fairness_worst },
-    Metric { name: "tasks", shown: None, shared: false, get: |s| of_tasks(s, |all| all.tasks as f64) },
-    Metric { name: "tasks_done", shown: None, shared: false, get: |s| of_tasks(s, |all| all.done as f64) },
-    Metric { name: "task_wait_mean_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.wait.mean) },
-    Metric { name: "task_wait_max_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.wait.max) },
-    Metric {
-        name: "task_delay_mean_s",
-        shown: Some("task delay"),
-        shared: false,
-        get: |s| of_tasks(s, |all| all.delay.mean),
-    },
-    Metric { name: "task_delay_p99_s", shown: Some("p99"), shared: false, get: |s| of_tasks(s, |all| all.delay.p99) },
-    Metric { name: "task_delay_max_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.delay.max) },
-    Metric { name: "task_latency_mean_s", shown: None, shared: false, get: |s| of_tasks(s, |all| all.latency.mean) },
-    Metric { name: "warm", shown: Some("warm"), shared: false, get: |s| of_tasks(s, |all| all.warm) },
-    Metric { name: "in_slo", shown: Some("in SLO"), shared: false, get: |s| of_tasks(s, |all| all.in_slo) },
-    Metric {
-        name: "reclaimed",
-        shown: Some("reclaimed"),
-        shared: false,
-        get: |s| of_serving(s, |of| of.reclaimed as f64),
-    },
-    Metric { name: "gpus_training", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[0]) },
-    Metric { name: "gpus_loaned", shown: Some("loaned"), shared: false, get: |s| of_serving(s, |of| of.uses[1]) },
-    Metric { name: "gpus_serving", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[2]) },
-    Metric { name: "gpus_protected", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[3]) },
-    Metric { name: "gpus_idle", shown: None, shared: false, get: |s| of_serving(s, |of| of.uses[4]) },
-    Metric { name: "jobs", shown: None, shared: false, get: |s| s.jobs as f64 },
-    Metric { name: "completed", shown: None, shared: false, get: |s| s.completed as f64 },
-    Metric { name: "rejected", shown: None, shared: false, get: |s| s.rejected as f64 },
-    Metric {
-        name: "crashed",
-        shown: None,
-        shared: false,
-        get: |s| if s.crashed > 0 { s.crashed as f64 } else { f64::NAN },
-    },
-    Metric { name: "unfinished", shown: None, shared: false, get: |s| s.unfinished as f64 },
-];
+/// The metric that is shown with its interval and its deviation over the seeds.
+const HEADLINE: &str = "jct_mean_s";
 
 /// Shown only where somebody serves, beside those of tasks.
 const SERVING: [&str; 4] = ["warm", "in_slo", "reclaimed", "gpus_loaned"];
-
-/// A number of the inference side; NaN where there is none.
-fn of_serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
-    summary.serving.as_ref().map_or(f64::NAN, get)
-}
-
-fn of_tasks(summary: &Summary, get: fn(&Tasks) -> f64) -> f64 {
-    summary.serving.as_ref().map_or(f64::NAN, |serving| get(&serving.all))
-}
-
-/// How a metric is read, by its name in CSV; NaN where it is not known of a run.
-pub(crate) fn metric(name: &str) -> Option<fn(&Summary) -> f64> {
-    METRICS.iter().find(|metric| metric.name == name).map(|metric| metric.get)
-}
-
-/// The names of all metrics.
-pub(crate) fn metric_names() -> impl Iterator<Item = &'static str> {
-    METRICS.iter().map(|metric| metric.name)
-}
 
 /// What a store knows of the cells of a plan.
 ///
@@ -181,6 +80,19 @@ struct Row<'a> {
     missing: usize,
 }
 
+impl<'a> Row<'a> {
+    /// Its runs, those that are the same in every respect once: seeds of a deterministic policy on a trace are one run.
+    fn distinct(&self) -> Vec<&'a Summary> {
+        let mut all: Vec<&Summary> = Vec::new();
+        for summary in &self.done {
+            if !all.contains(summary) {
+                all.push(summary);
+            }
+        }
+        all
+    }
+}
+
 fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
     let mut rows: Vec<Row<'a>> = Vec::new();
     let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
@@ -198,7 +110,7 @@ fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
     rows
 }
 
-/// Mean and sample standard deviation (0 for one value), in the order given.
+/// Mean and sample standard deviation (0 for one value).
 pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -207,27 +119,6 @@ pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
     }
     let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
     (mean, (squares / (count - 1.0)).sqrt())
-}
-
-pub(crate) fn person(name: &str, x: f64) -> String {
-    match name {
-        _ if name.ends_with("_s") => span(x),
-        "utilisation" | "warm" | "in_slo" | "gpus_loaned" => format!("{:.1} %", x * 100.0),
-        "throughput_window" | "slowdown" | "fairness_worst" => format!("{x:.2}"),
-        _ => format!("{x:.0}"),
-    }
-}
-
-/// A time for people: three digits and a unit.
-pub fn span(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s < 120.0 => (s, "s"),
-        s if s < 7_200.0 => (s / 60.0, "min"),
-        s if s < 172_800.0 => (s / 3600.0, "h"),
-        s => (s / 86_400.0, "d"),
-    };
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {unit}")
 }
 
 /// The results of a plan, one row a policy and variant, means over the seeds.
@@ -247,7 +138,7 @@ pub fn render(plan: &Plan, known: &[Known], format: Format) -> String {
 fn shown(rows: &[Row<'_>]) -> Vec<&'static Metric> {
     let shared = rows.iter().any(|row| row.cell.fleet.sharing != Sharing::Exclusive);
     let all = METRICS.iter().filter(|metric| metric.shown.is_some() && (shared || !metric.shared));
-    let there = |metric: &&Metric| rows.iter().any(|row| row.done.iter().any(|done| !(metric.get)(done).is_nan()));
+    let there = |metric: &&Metric| rows.iter().any(|row| row.done.iter().any(|done| !metric.of(done).is_nan()));
     match rows.iter().any(|row| !row.done.is_empty()) {
         true => all.filter(there).collect(),
         false => all.filter(|metric| !(metric.name.starts_with("task_") || SERVING.contains(&metric.name))).collect(),
@@ -267,7 +158,13 @@ fn of_rows(rows: &[Row<'_>]) -> Metrics {
     let words = head.len();
     head.extend(seeded.then(|| "seeds".to_string()));
     let shown = shown(rows);
-    head.extend(shown.iter().filter_map(|metric| metric.shown).map(str::to_string));
+    for metric in &shown {
+        let name = metric.shown.unwrap_or(metric.name);
+        match seeded && metric.name == HEADLINE {
+            true => head.extend([format!("{name} ± 95 % CI"), "SD over seeds".to_string()]),
+            false => head.push(name.to_string()),
+        }
+    }
     let word = |text: String| MetricCell { text, sort: None };
     let mut out = Vec::new();
     for row in rows {
@@ -276,25 +173,33 @@ fn of_rows(rows: &[Row<'_>]) -> Metrics {
         cells
             .extend(seeded.then(|| MetricCell { text: row.done.len().to_string(), sort: Some(row.done.len() as f64) }));
         for metric in &shown {
-            if row.done.is_empty() || row.done.iter().all(|summary| summary.completed == 0) {
-                cells.push(word(if row.done.is_empty() && row.failed > 0 { "failed" } else { "-" }.into()));
+            let headline = seeded && metric.name == HEADLINE;
+            // Runs of which it is not known, since nobody completed in them, are told by the notes.
+            let values: Vec<f64> = row.distinct().into_iter().map(|s| metric.of(s)).filter(|x| !x.is_nan()).collect();
+            if values.is_empty() {
+                let text = if row.done.is_empty() && row.failed > 0 { "failed" } else { "-" };
+                cells.extend((0..1 + usize::from(headline)).map(|_| word(text.into())));
                 continue;
             }
-            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
             let (mean, spread) = mean_and_spread(&values);
-            let mut text = person(metric.name, mean);
-            if metric.name == "jct_mean_s" && values.len() > 1 && mean > 0.0 {
-                text.push_str(&format!(" ± {:.0} %", spread / mean * 100.0));
+            let half = estimate(&values).map(|one| one.half).filter(|half| headline && half.is_finite());
+            let mut text = half.map_or_else(|| metric.unit.text(mean), |half| metric.unit.interval(mean, half));
+            if metric.name == HEADLINE && row.done.iter().any(|summary| summary.unfinished > 0) {
+                text.push('*');
             }
             cells.push(MetricCell { text, sort: mean.is_finite().then_some(mean) });
+            if headline {
+                let text = if values.len() > 1 { metric.unit.text(spread) } else { "-".into() };
+                cells.push(MetricCell { text, sort: spread.is_finite().then_some(spread) });
+            }
         }
         out.push(cells);
     }
-    Metrics { head, words, rows: out }
+    Metrics { head, words, rows: out, notes: cautions(rows) }
 }
 
 fn for_people(rows: &[Row<'_>]) -> String {
-    let Metrics { head, words, rows: texts } = of_rows(rows);
+    let Metrics { head, words, rows: texts, notes } = of_rows(rows);
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(&head);
@@ -304,7 +209,71 @@ fn for_people(rows: &[Row<'_>]) -> String {
     for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    lines(&table) + &scores(rows)
+    let mut out = lines(&table) + &scores(rows);
+    if !notes.is_empty() {
+        out.push('\n');
+        notes.iter().for_each(|note| out.push_str(&format!("note: {note}\n")));
+    }
+    out
+}
+
+/// A jobs' hundredth with more than this of the work decides what means say.
+const HEAVY: f64 = 0.25;
+/// Arrivals that fill less than this of a run leave most of it to those that came last.
+const SHORT: f64 = 0.5;
+
+/// What a reader must know before believing a table.
+fn cautions(rows: &[Row<'_>]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for row in rows {
+        let (left, jobs) = row.done.iter().fold((0, 0), |(left, jobs), s| (left + s.unfinished, jobs + s.jobs));
+        if left > 0 {
+            let at = row.cell.variant_text();
+            let at = if at.is_empty() { at } else { format!(" at {at}") };
+            let who = &row.cell.label;
+            notes.push(format!(
+                "* {left} of {jobs} jobs never ended under {who}{at}: its times are those of the others"
+            ));
+        }
+    }
+    let done: Vec<&Summary> = rows.iter().flat_map(|row| row.done.iter().copied()).collect();
+    let range = |values: Vec<f64>| {
+        let (low, high) = values.iter().fold((f64::INFINITY, 0.0f64), |(low, high), x| (low.min(*x), high.max(*x)));
+        let whole = |x: f64| format!("{:.0}", 100.0 * x);
+        if whole(low) == whole(high) {
+            format!("{} %", whole(low))
+        } else {
+            format!("{} to {} %", whole(low), whole(high))
+        }
+    };
+    let filled: Vec<f64> = done.iter().filter(|s| s.run > 0.0 && s.window > 0.0).map(|s| s.window / s.run).collect();
+    if filled.iter().any(|part| *part < SHORT) {
+        let whole = range(done.iter().map(|s| s.utilisation).collect());
+        notes.push(format!(
+            "the window fills {} of the runs: `utilisation` is of the window, over the whole run it is {whole}",
+            range(filled)
+        ));
+    }
+    let (out, jobs) = done.iter().fold((0, 0), |(out, jobs), s| (out + s.left_out, jobs + s.jobs));
+    if out > 0 {
+        let all = out + jobs;
+        notes.push(format!("{out} of {all} jobs were submitted outside of the window: they run, and don't count"));
+    }
+    let rejected: usize = done.iter().map(|s| s.rejected).sum();
+    if rejected > 0 {
+        notes.push(format!("{rejected} jobs could never run on the fleet: times are those of the others"));
+    }
+    let heavy: Vec<f64> = done.iter().filter(|s| s.jobs >= 100).map(|s| s.heaviest).collect();
+    if heavy.iter().any(|part| *part > HEAVY) {
+        notes.push(format!(
+            "1 % of the jobs is {} of the work: means and makespan are those of a few jobs",
+            range(heavy)
+        ));
+    }
+    if !done.is_empty() && done.iter().all(|s| s.completed > 0 && s.waiting_total.max == 0.0) {
+        notes.push("no job ever waited: policies can't differ in who waits here".into());
+    }
+    notes
 }
 
 /// How good the predictors of a plan were, a row for each and each quantity.
@@ -318,11 +287,22 @@ fn scores(rows: &[Row<'_>]) -> String {
         return String::new();
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["predictor", "quantity", "answers a run", "MAE", "bias"]);
+    table.load_style(presets::NOTHING).set_header(["predictor", "quantity", "answers a run", "MAE", "bias", "in"]);
     for row in all {
         table.add_row(row);
     }
     format!("\n{}", lines(&table))
+}
+
+/// What a predicted quantity is counted in.
+fn unit_of(quantity: &str) -> &'static str {
+    match quantity {
+        "remaining" | "steps" => "s",
+        "throughput" => "work/s",
+        "memory" => "MiB",
+        // Similarity, speed beside others, utilisation.
+        _ => "0 to 1",
+    }
 }
 
 /// How good the predictors were: a line for each and each quantity, over all policies, variants and seeds.
@@ -346,7 +326,8 @@ fn score_rows(rows: &[Row<'_>]) -> Vec<Vec<String>> {
             (*quantity).to_string(),
             format!("{:.0}", mean(|score| score.answers as f64)),
             format!("{:.4}", mean(|score| score.mae)),
-            format!("{:+.4}", mean(|score| score.bias)),
+            format!("{:+.4}", crate::metric::unsigned_zero(mean(|score| score.bias), 4)),
+            unit_of(quantity).to_string(),
         ]
     };
     all.iter().map(line).collect()
@@ -382,6 +363,19 @@ pub(crate) fn lines(table: &Table) -> String {
     table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
 }
 
+/// Mean and deviation of the runs of which a value is known; none where it is of none, and no deviation of one.
+fn known_mean(values: &[f64]) -> (Option<f64>, Option<f64>) {
+    let known: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    let (mean, spread) = mean_and_spread(&known);
+    (Some(mean).filter(|mean| mean.is_finite()), Some(spread).filter(|_| known.len() > 1))
+}
+
+/// Half the 95 % interval of a mean over independent runs; none of a single one.
+fn half(values: &[f64]) -> Option<f64> {
+    let known: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    estimate(&known).map(|one| one.half).filter(|half| half.is_finite())
+}
+
 fn object(row: &Row<'_>) -> Value {
     let variant: BTreeMap<&str, &str> = row.cell.variant.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut out = json!({
@@ -390,9 +384,10 @@ fn object(row: &Row<'_>) -> Value {
     });
     if !row.done.is_empty() {
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
-            let (mean, spread) = mean_and_spread(&values);
-            out[metric.name] = json!({"mean": mean, "sd": spread});
+            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
+            let (mean, spread) = known_mean(&values);
+            let distinct: Vec<f64> = row.distinct().into_iter().map(|summary| metric.of(summary)).collect();
+            out[metric.name] = json!({"mean": mean, "sd": spread, "ci95": half(&distinct)});
         }
         for (quantity, bound) in row.cell.predictors.all() {
             let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
@@ -408,7 +403,7 @@ fn object(row: &Row<'_>) -> Value {
 fn csv(rows: &[Row<'_>]) -> String {
     let mut out = String::from("policy,variant,seeds,failed,missing");
     for metric in METRICS {
-        out.push_str(&format!(",{0},{0}_sd", metric.name));
+        out.push_str(&format!(",{0},{0}_ci95,{0}_sd", metric.name));
     }
     out.push('\n');
     for row in rows {
@@ -416,13 +411,14 @@ fn csv(rows: &[Row<'_>]) -> String {
         let variant = crate::trace::csv_cell(&row.cell.variant_text());
         out.push_str(&format!("{label},{variant},{},{},{}", row.done.len(), row.failed, row.missing));
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
             if values.is_empty() {
-                out.push_str(",,");
+                out.push_str(",,,");
             } else {
-                let (mean, spread) = mean_and_spread(&values);
-                let text = |x: f64| if x.is_finite() { x.to_string() } else { String::new() };
-                out.push_str(&format!(",{},{}", text(mean), text(spread)));
+                let (mean, spread) = known_mean(&values);
+                let text = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
+                let distinct: Vec<f64> = row.distinct().into_iter().map(|summary| metric.of(summary)).collect();
+                out.push_str(&format!(",{},{},{}", text(mean), text(half(&distinct)), text(spread)));
             }
         }
         out.push('\n');
@@ -442,7 +438,7 @@ pub fn snapshot(plan: &Plan, known: &[Known]) -> String {
         out.push_str(&format!("\n{}{variant}  seeds {}", row.cell.label, row.done.len()));
         out.push_str(if row.failed > 0 { "  FAILED\n" } else { "\n" });
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| (metric.get)(summary)).collect();
+            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
             let mean = mean_and_spread(&values).0;
             if !values.is_empty() && mean.is_finite() {
                 out.push_str(&format!("  {:<22} {:>18.6}\n", metric.name, mean));

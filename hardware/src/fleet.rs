@@ -191,7 +191,7 @@ pub enum FleetError {
     #[error("a node needs at least one GPU, found 0")]
     NoGpus,
     /// A type that does nothing, or does it infinitely fast.
-    #[error("the speed of {name} must be a number above 0 and at most 1000, found {speed}")]
+    #[error("the speed of {name} must be a number from 0.000001 to 1000, found {speed}")]
     Speed { name: String, speed: f64 },
     /// One name for two things.
     #[error("{name} has two speeds, {other} and {speed}: give one of them another name")]
@@ -241,7 +241,7 @@ impl Fleet {
         let mut fleet = Fleet { types, nodes, costs, failures, sharing, slots, links, services, keeps_models };
         let mut first_gpu = 0;
         for (nodes, gpus, kind) in groups {
-            if !(kind.speed > 0.0 && kind.speed <= 1000.0) {
+            if !(1e-6..=1000.0).contains(&kind.speed) {
                 return Err(FleetError::Speed { name: kind.name.clone(), speed: kind.speed });
             }
             if *gpus == 0 && *nodes > 0 {

@@ -47,6 +47,11 @@ impl Stream {
         median * libm::exp(sigma * self.normal())
     }
 
+    /// A factor whose mean is 1: log-normal with this standard deviation of the logarithm, and the median exp(-sigma²/2).
+    pub fn error_factor(&mut self, sigma: f64) -> f64 {
+        self.log_normal(libm::exp(-sigma * sigma / 2.0), sigma)
+    }
+
     /// Pareto with this least value and shape.
     pub fn pareto(&mut self, least: f64, shape: f64) -> f64 {
         least * libm::pow(1.0 - self.uniform(), -1.0 / shape)

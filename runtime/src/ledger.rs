@@ -6,6 +6,7 @@
 mod moves;
 
 use crate::busy::Busy;
+use crate::metrics::{Until, Window};
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
@@ -52,12 +53,19 @@ pub struct Ledger {
     keep_segments: bool,
     now: Micros,
     total: u32,
-    /// Until the last submission.
+    /// What a start takes, as the fleet has it.
+    start_cost: Micros,
+    /// What of the run is measured.
+    pub(crate) measured: Window,
+    /// Until then.
     window_end: Micros,
     whole: Areas,
     /// The whole until GPUs were last let go: what comes after is waiting for jobs that nobody will start.
     pub(crate) active: Areas,
-    pub(crate) window: Areas,
+    /// In the window.
+    window: Areas,
+    /// The same until GPUs were last let go.
+    window_active: Areas,
     sharing: Sharing,
     /// In thousandths of a GPU.
     allocated: u64,
@@ -93,6 +101,27 @@ impl Ledger {
         self
     }
 
+    /// Measures this part of the run; by default all until the last submission.
+    pub fn measuring(mut self, window: Window) -> Ledger {
+        self.measured = window;
+        let submissions = || self.rows.iter().map(|row| row.submit);
+        if window.until == Until::LastArrival && submissions().min() == submissions().max() {
+            // All at once: until the last submission nothing happens.
+            self.measured.until = Until::AllEnded;
+        }
+        match self.measured.until {
+            Until::LastArrival => {}
+            Until::AllEnded => self.window_end = Micros::MAX,
+            Until::At(end) => self.window_end = end,
+        }
+        self
+    }
+
+    /// What lies in the window.
+    pub(crate) fn window(&self) -> &Areas {
+        if self.measured.until == Until::AllEnded { &self.window_active } else { &self.window }
+    }
+
     /// What jobs would take alone on the fastest type that each may run on.
     pub(crate) fn alone_by(&mut self, speed: impl Fn(&Job, u32) -> f64, fleet: &Fleet, jobs: &[Job]) {
         for (row, job) in self.rows.iter_mut().zip(jobs) {
@@ -111,6 +140,8 @@ impl Ledger {
             gpus: job.gpus,
             first_start: None,
             first_run: None,
+            began: None,
+            startup: 0,
             service: job.service,
             end: None,
             outcome: Outcome::Unfinished("never submitted".into()),
@@ -139,10 +170,13 @@ impl Ledger {
             keep_segments,
             now: 0,
             total: fleet.gpus(),
+            start_cost: fleet.costs.start,
+            measured: Window::default(),
             window_end: jobs.last().map_or(0, |job| job.submit),
             whole: Areas::default(),
             active: Areas::default(),
             window: Areas::default(),
+            window_active: Areas::default(),
             sharing: fleet.sharing,
             allocated: 0,
             resident: 0,
@@ -181,8 +215,8 @@ impl Ledger {
         if now == self.now {
             return Ok(());
         }
-        if self.now < self.window_end {
-            let span = now.min(self.window_end) - self.now;
+        let span = self.in_window(self.now, now);
+        if span > 0 {
             let mut window = self.window;
             self.integrate(&mut window, span);
             self.window = window;
@@ -195,6 +229,11 @@ impl Ledger {
             pools.advance(now);
         }
         Ok(())
+    }
+
+    /// How much of a stretch lies in the window.
+    fn in_window(&self, from: Micros, to: Micros) -> Micros {
+        to.min(self.window_end).saturating_sub(from.max(self.measured.warm_up))
     }
 
     fn integrate(&self, areas: &mut Areas, span: Micros) {
@@ -248,6 +287,9 @@ impl Ledger {
         row.first_start.get_or_insert(self.now);
         row.given_at = self.now;
         row.awaited = awaited;
+        if awaited == 0 {
+            row.began.get_or_insert(self.now);
+        }
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.outcome = Outcome::Unfinished("it held GPUs".into());
@@ -270,7 +312,11 @@ impl Ledger {
     pub fn running(&mut self, job: JobId) {
         let row = &mut self.rows[job as usize];
         row.running_since = Some(self.now);
-        row.first_run.get_or_insert(self.now);
+        if row.first_run.is_none() {
+            row.first_run = Some(self.now);
+            let uncut = row.began == Some(row.given_at);
+            row.startup = if uncut { self.now - row.given_at } else { self.start_cost };
+        }
         row.pace = 1.0;
         self.progressing += u64::from(row.size);
         self.progress += weight(row);
@@ -343,6 +389,9 @@ impl Ledger {
                         let heir = &mut self.rows[next as usize];
                         heir.awaited -= 1;
                         heir.given_at = self.now;
+                        if heir.awaited == 0 {
+                            heir.began.get_or_insert(self.now);
+                        }
                     }
                 }
             } else {
@@ -352,7 +401,7 @@ impl Ledger {
         let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].size);
         self.whole.productive -= lost_gpu_time.min(self.whole.productive);
         // What is lost was done last: the part of it that lies in the window.
-        let in_window = self.now.min(self.window_end) - (self.now - lost.min(self.now)).min(self.window_end);
+        let in_window = self.in_window(self.now - lost.min(self.now), self.now);
         let lost_in_window = u128::from(in_window) * u128::from(self.rows[job as usize].size);
         self.window.productive -= lost_in_window.min(self.window.productive);
         let row = &mut self.rows[job as usize];
@@ -368,7 +417,12 @@ impl Ledger {
         }
         self.segment_count += 1;
         row.last_gpus = gpus;
-        self.active = self.whole;
+        self.let_go();
+    }
+
+    /// GPUs were let go: until now the run counts.
+    pub(crate) fn let_go(&mut self) {
+        (self.active, self.window_active) = (self.whole, self.window);
     }
 
     /// A node failed under a job.
@@ -414,7 +468,7 @@ impl Ledger {
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
                 self.vacate(gpu, job);
-                self.active = self.whole;
+                self.let_go();
             }
         }
         for (job, row) in self.rows.iter_mut().enumerate() {

@@ -30,7 +30,7 @@ mod told;
 mod world;
 
 pub use ledger::{Conservation, Ledger};
-pub use metrics::{Distribution, Summary};
+pub use metrics::{Distribution, Summary, Until, Window};
 pub use policy::Policy;
 pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};

@@ -8,7 +8,7 @@ use crate::predict::Score;
 use crate::row::{JobRow, Outcome};
 use crate::serving::Serving;
 
-/// A sample in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
+/// A sample, of times in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// The arithmetic mean.
@@ -23,11 +23,49 @@ pub struct Distribution {
     pub max: f64,
 }
 
-/// The metrics of one run. Times in seconds, shares in 0..=1.
+/// Until when a run is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Until {
+    /// The last submission; where all jobs come at once, as [`Until::AllEnded`].
+    #[default]
+    LastArrival,
+    /// The last job has let its GPUs go.
+    AllEnded,
+    /// So long after the run's beginning.
+    At(Micros),
+}
+
+/// The part of a run that is measured. Of areas, as utilisation, what lies in it counts. Of jobs those count that were
+/// submitted in it, whenever they end: the run goes on until they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Since the run's beginning.
+    pub warm_up: Micros,
+    /// To then.
+    pub until: Until,
+}
+
+impl Window {
+    /// Whether a job that was submitted then counts.
+    pub fn has(&self, submit: Micros) -> bool {
+        submit >= self.warm_up && !matches!(self.until, Until::At(end) if submit > end)
+    }
+}
+
+/// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the [`Window`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Jobs of the workload.
+    /// Jobs that count.
     pub jobs: usize,
+    /// Jobs that were submitted outside the window.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+    /// Length of the window, and of the run until the last job let its GPUs go.
+    pub window: f64,
+    /// See there.
+    pub run: f64,
+    /// The work of the hundredth of the jobs that has the most (rounded up), over all work: GPU-time alone.
+    pub heaviest: f64,
     /// Those that did all their work.
     pub completed: usize,
     /// Those that could never run on this fleet.
@@ -39,34 +77,42 @@ pub struct Summary {
     pub unfinished: usize,
     /// Job completion time of completed jobs: end less submission.
     pub jct: Distribution,
-    /// Completion time less the time with GPUs.
-    pub queueing: Distribution,
-    /// From the first submission to the last end.
+    /// Time without GPUs before the end, of completed jobs: completion time less the time with all its GPUs.
+    pub waiting_total: Distribution,
+    /// The part of that before the first GPUs.
+    pub first_wait: Distribution,
+    /// The rest of it: after a preemption, a failure or for want of memory.
+    pub suspended: Distribution,
+    /// Bounded slowdown of completed jobs (Feitelson et al. 1997): completion time over the time that the job takes where it is
+    /// alone on its best type, its start with it, and at least 10 s; at least 1.
+    pub bounded_slowdown: Distribution,
+    /// From the first submission to the last end, of all jobs.
     pub makespan: f64,
     /// GPU-time held, over all GPU-time of the run until the last job let its GPUs go.
     pub utilisation: f64,
-    /// The same until the last submission.
+    /// The same in the window.
     pub utilisation_window: f64,
     /// Progress over what all GPUs would make with one job alone on each, until the last job let its GPUs go; above 1
     /// where sharing pays.
     pub throughput: f64,
-    /// The same until the last submission.
+    /// The same in the window.
     pub throughput_window: f64,
     /// What GPUs would show as their utilisation, until the last job let its GPUs go; none where it is not known of the
     /// jobs.
     pub gpu_utilisation: Option<f64>,
-    /// The same until the last submission.
+    /// The same in the window.
     pub gpu_utilisation_window: Option<f64>,
-    /// Time with progress over time alone of completed jobs: the mean.
-    pub slowdown: f64,
+    /// Time with progress over time alone on the best type, of completed jobs: the mean. What sharing and slower types cost,
+    /// without any wait.
+    pub stretch: f64,
     /// Its 95th percentile.
-    pub slowdown_p95: f64,
+    pub stretch_p95: f64,
     /// Times that jobs ran out of memory.
     pub out_of_memory: u64,
     /// Time of jobs with progress that lasted, over all GPU-time until the last job let its GPUs go; every job on a
     /// shared GPU counts.
     pub productive: f64,
-    /// The same until the last submission.
+    /// The same in the window.
     pub productive_window: f64,
     /// Free GPU-time on partly used nodes, over all free GPU-time (reconstruction: papers differ).
     pub fragmentation: f64,
@@ -82,8 +128,13 @@ pub struct Summary {
     pub failures: u64,
     /// Jain's index over fair shares received (1/ρ): 1 is perfectly fair.
     pub fairness_jain: f64,
-    /// Greatest finish-time fairness ρ: completion time over what a fair share of the contended cluster would have
-    /// given (Themis, NSDI 2020; contention is the mean demand over the job's life, in clusters, at least 1).
+    /// 95th percentile of finish-time fairness ρ: completion time over what a fair share of the contended cluster would have
+    /// given (Themis, NSDI 2020; contention is the mean demand over the job's life, in clusters, at least 1). What a job can't
+    /// avoid, its first start, is part of what it would have taken.
+    pub fairness_p95: f64,
+    /// Its 99th percentile.
+    pub fairness_p99: f64,
+    /// Its greatest.
     pub fairness_worst: f64,
     /// How good the predictors were that policies asked.
     #[serde(default)]
@@ -108,6 +159,18 @@ impl Distribution {
             max: quantile(1.0),
         }
     }
+
+    /// Of numbers that are no times.
+    pub fn of_numbers(mut sample: Vec<f64>) -> Distribution {
+        sample.sort_by(f64::total_cmp);
+        Distribution {
+            mean: ratio(sample.iter().sum(), sample.len() as f64),
+            median: quantile(&sample, 0.5),
+            p95: quantile(&sample, 0.95),
+            p99: quantile(&sample, 0.99),
+            max: quantile(&sample, 1.0),
+        }
+    }
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -117,29 +180,43 @@ fn is_zero(count: &usize) -> bool {
 impl Summary {
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
-        let rows: Vec<&JobRow> = ledger.rows.iter().filter(|row| row.service.is_none()).collect();
+        let all = || ledger.rows.iter().filter(|row| row.service.is_none());
+        let rows: Vec<&JobRow> = all().filter(|row| ledger.measured.has(row.submit)).collect();
         let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
         let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
         let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
-        let (whole, window) = (&ledger.active, &ledger.window);
-        let rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
+        let (whole, window) = (&ledger.active, ledger.window());
+        let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
+        rho.sort_by(f64::total_cmp);
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
         let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-        let mut slow: Vec<f64> = done.iter().filter(|row| row.solo > 0).map(|row| slowdown(row)).collect();
-        slow.sort_by(f64::total_cmp);
-        let first = rows.iter().map(|row| row.submit).min().unwrap_or(0);
-        let last = done.iter().filter_map(|row| row.end).max().unwrap_or(first);
+        let mut stretch: Vec<f64> = done.iter().filter(|row| row.solo > 0).map(|row| stretched(row)).collect();
+        stretch.sort_by(f64::total_cmp);
+        let first = all().map(|row| row.submit).min().unwrap_or(0);
+        let ended = all().filter(|row| row.outcome == Outcome::Completed).filter_map(|row| row.end);
+        let last = ended.max().unwrap_or(first);
+        let waited = |row: &JobRow| jct(row) - row.held.min(jct(row));
+        // One that got GPUs which still drained waited for them.
+        let first_wait = |row: &JobRow| row.began.unwrap_or(row.submit).saturating_sub(row.submit).min(waited(row));
+        let of = |time: &dyn Fn(&JobRow) -> Micros| Distribution::of(done.iter().map(|row| time(row)).collect());
         Summary {
             jobs: rows.len(),
+            left_out: all().count() - rows.len(),
+            window: window.time as f64 / SECOND as f64,
+            run: whole.time as f64 / SECOND as f64,
+            heaviest: heaviest(&rows),
             completed: done.len(),
             rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
             crashed: rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count(),
             unfinished: rows.iter().filter(|row| matches!(row.outcome, Outcome::Unfinished(_))).count(),
-            jct: Distribution::of(done.iter().map(|row| jct(row)).collect()),
-            queueing: Distribution::of(done.iter().map(|row| jct(row) - row.held.min(jct(row))).collect()),
+            jct: of(&jct),
+            waiting_total: of(&waited),
+            first_wait: of(&first_wait),
+            suspended: of(&|row| waited(row) - first_wait(row)),
+            bounded_slowdown: Distribution::of_numbers(done.iter().map(|row| bounded(row, jct(row))).collect()),
             makespan: (last - first) as f64 / SECOND as f64,
             utilisation: given_away(whole),
             utilisation_window: given_away(window),
@@ -147,8 +224,8 @@ impl Summary {
             throughput_window: done_of(window.progress, window),
             gpu_utilisation: ledger.busy.as_ref().map(|_| done_of(whole.busy, whole)),
             gpu_utilisation_window: ledger.busy.as_ref().map(|_| done_of(window.busy, window)),
-            slowdown: ratio(slow.iter().sum(), slow.len() as f64),
-            slowdown_p95: quantile(&slow, 0.95),
+            stretch: ratio(stretch.iter().sum(), stretch.len() as f64),
+            stretch_p95: quantile(&stretch, 0.95),
             out_of_memory: rows.iter().map(|row| u64::from(row.out_of_memory)).sum(),
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
@@ -158,7 +235,9 @@ impl Summary {
             preemptions: rows.iter().map(|row| u64::from(row.preemptions)).sum(),
             failures: rows.iter().map(|row| u64::from(row.failures)).sum(),
             fairness_jain: ratio(sum * sum, given.len() as f64 * squares),
-            fairness_worst: rho.iter().copied().fold(0.0, f64::max),
+            fairness_p95: quantile(&rho, 0.95),
+            fairness_p99: quantile(&rho, 0.99),
+            fairness_worst: quantile(&rho, 1.0),
             predictors: Vec::new(),
         }
     }
@@ -176,8 +255,23 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 /// Time with progress over time alone.
-fn slowdown(row: &JobRow) -> f64 {
+fn stretched(row: &JobRow) -> f64 {
     (row.productive + row.lost) as f64 / row.solo as f64
+}
+
+/// What bounded slowdown takes the shortest jobs for.
+const SHORTEST: Micros = 10 * SECOND;
+
+/// Bounded slowdown of a completed job.
+fn bounded(row: &JobRow, jct: Micros) -> f64 {
+    (jct as f64 / (row.solo + row.startup).max(SHORTEST) as f64).max(1.0)
+}
+
+/// The work of the heaviest hundredth of the jobs over that of all.
+fn heaviest(rows: &[&JobRow]) -> f64 {
+    let mut work: Vec<f64> = rows.iter().map(|row| row.solo as f64 * f64::from(row.gpus)).collect();
+    work.sort_by(|a, b| b.total_cmp(a));
+    ratio(work.iter().take(work.len().div_ceil(100)).sum(), work.iter().sum())
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -190,7 +284,7 @@ fn unfairness(row: &JobRow, jct: Micros, total: f64) -> f64 {
         return 1.0;
     }
     let contention = (row.contention as f64 / jct as f64 / total).max(1.0);
-    jct as f64 / (row.solo as f64 * contention)
+    jct as f64 / ((row.solo + row.startup) as f64 * contention)
 }
 
 #[cfg(test)]

@@ -358,7 +358,7 @@ fn noisy(truth: f64, sigma: f64, seed: u64, what: &str, question: &Question) -> 
     let (gpu_type, job, others) = question;
     let others: Vec<String> = others.iter().map(u64::to_string).collect();
     let name = format!("noise/{what}/{gpu_type}/{job}/{}", others.join("+"));
-    truth * Stream::new(seed, &name).log_normal(1.0, sigma)
+    truth * Stream::new(seed, &name).error_factor(sigma)
 }
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ pub struct JobRow {
     pub first_run: Option<Micros>,
     /// Which service it is a task of; none: it trains.
     pub service: Option<ServiceId>,
+    /// When it first held all its GPUs.
+    pub began: Option<Micros>,
+    /// What its first start takes: how long it held all its GPUs before its first progress; where that start was cut short, what
+    /// the fleet says of starts.
+    pub startup: Micros,
     /// When it ended.
     pub end: Option<Micros>,
     /// How.

@@ -19,6 +19,7 @@ use crate::contract::{
     Setup, Trigger,
 };
 use crate::ledger::{Conservation, Ledger};
+use crate::metrics::Window;
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
@@ -48,6 +49,8 @@ pub struct Inputs {
     pub strict: bool,
     /// What the policy may use.
     pub limits: Limits,
+    /// The part of the run that is measured.
+    pub measured: Window,
     /// Keep every stay of a job on GPUs.
     pub keep_segments: bool,
     /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
@@ -73,6 +76,7 @@ impl Inputs {
             references: Vec::new(),
             strict: true,
             limits,
+            measured: Window::default(),
             keep_segments: true,
             record: None,
             succession: None,
@@ -113,7 +117,7 @@ pub const IDLE_CALLS: u64 = 10_000;
 /// A balance that does not close: a defect of this crate or of the backend.
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, Conservation> {
     let mut inputs = inputs;
-    let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
+    let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments).measuring(inputs.measured);
     ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
     ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
     let told = told(backend.fleet(), &inputs);
@@ -367,6 +371,8 @@ impl Run {
     fn take_in(&mut self, happened: &mut Vec<Occurrence>, asked: bool) -> Result<(), Conservation> {
         for Occurrence { at, what } in happened.drain(..) {
             match what {
+                // What the end of time cuts off is unfinished.
+                What::Ended(_) if at >= END_OF_TIME => {}
                 What::Ended(job) => {
                     self.ledger.ended(job, at)?;
                     self.change(job, Phase::Ended);

@@ -18,7 +18,7 @@ pub enum Remaining {
     Unbound,
     /// The truth.
     Oracle,
-    /// The truth times a log-normal error, drawn once for each job: asking twice gives the same error.
+    /// The truth times a log-normal error of mean 1, drawn once for each job: asking twice gives the same error.
     Noisy {
         /// Standard deviation of the error's logarithm.
         sigma: f64,
@@ -302,7 +302,7 @@ impl World {
             Remaining::Oracle => self.backend.remaining(job, gpu_type),
             Remaining::Noisy { sigma, seed } => {
                 let factor = *self.noise[job as usize]
-                    .get_or_insert_with(|| Stream::new(seed, &format!("noise/remaining/{job}")).log_normal(1.0, sigma));
+                    .get_or_insert_with(|| Stream::new(seed, &format!("noise/remaining/{job}")).error_factor(sigma));
                 self.backend.remaining(job, gpu_type) * factor
             }
             Remaining::Declared => match self.jobs[job as usize].declared {

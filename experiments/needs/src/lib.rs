@@ -5,6 +5,7 @@
 //!   `../shared/data` beside the checkout. With `SANDTABLE_REQUIRE_DATA=1` the test is not ignored and fails.
 //! - `tool:NAME`: a program on `PATH`, in `/usr/sbin` or `/sbin`; `tool:A|B` is either.
 //! - `python:NAME`: a module that `python3` can import.
+//! - `loopback:`: the machine's own name means 127.0.0.1, or libnss-wrapper can make it so for a process.
 //! - `file:PATH`: a file; `env:NAME`: a variable of the environment that is set.
 
 use std::path::{Path, PathBuf};
@@ -15,16 +16,21 @@ use proc_macro::{TokenStream, TokenTree};
 /// See the crate.
 #[proc_macro_attribute]
 pub fn needs(wanted: TokenStream, test: TokenStream) -> TokenStream {
-    let mut out = TokenStream::new();
+    let (mut out, mut watched) = (TokenStream::new(), String::new());
     for token in wanted {
         let TokenTree::Literal(literal) = token else { continue };
         let text = literal.to_string();
-        if let Some(why) = lacking(text.trim_matches('"')) {
+        let need = text.trim_matches('"');
+        if let Some(why) = lacking(need) {
             out.extend(tokens(&format!("#[ignore = {why:?}]")));
+        }
+        if let Some(name) = need.strip_prefix("env:") {
+            watched.push_str(&format!("const _: Option<&str> = option_env!({name:?});"));
         }
     }
     out.extend(test);
-    // Compiled anew where another folder is named.
+    // Compiled anew where a variable says otherwise.
+    out.extend(tokens(&watched));
     out.extend(tokens(
         "const _: [Option<&str>; 2] = [option_env!(\"SANDTABLE_DATA\"), option_env!(\"SANDTABLE_REQUIRE_DATA\")];",
     ));
@@ -62,8 +68,18 @@ fn lacking(need: &str) -> Option<String> {
             (!status.is_ok_and(|status| status.success()))
                 .then(|| format!("no Python module `{module}` on this machine"))
         }
+        Some(("loopback", _)) => {
+            let own = r#"[ "$(getent ahostsv4 "$(hostname -s)" | awk 'NR==1 {print $1}')" = 127.0.0.1 ]"#;
+            // The loader says so where it finds no such library.
+            let script = format!(r#"{own} || [ -z "$(LD_PRELOAD=libnss_wrapper.so true 2>&1)" ]"#);
+            let status = Command::new("bash").args(["-c", &script]).stderr(Stdio::null()).status();
+            (!status.is_ok_and(|status| status.success()))
+                .then(|| "this machine's name is not 127.0.0.1: apt-get install libnss-wrapper".to_string())
+        }
         Some(("file", path)) => (!Path::new(path).exists()).then(|| format!("no {path} on this machine")),
         Some(("env", name)) => variable(name).is_none().then(|| format!("{name} is not set")),
-        _ => Some(format!("`{need}` is nothing that a test can need: expected data:, tool:, python:, file: or env:")),
+        _ => Some(format!(
+            "`{need}` is nothing that a test can need: expected data:, tool:, python:, loopback:, file: or env:"
+        )),
     }
 }

@@ -4,7 +4,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Agreement, Claim, Measured, Verdict};
+use super::{Agreement, Claim, Measured, Surety, Verdict};
+use crate::metric::percent;
 use crate::spec::{ClaimSpec, FigureSpec, HoldsSpec};
 
 /// A claim in words, a text a column.
@@ -32,7 +33,7 @@ pub struct ClaimRow {
     pub bound: String,
     /// Whether it holds.
     pub verdict: String,
-    /// `yes`, `no` or `unknown`.
+    /// `yes`, `no`, `inconclusive` or `unknown`.
     pub holds: &'static str,
     /// How the published figure, or the reference, compares with what is measured.
     pub agreement: String,
@@ -90,7 +91,7 @@ pub(crate) fn table(rows: &[ClaimRow]) -> (Vec<String>, Vec<Vec<String>>) {
 /// A figure for people: a change in percent, anything else as it is.
 fn person(spec: &ClaimSpec, x: f64) -> String {
     match spec.against.is_some() {
-        true => format!("{:+.1} %", x * 100.0),
+        true => percent(x, true),
         false if x.abs() >= 100.0 => format!("{x:.1}"),
         false => format!("{x:.4}"),
     }
@@ -165,6 +166,7 @@ pub(crate) fn in_words(one: &Measured<'_>) -> ClaimRow {
         None => ("-".into(), "-".into()),
     };
     let mut notes = lines("failed", &one.failed);
+    notes.extend(lines("jobs left unfinished", &one.starved));
     notes.extend(lines("without such a figure", &one.without));
     if one.missing > 0 {
         notes.push(format!("{} runs have no result", one.missing));
@@ -187,6 +189,7 @@ pub(crate) fn in_words(one: &Measured<'_>) -> ClaimRow {
         holds: match one.holds() {
             Some(true) => "yes",
             Some(false) => "no",
+            None if one.verdict().is_inconclusive() => "inconclusive",
             None => "unknown",
         },
         agreement: agreement(one),
@@ -260,8 +263,13 @@ pub fn json_lines(measured: &[Measured<'_>]) -> String {
 }
 
 impl Verdict {
-    /// Whether `--check` passes.
-    pub fn passes(self) -> bool {
-        matches!(self, Verdict::Judged(true, _))
+    /// Whether the interval has values on both sides of the bound.
+    pub fn is_inconclusive(self) -> bool {
+        matches!(self, Verdict::Judged(_, Surety::Unsure))
+    }
+
+    /// Whether `--check` passes; `lenient`: where the runs don't settle it too.
+    pub fn passes(self, lenient: bool) -> bool {
+        matches!(self, Verdict::Judged(true, Surety::Sure | Surety::OneRun)) || (lenient && self.is_inconclusive())
     }
 }

@@ -8,7 +8,7 @@ fn claim(text: &str) -> Claim {
 
 fn of<'a>(claim: &'a Claim, mean: f64, half: f64, runs: usize) -> Measured<'a> {
     let estimate = Some(Estimate { mean, half, runs });
-    Measured { claim, estimate, failed: Vec::new(), missing: 0, without: Vec::new(), repeated: 0 }
+    Measured { claim, estimate, failed: Vec::new(), missing: 0, without: Vec::new(), starved: Vec::new(), repeated: 0 }
 }
 
 const RELATIVE: &str = "Claim(says: \"s\", of: \"a\", against: \"b\", metric: \"jct_mean_s\", published: ";
@@ -18,17 +18,17 @@ fn a_claim_holds_by_its_mean_and_says_how_surely() {
     let at_most = claim("Claim(says: \"s\", of: \"a\", against: \"b\", metric: \"m\", holds: AtMost(-0.1))");
     let verdict = |claim: &Claim, mean, half, runs| of(claim, mean, half, runs).verdict().words();
     assert_eq!(verdict(&at_most, -0.2, 0.05, 3), "holds");
-    assert_eq!(verdict(&at_most, -0.2, 0.15, 3), "holds, not surely");
+    assert_eq!(verdict(&at_most, -0.2, 0.15, 3), "inconclusive, mean holds");
     assert_eq!(verdict(&at_most, 0.0, 0.05, 3), "FAILS");
-    assert_eq!(verdict(&at_most, -0.05, 0.1, 3), "FAILS, not surely");
+    assert_eq!(verdict(&at_most, -0.05, 0.1, 3), "inconclusive, mean fails");
     assert_eq!(verdict(&at_most, -0.2, f64::INFINITY, 1), "holds, one run");
     assert_eq!(verdict(&at_most, 0.2, f64::INFINITY, 1), "FAILS, one run");
     let between = claim("Claim(says: \"s\", of: \"a\", metric: \"m\", holds: Between(1, 2))");
     assert_eq!(verdict(&between, 1.5, 0.4, 3), "holds");
     // The interval covers the whole bound.
-    assert_eq!(verdict(&between, 1.5, 0.6, 3), "holds, not surely");
+    assert_eq!(verdict(&between, 1.5, 0.6, 3), "inconclusive, mean holds");
     assert_eq!(verdict(&between, 2.5, 0.4, 3), "FAILS");
-    assert_eq!(verdict(&between, 2.5, 3.0, 3), "FAILS, not surely");
+    assert_eq!(verdict(&between, 2.5, 3.0, 3), "inconclusive, mean fails");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::StoreArgs;
-use crate::claim::{ClaimRow, ExpectedFailures, in_words, json_lines, measure, notes, render, table};
+use crate::claim::{ClaimRow, ExpectedFailures, Measured, in_words, json_lines, measure, notes, render, table};
 use crate::error::{Error, ExitCode};
 use crate::plan::{Options, plan};
+use crate::report::plot::Forest;
 use crate::store::{sorted, write_whole};
 use crate::table::{Format, known};
 use crate::ui;
@@ -26,6 +27,9 @@ pub(crate) struct ClaimsArgs {
     /// Write a page in Markdown.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Draw every comparison of two policies as a figure with its interval: a file.svg.
+    #[arg(long, value_name = "FILE")]
+    figure: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
     /// How claims are printed without `--output`.
@@ -57,7 +61,8 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     }
     let expected = args.expected.as_deref().map_or_else(|| Ok(ExpectedFailures::default()), ExpectedFailures::read)?;
     let mut page = String::from(HEAD);
-    let (mut count, mut failing, mut unknown) = (0, 0, 0);
+    let mut drawn: Vec<(String, f64, (f64, f64))> = Vec::new();
+    let (mut count, mut failing, mut unsure, mut unknown) = (0, 0, 0, 0);
     for spec in &specs {
         // What has no claim is not expanded: it may need data that are not here.
         let text = std::fs::read_to_string(spec).map_err(|error| Error::file("read", spec, &error))?;
@@ -72,8 +77,12 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
         }
         count += measured.len();
         failing += measured.iter().filter(|one| one.holds() == Some(false)).count();
-        unknown += measured.iter().filter(|one| one.holds().is_none()).count();
+        let open = |one: &&Measured<'_>| one.verdict().is_inconclusive();
+        unsure += measured.iter().filter(open).count();
+        unknown += measured.iter().filter(|one| one.holds().is_none() && !open(one)).count();
+        drawn.extend(rows(&measured));
         match (&args.output, args.format) {
+            (None, Format::Table) if args.figure.is_some() => {}
             (None, Format::Json) => ui::result(&json_lines(&measured)),
             (None, _) => ui::result(&format!("{}\n{}\n", spec.display(), render(&measured))),
             (Some(_), _) => {
@@ -86,16 +95,54 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     if let Some(output) = &args.output {
         write_whole(output, &page)?;
     }
-    ui::note(&format!("{count} claims: {failing} fail, {unknown} are not measured"));
+    if let Some(figure) = &args.figure {
+        if drawn.is_empty() {
+            return Err(Error::usage("no claim of these specs compares two policies and is measured: nothing to draw"));
+        }
+        let title = args.specs.iter().map(|spec| name_of(spec)).collect::<Vec<_>>().join(", ");
+        let forest = Forest { title, x: "change, % (95 % CI)".into(), rows: drawn };
+        write_whole(figure, &forest.svg())?;
+    }
+    ui::note(&format!("{count} claims: {failing} fail, {unsure} are inconclusive, {unknown} are not measured"));
     Ok(if unknown > 0 { ExitCode::Missing } else { ExitCode::Done })
+}
+
+/// Comparisons as rows of a figure, in per cent. A value of the sweep that is long stands there by its number.
+fn rows(measured: &[Measured<'_>]) -> Vec<(String, f64, (f64, f64))> {
+    const LONG: usize = 24;
+    let mut long: Vec<(&str, &str)> = Vec::new();
+    let mut rows = Vec::new();
+    for one in measured {
+        let (Some(against), Some(estimate)) = (&one.claim.spec.against, one.estimate) else { continue };
+        let mut name = format!("{} against {against}", one.claim.spec.of);
+        for (path, value) in &one.claim.at {
+            let last = path.rsplit('.').next().unwrap_or_default();
+            if value.len() <= LONG {
+                name.push_str(&format!(", {last} {}", value.replace('"', "")));
+                continue;
+            }
+            let known = long.iter().position(|seen| *seen == (path.as_str(), value.as_str()));
+            let at = known.unwrap_or_else(|| {
+                long.push((path, value));
+                long.len() - 1
+            });
+            let number = long[..=at].iter().filter(|(other, _)| other == path).count();
+            name.push_str(&format!(", {last} {number}"));
+        }
+        let half = if estimate.half.is_finite() { estimate.half } else { 0.0 };
+        let percent = |x: f64| 100.0 * x;
+        let interval = (percent(estimate.mean - half), percent(estimate.mean + half));
+        rows.push((format!("{name}: {}", one.claim.spec.metric), percent(estimate.mean), interval));
+    }
+    rows
 }
 
 const HEAD: &str = "\
 # Every claim, as measured
 
 Made by `sandtable claims` from full runs (`just figures`). *Published* is what a publication prints, *reference* what somebody's code
-gave when it was run; *measured* is ours, with its 95 % interval (Student's) over independent runs. The verdict is about our own bound.
-The last column says whether the published or reference figure lies within the measured interval. A claim that fails is named as failing,
+gave when it was run; *measured* is ours, with its 95 % interval (Student's) over independent runs. The verdict is about our own bound:
+*inconclusive* where the interval has values on both sides of it. The last column says whether the published or reference figure lies within the measured interval. A claim that fails is named as failing,
 with what is known of the reason.
 ";
 

@@ -8,10 +8,11 @@ use super::{SpecArgs, StoreArgs, select};
 use crate::compare::{self, Comparison, Pair, pair};
 use crate::error::{Error, ExitCode};
 use crate::execute::Compiled;
+use crate::metric::span;
 use crate::plan::Machines;
 use crate::store::Store;
 use crate::story::{Names, Parting, parting};
-use crate::table::{Format, columns, span};
+use crate::table::{Format, columns};
 use crate::ui;
 use sandtable_runtime::sandbox::Settings;
 
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
 }
 
 fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(), Error> {
-    let changes = comparison.changes(args.metric.as_deref())?;
+    let changes = comparison.changes(args.metric.as_deref(), store)?;
     let names = &comparison.names;
     if !comparison.variant.is_empty() && args.format == Format::Table {
         ui::result(&format!("{}\n", comparison.variant));

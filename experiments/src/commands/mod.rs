@@ -22,6 +22,7 @@ pub(crate) mod submit;
 pub(crate) mod trace;
 pub(crate) mod verify;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::artifact::workspace_above;
@@ -33,9 +34,12 @@ use crate::store::Store;
 /// How specs are read: the same for every command that reads them.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct SpecArgs {
-    /// Set a value of the spec, by path: `fleet.nodes=8`.
+    /// Set a value of the spec, by path: `fleet.nodes=8`. A path that the spec sweeps has this value alone.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Of a sweep only the cells with this value: `workload.arrivals.load=1.2`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    at: Vec<String>,
     /// Try several values: `workload.arrivals.load=0.8,1.2`.
     #[arg(long, value_name = "PATH=A,B")]
     sweep: Vec<String>,
@@ -76,13 +80,31 @@ impl SpecArgs {
             sweep.push((path, split_values(&values)));
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
+        let at = self.at.iter().map(pair).collect::<Result<_, _>>()?;
         let policies = self.policies.clone();
-        Ok(Options { set, sweep, test: self.test, only: self.only.clone(), policies, ..Options::default() })
+        Ok(Options { set, at, sweep, test: self.test, only: self.only.clone(), policies, ..Options::default() })
+    }
+
+    /// Whether specs are read as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        let SpecArgs { set, at, sweep, only, test, policies } = self;
+        let lists = [set, at, sweep, only];
+        lists.iter().all(|list| list.is_empty()) && !test && policies.is_none()
     }
 
     pub(crate) fn expand(&self, spec: &Path) -> Result<Plan, Error> {
         expand_noting(spec, &self.options()?)
     }
+}
+
+/// Whether a fleet has several types of GPU and nothing tells how fast they are.
+fn equally_fast(cell: &crate::plan::Cell) -> bool {
+    let types = &cell.fleet.types;
+    let modelled = matches!(cell.machines, crate::plan::Machines::Model);
+    modelled
+        && types.len() > 1
+        && types.iter().all(|kind| kind.speed == types[0].speed)
+        && cell.setting.laws.profile().is_none()
 }
 
 /// Expands a spec and says what was left out of its workload.
@@ -94,6 +116,11 @@ pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Erro
             crate::ui::note(&format!("workload: {} rows: {}", note.1, note.0));
             said.push(note);
         }
+    }
+    if let Some(cell) = plan.cells.iter().find(|cell| equally_fast(cell)) {
+        let names: Vec<&str> = cell.fleet.types.iter().map(|kind| kind.name.as_str()).collect();
+        let why = "give groups a `speed`, or a `profile` with a throughput by type";
+        crate::ui::note(&format!("warning: {} are equally fast here: {why}", names.join(" and ")));
     }
     Ok(plan)
 }
@@ -137,6 +164,17 @@ impl StoreArgs {
         Store::open(&self.root(spec))
     }
 
+    /// That store, which has to be there.
+    pub(crate) fn there(&self) -> Result<Store, Error> {
+        let root = self.root(None);
+        match root.is_dir() {
+            true => Store::open(&root),
+            false => {
+                Err(Error::usage(format!("no store at {}", root.display())).hint("`sandtable run SPEC` makes one"))
+            }
+        }
+    }
+
     /// That store, of which nothing is made where it is not there.
     pub(crate) fn look(&self, spec: Option<&Path>) -> Result<Store, Error> {
         Store::look(&self.root(spec))
@@ -157,6 +195,6 @@ impl StoreArgs {
 }
 
 /// Threads to use: as asked, else as many as there are cores.
-pub(crate) fn threads(asked: Option<usize>) -> usize {
-    asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get)).max(1)
+pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
 }

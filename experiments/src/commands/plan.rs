@@ -115,6 +115,18 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
             out.push_str(&format!("  {line}\n"));
         }
     }
+    let mut fleets: Vec<String> = Vec::new();
+    for cell in &plan.cells {
+        let kinds = cell.fleet.types.iter().zip(0..);
+        let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
+            format!("{} {} of speed {}", cell.fleet.gpus_of(id), kind.name, kind.speed)
+        };
+        let line = format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "));
+        if !fleets.contains(&line) {
+            fleets.push(line);
+        }
+    }
+    out.push_str(&(fleets.join("\n") + "\n"));
     let mut policies: Vec<String> = Vec::new();
     for cell in &plan.cells {
         let place = cell.policy.path.as_ref().map_or("in this binary".into(), |path| path.display().to_string());
@@ -155,7 +167,7 @@ fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
         rows.iter().filter(|row| row.status == "missing").map(|row| row.cost.seconds).sum::<Option<f64>>();
     let time = seconds
         .filter(|_| missing > 0)
-        .map_or(String::new(), |s| format!(", about {} on one core", crate::table::span(s)));
+        .map_or(String::new(), |s| format!(", about {} on one core", crate::metric::span(s)));
     out.push_str(&format!("{} cells, {missing} to run{time}\n", rows.len()));
     out
 }

@@ -25,9 +25,9 @@ pub(crate) struct ReportArgs {
     /// `.html`, `.md`, `.svg`, `.csv`, `.jsonl` or `.parquet`; by default a page beside you, named as the spec.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Of an SVG: `jct`, `queueing`, `utilisation` or `sweep`.
-    #[arg(long, value_name = "NAME", default_value = "jct")]
-    figure: String,
+    /// Of an SVG: `jct`, `waiting`, `utilisation` or `sweep`; `jct` by default.
+    #[arg(long, value_name = "NAME")]
+    figure: Option<String>,
     /// Of a table: what a row is of.
     #[arg(long, value_enum, default_value_t)]
     rows: Rows,
@@ -57,6 +57,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage(format!("{}: the spec reads this file: it is not written over", output.display())));
     }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if args.figure.is_some() && ending != "svg" {
+        let error = Error::usage(format!("{}: a figure alone is an SVG", output.display()));
+        return Err(error.hint("-o FILE.svg"));
+    }
     let bytes = match ending {
         "html" | "htm" | "md" => {
             let gathered = gather(&plan, &store, &args.path, &command(), &today())?;
@@ -69,8 +73,9 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         "svg" => {
             let all = figures(&plan, &store, &known(&plan, &store)?)?;
             let names: Vec<&str> = all.iter().map(|(figure, _)| figure.id.as_str()).collect();
-            let Some((figure, _)) = all.iter().find(|(figure, _)| figure.id == args.figure) else {
-                let error = Error::usage(format!("no figure `{}` of these results", args.figure));
+            let wanted = args.figure.as_deref().unwrap_or("jct");
+            let Some((figure, _)) = all.iter().find(|(figure, _)| figure.id == wanted) else {
+                let error = Error::usage(format!("no figure `{wanted}` of these results"));
                 return Err(error.hint(format!("there is {}", names.join(", "))));
             };
             figure.svg(Dress::Paper).into_bytes()

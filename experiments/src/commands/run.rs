@@ -10,14 +10,15 @@ use crate::claim::{self, ExpectedFailures};
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, Workers, execute, in_parallel};
+use crate::execute::{Compiled, Workers, execute, in_parallel, refusal};
 use crate::observe::{Swap, Swaps, observe};
 use crate::plan::{Cell, Machines, Plan, digest};
+use crate::spec::{Source, short_name};
 use crate::store::Store;
 use crate::table::{Format, Known, lookup, render};
 use crate::ui;
 use sandtable_hardware::live::Clock;
-use sandtable_runtime::sandbox::Settings;
+use sandtable_runtime::sandbox::{Fault, Settings};
 use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.
@@ -27,7 +28,7 @@ pub(crate) struct RunArgs {
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     specs: Vec<PathBuf>,
     /// The cells of a plan file (`sandtable plan SPEC --output FILE`), which says how its spec is read.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "sweep", "only", "test", "policies", "check", "expected"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "at", "sweep", "only", "test", "policies", "check", "expected"])]
     plan: Option<PathBuf>,
     /// Of all cells only the I-th, I+N-th, I+2N-th and so on, I from 0; no table is printed.
     #[arg(long, value_name = "I/N", conflicts_with = "check")]
@@ -44,7 +45,7 @@ pub(crate) struct RunArgs {
     store: StoreArgs,
     /// Cells at a time; by default as many as there are cores.
     #[arg(long, short, value_name = "N")]
-    jobs: Option<usize>,
+    jobs: Option<std::num::NonZeroUsize>,
     /// Run cells again whose policy failed.
     #[arg(long)]
     retry_failed: bool,
@@ -54,9 +55,13 @@ pub(crate) struct RunArgs {
     /// How results are printed.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Fail, with exit code 1, where a claim of the spec does not hold.
+    /// Fail, with exit code 1, where a claim of the spec does not hold or is inconclusive, and where jobs were left
+    /// unfinished.
     #[arg(long)]
     check: bool,
+    /// With `--check`: let claims pass whose interval has values on both sides of the bound.
+    #[arg(long, requires = "check")]
+    allow_inconclusive: bool,
     /// With `--check`: claims that are known not to hold. An unexpected failure and an unexpected pass both fail.
     #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "test")]
     expected: Option<PathBuf>,
@@ -257,6 +262,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;
+    all_begin(asked.plan, &missing, &compiled)?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
         bar.inc(1);
@@ -293,6 +299,44 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     };
     let code = conclude(args, asked, store, &known)?;
     Ok(if moved > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
+}
+
+/// Before anything runs: every policy takes its parameters and is told what it must be. One cell of each is enough.
+fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Result<(), Error> {
+    let mut tried = BTreeSet::new();
+    for cell in cells {
+        if !tried.insert((&cell.policy.digest, &cell.config, cell.predictors.key().to_string(), cell.fleet.types.len()))
+        {
+            continue;
+        }
+        let Some(fault) = refusal(cell, compiled)? else { continue };
+        let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
+        let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
+        let text = std::fs::read_to_string(&plan.origin).unwrap_or_default();
+        let source = Source { origin: plan.origin.clone(), text };
+        let labels = source.parse().map_or_else(
+            |_| Vec::new(),
+            |spec| {
+                spec.policies
+                    .iter()
+                    .map(|policy| policy.label.clone().unwrap_or_else(|| short_name(&policy.name).into()))
+                    .collect()
+            },
+        );
+        if let Fault::Predictor { quantity, .. } = &fault {
+            // `pair-speed (iapp)`
+            let place = format!("predictors.{}", quantity.split(' ').next().unwrap_or_default());
+            return Err(source.error(&place, &message, "this predictor"));
+        }
+        return Err(match labels.iter().position(|label: &String| *label == cell.label) {
+            Some(at) if fault.kind() == "refused-configuration" && cell.config != "{}" => {
+                source.error(&format!("policies.{at}.with"), &message, "these parameters")
+            }
+            Some(at) => source.error(&format!("policies.{at}"), &message, "this policy"),
+            None => Error::usage(format!("{}: {message}", plan.origin)),
+        });
+    }
+    Ok(())
 }
 
 /// How policies compare with the recorded runs that they were asked about.
@@ -338,20 +382,33 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -
     }
     let failing = match &args.expected {
         None => {
-            let failing = claims.iter().filter(|claim| !claim.verdict().passes()).count();
+            let failing = claims.iter().filter(|claim| !claim.verdict().passes(args.allow_inconclusive)).count();
             if failing > 0 {
-                ui::note(&format!("error: {failing} of {} claims do not hold", claims.len()));
+                let unsure = claims.iter().filter(|claim| claim.verdict().is_inconclusive()).count();
+                let which = if unsure > 0 && !args.allow_inconclusive {
+                    format!(" ({unsure} inconclusive: more seeds, or --allow-inconclusive)")
+                } else {
+                    String::new()
+                };
+                let open =
+                    claims.iter().filter(|claim| claim.holds().is_none() && !claim.verdict().is_inconclusive()).count();
+                let what = if open == failing { "are not measured" } else { "do not hold" };
+                ui::note(&format!("error: {failing} of {} claims {what}{which}", claims.len()));
             }
             failing
         }
         Some(file) => {
             let expected = ExpectedFailures::read(file)?;
-            let surprises = expected.surprises(Path::new(&plan.origin), &claims);
+            let surprises = expected.surprises(Path::new(&plan.origin), &claims, args.allow_inconclusive);
             surprises.iter().for_each(|line| ui::note(&format!("error: {}: {line}", plan.origin)));
             surprises.len()
         }
     };
-    Ok(if failing > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
+    let starved = known.iter().any(|known| matches!(known, Known::Done(summary) if summary.unfinished > 0));
+    if starved {
+        ui::note("error: a policy left jobs unfinished: `outcome` in jobs.csv has the reason");
+    }
+    Ok(if (failing > 0 || starved) && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
 }
 
 /// Says which cells have no result and why; the exit code.

@@ -10,10 +10,11 @@ use crate::chrome;
 use crate::compare::Entry;
 use crate::error::{Error, ExitCode, nearest};
 use crate::execute::Compiled;
+use crate::metric::{METRICS, Metric, span};
 use crate::results::{self, JobRow};
 use crate::store::Store;
 use crate::story::{Names, acts, tell, trigger};
-use crate::table::{Format, columns, metric, metric_names, span};
+use crate::table::{Format, columns};
 use crate::trace::seconds;
 use crate::ui;
 
@@ -92,22 +93,22 @@ fn the_one<'a>(args: &ShowArgs, all: &'a [Entry]) -> Result<&'a Entry, Error> {
 
 fn metrics(args: &ShowArgs, entry: &Entry, store: &Store) -> Result<ExitCode, Error> {
     let summary = results::summary(store, &entry.id)?.ok_or_else(|| Error::internal("a failed cell"))?;
-    let values = metric_names().filter_map(|name| Some((name, metric(name)?(&summary))));
-    let known: Vec<(&str, f64)> = values.filter(|(_, x)| !x.is_nan()).collect();
+    let values = METRICS.iter().map(|metric| (metric, metric.of(&summary)));
+    let known: Vec<(&Metric, f64)> = values.filter(|(_, x)| !x.is_nan()).collect();
     match args.format {
         Format::Table => {
             let folder = store.folder(&entry.id);
             ui::result(&format!("{} seed {} {}\n{}\n", entry.label, entry.seed, entry.variant, folder.display()));
             let rows: Vec<Vec<String>> =
-                known.iter().map(|(name, x)| vec![format!("  {name}"), crate::table::person(name, *x)]).collect();
+                known.iter().map(|(metric, x)| vec![format!("  {}", metric.name), metric.unit.text(*x)]).collect();
             ui::result(&columns(&rows));
         }
-        Format::Json => known.iter().for_each(|(name, x)| {
-            ui::result(&(json!({"id": entry.id, "metric": name, "value": x}).to_string() + "\n"));
+        Format::Json => known.iter().for_each(|(metric, x)| {
+            ui::result(&(json!({"id": entry.id, "metric": metric.name, "value": x}).to_string() + "\n"));
         }),
         Format::Csv => {
             ui::result("metric,value\n");
-            known.iter().for_each(|(name, x)| ui::result(&format!("{name},{x}\n")));
+            known.iter().for_each(|(metric, x)| ui::result(&format!("{},{x}\n", metric.name)));
         }
     }
     Ok(ExitCode::Done)
@@ -149,6 +150,10 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
             _ => error,
         });
     };
+    let named = rows.iter().filter(|row| row.job_id == job).count();
+    if named > 1 {
+        ui::note(&format!("{named} jobs are called {job}: this is the first"));
+    }
     let Some(cell) = &entry.cell else {
         // Without its spec a cell can't be run again: what is on record of it.
         stays(args, entry, store, row)?;

@@ -43,7 +43,7 @@ pub(crate) fn run(command: &StoreCommand) -> Result<ExitCode, Error> {
 }
 
 fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
-    let store = store.open(None)?;
+    let store = store.there()?;
     let mut out = String::new();
     if format == Format::Csv {
         out.push_str("id,state,bytes,policy,seed\n");

@@ -7,8 +7,9 @@ use serde_json::json;
 use super::{SpecArgs, SpecInStore, expand_noting};
 use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
 use crate::error::{Error, ExitCode};
+use crate::metric::span;
 use crate::plan::{Options, Plan};
-use crate::table::{Format, span};
+use crate::table::Format;
 use crate::ui;
 
 /// Hand the cells of a spec that have no result to an engine.

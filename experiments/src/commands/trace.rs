@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::SpecArgs;
 use crate::error::{Error, ExitCode};
-use crate::table::span;
+use crate::metric::span;
 use crate::trace::{self, Options, Stats, Trace, TraceFormat};
 use crate::ui;
 
@@ -89,7 +89,15 @@ impl Input {
                 let found = text.split_once('=').map(|(key, value)| (key.to_string(), value.to_string()));
                 found.ok_or_else(|| Error::usage(format!("expected KEY=VALUE, found {text:?}")))
             };
-            list.iter().map(pair).collect()
+            let mut pairs = BTreeMap::new();
+            for text in list {
+                let (key, value) = pair(text)?;
+                if let Some(other) = pairs.insert(key.clone(), value) {
+                    let error = Error::usage(format!("{key:?} is given twice, as {other:?} and in {text:?}"));
+                    return Err(error.hint("one value for each"));
+                }
+            }
+            Ok(pairs)
         };
         let options = Options {
             jobs: self.jobs,

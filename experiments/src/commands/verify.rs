@@ -28,7 +28,7 @@ pub(crate) struct VerifyArgs {
     store: StoreArgs,
     /// Cells at a time.
     #[arg(long, short, value_name = "N")]
-    jobs: Option<usize>,
+    jobs: Option<std::num::NonZeroUsize>,
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {
@@ -58,6 +58,10 @@ fn in_store(args: &VerifyArgs, spec: &Path) -> Result<ExitCode, Error> {
 
 /// The results that a bundle holds.
 fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
+    if !args.spec.is_plain() {
+        let error = Error::usage(format!("{}: a bundle is verified whole, as it was packed", path.display()));
+        return Err(error.hint("leave out --set, --at, --sweep, --only, --test and --policies"));
+    }
     let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
     let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
     let opened = Opened::new(&bytes, folder.path(), args.data.as_deref())?;

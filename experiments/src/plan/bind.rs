@@ -67,7 +67,7 @@ impl Bound {
         }
     }
 
-    fn key(&self) -> Value {
+    pub(crate) fn key(&self) -> Value {
         match self {
             Bound::Nobody => Value::Null,
             Bound::Oracle => json!("oracle"),
@@ -103,7 +103,7 @@ impl Bindings {
     }
 
     /// Their part of a cell's identity.
-    pub(super) fn key(&self) -> Value {
+    pub(crate) fn key(&self) -> Value {
         let bound = self.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
         bound.map(|(quantity, bound)| (quantity.to_string(), bound.key())).collect()
     }

@@ -75,7 +75,7 @@ impl Preset {
                 json!({"placement": "consolidate", "limits": [18000.000001], "within": "submitted", "round": 60})
             }
             ("pollux", "pollux") => json!({"restart_delay": 30}),
-            ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra" | "tiresias") => {
+            ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra-like" | "tiresias") => {
                 json!({"compat": true, "partition": "shared"})
             }
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),

@@ -42,6 +42,9 @@ pub(super) fn cells(
     let told: Vec<u32> = used.iter().chain(&references).copied().collect();
     let (laws, laws_key) = terrain::laws(source, spec, profile.as_ref(), &base, &told)?;
     let limits = limits(source, spec)?;
+    let Some(measured) = spec.measure.unwrap_or_default().window() else {
+        return Err(source.error("measure.until", "the window ends before its warm-up does", "no job counts"));
+    };
     let (ties, judge) = (spec.semantics.ties.unwrap_or_default(), spec.semantics.judge.unwrap_or_default());
     let reveal = Reveal {
         declared_run_time: spec.reveal.contains(&RevealSpec::DeclaredRunTime),
@@ -65,7 +68,8 @@ pub(super) fn cells(
     semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", profile.about)));
     semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
     let laws = Arc::new(laws);
-    let setting = Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, limits, semantics });
+    let setting =
+        Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics });
     if spec.policies.is_empty() {
         return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
     }
@@ -84,6 +88,12 @@ pub(super) fn cells(
         let fleet = Arc::new(terrain::fleet(source, spec, preset, ground, name)?);
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
+        if matches!(predictors.of("remaining"), bind::Bound::Declared) && !setting.workload.declares() {
+            let own = policy.predictors.contains_key("remaining");
+            let at = if own { format!("{place}.predictors.remaining") } else { "predictors.remaining".to_string() };
+            let error = source.error(&at, "no job of this workload says how long it will run", "nobody declares it");
+            return Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"));
+        }
         for seed in &seeds {
             let mut inputs = json!({
                 "contract": CONTRACT,
@@ -98,6 +108,7 @@ pub(super) fn cells(
                 "workload": workload_key,
                 "ties": ties,
                 "judge": judge,
+                "measure": [measured.warm_up.to_string(), format!("{:?}", measured.until)],
                 "limits": limits,
                 "seed": seed,
             });

@@ -268,7 +268,7 @@ pub(super) fn laws(
         Some(LawSpec::Fitted) => Law::Fitted,
         Some(LawSpec::Utilisation(k)) => Law::Utilisation(k),
         Some(LawSpec::Constant(extra)) => Law::Constant(extra),
-        Some(LawSpec::None) => Law::None,
+        Some(LawSpec::Zero) => Law::None,
     };
     let number_of = match law {
         Law::Utilisation(x) | Law::Constant(x) => Some(x),
@@ -295,7 +295,7 @@ pub(super) fn laws(
     }
     let communication = Communication { overlap, latency };
     let Some(profile) = profile else {
-        if spec.interference.law.is_some_and(|law| !matches!(law, LawSpec::None | LawSpec::Constant(_))) {
+        if spec.interference.law.is_some_and(|law| !matches!(law, LawSpec::Zero | LawSpec::Constant(_))) {
             let message = "this law needs a `profile`";
             return Err(source.error("interference.law", message, "here"));
         }

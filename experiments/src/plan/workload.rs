@@ -58,6 +58,14 @@ impl Workload {
         }
     }
 
+    /// Whether any job's user declares how long it will run.
+    pub fn declares(&self) -> bool {
+        match &self.from {
+            From::Fixed(trace) => trace.rows.iter().any(|row| row.declared.is_some()),
+            From::Generated { declared, .. } => declared.is_some(),
+        }
+    }
+
     /// Whether it has no job.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

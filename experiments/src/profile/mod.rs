@@ -4,6 +4,8 @@ mod gavel;
 mod gpumemnet;
 mod lucid;
 mod pollux;
+#[cfg(test)]
+mod pollux_fit;
 mod synthetic;
 #[cfg(test)]
 mod tests;

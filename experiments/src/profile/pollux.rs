@@ -1,7 +1,7 @@
 //! Pollux' measured training jobs (Qiao et al., OSDI 2021): six models on 16 nodes of four T4, from the user's copy of
 //! the artifact; and what ships in their place, fitted to them.
 //
-// The numbers in `MODELS` are facts of, or fitted to, AdaptDL's artifact (github.com/petuum/adaptdl, branch osdi21-artifact,
+// The numbers in `MODELS` are facts of AdaptDL's artifact (github.com/petuum/adaptdl, branch osdi21-artifact,
 // simulator/; Copyright 2020 Petuum, Inc.; Apache License, Version 2.0), but for `restart`: those are facts of
 // github.com/czq693497091/DeepBoot (applications.py), which states no licence.
 
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::trace::table::{Record, Table};
 use crate::trace::{TraceError, read_bytes};
 
-/// What the artifact's code says of a model; restarts are DeepBoot's, the last numbers our fit to its tables.
+/// What the artifact's code says of a model; restarts are DeepBoot's.
 struct Known {
     name: &'static str,
     initial_batch: u32,
@@ -28,8 +28,6 @@ struct Known {
     requests: &'static [(u32, u32)],
     /// Seconds of a restart, and until a group has formed anew: from github.com/czq693497091/DeepBoot, not Pollux.
     restart: (f64, f64),
-    /// Fitted to all measured placements.
-    theta: [f64; 7],
 }
 
 const KIND: &str = "T4";
@@ -44,7 +42,6 @@ const MODELS: [Known; 6] = [
         gpus: None,
         requests: &[(6, 2048), (8, 2048), (12, 4096), (16, 4096)],
         restart: (24.0, 3.0),
-        theta: [0.018659, 6.7981e-4, 0.091522, 0.0025249, 0.015399, 4.7e-8, 1.2769],
     },
     Known {
         name: "ncf",
@@ -55,7 +52,6 @@ const MODELS: [Known; 6] = [
         gpus: Some(1),
         requests: &[(1, 32768)],
         restart: (25.0, 2.0),
-        theta: [0.0069574, 6.3542e-7, 0.017481, 5.5599e-4, 0.0059987, 1.1e-8, 1.2481],
     },
     Known {
         name: "bert",
@@ -66,7 +62,6 @@ const MODELS: [Known; 6] = [
         gpus: None,
         requests: &[(6, 384), (8, 384), (12, 384), (16, 384)],
         restart: (103.0, 5.0),
-        theta: [0.17194, 0.058611, 1.3857, 0.0094313, 0.28419, 0.0096314, 1.9022],
     },
     Known {
         name: "deepspeech2",
@@ -77,7 +72,6 @@ const MODELS: [Known; 6] = [
         gpus: None,
         requests: &[(6, 320), (8, 320), (12, 640)],
         restart: (18.0, 1.0),
-        theta: [0.3111, 0.023844, 0.48713, 0.0098185, 0.083943, 0.0013698, 1.4131],
     },
     Known {
         name: "yolov3",
@@ -88,7 +82,6 @@ const MODELS: [Known; 6] = [
         gpus: None,
         requests: &[(4, 64)],
         restart: (26.0, 3.0),
-        theta: [0.18711, 0.025385, 0.74912, 0.010714, 0.12828, 0.017439, 1.1078],
     },
     Known {
         name: "imagenet",
@@ -99,7 +92,6 @@ const MODELS: [Known; 6] = [
         gpus: None,
         requests: &[(24, 3200), (32, 6400), (48, 6400)],
         restart: (35.0, 3.0),
-        theta: [0.064174, 0.0044803, 0.29945, 0.0066383, 0.02649, 5.36e-5, 2.47],
     },
 ];
 
@@ -139,16 +131,17 @@ pub fn pollux(folder: &Path) -> Result<Profile, Error> {
     profile(about, "the user's copy", elastic)
 }
 
-/// What ships: throughput by the fitted model, efficiency by a noise scale at some parts of the training.
+/// What ships: throughput by the model that `fit` makes of all measured placements, to five digits;
+/// efficiency by a noise scale at some parts of the training.
 ///
 /// # Errors
 /// A profile that [`pollux`] did not read.
-pub fn pollux_fitted(measured: &Profile) -> Result<Profile, Error> {
+pub fn pollux_fitted(measured: &Profile, fit: impl Fn(&Timings) -> Theta) -> Result<Profile, Error> {
     let elastic = |known: &Known| {
         let found = measured.id(known.name).and_then(|id| measured.workloads[id as usize].elastic.as_ref());
         let wrong = || Error::usage(format!("{}: no measured model", known.name));
-        let learning = &found.ok_or_else(wrong)?.learning;
-        let Learning::Measured(runs) = learning else { return Err(wrong()) };
+        let Elastic { learning, steps: measured, .. } = found.ok_or_else(wrong)?;
+        let (Learning::Measured(runs), Steps::Measured(timings)) = (learning, measured) else { return Err(wrong()) };
         let epochs = known.epochs;
         // The geometric mean over the recorded batches and a tenth of the training around.
         let noise = |part: f64| {
@@ -166,8 +159,10 @@ pub fn pollux_fitted(measured: &Profile) -> Result<Profile, Error> {
         let parts = [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
         let steps = digits(learning.progress(epochs) / f64::from(epochs));
         let learning = Learning::Fitted { steps, noise: parts.map(|part| (part, digits(noise(part)))).to_vec() };
-        let [ac, bc, an, bn, ar, br, gamma] = known.theta;
-        let theta = Theta { compute: (ac, bc), across: (an, bn), within: (ar, br), gamma };
+        let Theta { compute, across, within, gamma } = fit(timings);
+        let digits = |x: f64| format!("{x:.4e}").parse().unwrap_or(x);
+        let pair = |(a, b): (f64, f64)| (digits(a), digits(b));
+        let theta = Theta { compute: pair(compute), across: pair(across), within: pair(within), gamma: digits(gamma) };
         Ok(model(known, Steps::Fitted(theta), learning))
     };
     let source = "fitted to Pollux' measurements, and facts of its code (Apache-2.0, petuum/adaptdl osdi21-artifact)";

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 
-use super::{gavel, lucid, read, synthetic, write};
+use super::pollux_fit::pollux_fit;
+use super::{fitted, gavel, lucid, pollux, pollux_fitted, read, synthetic, torchvision, write};
+use crate::facts::fill;
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("specs/profiles").join(name)
@@ -24,6 +26,27 @@ fn the_fitted_table_is_what_the_import_makes_of_gavels() {
     let path = data("gavel/oracle_throughputs.json");
     let fitted = gavel(&path).expect("Gavel's table").without_pairs();
     assert_eq!(read(&shipped("gavel-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[needs("data:pollux")]
+#[test]
+fn the_shipped_fit_is_what_pollux_own_makes_of_its_measurements() {
+    let fitted = pollux_fitted(&pollux(&data("pollux")).expect("Pollux' tables"), pollux_fit).expect("a fit");
+    assert_eq!(read(&shipped("pollux-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[needs("data:torchvision-gpu-bench")]
+#[test]
+fn the_vision_models_are_what_is_fitted_to_their_steps() {
+    let steps = data("torchvision-gpu-bench/step_ms.csv");
+    for precision in ["float", "half"] {
+        let about =
+            format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let measured = fill(torchvision(&steps, precision).expect("the table"), here).expect("the models' facts");
+        let shipped = read(&shipped(&format!("vision-{precision}.ron"))).expect("a shipped profile");
+        assert_eq!(shipped, fitted(&measured, &about), "{precision}");
+    }
 }
 
 #[test]

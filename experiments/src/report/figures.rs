@@ -44,12 +44,14 @@ fn unit(most: f64) -> (&'static str, f64) {
 
 /// A distribution function by policy, over every seed.
 fn distribution(id: &str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
-    let most = all.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+    let positive = || all.iter().flat_map(|(_, values)| values).copied().filter(|x| *x > 0.0);
+    let (least, most) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
     let (word, scale) = unit(most);
     let line = |(name, values): &(String, Vec<f64>)| {
-        let points = ecdf(values).into_iter().map(|(x, part)| (x / scale, part));
-        // A logarithm has no zero: whoever waits less than a thousandth waits that long.
-        let mut points: Vec<(f64, f64)> = points.map(|(x, part)| (x.max(most / scale * 1e-4), part)).collect();
+        // A logarithm has no zero: at the edge stands the part of those that are zero.
+        let zeros = values.iter().filter(|x| **x <= 0.0).count() as f64 / values.len().max(1) as f64;
+        let mut points = vec![(least / scale, zeros)];
+        points.extend(ecdf(values).into_iter().filter(|(x, _)| *x > 0.0).map(|(x, part)| (x / scale, part)));
         // Of several at one place the last says how many there are.
         points.reverse();
         points.dedup_by(|next, kept| next.0 == kept.0);
@@ -63,6 +65,7 @@ fn distribution(id: &str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -
         y: "part of the jobs".into(),
         steps: true,
         log_x: most > 0.0,
+        y_range: Some((0.0, 1.0)),
         lines: all.iter().map(line).collect(),
     }
 }
@@ -79,7 +82,7 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
         seeds = seeds.max(cells.len());
         let (mut jct, mut wait) = (Vec::new(), Vec::new());
         for cell in &cells {
-            let rows = results::jobs(store, &cell.id)?;
+            let rows = results::measured_jobs(store, &cell.id)?;
             jct.extend(rows.iter().filter_map(JobRow::jct));
             wait.extend(rows.iter().filter_map(JobRow::wait));
         }
@@ -92,7 +95,8 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
     let runs = if seeds > 1 { format!("over {seeds} seeds") } else { "of one seed".into() };
     let variant = plan.cells.first().map(Cell::variant_text).filter(|text| !text.is_empty());
     let at = variant.map_or(String::new(), |text| format!(", at {text}"));
-    let spread = |whose: &str| format!("{whose}, {runs}{at}; the axis counts by factors.");
+    let spread =
+        |whose: &str| format!("{whose}, {runs}{at}; the axis counts by factors, those of 0 are the part at its edge.");
     let end = lines.iter().flat_map(|line| line.points.last()).map(|(x, _)| *x).fold(0.0, f64::max);
     let (word, scale) = unit(end);
     for line in &mut lines {
@@ -105,11 +109,12 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
         y: "part of the GPUs".into(),
         steps: true,
         log_x: false,
+        y_range: None,
         lines,
     };
     let mut all = vec![
         (distribution("jct", "Job completion time", "completion time", &jcts), spread("Jobs that completed")),
-        (distribution("queueing", "Time to the first GPUs", "waiting time", &waits), spread("Jobs that ever got GPUs")),
+        (distribution("waiting", "Time to the first GPUs", "waiting time", &waits), spread("Jobs that ever got GPUs")),
         (
             utilisation,
             format!("Means of {BINS} equal stretches of each policy's first run{at}; above 1 where GPUs are shared."),
@@ -191,6 +196,7 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
             y: format!("JCT ({word})"),
             steps: false,
             log_x: false,
+            y_range: None,
             lines,
         };
         all.push((

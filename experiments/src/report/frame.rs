@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::Error;
+use crate::metric;
 use crate::plan::Plan;
 use crate::results;
 use crate::store::Store;
-use crate::table::{metric, metric_names};
 use crate::trace::csv_cell;
 
 /// What a row is of.
@@ -163,13 +163,13 @@ pub fn frame(plan: &Plan, store: &Store, rows: Rows) -> Result<Frame, Error> {
     };
     match rows {
         Rows::Cells => {
-            let names: Vec<&'static str> = metric_names().collect();
+            let names: Vec<&'static str> = metric::names().collect();
             let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); names.len()];
             for cell in &there {
                 let Some(summary) = results::summary(store, &cell.id)? else { continue };
                 repeat(cell, 1);
                 for (name, column) in names.iter().zip(&mut values) {
-                    let value = metric(name).map_or(f64::NAN, |get| get(&summary));
+                    let value = metric::find(name).map_or(f64::NAN, |known| known.of(&summary));
                     column.push((!value.is_nan()).then_some(value));
                 }
             }

@@ -47,6 +47,8 @@ pub struct Metrics {
     pub words: usize,
     /// A row a policy and variant.
     pub rows: Vec<Vec<MetricCell>>,
+    /// What a reader must know before believing it.
+    pub notes: Vec<String>,
 }
 
 /// One of its cells.

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use crate::metric::span;
 use crate::results::{JobRow, Stay, rowed};
-use crate::table::span;
 
 /// Lanes that are drawn; a fleet that has more shows the first.
 pub const MOST_LANES: u32 = 128;

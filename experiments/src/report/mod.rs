@@ -57,9 +57,13 @@ pub fn markdown(gathered: &Gathered) -> String {
     let rows: Vec<Vec<String>> =
         gathered.metrics.rows.iter().map(|row| row.iter().map(|cell| cell.text.clone()).collect()).collect();
     table(&mut out, &gathered.metrics.head, &rows);
+    if !gathered.metrics.notes.is_empty() {
+        out.push('\n');
+        gathered.metrics.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", plain(note))));
+    }
     if !gathered.predictors.is_empty() {
         out.push_str("\n## Predictors\n\n");
-        let head = ["predictor", "quantity", "answers a run", "MAE", "bias"].map(str::to_string);
+        let head = ["predictor", "quantity", "answers a run", "MAE", "bias", "in"].map(str::to_string);
         table(&mut out, &head, &gathered.predictors);
     }
     out.push_str("\n## Provenance\n\n");

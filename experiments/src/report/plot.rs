@@ -1,6 +1,7 @@
 //! Figures as SVG: the only place that names kuva. Colours are the page's own (`var(--…)`), so that a figure follows its
 //! theme, or fixed ones where it stands alone.
 
+use kuva::plot::ForestPlot;
 use kuva::prelude::{Layout, LinePlot, Plot, Theme, render_to_svg};
 
 /// One line of a figure.
@@ -27,6 +28,8 @@ pub struct Figure {
     pub steps: bool,
     /// Whether the axis counts by factors.
     pub log_x: bool,
+    /// Where the values begin and end, if that is known beforehand.
+    pub y_range: Option<(f64, f64)>,
     /// Its lines, in the order of the policies.
     pub lines: Vec<Line>,
 }
@@ -38,6 +41,26 @@ pub enum Dress {
     Page,
     /// By itself, on white paper.
     Paper,
+}
+
+impl Dress {
+    fn theme(self) -> Theme {
+        let (ink, grid, ground, font) = match self {
+            Dress::Page => ("var(--ink)", "var(--grid)", "none", "inherit"),
+            Dress::Paper => ("#222222", "#dddddd", "white", "sans-serif"),
+        };
+        Theme {
+            background: ground.into(),
+            axis_color: ink.into(),
+            grid_color: grid.into(),
+            tick_color: ink.into(),
+            text_color: ink.into(),
+            legend_bg: ground.into(),
+            legend_border: "none".into(),
+            font_family: Some(font.into()),
+            ..Theme::light()
+        }
+    }
 }
 
 /// Colours that people tell apart who see fewer (Okabe and Ito), a line after the other.
@@ -67,7 +90,8 @@ impl Figure {
             let plot = if self.steps { plot.with_step() } else { plot };
             let plot = match line.band.len() == line.points.len() {
                 true => plot.with_band(
-                    line.points.iter().zip(&line.band).map(|((_, y), half)| y - half),
+                    // What is drawn here is never below zero.
+                    line.points.iter().zip(&line.band).map(|((_, y), half)| (y - half).max(0.0)),
                     line.points.iter().zip(&line.band).map(|((_, y), half)| y + half),
                 ),
                 false => plot,
@@ -78,33 +102,50 @@ impl Figure {
         if plots.is_empty() {
             return String::new();
         }
-        let (ink, grid, ground, font) = match dress {
-            Dress::Page => ("var(--ink)", "var(--grid)", "none", "inherit"),
-            Dress::Paper => ("#222222", "#dddddd", "white", "sans-serif"),
-        };
-        let theme = Theme {
-            background: ground.into(),
-            axis_color: ink.into(),
-            grid_color: grid.into(),
-            tick_color: ink.into(),
-            text_color: ink.into(),
-            legend_bg: ground.into(),
-            legend_border: "none".into(),
-            font_family: Some(font.into()),
-            ..Theme::light()
-        };
         let mut layout = Layout::auto_from_plots(&plots)
             .with_width(width)
             .with_height(height)
             .with_x_label(&self.x)
             .with_y_label(&self.y)
-            .with_theme(theme);
+            .with_theme(dress.theme());
         if self.log_x {
             layout = layout.with_log_x();
+        }
+        if let Some((least, most)) = self.y_range {
+            layout = layout.with_y_axis_min(least).with_y_axis_max(most);
         }
         if dress == Dress::Paper {
             layout = layout.with_title(&self.title);
         }
+        scaled(&render_to_svg(plots, layout), &self.title)
+    }
+}
+
+/// Figures with their intervals, a row each, beside a line at zero.
+pub struct Forest {
+    /// What it shows.
+    pub title: String,
+    /// Under the axis.
+    pub x: String,
+    /// From top to bottom: a name, the figure, and its interval.
+    pub rows: Vec<(String, f64, (f64, f64))>,
+}
+
+impl Forest {
+    /// The figure on white paper, 1000 wide.
+    pub fn svg(&self) -> String {
+        let plot =
+            self.rows.iter().fold(
+                ForestPlot::new().with_color(COLOURS[0]).with_marker_size(4.0),
+                |plot, (name, at, (from, to))| plot.with_row(name.as_str(), *at, *from, *to),
+            );
+        let plots: Vec<Plot> = vec![Plot::Forest(plot)];
+        let layout = Layout::auto_from_plots(&plots)
+            .with_width(1000.0)
+            .with_height(110.0 + 22.0 * self.rows.len() as f64)
+            .with_x_label(&self.x)
+            .with_title(&self.title)
+            .with_theme(Dress::Paper.theme());
         scaled(&render_to_svg(plots, layout), &self.title)
     }
 }
@@ -156,6 +197,7 @@ mod tests {
             y,
             steps: true,
             log_x: true,
+            y_range: Some((0.0, 1.0)),
             lines: vec![line("one"), line("two")],
         }
     }

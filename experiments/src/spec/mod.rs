@@ -1,12 +1,14 @@
 //! What a spec's file says: exactly the grammar, nothing clever. What it means is `plan`'s business.
 
 mod claim;
+mod expected;
 mod machines;
 mod serving;
 mod sharing;
 mod source;
 pub mod tree;
 pub mod units;
+mod window;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +22,7 @@ pub use serving::{DemandSpec, RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
 use units::{Bytes, Span};
+pub use window::{UntilSpec, WindowSpec};
 
 /// An experiment.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -74,6 +77,9 @@ pub struct Spec {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
     pub sweep: BTreeMap<String, Vec<IgnoredAny>>,
+    /// The part of a run that is measured; from its beginning to the last submission by default.
+    #[serde(default)]
+    pub measure: Option<WindowSpec>,
     /// What a policy may use.
     #[serde(default)]
     pub limits: LimitsSpec,
@@ -343,7 +349,7 @@ pub struct PolicySpec {
 pub enum PredictorSpec {
     /// The truth.
     Oracle,
-    /// The truth times a log-normal error, one for each job.
+    /// The truth times a log-normal error whose mean is 1, one for each job; `sigma` is the standard deviation of its logarithm.
     Noisy { sigma: f64 },
     /// What the user declared, less the progress made.
     Declared,

@@ -37,8 +37,8 @@ pub enum LawSpec {
     Utilisation(f64),
     /// This much as soon as a GPU is shared.
     Constant(f64),
-    /// None.
-    None,
+    /// No extra time.
+    Zero,
 }
 
 /// How jobs on one GPU slow each other down.
@@ -46,7 +46,7 @@ pub enum LawSpec {
 #[serde(rename = "Interference", deny_unknown_fields)]
 pub struct InterferenceSpec {
     /// Where extra times come from; `Profile` by default.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "named")]
     pub law: Option<LawSpec>,
     /// What they are multiplied by; 1 by default.
     #[serde(default)]
@@ -81,4 +81,12 @@ pub enum LinksSpec {
     Pcie,
     /// Row by row; the diagonal is not looked at.
     Matrix(Vec<Vec<f64>>),
+}
+
+/// A law that is named: RON takes `None` for a field that is left out, which means another law.
+fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<LawSpec>, D::Error> {
+    let law = Option::<LawSpec>::deserialize(deserializer)?;
+    let message =
+        "expected a law, found None: write `Zero` where sharing costs nothing, or leave `law` out for the profile's";
+    law.map(Some).ok_or_else(|| serde::de::Error::custom(message))
 }

@@ -1,5 +1,6 @@
 //! The text of a spec: where its mistakes are shown, and where values are set.
 
+use super::expected::{Around, better};
 use super::{Spec, tree};
 use crate::diagnostic;
 use crate::error::{Error, nearest};
@@ -36,7 +37,20 @@ impl Source {
                     message.push_str(&format!(", found {found}"));
                 }
             }
+            let around = Around::of(&self.text, span.start);
+            if label == "here"
+                && let Some((wider, better)) = better(&self.text, &span, &around, &error.code)
+            {
+                (span, message) = (wider, better);
+            }
             let hint = match &error.code {
+                // `Policy(name: "fifo", Policy(…`: a type where a field is expected.
+                ron::Error::NoSuchStructField { found, outer, .. }
+                    if found.starts_with(char::is_uppercase) && around.is_enclosed() =>
+                {
+                    let open = outer.as_deref().unwrap_or("the one before");
+                    Some(format!("is the `)` of `{open}` missing before it?"))
+                }
                 ron::Error::NoSuchStructField { expected, found, .. } => suggestion(found, expected),
                 ron::Error::NoSuchEnumVariant { expected, found, .. } => suggestion(found, expected),
                 _ => None,

@@ -13,7 +13,7 @@ const GOOD: &str = r#"Experiment(
 )
 "#;
 
-/// Name, what is replaced, by what.
+/// Name, what is replaced, by what. With the empty file: every one says what was expected, and shows it.
 const MISTAKES: &[(&str, &str, &str)] = &[
     ("unknown field", "title:", "titel:"),
     ("unknown choice", "Poisson", "Poison"),
@@ -51,6 +51,29 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("sweep of a wrong value", "seeds:", "sweep: {\"workload.arrivals.load\": [0.5, \"high\"]}, seeds:"),
     ("fuel", "seeds:", "limits: Limits(fuel: 0), seeds:"),
     ("memory", "seeds:", "limits: Limits(memory: \"many\"), seeds:"),
+    ("seeds as a number", "Range(0, 2)", "5"),
+    ("seeds as a list", "Range(0, 2)", "[1, 2]"),
+    ("median as a number", "Fixed(\"60s\")", "LogNormal(median: 1200, sigma: 1.0)"),
+    ("half a node", "nodes: 2", "nodes: 2.5"),
+    ("negative jobs", "jobs: 5", "jobs: -5"),
+    ("jobs as a power", "jobs: 5", "jobs: 5e3"),
+    ("JSON", "title:", "\"title\":"),
+    ("no closing bracket of a policy", "Policy(name: \"fifo\")", "Policy(name: \"fifo\""),
+    ("a policy's name alone", "Policy(name: \"fifo\")", "\"fifo\""),
+    ("a policy as a word", "Policy(name: \"fifo\")", "fifo"),
+    ("a load without its name", "Poisson(load: 0.8)", "Poisson(0.8)"),
+    ("arrivals as a number", "Poisson(load: 0.8)", "0.8"),
+    ("a predictor as a flag", "Oracle", "true"),
+    ("a predictor as a text", "Oracle", "\"Oracle\""),
+    ("a kind without quotes", "\"V100-SXM2-16GB\"", "V100"),
+    ("a list for a map", "{1: 1.0}", "[1, 2]"),
+    ("a key as a text", "{1: 1.0}", "{\"1\": 1.0}"),
+    ("a small letter", "Model(nodes", "model(nodes"),
+    ("no comma", "\"a spec\",", "\"a spec\""),
+    ("equals", "nodes: 2", "nodes = 2"),
+    ("single quotes", "\"a spec\"", "'a spec'"),
+    ("no quotes", "\"a spec\",", "a spec,"),
+    ("a unit in words", "\"60s\"", "\"60 seconds\""),
 ];
 
 #[test]
@@ -85,4 +108,16 @@ fn bad_flags_say_what_is_there() {
         all.push_str(&format!("=== {} {}\n{}\n", flags[0], flags[1], ran.stderr));
     }
     insta::assert_snapshot!(all);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_mistake_and_an_empty_file_is_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), format!("\u{feff}{GOOD}")).expect("written");
+    let ran = sandtable(folder.path(), &["plan", "spec.ron"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    std::fs::write(folder.path().join("spec.ron"), "\n").expect("written");
+    let ran = sandtable(folder.path(), &["plan", "spec.ron"]);
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    assert!(ran.stderr.contains("the file is empty: expected `Experiment("), "{}", ran.stderr);
 }

@@ -139,8 +139,8 @@ fn nobody_is_lost_under_any_rules_and_through_failures() {
         ("optimus", ""),
         ("afs", ""),
         ("afs", ", \"variant\": \"afs-l\""),
-        ("lyra", ""),
-        ("lyra", ", \"variant\": \"aryl\""),
+        ("lyra-like", ""),
+        ("lyra-like", ", \"variant\": \"aryl\""),
         ("tiresias", ""),
     ] {
         for (rules, of) in [

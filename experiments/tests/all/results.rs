@@ -63,7 +63,7 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a file");
     report(&["-o", "r.md"]);
     assert!(read("r.md").contains("| las | 6 |"), "{}", read("r.md"));
-    report(&["-o", "r.svg", "--figure", "queueing"]);
+    report(&["-o", "r.svg", "--figure", "waiting"]);
     assert!(read("r.svg").starts_with("<svg") && !read("r.svg").contains("var("));
     report(&["-o", "r.csv", "--rows", "jobs"]);
     assert_eq!(read("r.csv").lines().count(), 1 + 3 * 6 * 50);
@@ -73,7 +73,7 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
     assert!(rows.iter().all(|row| row["jct_mean_s"].as_f64() > Some(0.0) && row["task_wait_mean_s"].is_null()));
     for (args, why) in [
         (vec!["-o", "r.pdf"], "no report ends in `.pdf`"),
-        (vec!["-o", "r.svg", "--figure", "jtc"], "there is jct, queueing, utilisation"),
+        (vec!["-o", "r.svg", "--figure", "jtc"], "there is jct, waiting, utilisation"),
         (vec!["--set", "fleet.nodes=3"], "no cell has a result"),
         (vec!["--template", "spec.ron", "-o", "none/x.html"], "cannot write none/x.html"),
     ] {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ptx_is_of_this_source() {
+    fn the_ptx_names_this_source() {
         let blake3 = blake3::hash(SOURCE.as_bytes()).to_hex().to_string();
         for ptx in [PTX_75, PTX_80] {
             assert!(ptx.starts_with(&heading(&blake3)), "families.cu was changed: run `just kernels`");

@@ -5,16 +5,36 @@ pub mod lp;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lp::Question;
+use lp::{Progress, Question};
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Instant, JobId, Kind, Knowledge, Moves, Param,
     Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 
+/// What the allocation is the best for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Objective {
+    MaxMin,
+    Makespan,
+    FinishTimeFairness,
+}
+
+/// What a job has had, counted in the time that its share of the cluster would have taken for it.
+#[derive(Clone, Copy)]
+struct Isolated {
+    /// Seconds.
+    time: f64,
+    /// Steps that were left at the last solution.
+    steps: f64,
+    /// Steps a second of its share then.
+    rate: f64,
+}
+
 /// The policy.
 pub struct Gavel {
-    makespan: bool,
+    objective: Objective,
+    isolated: BTreeMap<JobId, Isolated>,
     round: u64,
     /// Not sooner than this after a reset are times counted anew.
     reset: u64,
@@ -40,13 +60,13 @@ impl Policy for Gavel {
     fn about() -> About {
         About {
             name: "gavel",
-            about: "Gavel's max-min fairness and makespan in rounds (Narayanan et al. 2020, by the published code; makespan is solved exactly, no space sharing)",
+            about: "Gavel's max-min fairness, makespan and finish-time fairness in rounds (Narayanan et al. 2020, by the published code; makespan is solved exactly, no space sharing)",
             uses: Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::THROUGHPUT,
             params: &[
                 Param {
                     name: "objective",
-                    kind: Kind::Choice(&["max-min", "makespan"]),
+                    kind: Kind::Choice(&["max-min", "makespan", "finish-time-fairness"]),
                     default: "\"max-min\"",
                     about: "What the allocation is the best for.",
                 },
@@ -67,13 +87,18 @@ impl Policy for Gavel {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let makespan = config.choice("objective") == "makespan";
-        if makespan {
-            needed("makespan", Knowledge::REMAINING, setup.knowledge)?;
+        let objective = match config.choice("objective") {
+            "makespan" => Objective::Makespan,
+            "finish-time-fairness" => Objective::FinishTimeFairness,
+            _ => Objective::MaxMin,
+        };
+        if objective != Objective::MaxMin {
+            needed(config.choice("objective"), Knowledge::REMAINING, setup.knowledge)?;
         }
         Ok(Gavel {
             fastest_first: Vec::new(),
-            makespan,
+            objective,
+            isolated: BTreeMap::new(),
             round: config.micros("round"),
             reset: config.micros("reset"),
             jobs: BTreeSet::new(),
@@ -102,6 +127,7 @@ impl Policy for Gavel {
                 Event::JobEnded(end) => {
                     self.jobs.remove(&end.job);
                     self.spent.remove(&end.job);
+                    self.isolated.remove(&end.job);
                     self.stale = true;
                 }
                 Event::NodeChanged(_) => self.stale = true,
@@ -168,7 +194,7 @@ impl Gavel {
     fn solve(&mut self, cluster: &Cluster) {
         let types = self.types as GpuTypeId;
         let ids: Vec<JobId> = self.jobs.iter().copied().collect();
-        let left = if self.makespan { cluster.remaining(&ids) } else { vec![0.0; ids.len()] };
+        let left = if self.objective == Objective::MaxMin { vec![0.0; ids.len()] } else { cluster.remaining(&ids) };
         let mut classes: BTreeMap<Class, Vec<(JobId, f64)>> = BTreeMap::new();
         for (id, left) in ids.into_iter().zip(left) {
             let job = cluster.job(id);
@@ -193,7 +219,14 @@ impl Gavel {
         self.fastest_first = fastest_first(&question);
         let steps: Vec<Vec<f64>> =
             classes.values().map(|jobs| jobs.iter().map(|(_, steps)| *steps).collect()).collect();
-        let solved = if self.makespan { question.makespan(&steps) } else { question.max_min() };
+        let solved = match self.objective {
+            Objective::MaxMin => question.max_min(),
+            Objective::Makespan => question.makespan(&steps),
+            Objective::FinishTimeFairness => {
+                let jobs: Vec<Vec<(JobId, f64)>> = classes.values().cloned().collect();
+                question.finish_time_fairness(&self.progress(cluster, &question, &jobs))
+            }
+        };
         let allocation = solved.map_or_else(
             || {
                 host::warn("the linear program was not solved: everybody gets an equal share");
@@ -204,6 +237,25 @@ impl Gavel {
         );
         let ids = classes.into_values().flatten().map(|(id, _)| id);
         self.allocation = ids.zip(allocation.into_iter().flatten()).collect();
+    }
+
+    /// What each job has had since the last solution, and how far it is.
+    fn progress(&mut self, cluster: &Cluster, question: &Question, jobs: &[Vec<(JobId, f64)>]) -> Vec<Vec<Progress>> {
+        let mut all = Vec::with_capacity(jobs.len());
+        for (class, jobs) in jobs.iter().enumerate() {
+            // One that runs nowhere now has no share: it counts as if it did a step a second.
+            let rate = Some(question.isolated(class)).filter(|rate| *rate > 0.0).unwrap_or(1.0);
+            let mut row = Vec::with_capacity(jobs.len());
+            for (id, steps) in jobs {
+                let known = self.isolated.entry(*id).or_insert(Isolated { time: 0.0, steps: *steps, rate });
+                known.time += (known.steps - steps).max(0.0) / known.rate;
+                (known.steps, known.rate) = (*steps, rate);
+                let age = cluster.now().saturating_sub(cluster.job(*id).submitted) as f64 / 1e6;
+                row.push(Progress { steps: *steps, age, isolated: known.time + steps / rate });
+            }
+            all.push(row);
+        }
+        all
     }
 
     /// Jobs by priority within each type, the fastest type first, as long as GPUs remain; a job runs on one type only.
@@ -255,6 +307,14 @@ mod tests {
             capacity: vec![1.0, 1.0, 1.0],
         };
         assert_eq!(fastest_first(&question), [2, 1, 0]);
+    }
+
+    #[test]
+    fn by_finish_time_whoever_came_first_gets_more() {
+        let config = "{\"objective\": \"finish-time-fairness\", \"round\": 60}";
+        let times = completion_times::<Gavel>(config, &[1], &[(0, 1, 7200), (3600, 1, 7200)]);
+        // With equal shares of what is left the first would end after 3 h, the second after 3 h too.
+        assert!(times[0] < 10_800 && times[1] > 10_700, "{times:?}");
     }
 
     #[test]

@@ -18,6 +18,20 @@ pub struct Question {
     pub capacity: Vec<f64>,
 }
 
+/// How far a job is, for its finish-time fairness.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Steps left.
+    pub steps: f64,
+    /// Seconds since it came.
+    pub age: f64,
+    /// Seconds from its arrival to its end with nothing but its share of the cluster.
+    pub isolated: f64,
+}
+
+/// How close the worst finish-time fairness comes to the least that there is, relative.
+const NEAR: f64 = 1e-3;
+
 /// Parts of the time by class, job and type.
 pub type Allocation = Vec<Vec<Vec<f64>>>;
 
@@ -33,6 +47,15 @@ impl Question {
     /// The throughput that an equal share gives a job.
     pub fn proportional(&self, class: usize) -> f64 {
         self.throughput[class].iter().zip(self.equal_share()).map(|(rate, part)| rate * part).sum()
+    }
+
+    /// Steps that a job of a class does in a second with its share of the cluster: of each type `N / (jobs · gang)` of the time,
+    /// scaled to at most all of it.
+    pub fn isolated(&self, class: usize) -> f64 {
+        let each = self.count.iter().sum::<f64>() * self.gang[class];
+        let parts = self.capacity.iter().map(|count| count / each);
+        let rate: f64 = self.throughput[class].iter().zip(parts.clone()).map(|(rate, part)| rate * part).sum();
+        rate / parts.sum::<f64>().max(1.0)
     }
 
     /// Maximises `t` under `factor · ∑ T X ≥ t · need` by class, X being the mean over its jobs; `∑ X ≤ most` by class,
@@ -101,6 +124,38 @@ impl Question {
         };
         Some((1.0 / rate, means.into_iter().enumerate().map(each).collect()))
     }
+
+    /// Finish-time fairness: the worst `(age + steps / T X) / isolated` is as small as can be, to a thousandth. For each candidate
+    /// the rates that it asks for are a linear program. The first is the worst.
+    pub fn finish_time_fairness(&self, jobs: &[Vec<Progress>]) -> Option<(f64, Allocation)> {
+        let runs = |class: &usize| self.throughput[*class].iter().any(|rate| *rate > 0.0);
+        let all = || (0..jobs.len()).filter(runs).flat_map(|class| &jobs[class]);
+        // Nobody's age shrinks: a candidate below is out of reach.
+        let mut low = all().map(|job| job.age / job.isolated).fold(0.0, f64::max);
+        let with = |worst: f64| -> Option<Allocation> {
+            let needs = |class: &Vec<Progress>| {
+                class.iter().map(|job| job.steps / (worst * job.isolated - job.age).max(1e-12)).collect()
+            };
+            let (time, allocation) = self.makespan(&jobs.iter().map(needs).collect::<Vec<Vec<f64>>>())?;
+            (time <= 1.0).then_some(allocation)
+        };
+        let mut high = (2.0 * low).max(1.0);
+        let mut found = loop {
+            match with(high) {
+                Some(found) => break found,
+                None if high > 1e12 => return None,
+                None => (low, high) = (high, 2.0 * high),
+            }
+        };
+        while high - low > NEAR * high {
+            let middle = (low + high) / 2.0;
+            match with(middle) {
+                Some(better) => (high, found) = (middle, better),
+                None => low = middle,
+            }
+        }
+        Some((high, found))
+    }
 }
 
 #[cfg(test)]
@@ -137,6 +192,28 @@ mod tests {
         near(three.max_min().expect("a solution").0, 0.727_272_7);
         let steps = [1000.0, 2000.0, 3000.0].map(|steps| vec![steps]);
         near(three.makespan(&steps).expect("a solution").0, 1750.0);
+    }
+
+    #[test]
+    fn whoever_has_waited_catches_up() {
+        let one = question(&[&[1.0], &[1.0]], &[1.0; 2], &[1.0; 2], &[1.0]);
+        near(one.isolated(0), 0.5);
+        let job = |steps, age, isolated| vec![Progress { steps, age, isolated }];
+        let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 2e-3, "{found}, {expected}");
+        let (worst, x) =
+            one.finish_time_fairness(&[job(100.0, 0.0, 200.0), job(300.0, 0.0, 600.0)]).expect("a solution");
+        close(worst, 1.0);
+        close(x[0][0][0], 0.5);
+        // By hand: (100 + 100 / x) / 200 = 300 / (1 - x) / 600 where 1 - x x = x.
+        let (worst, x) =
+            one.finish_time_fairness(&[job(100.0, 100.0, 200.0), job(300.0, 0.0, 600.0)]).expect("a solution");
+        let x0 = (5f64.sqrt() - 1.0) / 2.0;
+        close(x[0][0][0], x0);
+        close(worst, 0.5 / (1.0 - x0));
+        // A gang of two of three GPUs, beside one that needs one: shares of 3 / (2 · 2) and, scaled, 1.
+        let gangs = question(&[&[2.0], &[1.0]], &[2.0, 1.0], &[1.0; 2], &[3.0]);
+        near(gangs.isolated(0), 1.5);
+        near(gangs.isolated(1), 1.0);
     }
 
     #[test]

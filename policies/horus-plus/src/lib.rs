@@ -84,6 +84,7 @@ impl Policy for HorusPlus {
                 params::COMPAT,
                 params::COUNT,
                 params::PEAK,
+                params::TWICE,
             ],
         }
     }

@@ -26,6 +26,7 @@ impl Policy for Horus {
                 params::COMPAT,
                 params::COUNT,
                 params::PEAK,
+                params::TWICE,
             ],
         }
     }

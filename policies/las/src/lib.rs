@@ -260,10 +260,8 @@ impl Las {
     }
 
     fn runners_first(&mut self, cluster: &Cluster) {
-        if cluster.queued().0 > 0 {
-            for queue in &mut self.queues {
-                queue.sort_by_key(|id| !cluster.job(*id).holds());
-            }
+        for queue in &mut self.queues {
+            queue.sort_by_key(|id| !cluster.job(*id).holds());
         }
     }
 

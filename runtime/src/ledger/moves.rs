@@ -42,7 +42,7 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.reassignments += 1;
-        self.active = self.whole;
+        self.let_go();
         Ok(())
     }
 }

@@ -66,6 +66,9 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
             let again = if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
             ui::result(&format!("{again}{}\n", columns(&rows)));
         }
+        if ui::is_closed() {
+            break;
+        }
     }
     Ok(ExitCode::Done)
 }

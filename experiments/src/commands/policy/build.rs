@@ -66,11 +66,9 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     let hint = "name the folder of a policy (`sandtable policy build .`), or be inside a Sandtable checkout";
     let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
     let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
-    let names: Vec<&str> = if names.is_empty() {
-        shipped().chain(predictors()).collect()
-    } else {
-        names.iter().map(|name| name.as_str()).collect()
-    };
+    let all = names.is_empty();
+    let names: Vec<&str> =
+        if all { shipped().chain(predictors()).collect() } else { names.iter().map(|name| name.as_str()).collect() };
     for name in &names {
         if !root.join(sources_of(name)).join("Cargo.toml").exists() {
             return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
@@ -79,6 +77,10 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     let mut manifest = manifest::read(&dist)?;
     if check {
         return check_all(&root, &dist, &names, &manifest);
+    }
+    if all {
+        // One that is no longer part of the workspace.
+        manifest.retain(|name, _| names.contains(&name.as_str()));
     }
     let toolchain = build::toolchain()?;
     std::fs::create_dir_all(&dist).map_err(|error| Error::file("make", &dist, &error))?;

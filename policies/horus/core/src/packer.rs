@@ -73,6 +73,13 @@ pub mod params {
     /// Whether tasks count.
     pub const COUNT: Param =
         Param { name: "count", kind: Kind::Flag, default: "true", about: "Whether each task on a GPU costs 1." };
+    /// Two tasks of a gang on one GPU.
+    pub const TWICE: Param = Param {
+        name: "twice",
+        kind: Kind::Flag,
+        default: "false",
+        about: "Whether two tasks of a gang may share a GPU, as in the authors' simulator; the host refuses such a start.",
+    };
     /// Peaks.
     pub const PEAK: Param = Param {
         name: "peak",
@@ -93,8 +100,7 @@ pub fn rules(config: &Config) -> Rules {
         margin: config.number("mem_margin"),
         theta: (theta > 0.0).then_some(theta),
         count: config.flag("count"),
-        // The contract has no two tasks of a gang on one GPU.
-        twice: false,
+        twice: config.flag("twice"),
     }
 }
 

@@ -7,8 +7,7 @@ use sandtable_policy::{
 use serde_json::Value;
 
 use crate::Stage;
-use crate::plan::{Node, cheapest_of, place};
-use crate::queue::{Order, cluster, credit, richest};
+use crate::queue::{cluster, credit, richest};
 use crate::score::{Form, Gpu, Rules, Task};
 
 fn golden(file: &str) -> Vec<Value> {
@@ -49,38 +48,6 @@ fn scores_are_the_golden_ones() {
             let found = rules(form).cost(&gpu, &task);
             assert!((found - number(case, key)).abs() < 1e-9, "{key}: {found} of {case}");
         }
-    }
-}
-
-#[needs("data:horus-golden")]
-#[test]
-fn decisions_are_the_golden_ones() {
-    let cases = golden("schedule_cases.json");
-    assert_eq!(cases.len(), 60);
-    for (at, case) in cases.iter().enumerate() {
-        let node = |node: &Value| Node {
-            rack: number(node, "rack") as u32,
-            gpus: list(&node["gpus"]).iter().map(gpu).collect(),
-        };
-        let nodes: Vec<Node> = list(&case["cluster"]["nodes"]).iter().map(node).collect();
-        let rules = Rules { theta: case["theta"].as_f64(), ..Rules::default() };
-        let mut queue: Vec<&Value> = list(&case["queue"]).iter().collect();
-        queue.sort_by_key(|job| {
-            Order::UtilAsc.rank(number(job, "util_avg"), number(job, "submit") as u64, number(job, "id") as u32)
-        });
-        let found = queue.iter().take(5).find_map(|job| {
-            let task = task(job);
-            let cost_of = |_: usize, node: &Node| cheapest_of(&rules, node, &task);
-            let plan = place(&rules, &nodes, |_| true, &task, number(job, "tasks") as u32, cost_of)?;
-            Some((number(job, "id") as u64, plan.placement))
-        });
-        let expected = case["expect"].as_object().map(|expected| {
-            let pair =
-                |pair: &Value| (pair[0].as_u64().expect("a node") as usize, pair[1].as_u64().expect("a GPU") as usize);
-            let placement: Vec<(usize, usize)> = list(&expected["placement"]).iter().map(pair).collect();
-            (expected["job"].as_u64().expect("a job"), placement)
-        });
-        assert_eq!(found, expected, "case {at}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lyra (Li et al., EuroSys 2023): base demands first, shortest first; what is left by a knapsack over the time that
+//! After Lyra (Li et al., EuroSys 2023), whose values of jobs are not public: base demands first, shortest first; what is left by a knapsack over the time that
 //! more GPUs save. `aryl` is what DeepBoot's simulator makes of it: its values grow with the time left, so that the
 //! longest jobs get all.
 
@@ -24,12 +24,12 @@ impl Policy for Lyra {
                 name: "variant",
                 kind: Kind::Choice(&["lyra", "aryl"]),
                 default: "\"lyra\"",
-                about: "The paper's values, the time that more GPUs save; or those of DeepBoot's simulator, which grow with the time left.",
+                about: "What more GPUs are worth: the time that they save; or those of DeepBoot's simulator, which grow with the time left.",
             }],
         );
         About {
-            name: "lyra",
-            about: "base demands, then most time saved by a knapsack (Lyra, Li et al., EuroSys 2023), or DeepBoot's reading of it",
+            name: "lyra-like",
+            about: "base demands, then most time saved by a knapsack, after Lyra (Li et al., EuroSys 2023; its own values are not public), or DeepBoot's reading of it",
             uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::ELASTIC | Abilities::PROTECT,
             needs: Knowledge::STEPS,
             params: &PARAMS,

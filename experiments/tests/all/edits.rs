@@ -1,0 +1,531 @@
+//! What moves the identity of a cell: for every field of the spec's schema an edit that must move it, or must not. A new
+//! field without an edit fails here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use sandtable::plan::{Options, plan};
+use serde_json::Value;
+
+use crate::help::root;
+
+/// Sharing, interference, communication, predictors, failures: all that a model of one's own may say.
+const SHARED: &str = r#"Experiment(
+    title: "a", about: "b",
+    fleet: Model(
+        nodes: 4, gpus: 4, kind: "V100-SXM2-16GB", failures: Failures(mtbf: "40h", repair: "1h"), nodes_per_rack: 2,
+        sharing: Packed(2), links: NvlinkPairs, network: 1.5, slots: 1,
+    ),
+    profile: File("PROFILES/gavel-fit.ron"),
+    interference: Interference(law: Profile, scale: 1.25, noise: true, mode: TimeSlice),
+    communication: Communication(overlap: 0.25, latency: 0.0001),
+    references: ["A3C"],
+    durations_on: "V100-SXM2-16GB",
+    workload: Generate(
+        jobs: 5, arrivals: Poisson(load: 0.5), durations: LogNormal(median: "10min", sigma: 1.0, least: "1min", most: "2h"),
+        gpus: {1: 2, 2: 1}, workloads: {"A3C": 2, "CycleGAN": 1}, users: {"u": 1, "v": 1}, declared: 0.5,
+    ),
+    semantics: Semantics(ties: Shuffled, judge: Strict),
+    costs: Costs(
+        start: "5s", checkpoint: "6s", restore: "7s", relaunch: "8s", checkpoint_every: "10min", batch: "1ms",
+    ),
+    policies: [Policy(name: "clwp-nlwp", label: "x", with: {"delta": 0.1}, predictors: {"pair-speed": Noisy(sigma: 0.25)})],
+    predictors: {"similarity": Component(name: "iasp", with: {}), "utilisation": Oracle},
+    reveal: [SoloProfile, ModelFacts],
+    seeds: Range(3, 9),
+    limits: Limits(fuel: 1000000000, memory: "100MiB", actions: 900),
+    claims: [
+        Claim(
+            says: "s", of: "x", metric: "jct_mean_s", published: 0.5, reference: Reference(value: 0.5, by: "c"),
+            holds: AtMost(0.5), at: {}, over: [],
+        ),
+    ],
+    test: {"workload.jobs": 2},
+)"#;
+
+/// A profile with utilisations.
+const CATALOGUE: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 2, gpus: 4, kind: "RTX-3090", sharing: Packed(2)),
+    profile: File("PROFILES/synthetic.ron"),
+    interference: Interference(law: Profile),
+    workload: Generate(jobs: 5, arrivals: AtOnce),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Jobs that are written down, on GPUs of one's own that are given by shares.
+const WRITTEN: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(
+        groups: [
+            Group(nodes: 2, gpus: 4, kind: "mine", speed: 1.5, memory: "16GiB"),
+            Group(nodes: 1, gpus: 4, kind: "T4", pool: Inference),
+        ],
+        sharing: Shares,
+    ),
+    workload: Jobs([
+        Job(
+            submit: "1s", gpus: 1, duration: "1h", name: "n", kinds: ["mine"], preemptible: false, declared: "2h", user: "u",
+            share: 0.5, memory: "1GiB",
+        ),
+        Job(submit: "1s", gpus: 1, duration: "3s"),
+    ]),
+    predictors: {"remaining": Declared},
+    reveal: [DeclaredRunTime, Memory],
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Tasks that are written down.
+const SERVED: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(groups: [Group(nodes: 1, gpus: 4, kind: "T4"), Group(nodes: 1, gpus: 4, kind: "T4", pool: Inference)]),
+    workload: Jobs([Job(submit: "1s", gpus: 1, duration: "3s", service: "a")]),
+    serving: Serving(services: {"a": Service(cold_start: "6s", slo: "10s")}, keeps_models: true),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// One type of GPU without groups.
+const PLAIN: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 2, gpus: 4, kind: "mine", speed: 1.5, memory: "16GiB"),
+    workload: Generate(jobs: 5, arrivals: Poisson(load: 0.5), durations: Fixed("1h")),
+    semantics: Semantics(preset: "tiresias-count"),
+    measure: Window(warm_up: "1min", until: LastArrival),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Elastic training beside tasks that are drawn.
+const ELASTIC: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(groups: [Group(nodes: 2, gpus: 4, kind: "T4"), Group(nodes: 2, gpus: 4, kind: "T4", pool: Inference)]),
+    profile: File("PROFILES/pollux-fit.ron"),
+    workload: Jobs([Job(submit: "0s", gpus: 1, workload: "cifar10", batch: 128)]),
+    serving: Serving(
+        services: {"a": Service(cold_start: "6s", slo: "10s"), "b": Service(cold_start: "4s")},
+        demand: Diurnal(
+            trough: 1, peak: 4, period: "1h", over: "2h", seconds: (20, 200),
+            bursts: Bursts(every: "20min", lasting: "1min", times: 1.5),
+        ),
+    ),
+    costs: Costs(rescale: Afe),
+    predictors: {"steps": Oracle},
+    policies: [Policy(name: "ats")],
+)"#;
+
+/// As before, with as many tasks at any time.
+const UNIFORM: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(groups: [Group(nodes: 2, gpus: 4, kind: "T4"), Group(nodes: 2, gpus: 4, kind: "T4", pool: Inference)]),
+    profile: File("PROFILES/pollux-fit.ron"),
+    workload: Jobs([Job(submit: "0s", gpus: 1, workload: "cifar10", batch: 128)]),
+    serving: Serving(services: {"a": Service(cold_start: "6s")}, demand: Uniform(tasks: 20, over: "1h", seconds: (2, 9))),
+    policies: [Policy(name: "ats")],
+)"#;
+
+/// A table.
+const TABLE: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 2, gpus: 4, kind: "mine", speed: 1.0),
+    workload: Trace(
+        file: "t.csv", format: Csv, jobs: 3, where: {"vc": "a"},
+        columns: {"name": "id", "submit": "at", "gpus": "n", "duration": "s"},
+    ),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Two cores of the CPU in place of GPUs.
+const LIVE: &str = r#"Experiment(
+    title: "a",
+    fleet: Nvidia(
+        devices: StandIn(2), slots: 1, sharing: Packed(2), commands: {"*": ["true"]}, preempt: [Save], quiet: "3s",
+        patience: "4s", limit: "5min", decide: "6s", shared: false,
+    ),
+    workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s")]),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
+type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
+
+/// Field or case of the schema, and what is written in its place: an edit that moves the identity.
+const MOVES: &[Edits] = &[
+    (
+        SHARED,
+        &[
+            ("Experiment.communication", "communication: Communication(overlap: 0.25, latency: 0.0001),", ""),
+            ("Communication.overlap", "overlap: 0.25", "overlap: 0.5"),
+            ("Communication.latency", "latency: 0.0001", "latency: 0.0002"),
+            ("Experiment.costs", "start: \"5s\", checkpoint: \"6s\",", ""),
+            ("Costs.start", "start: \"5s\"", "start: \"6s\""),
+            ("Costs.checkpoint", "checkpoint: \"6s\"", "checkpoint: \"9s\""),
+            ("Costs.restore", "restore: \"7s\"", "restore: \"9s\""),
+            ("Costs.relaunch", "relaunch: \"8s\"", "relaunch: \"9s\""),
+            ("Costs.checkpoint_every", "checkpoint_every: \"10min\"", "checkpoint_every: \"11min\""),
+            ("Costs.batch", "batch: \"1ms\"", "batch: \"2ms\""),
+            ("Experiment.durations_on", "durations_on: \"V100-SXM2-16GB\",", ""),
+            ("Experiment.fleet", "nodes: 4, gpus: 4", "nodes: 3, gpus: 4"),
+            ("FleetSpec.Model.nodes", "nodes: 4", "nodes: 3"),
+            ("FleetSpec.Model.gpus", "gpus: 4", "gpus: 2"),
+            ("FleetSpec.Model.failures", "failures: Failures(mtbf: \"40h\", repair: \"1h\"),", ""),
+            ("Failures.mtbf", "mtbf: \"40h\"", "mtbf: \"41h\""),
+            ("Failures.repair", "repair: \"1h\"", "repair: \"2h\""),
+            ("FleetSpec.Model.nodes_per_rack", "nodes_per_rack: 2", "nodes_per_rack: 1"),
+            ("FleetSpec.Model.sharing", "Packed(2)", "Packed(3)"),
+            ("FleetSpec.Model.links", "links: NvlinkPairs, network: 1.5,", ""),
+            ("LinksSpec.NvlinkPairs", "NvlinkPairs", "Pcie"),
+            ("LinksSpec.Pcie", "NvlinkPairs", "Pcie"),
+            ("LinksSpec.Matrix", "NvlinkPairs", "Matrix([[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]])"),
+            ("FleetSpec.Model.network", "network: 1.5", "network: 2.5"),
+            (
+                "Experiment.interference",
+                "interference: Interference(law: Profile, scale: 1.25, noise: true, mode: TimeSlice),",
+                "",
+            ),
+            ("Interference.law", "law: Profile", "law: Fitted"),
+            ("LawSpec.Profile", "law: Profile", "law: Fitted"),
+            ("LawSpec.Fitted", "law: Profile", "law: Fitted"),
+            ("LawSpec.Constant", "law: Profile, scale: 1.25, noise: true", "law: Constant(0.5), scale: 1.25"),
+            ("LawSpec.Zero", "law: Profile, scale: 1.25, noise: true", "law: Zero, scale: 1.25"),
+            ("Interference.scale", "scale: 1.25", "scale: 1.5"),
+            ("Interference.noise", "noise: true", "noise: false"),
+            ("Experiment.limits", "fuel: 1000000000", "fuel: 2000000000"),
+            ("Limits.fuel", "fuel: 1000000000", "fuel: 2000000000"),
+            ("Limits.memory", "memory: \"100MiB\"", "memory: \"90MiB\""),
+            ("Limits.actions", "actions: 900", "actions: 901"),
+            ("Experiment.policies", "clwp-nlwp", "similarity"),
+            ("Policy.name", "clwp-nlwp", "similarity"),
+            ("Policy.with", "\"delta\": 0.1", "\"delta\": 0.2"),
+            ("Policy.predictors", ", predictors: {\"pair-speed\": Noisy(sigma: 0.25)}", ""),
+            ("PredictorSpec.Noisy.sigma", "Noisy(sigma: 0.25)", "Noisy(sigma: 0.5)"),
+            ("Experiment.predictors", "\"utilisation\": Oracle", ""),
+            ("PredictorSpec.Oracle", "\"utilisation\": Oracle", "\"utilisation\": Noisy(sigma: 0.5)"),
+            ("PredictorSpec.Component.name", "Component(name: \"iasp\", with: {})", "Component(name: \"cosine\")"),
+            (
+                "PredictorSpec.Component.weights",
+                "name: \"iasp\"",
+                "name: \"iasp\", weights: \"iasp-gavel-fit-held-out.json\"",
+            ),
+            (
+                "PredictorSpec.Component.with",
+                "\"similarity\": Component(name: \"iasp\", with: {})",
+                "\"similarity\": Component(name: \"bias\", with: {\"a\": 1})",
+            ),
+            ("Experiment.references", "references: [\"A3C\"]", "references: [\"CycleGAN\"]"),
+            ("Experiment.reveal", "reveal: [SoloProfile, ModelFacts]", "reveal: []"),
+            ("RevealSpec.SoloProfile", "[SoloProfile, ModelFacts]", "[ModelFacts]"),
+            ("RevealSpec.ModelFacts", "[SoloProfile, ModelFacts]", "[SoloProfile]"),
+            ("Experiment.seeds", "Range(3, 9)", "Range(4, 9)"),
+            ("SeedsSpec.Range", "Range(3, 9)", "Range(4, 9)"),
+            ("SeedsSpec.List", "Range(3, 9)", "List([4])"),
+            ("Experiment.semantics", "ties: Shuffled", "ties: JobName"),
+            ("Semantics.ties", "ties: Shuffled", "ties: JobName"),
+            ("Ties.RowOrder", "ties: Shuffled", "ties: RowOrder"),
+            ("Ties.JobName", "ties: Shuffled", "ties: JobName"),
+            ("Ties.ShortestFirst", "ties: Shuffled", "ties: ShortestFirst"),
+            ("Ties.LongestFirst", "ties: Shuffled", "ties: LongestFirst"),
+            ("Ties.Shuffled", "ties: Shuffled", "ties: RowOrder"),
+            ("Semantics.judge", "judge: Strict", "judge: Lenient"),
+            ("Judge.Strict", "judge: Strict", "judge: Lenient"),
+            ("Judge.Lenient", "judge: Strict", "judge: Lenient"),
+            ("Experiment.workload", "jobs: 5", "jobs: 6"),
+            ("WorkloadSpec.Generate.jobs", "jobs: 5", "jobs: 6"),
+            ("WorkloadSpec.Generate.arrivals", "Poisson(load: 0.5)", "AtOnce"),
+            ("Arrivals.AtOnce", "Poisson(load: 0.5)", "AtOnce"),
+            ("Arrivals.Poisson.load", "load: 0.5", "load: 0.6"),
+            ("Arrivals.Bursts.load", "Poisson(load: 0.5)", "Bursts(load: 0.5, size: 2)"),
+            ("Arrivals.Bursts.size", "Poisson(load: 0.5)", "Bursts(load: 0.5, size: 3)"),
+            ("Arrivals.Diurnal.load", "Poisson(load: 0.5)", "Diurnal(load: 0.5, peak: 2)"),
+            ("Arrivals.Diurnal.peak", "Poisson(load: 0.5)", "Diurnal(load: 0.5, peak: 1.5)"),
+            ("WorkloadSpec.Generate.durations", "sigma: 1.0", "sigma: 1.5"),
+            ("Durations.LogNormal.median", "median: \"10min\"", "median: \"11min\""),
+            ("Durations.LogNormal.sigma", "sigma: 1.0", "sigma: 1.5"),
+            ("Durations.LogNormal.least", "least: \"1min\"", "least: \"2min\""),
+            ("Durations.LogNormal.most", "most: \"2h\"", "most: \"3h\""),
+            ("WorkloadSpec.Generate.gpus", "{1: 2, 2: 1}", "{1: 2, 2: 2}"),
+            ("WorkloadSpec.Generate.workloads", "\"CycleGAN\": 1", "\"CycleGAN\": 2"),
+            ("WorkloadSpec.Generate.users", "\"v\": 1", "\"w\": 1"),
+            ("WorkloadSpec.Generate.declared", "declared: 0.5", "declared: 0.6"),
+        ],
+    ),
+    (CATALOGUE, &[("LawSpec.Utilisation", "law: Profile", "law: Utilisation(0.5)")]),
+    (
+        PLAIN,
+        &[
+            ("FleetSpec.Model.kind", "kind: \"mine\"", "kind: \"thine\""),
+            ("Experiment.measure", "measure: Window(warm_up: \"1min\", until: LastArrival),", ""),
+            ("Window.warm_up", "warm_up: \"1min\"", "warm_up: \"2min\""),
+            ("Window.until", "until: LastArrival", "until: AllEnded"),
+            ("UntilSpec.LastArrival", "until: LastArrival", "until: AllEnded"),
+            ("UntilSpec.AllEnded", "until: LastArrival", "until: AllEnded"),
+            ("UntilSpec.At", "until: LastArrival", "until: At(\"1h\")"),
+            ("FleetSpec.Model.speed", "speed: 1.5", "speed: 2.5"),
+            ("FleetSpec.Model.memory", "memory: \"16GiB\"", "memory: \"17GiB\""),
+            ("FleetSpec.Model.slots", "speed: 1.5", "speed: 1.5, slots: 2"),
+            ("Semantics.preset", "tiresias-count", "lucid-consolidate"),
+            ("Durations.Fixed", "Fixed(\"1h\")", "Fixed(\"2h\")"),
+            ("Durations.Empirical", "Fixed(\"1h\")", "Empirical([\"1h\", \"2h\"])"),
+            ("Durations.Pareto.least", "Fixed(\"1h\")", "Pareto(least: \"1h\", shape: 2.0)"),
+            ("Durations.Pareto.shape", "Fixed(\"1h\")", "Pareto(least: \"1h\", shape: 3.0)"),
+        ],
+    ),
+    (
+        WRITTEN,
+        &[
+            ("FleetSpec.Model.groups", "nodes: 1, gpus: 4", "nodes: 2, gpus: 4"),
+            ("Group.nodes", "nodes: 2", "nodes: 3"),
+            ("Group.gpus", "nodes: 2, gpus: 4", "nodes: 2, gpus: 2"),
+            ("Group.kind", "kind: \"T4\"", "kind: \"K80\""),
+            ("Group.speed", "speed: 1.5", "speed: 2.5"),
+            ("Group.memory", "memory: \"16GiB\"", "memory: \"17GiB\""),
+            ("Group.pool", "speed: 1.5", "speed: 1.5, pool: Inference"),
+            ("WorkloadSpec.Jobs", "duration: \"1h\"", "duration: \"2h\""),
+            ("Job.submit", "submit: \"1s\", gpus: 1, duration: \"3s\"", "submit: \"2s\", gpus: 1, duration: \"3s\""),
+            ("Job.gpus", "gpus: 1, duration: \"3s\"", "gpus: 2, duration: \"3s\""),
+            ("Job.duration", "duration: \"1h\"", "duration: \"2h\""),
+            ("Job.name", "name: \"n\"", "name: \"m\""),
+            ("Job.kinds", "kinds: [\"mine\"], ", ""),
+            ("Job.preemptible", "preemptible: false", "preemptible: true"),
+            ("Job.declared", "declared: \"2h\"", "declared: \"3h\""),
+            ("Job.user", "user: \"u\"", "user: \"v\""),
+            ("Job.share", "share: 0.5", "share: 0.25"),
+            ("Job.memory", "memory: \"1GiB\"", "memory: \"2GiB\""),
+            ("PredictorSpec.Declared", "{\"remaining\": Declared}", "{}"),
+            ("RevealSpec.DeclaredRunTime", "[DeclaredRunTime, Memory]", "[Memory]"),
+            ("RevealSpec.Memory", "[DeclaredRunTime, Memory]", "[DeclaredRunTime]"),
+        ],
+    ),
+    (
+        SERVED,
+        &[
+            ("Job.service", ", service: \"a\"", ""),
+            ("Experiment.serving", "cold_start: \"6s\"", "cold_start: \"7s\""),
+            (
+                "Serving.services",
+                "{\"a\": Service(cold_start: \"6s\", slo: \"10s\")",
+                "{\"b\": Service(cold_start: \"6s\"), \"a\": Service(cold_start: \"6s\", slo: \"10s\")",
+            ),
+            ("Service.cold_start", "cold_start: \"6s\"", "cold_start: \"7s\""),
+            ("Service.slo", "slo: \"10s\"", "slo: \"11s\""),
+            ("Serving.keeps_models", "keeps_models: true", "keeps_models: false"),
+        ],
+    ),
+    (
+        ELASTIC,
+        &[
+            ("Job.workload", "workload: \"cifar10\"", "workload: \"ncf\""),
+            ("Job.batch", "batch: 128", "batch: 256"),
+            ("Costs.rescale", "Afe", "Full"),
+            ("RescaleSpec.Afe", "Afe", "Full"),
+            ("RescaleSpec.Full", "Afe", "Full"),
+            ("RescaleSpec.Constant", "Afe", "Constant(\"30s\")"),
+            ("Serving.demand", "trough: 1", "trough: 2"),
+            ("DemandSpec.Diurnal.trough", "trough: 1", "trough: 2"),
+            ("DemandSpec.Diurnal.peak", "peak: 4", "peak: 5"),
+            ("DemandSpec.Diurnal.period", "period: \"1h\"", "period: \"2h\""),
+            ("DemandSpec.Diurnal.over", "over: \"2h\"", "over: \"3h\""),
+            ("DemandSpec.Diurnal.seconds", "(20, 200)", "(20, 300)"),
+            ("DemandSpec.Diurnal.bursts", "bursts: Bursts(every: \"20min\", lasting: \"1min\", times: 1.5),", ""),
+            ("Bursts.every", "every: \"20min\"", "every: \"21min\""),
+            ("Bursts.lasting", "lasting: \"1min\"", "lasting: \"2min\""),
+            ("Bursts.times", "times: 1.5", "times: 2.5"),
+        ],
+    ),
+    (
+        UNIFORM,
+        &[
+            ("Experiment.profile", "profile: File(\"PROFILES/pollux-fit.ron\")", "profile: File(\"other.ron\")"),
+            ("ProfileSpec.File", "profile: File(\"PROFILES/pollux-fit.ron\")", "profile: File(\"other.ron\")"),
+            ("DemandSpec.Uniform.tasks", "tasks: 20", "tasks: 21"),
+            ("DemandSpec.Uniform.over", "over: \"1h\"", "over: \"2h\""),
+            ("DemandSpec.Uniform.seconds", "(2, 9)", "(2, 10)"),
+            (
+                "DemandSpec.Recorded",
+                ", demand: Uniform(tasks: 20, over: \"1h\", seconds: (2, 9))",
+                ", demand: Recorded",
+            ),
+        ],
+    ),
+    (
+        TABLE,
+        &[
+            ("WorkloadSpec.Trace.file", "t.csv", "u.csv"),
+            ("WorkloadSpec.Trace.jobs", "jobs: 3", "jobs: 2"),
+            ("WorkloadSpec.Trace.where", "where: {\"vc\": \"a\"}", "where: {\"vc\": \"b\"}"),
+            ("WorkloadSpec.Trace.columns", "\"duration\": \"s\"", "\"duration\": \"n\""),
+        ],
+    ),
+    (
+        LIVE,
+        &[
+            ("DevicesSpec.StandIn", "StandIn(2)", "StandIn(1)"),
+            ("FleetSpec.Nvidia.devices", "StandIn(2)", "StandIn(1)"),
+            ("FleetSpec.Nvidia.slots", "slots: 1, sharing: Packed(2)", "slots: 2"),
+            ("FleetSpec.Nvidia.sharing", "Packed(2)", "Exclusive"),
+            ("FleetSpec.Nvidia.commands", "[\"true\"]", "[\"false\"]"),
+            ("FleetSpec.Nvidia.preempt", "[Save]", "[Kill]"),
+            ("FleetSpec.Nvidia.quiet", "quiet: \"3s\"", "quiet: \"4s\""),
+            ("FleetSpec.Nvidia.patience", "patience: \"4s\"", "patience: \"5s\""),
+            ("FleetSpec.Nvidia.limit", "limit: \"5min\"", "limit: \"6min\""),
+            ("FleetSpec.Nvidia.decide", "decide: \"6s\"", "decide: \"7s\""),
+        ],
+    ),
+];
+
+/// Edits that must not move it: words, claims about it, and what only chooses cells.
+const STAYS: &[Edits] = &[
+    (
+        SHARED,
+        &[
+            ("Experiment.title", "title: \"a\"", "title: \"c\""),
+            ("Experiment.about", "about: \"b\"", "about: \"c\""),
+            ("Experiment.claims", "says: \"s\"", "says: \"t\""),
+            ("Claim.says", "says: \"s\"", "says: \"t\""),
+            ("Claim.metric", "jct_mean_s", "makespan_s"),
+            ("Claim.published", "published: 0.5, ", "published: (0.25, 0.5), "),
+            ("Claim.reference", "reference: Reference(value: 0.5, by: \"c\"),", ""),
+            ("Reference.value", "value: 0.5", "value: 0.75"),
+            ("Reference.by", "by: \"c\"", "by: \"d\""),
+            ("Claim.holds", "AtMost(0.5)", "AtLeast(0.5)"),
+            ("HoldsSpec.AtMost", "AtMost(0.5)", "AtMost(0.6)"),
+            ("HoldsSpec.AtLeast", "AtMost(0.5)", "AtLeast(0.5)"),
+            ("HoldsSpec.Between", "AtMost(0.5)", "Between(0.5, 0.6)"),
+            ("Claim.at", "at: {}", "at: Each"),
+            ("EachSpec.Each", "at: {}", "at: Each"),
+            ("Claim.over", ", over: []", ""),
+            ("Experiment.test", "\"workload.jobs\": 2", "\"workload.jobs\": 3"),
+        ],
+    ),
+    (
+        PLAIN,
+        &[
+            ("Policy.label", "name: \"fifo\"", "name: \"fifo\", label: \"x\""),
+            ("Experiment.sweep", "policies:", "sweep: {\"workload.jobs\": [5, 6]}, policies:"),
+            (
+                "Claim.of",
+                "policies:",
+                "claims: [Claim(says: \"s\", of: \"fifo\", metric: \"jct_mean_s\", holds: AtMost(1))], policies:",
+            ),
+            (
+                "Claim.against",
+                "policies:",
+                "claims: [Claim(says: \"s\", of: \"fifo\", against: \"fifo\", metric: \"jct_mean_s\", holds: AtMost(1))], policies:",
+            ),
+        ],
+    ),
+    (LIVE, &[("FleetSpec.Nvidia.shared", "shared: false", "shared: true")]),
+];
+
+/// What needs files that a test here does not have, or a machine. Of a trace in any format the jobs that were read are in the
+/// identity, of a profile what it says.
+const ELSEWHERE: &[&str] = &[
+    "DevicesSpec.All",
+    "DevicesSpec.Only",
+    "DevicesSpec.Count",
+    "FleetSpec.Replay",
+    "Interference.mode",
+    "ProfileSpec.Gavel",
+    "ProfileSpec.GavelSimulation",
+    "ProfileSpec.Inline",
+    "ProfileSpec.Lucid",
+    "ProfileSpec.Pollux",
+    "ProfileSpec.Throughputs",
+    "ProfileSpec.Torchvision.file",
+    "ProfileSpec.Torchvision.precision",
+    "TraceFormat.Csv",
+    "TraceFormat.Gavel",
+    "TraceFormat.Lucid",
+    "TraceFormat.Muri",
+    "TraceFormat.Native",
+    "TraceFormat.Openb",
+    "TraceFormat.Pai",
+    "TraceFormat.Philly",
+    "TraceFormat.Pollux",
+    "TraceFormat.Sacct",
+    "TraceFormat.Swf",
+    "TraceFormat.Tiresias",
+    "WorkloadSpec.Trace.format",
+    "WorkloadSpec.Trace.throughputs",
+];
+
+/// Fields and cases of the schema: `Type.field`, `Type.Case`, `Type.Case.field`.
+fn points() -> BTreeSet<String> {
+    fn of(name: &str, schema: &Value, found: &mut BTreeSet<String>) {
+        let fields = |at: &Value| at["properties"].as_object().cloned().unwrap_or_default();
+        for field in fields(schema).keys() {
+            found.insert(format!("{name}.{field}"));
+        }
+        let cases = ["oneOf", "anyOf"].into_iter().filter_map(|key| schema[key].as_array()).flatten();
+        for case in cases {
+            let named = case["enum"].as_array().into_iter().flatten().chain([&case["const"]]).filter_map(Value::as_str);
+            found.extend(named.map(|case| format!("{name}.{case}")));
+            for (case, inner) in fields(case) {
+                let inner = fields(&inner);
+                if inner.is_empty() {
+                    found.insert(format!("{name}.{case}"));
+                }
+                found.extend(inner.keys().map(|field| format!("{name}.{case}.{field}")));
+            }
+        }
+        for case in schema["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            found.insert(format!("{name}.{case}"));
+        }
+    }
+    let here = tempfile::tempdir().expect("a folder");
+    let schema = crate::help::sandtable(here.path(), &["reference", "spec"]).stdout;
+    let schema: Value = serde_json::from_str(&schema).expect("JSON");
+    let mut found = BTreeSet::new();
+    of("Experiment", &schema, &mut found);
+    for (name, schema) in schema["$defs"].as_object().expect("definitions") {
+        of(name, schema, &mut found);
+    }
+    found
+}
+
+/// The identity of the first cell.
+fn id(folder: &Path, spec: &str) -> Result<String, String> {
+    let path = folder.join("spec.ron");
+    let profiles = root().join("experiments/specs/profiles").display().to_string();
+    std::fs::write(&path, spec.replace("PROFILES", &profiles)).expect("written");
+    let options = Options { policies: Some(root().join("policies/dist")), ..Options::default() };
+    plan(&path, &options).map(|plan| plan.cells[0].id.clone()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_field_of_a_spec_is_edited_here() {
+    let mut edited: BTreeMap<&str, u32> = ELSEWHERE.iter().map(|point| (*point, 1)).collect();
+    for (point, ..) in MOVES.iter().chain(STAYS).flat_map(|(_, edits)| *edits) {
+        *edited.entry(point).or_default() += 1;
+    }
+    let points = points();
+    let edited: BTreeSet<String> = edited.keys().map(ToString::to_string).collect();
+    let missing: Vec<&String> = points.difference(&edited).collect();
+    let unknown: Vec<&String> = edited.difference(&points).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "without an edit: {missing:?}; not in the schema: {unknown:?}");
+}
+
+#[test]
+fn the_identity_is_what_moves_the_result_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = "id,at,n,s,vc\nx,0,1,10,a\ny,1,2,20,b\nz,2,1,30,a\nw,3,4,40,a\nv,9,1,5,b\nu,10,1,6,b\n";
+    std::fs::write(folder.path().join("t.csv"), table).expect("written");
+    std::fs::write(folder.path().join("u.csv"), table.replace("30", "31")).expect("written");
+    let profile = std::fs::read_to_string(root().join("experiments/specs/profiles/pollux-fit.ron")).expect("a profile");
+    let (fit, other) = ("restart_s: 24.0", "restart_s: 25.0");
+    assert!(profile.contains(fit), "the profile has another constant now");
+    std::fs::write(folder.path().join("other.ron"), profile.replacen(fit, other, 1)).expect("written");
+    let mut wrong = Vec::new();
+    for (edits, moves) in [(MOVES, true), (STAYS, false)] {
+        for (base, edits) in edits {
+            let first = id(folder.path(), base).unwrap_or_else(|error| panic!("{error}\n{base}"));
+            for (point, from, to) in *edits {
+                assert!(base.contains(from), "{point}: {from:?} is not in its spec");
+                match id(folder.path(), &base.replacen(from, to, 1)) {
+                    Ok(found) if (found != first) == moves => {}
+                    Ok(_) => wrong.push(format!("{point}: {to:?} {}", if moves { "stays" } else { "moves" })),
+                    Err(error) => wrong.push(format!("{point}: {to:?}: {error}")),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
