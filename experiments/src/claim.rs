@@ -241,15 +241,9 @@ pub(crate) fn resolve(
                 .hint("name a value in `at`, or `at: Each` for a claim for each, or `over: [\"…\"]` for their mean"));
         }
         // A mean over values of which only some are asked for now is another claim.
-        let of_part = |path: &String| {
-            let (set, at, sweep) = (&options.set, &options.at, &options.sweep);
-            set.iter()
-                .chain(at)
-                .map(|(place, _)| place)
-                .chain(sweep.iter().map(|(place, _)| place))
-                .any(|place| place == path)
-        };
-        let rows = match spec.over.iter().find(|path| of_part(path)) {
+        let chosen_values = options.set.iter().chain(&options.at).map(|(path, _)| path);
+        let part: Vec<&String> = chosen_values.chain(options.sweep.iter().map(|(path, _)| path)).collect();
+        let rows = match spec.over.iter().find(|path| part.contains(path)) {
             Some(path) => vec![vec![(path.clone(), "all its values".to_string())]],
             None => rows(spec, cells, &axes),
         };

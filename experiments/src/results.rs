@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_runtime::Summary;
+use sandtable_hardware::Micros;
+use sandtable_runtime::{Summary, Window};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -82,12 +83,13 @@ pub fn jobs(store: &Store, id: &str) -> Result<Vec<JobRow>, Error> {
 /// A file that can't be read, or is not what this version writes.
 pub fn measured_jobs(store: &Store, id: &str) -> Result<Vec<JobRow>, Error> {
     let inputs = inputs(store, id)?;
-    let micros = |text: &str| text.parse::<f64>().ok().map(|micros| micros / 1e6);
-    let from = inputs["measure"][0].as_str().and_then(micros).unwrap_or(0.0);
-    let until = inputs["measure"][1].as_str().and_then(|text| micros(text.strip_prefix("At(")?.strip_suffix(')')?));
+    // Results of builds that measured no window are of all jobs.
+    let window = Option::<Window>::deserialize(&inputs["measure"]).map_err(|error| broken(id, "cell.json", error))?;
+    let window = window.unwrap_or_default();
     let mut rows = jobs(store, id)?;
-    rows.retain(|row| row.service.as_ref().is_none_or(String::is_empty));
-    rows.retain(|row| row.submit_s >= from && until.is_none_or(|until| row.submit_s <= until));
+    rows.retain(|row| {
+        row.service.as_ref().is_none_or(String::is_empty) && window.has((row.submit_s * 1e6).round() as Micros)
+    });
     Ok(rows)
 }
 

@@ -59,19 +59,28 @@ impl Estimate {
     }
 }
 
+/// Mean and sample standard deviation (0 for one value).
+pub(crate) fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    if values.len() < 2 {
+        return (mean, 0.0);
+    }
+    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
+    (mean, (squares / (count - 1.0)).sqrt())
+}
+
 /// The mean of independent values and its 95 % interval by Student's t. `None` for no value, or one that is not finite.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let runs = values.len();
-    let count = runs as f64;
-    let mean = values.iter().sum::<f64>() / count;
+    let (mean, deviation) = mean_and_deviation(values);
     if runs == 0 || !mean.is_finite() {
         return None;
     }
     if runs == 1 {
         return Some(Estimate { mean, half: f64::INFINITY, runs });
     }
-    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-    Some(Estimate { mean, half: student(runs - 1) * (squares / (count - 1.0) / count).sqrt(), runs })
+    Some(Estimate { mean, half: student(runs - 1) * deviation / (runs as f64).sqrt(), runs })
 }
 
 /// The probability that Student's t with `freedom` (1 or more) degrees of freedom lies within ± `t` (Abramowitz and Stegun,

@@ -12,7 +12,7 @@ use crate::execute::Failure;
 use crate::metric::{METRICS, Metric};
 use crate::plan::{Bound, Cell, Plan};
 use crate::report::{MetricCell, Metrics};
-use crate::stats::estimate;
+use crate::stats::{estimate, mean_and_deviation};
 use crate::store::Store;
 
 /// How rows are printed.
@@ -76,20 +76,32 @@ pub fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
 struct Row<'a> {
     cell: &'a Cell,
     done: Vec<&'a Summary>,
+    /// Those of `done` that differ in any respect: seeds of a deterministic policy on a trace are one run.
+    distinct: Vec<&'a Summary>,
     failed: usize,
     missing: usize,
 }
 
-impl<'a> Row<'a> {
-    /// Its runs, those that are the same in every respect once: seeds of a deterministic policy on a trace are one run.
-    fn distinct(&self) -> Vec<&'a Summary> {
-        let mut all: Vec<&Summary> = Vec::new();
-        for summary in &self.done {
-            if !all.contains(summary) {
-                all.push(summary);
-            }
-        }
-        all
+/// A metric over the distinct runs of a row in which it is known.
+struct Statistic {
+    mean: f64,
+    /// Sample standard deviation; none of one run.
+    deviation: Option<f64>,
+    /// Half of the 95 % interval of the mean; none of one run.
+    half: Option<f64>,
+}
+
+impl Row<'_> {
+    /// None where it is known of no run.
+    fn statistic(&self, metric: &Metric) -> Option<Statistic> {
+        let values: Vec<f64> = self.distinct.iter().map(|run| metric.of(run)).filter(|x| x.is_finite()).collect();
+        let one = estimate(&values)?;
+        let several = values.len() > 1;
+        Some(Statistic {
+            mean: one.mean,
+            deviation: several.then(|| mean_and_deviation(&values).1),
+            half: several.then_some(one.half),
+        })
     }
 }
 
@@ -98,27 +110,22 @@ fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
     let mut places: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for (cell, known) in plan.cells.iter().zip(known) {
         let place = *places.entry((cell.variant_text(), cell.label.as_str())).or_insert_with(|| {
-            rows.push(Row { cell, done: Vec::new(), failed: 0, missing: 0 });
+            rows.push(Row { cell, done: Vec::new(), distinct: Vec::new(), failed: 0, missing: 0 });
             rows.len() - 1
         });
         match known {
-            Known::Done(summary) => rows[place].done.push(summary),
+            Known::Done(summary) => {
+                let row = &mut rows[place];
+                row.done.push(summary);
+                if !row.distinct.contains(&&**summary) {
+                    row.distinct.push(summary);
+                }
+            }
             Known::Failed(_) => rows[place].failed += 1,
             Known::Missing => rows[place].missing += 1,
         }
     }
     rows
-}
-
-/// Mean and sample standard deviation (0 for one value).
-pub(crate) fn mean_and_spread(values: &[f64]) -> (f64, f64) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    if values.len() < 2 {
-        return (mean, 0.0);
-    }
-    let squares: f64 = values.iter().map(|x| (x - mean) * (x - mean)).sum();
-    (mean, (squares / (count - 1.0)).sqrt())
 }
 
 /// The results of a plan, one row a policy and variant, means over the seeds.
@@ -175,22 +182,20 @@ fn of_rows(rows: &[Row<'_>]) -> Metrics {
         for metric in &shown {
             let headline = seeded && metric.name == HEADLINE;
             // Runs of which it is not known, since nobody completed in them, are told by the notes.
-            let values: Vec<f64> = row.distinct().into_iter().map(|s| metric.of(s)).filter(|x| !x.is_nan()).collect();
-            if values.is_empty() {
+            let Some(of) = row.statistic(metric) else {
                 let text = if row.done.is_empty() && row.failed > 0 { "failed" } else { "-" };
                 cells.extend((0..1 + usize::from(headline)).map(|_| word(text.into())));
                 continue;
-            }
-            let (mean, spread) = mean_and_spread(&values);
-            let half = estimate(&values).map(|one| one.half).filter(|half| headline && half.is_finite());
-            let mut text = half.map_or_else(|| metric.unit.text(mean), |half| metric.unit.interval(mean, half));
+            };
+            let half = of.half.filter(|_| headline);
+            let mut text = half.map_or_else(|| metric.unit.text(of.mean), |half| metric.unit.interval(of.mean, half));
             if metric.name == HEADLINE && row.done.iter().any(|summary| summary.unfinished > 0) {
                 text.push('*');
             }
-            cells.push(MetricCell { text, sort: mean.is_finite().then_some(mean) });
+            cells.push(MetricCell { text, sort: Some(of.mean) });
             if headline {
-                let text = if values.len() > 1 { metric.unit.text(spread) } else { "-".into() };
-                cells.push(MetricCell { text, sort: spread.is_finite().then_some(spread) });
+                let text = of.deviation.map_or("-".into(), |deviation| metric.unit.text(deviation));
+                cells.push(MetricCell { text, sort: of.deviation });
             }
         }
         out.push(cells);
@@ -320,7 +325,7 @@ fn score_rows(rows: &[Row<'_>]) -> Vec<Vec<String>> {
     }
     all.retain(|_, scores| !scores.is_empty());
     let line = |((by, quantity), scores): (&(String, &str), &Vec<Score>)| {
-        let mean = |get: fn(&Score) -> f64| mean_and_spread(&scores.iter().map(get).collect::<Vec<f64>>()).0;
+        let mean = |get: fn(&Score) -> f64| mean_and_deviation(&scores.iter().map(get).collect::<Vec<f64>>()).0;
         vec![
             by.clone(),
             (*quantity).to_string(),
@@ -363,19 +368,6 @@ pub(crate) fn lines(table: &Table) -> String {
     table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
 }
 
-/// Mean and deviation of the runs of which a value is known; none where it is of none, and no deviation of one.
-fn known_mean(values: &[f64]) -> (Option<f64>, Option<f64>) {
-    let known: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-    let (mean, spread) = mean_and_spread(&known);
-    (Some(mean).filter(|mean| mean.is_finite()), Some(spread).filter(|_| known.len() > 1))
-}
-
-/// Half the 95 % interval of a mean over independent runs; none of a single one.
-fn half(values: &[f64]) -> Option<f64> {
-    let known: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
-    estimate(&known).map(|one| one.half).filter(|half| half.is_finite())
-}
-
 fn object(row: &Row<'_>) -> Value {
     let variant: BTreeMap<&str, &str> = row.cell.variant.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut out = json!({
@@ -384,16 +376,16 @@ fn object(row: &Row<'_>) -> Value {
     });
     if !row.done.is_empty() {
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
-            let (mean, spread) = known_mean(&values);
-            let distinct: Vec<f64> = row.distinct().into_iter().map(|summary| metric.of(summary)).collect();
-            out[metric.name] = json!({"mean": mean, "sd": spread, "ci95": half(&distinct)});
+            out[metric.name] = match row.statistic(metric) {
+                Some(of) => json!({"mean": of.mean, "sd": of.deviation, "ci95": of.half}),
+                None => json!({"mean": null, "sd": null, "ci95": null}),
+            };
         }
         for (quantity, bound) in row.cell.predictors.all() {
             let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
             let maes: Vec<f64> = row.done.iter().filter_map(of).map(|score| score.mae).collect();
             if !maes.is_empty() {
-                out["predictors"][quantity] = json!({"by": bound.describe(), "mae": mean_and_spread(&maes).0});
+                out["predictors"][quantity] = json!({"by": bound.describe(), "mae": mean_and_deviation(&maes).0});
             }
         }
     }
@@ -411,15 +403,12 @@ fn csv(rows: &[Row<'_>]) -> String {
         let variant = crate::trace::csv_cell(&row.cell.variant_text());
         out.push_str(&format!("{label},{variant},{},{},{}", row.done.len(), row.failed, row.missing));
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
-            if values.is_empty() {
+            let Some(of) = row.statistic(metric) else {
                 out.push_str(",,,");
-            } else {
-                let (mean, spread) = known_mean(&values);
-                let text = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
-                let distinct: Vec<f64> = row.distinct().into_iter().map(|summary| metric.of(summary)).collect();
-                out.push_str(&format!(",{},{},{}", text(mean), text(half(&distinct)), text(spread)));
-            }
+                continue;
+            };
+            let text = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
+            out.push_str(&format!(",{},{},{}", of.mean, text(of.half), text(of.deviation)));
         }
         out.push('\n');
     }
@@ -438,10 +427,8 @@ pub fn snapshot(plan: &Plan, known: &[Known]) -> String {
         out.push_str(&format!("\n{}{variant}  seeds {}", row.cell.label, row.done.len()));
         out.push_str(if row.failed > 0 { "  FAILED\n" } else { "\n" });
         for metric in METRICS {
-            let values: Vec<f64> = row.done.iter().map(|summary| metric.of(summary)).collect();
-            let mean = mean_and_spread(&values).0;
-            if !values.is_empty() && mean.is_finite() {
-                out.push_str(&format!("  {:<22} {:>18.6}\n", metric.name, mean));
+            if let Some(of) = row.statistic(metric) {
+                out.push_str(&format!("  {:<22} {:>18.6}\n", metric.name, of.mean));
             }
         }
     }

@@ -107,5 +107,7 @@ mod tests {
         assert!((f64::from(below) / f64::from(n) - 0.5).abs() < 0.01);
         let hits = (0..n).filter(|_| stream.weighted(&[1.0, 0.0, 3.0]) == 2).count();
         assert!((hits as f64 / f64::from(n) - 0.75).abs() < 0.01);
+        let factors = (0..n).map(|_| stream.error_factor(0.5)).sum::<f64>() / f64::from(n);
+        assert!((factors - 1.0).abs() < 0.01, "{factors}");
     }
 }

@@ -3,30 +3,16 @@
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
 //! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
+mod areas;
 mod moves;
 
 use crate::busy::Busy;
-use crate::metrics::{Until, Window};
+use crate::metrics::Window;
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
+pub(crate) use areas::Areas;
+use areas::{Measured, Rates};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
-
-/// Integrals over time, GPU-microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Areas {
-    pub(crate) time: Micros,
-    /// In thousandths.
-    pub(crate) allocated: u128,
-    /// Every job on a GPU counts.
-    resident: u128,
-    pub(crate) progress: f64,
-    pub(crate) busy: f64,
-    pub(crate) productive: u128,
-    /// Free GPUs on nodes that are partly used.
-    pub(crate) fragmented: u128,
-    pub(crate) free: u128,
-    demanded: u128,
-}
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
@@ -55,32 +41,15 @@ pub struct Ledger {
     total: u32,
     /// What a start takes, as the fleet has it.
     start_cost: Micros,
-    /// What of the run is measured.
-    pub(crate) measured: Window,
-    /// Until then.
-    window_end: Micros,
-    whole: Areas,
-    /// The whole until GPUs were last let go: what comes after is waiting for jobs that nobody will start.
-    pub(crate) active: Areas,
-    /// In the window.
-    window: Areas,
-    /// The same until GPUs were last let go.
-    window_active: Areas,
+    pub(crate) measured: Measured,
+    rates: Rates,
     sharing: Sharing,
-    /// In thousandths of a GPU.
-    allocated: u64,
-    resident: u64,
-    used: u64,
-    progress: f64,
     /// GPU utilisation, where it is known of the jobs.
     pub(crate) busy: Option<Busy>,
     /// What GPUs are used for, where some serve.
     pub pools: Option<Pools>,
     /// Whether any job is elastic.
     pub(crate) elastic: bool,
-    progressing: u64,
-    demanded: u64,
-    fragmented: u64,
     /// Who is physically on each GPU.
     there: Vec<Vec<JobId>>,
     gpu_since: Vec<Micros>,
@@ -103,23 +72,10 @@ impl Ledger {
 
     /// Measures this part of the run; by default all until the last submission.
     pub fn measuring(mut self, window: Window) -> Ledger {
-        self.measured = window;
         let submissions = || self.rows.iter().map(|row| row.submit);
-        if window.until == Until::LastArrival && submissions().min() == submissions().max() {
-            // All at once: until the last submission nothing happens.
-            self.measured.until = Until::AllEnded;
-        }
-        match self.measured.until {
-            Until::LastArrival => {}
-            Until::AllEnded => self.window_end = Micros::MAX,
-            Until::At(end) => self.window_end = end,
-        }
+        let (first, last) = (submissions().min().unwrap_or(0), submissions().max().unwrap_or(0));
+        self.measured = Measured::new(window, first, last);
         self
-    }
-
-    /// What lies in the window.
-    pub(crate) fn window(&self) -> &Areas {
-        if self.measured.until == Until::AllEnded { &self.window_active } else { &self.window }
     }
 
     /// What jobs would take alone on the fastest type that each may run on.
@@ -163,6 +119,7 @@ impl Ledger {
             pace: 1.0,
             awaited: 0,
             running_since: None,
+            stopped_at: 0,
         });
         Ledger {
             rows: rows.collect(),
@@ -171,23 +128,12 @@ impl Ledger {
             now: 0,
             total: fleet.gpus(),
             start_cost: fleet.costs.start,
-            measured: Window::default(),
-            window_end: jobs.last().map_or(0, |job| job.submit),
-            whole: Areas::default(),
-            active: Areas::default(),
-            window: Areas::default(),
-            window_active: Areas::default(),
+            measured: Measured::default(),
+            rates: Rates { free: u64::from(fleet.gpus()), ..Rates::default() },
             sharing: fleet.sharing,
-            allocated: 0,
-            resident: 0,
-            used: 0,
-            progress: 0.0,
             busy: None,
             pools: Pools::of(fleet, jobs),
             elastic: false,
-            progressing: 0,
-            demanded: 0,
-            fragmented: 0,
             there: vec![Vec::new(); gpus],
             gpu_since: vec![0; gpus],
             gpu_held: vec![0; gpus],
@@ -197,6 +143,7 @@ impl Ledger {
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
             segment_count: 0,
         }
+        .measuring(Window::default())
     }
 
     /// GPUs of the fleet.
@@ -215,15 +162,8 @@ impl Ledger {
         if now == self.now {
             return Ok(());
         }
-        let span = self.in_window(self.now, now);
-        if span > 0 {
-            let mut window = self.window;
-            self.integrate(&mut window, span);
-            self.window = window;
-        }
-        let mut whole = self.whole;
-        self.integrate(&mut whole, now - self.now);
-        self.whole = whole;
+        self.rates.busy = self.busy.as_ref().map_or(0.0, Busy::sum);
+        self.measured.advance(self.now, now, &self.rates);
         self.now = now;
         if let Some(pools) = &mut self.pools {
             pools.advance(now);
@@ -231,30 +171,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// How much of a stretch lies in the window.
-    fn in_window(&self, from: Micros, to: Micros) -> Micros {
-        to.min(self.window_end).saturating_sub(from.max(self.measured.warm_up))
-    }
-
-    fn integrate(&self, areas: &mut Areas, span: Micros) {
-        let area = |gpus: u64| u128::from(gpus) * u128::from(span);
-        areas.time += span;
-        areas.allocated += area(self.allocated);
-        areas.resident += area(self.resident);
-        areas.progress += self.progress * span as f64;
-        areas.busy += self.busy.as_ref().map_or(0.0, Busy::sum) * span as f64;
-        areas.productive += area(self.progressing);
-        areas.fragmented += area(self.fragmented);
-        areas.free += area(u64::from(self.total) - self.used);
-        areas.demanded += area(self.demanded);
-    }
-
     /// A job is in the system.
     pub fn submitted(&mut self, job: JobId) {
         let row = &mut self.rows[job as usize];
         row.outcome = Outcome::Unfinished("it waited".into());
-        row.contention = self.whole.demanded;
-        self.demanded += u64::from(row.gpus);
+        row.contention = self.measured.all.demanded;
+        self.rates.demanded += u64::from(row.gpus);
     }
 
     /// A job can never run.
@@ -318,15 +240,15 @@ impl Ledger {
             row.startup = if uncut { self.now - row.given_at } else { self.start_cost };
         }
         row.pace = 1.0;
-        self.progressing += u64::from(row.size);
-        self.progress += weight(row);
+        self.rates.progressing += u64::from(row.size);
+        self.rates.progress += weight(row);
         self.look(job);
     }
 
     /// A job that makes progress makes it at this pace from now on: 1 is its own alone.
     pub fn pace(&mut self, job: JobId, pace: f64) {
         let row = &mut self.rows[job as usize];
-        self.progress += (pace - row.pace) * weight(row);
+        self.rates.progress += (pace - row.pace) * weight(row);
         row.pace = pace;
     }
 
@@ -357,11 +279,12 @@ impl Ledger {
         }
         if let Some(since) = row.running_since.take() {
             row.productive += self.now - since;
-            self.progressing -= u64::from(row.size);
-            self.progress -= row.pace * weight(row);
-            if self.progressing == 0 {
+            row.stopped_at = self.now;
+            self.rates.progressing -= u64::from(row.size);
+            self.rates.progress -= row.pace * weight(row);
+            if self.rates.progressing == 0 {
                 // Nobody is left: neither is what rounding left.
-                self.progress = 0.0;
+                self.rates.progress = 0.0;
             }
             self.look(job);
         }
@@ -398,12 +321,8 @@ impl Ledger {
                 self.promised[slot].retain(|other| *other != job);
             }
         }
-        let lost_gpu_time = u128::from(lost) * u128::from(self.rows[job as usize].size);
-        self.whole.productive -= lost_gpu_time.min(self.whole.productive);
-        // What is lost was done last: the part of it that lies in the window.
-        let in_window = self.in_window(self.now - lost.min(self.now), self.now);
-        let lost_in_window = u128::from(in_window) * u128::from(self.rows[job as usize].size);
-        self.window.productive -= lost_in_window.min(self.window.productive);
+        let row = &self.rows[job as usize];
+        self.measured.lose(lost, row.stopped_at, row.size);
         let row = &mut self.rows[job as usize];
         // One that still waited for GPUs to drain never had them all.
         let had_all = std::mem::take(&mut row.awaited) == 0;
@@ -417,12 +336,7 @@ impl Ledger {
         }
         self.segment_count += 1;
         row.last_gpus = gpus;
-        self.let_go();
-    }
-
-    /// GPUs were let go: until now the run counts.
-    pub(crate) fn let_go(&mut self) {
-        (self.active, self.window_active) = (self.whole, self.window);
+        self.measured.let_go();
     }
 
     /// A node failed under a job.
@@ -437,14 +351,14 @@ impl Ledger {
     pub fn ended(&mut self, job: JobId, at: Micros) -> Result<(), Conservation> {
         self.stopped(job, false);
         self.released(job, 0);
-        let demanded = self.whole.demanded;
+        let demanded = self.measured.all.demanded;
         let row = &mut self.rows[job as usize];
         if row.end.replace(at).is_some() {
             return Err(Conservation::Ends { job, times: 2 });
         }
         row.outcome = Outcome::Completed;
         row.contention = demanded - row.contention;
-        self.demanded -= u64::from(row.gpus);
+        self.rates.demanded -= u64::from(row.gpus);
         Ok(())
     }
 
@@ -457,7 +371,7 @@ impl Ledger {
             status if status < 0 => format!("signal {}", -status),
             status => format!("exit code {status}"),
         });
-        self.demanded -= u64::from(row.gpus);
+        self.rates.demanded -= u64::from(row.gpus);
     }
 
     /// Closes the books at the end of a run and checks that they balance.
@@ -468,7 +382,7 @@ impl Ledger {
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
                 self.vacate(gpu, job);
-                self.let_go();
+                self.measured.let_go();
             }
         }
         for (job, row) in self.rows.iter_mut().enumerate() {
@@ -495,7 +409,7 @@ impl Ledger {
         }
         let jobs: u128 = self.rows.iter().map(|row| u128::from(row.gpu_time)).sum();
         let gpus: u128 = self.gpu_held.iter().map(|held| u128::from(*held)).sum();
-        let clock = self.whole.resident;
+        let clock = self.measured.all.resident;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
     }
 
@@ -505,9 +419,9 @@ impl Ledger {
         self.there[gpu as usize].push(job);
         self.count(gpu, 1);
         self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_sub(self.now);
-        self.resident += 1;
+        self.rates.resident += 1;
         if self.there[gpu as usize].len() == 1 {
-            self.used += 1;
+            self.rates.free -= 1;
             self.use_node(gpu, 1);
             if let Some(pools) = &mut self.pools {
                 pools.occupy(gpu, job);
@@ -522,9 +436,9 @@ impl Ledger {
         self.count(gpu, 1);
         // Less the instant at which it came, which `occupy` has taken off.
         self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_add(self.now);
-        self.resident -= 1;
+        self.rates.resident -= 1;
         if self.there[gpu as usize].is_empty() {
-            self.used -= 1;
+            self.rates.free += 1;
             self.use_node(gpu, -1);
             if let Some(pools) = &mut self.pools {
                 pools.vacate(gpu, job);
@@ -547,7 +461,7 @@ impl Ledger {
             _ if there.is_empty() => 0,
             _ => u64::from(Job::WHOLE),
         };
-        self.allocated = self.allocated.wrapping_add_signed(sign * milli as i64);
+        self.rates.allocated = self.rates.allocated.wrapping_add_signed(sign * milli as i64);
     }
 
     fn use_node(&mut self, gpu: GpuId, change: i32) {
@@ -557,7 +471,7 @@ impl Ledger {
         let before = self.node_used[node];
         let after = before.wrapping_add_signed(change);
         self.node_used[node] = after;
-        self.fragmented = self.fragmented + stranded(after) - stranded(before);
+        self.rates.fragmented = self.rates.fragmented + stranded(after) - stranded(before);
     }
 }
 

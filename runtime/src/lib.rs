@@ -37,6 +37,7 @@ pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment};
 pub use sandbox::contract;
 pub use serving::{Serving, Tasks};
+pub use told::{capacities, never_fits};
 pub use world::{Predictors, Remaining, Told, World};
 
 /// The contract's package, as components name it.

@@ -24,7 +24,8 @@ pub struct Distribution {
 }
 
 /// Until when a run is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Until {
     /// The last submission; where all jobs come at once, as [`Until::AllEnded`].
     #[default]
@@ -37,7 +38,7 @@ pub enum Until {
 
 /// The part of a run that is measured. Of areas, as utilisation, what lies in it counts. Of jobs those count that were
 /// submitted in it, whenever they end: the run goes on until they have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Since the run's beginning.
     pub warm_up: Micros,
@@ -60,9 +61,9 @@ pub struct Summary {
     /// Jobs that were submitted outside the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// Length of the window, and of the run until the last job let its GPUs go.
+    /// Length of the window, as far as the run goes.
     pub window: f64,
-    /// See there.
+    /// Length of the run, until the last job let its GPUs go.
     pub run: f64,
     /// The work of the hundredth of the jobs that has the most (rounded up), over all work: GPU-time alone.
     pub heaviest: f64,
@@ -181,14 +182,14 @@ impl Summary {
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
         let all = || ledger.rows.iter().filter(|row| row.service.is_none());
-        let rows: Vec<&JobRow> = all().filter(|row| ledger.measured.has(row.submit)).collect();
+        let rows: Vec<&JobRow> = all().filter(|row| ledger.measured.window.has(row.submit)).collect();
         let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
         let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
         let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
-        let (whole, window) = (&ledger.active, ledger.window());
+        let (whole, window) = (&ledger.measured.active, ledger.measured.in_window());
         let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         rho.sort_by(f64::total_cmp);
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();

@@ -70,6 +70,8 @@ pub struct JobRow {
     /// GPUs promised to it that still drain for whom they ran before.
     pub(crate) awaited: u32,
     pub(crate) running_since: Option<Micros>,
+    /// When it last stopped making progress.
+    pub(crate) stopped_at: Micros,
 }
 
 /// One stay of a job on GPUs.

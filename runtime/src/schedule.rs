@@ -24,7 +24,7 @@ use crate::policy::Policy;
 use crate::predict::Score;
 use crate::sandbox::{Fault, Limits};
 use crate::tape::{Agreement, Script, Tape};
-use crate::told::{Introduced, elasticity, never_fits, setup, told, utilisation};
+use crate::told::{Introduced, capacities, elasticity, never_fits, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
 use crate::world::{Predictors, World};
 pub use succession::{Succession, Successor, Takeover};
@@ -129,9 +129,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let world =
         World::new(backend, (inputs.jobs.clone(), inputs.laws.clone()), predictors, told, inputs.limits.actions);
     let setup = setup(&world, &inputs);
-    let capacities = (0..world.fleet().types.len() as u32)
-        .map(|kind| (world.fleet().gpus_of(kind), world.fleet().types[kind as usize].memory_mib));
-    let capacities = capacities.collect();
+    let capacities = capacities(world.fleet());
     let mut run = Run {
         world: Some(Box::new(world)),
         ledger,

@@ -236,9 +236,14 @@ pub(crate) fn elasticity(laws: &Laws, job: &Job) -> Option<Elasticity> {
     })
 }
 
-/// Why a job can never run on GPUs of which there are so many of each type, with so much memory, if so: it would block
-/// a queue for ever.
-pub(crate) fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> Option<String> {
+/// How many GPUs of each type there are, and the memory of each, MiB.
+pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
+    fleet.types.iter().zip(0..).map(|(kind, id)| (fleet.gpus_of(id), kind.memory_mib)).collect()
+}
+
+/// Why a job can never run on GPUs of which there are so many of each type, with so much memory ([`capacities`]), if so: it
+/// would block a queue for ever.
+pub fn never_fits(capacities: &[(u32, u32)], laws: &Laws, job: &Job) -> Option<String> {
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());
     }

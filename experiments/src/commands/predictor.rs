@@ -177,7 +177,7 @@ fn alone(forest: bool, profile: &Profile, kinds: &[String], seeds: u64) -> Resul
         for (at, first) in all[0].iter().enumerate() {
             let of = |get: fn(&SoloError) -> f64| {
                 let values: Vec<f64> = all.iter().map(|errors| get(&errors[at])).collect();
-                crate::table::mean_and_spread(&values)
+                crate::stats::mean_and_deviation(&values)
             };
             let (rmsle, mae, r2) = (of(|error| error.rmsle), of(|error| error.mae), of(|error| error.r2));
             ui::result(&format!(
@@ -215,7 +215,7 @@ fn averaged(
         }
     }
     let summary = |(name, errors): (String, Vec<f64>)| {
-        let (mean, spread) = crate::table::mean_and_spread(&errors);
+        let (mean, spread) = crate::stats::mean_and_deviation(&errors);
         (name, mean, spread)
     };
     Ok(all.into_iter().map(summary).collect())

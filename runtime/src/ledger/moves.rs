@@ -42,7 +42,7 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.reassignments += 1;
-        self.let_go();
+        self.measured.let_go();
         Ok(())
     }
 }
