@@ -21,7 +21,12 @@ use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spe
 const NETWORK: f64 = 1.25;
 
 /// The groups of equal nodes, with speeds.
-pub(super) fn groups(source: &Source, spec: &Spec, machines: &Machines) -> Result<Vec<Group>, Error> {
+pub(super) fn groups(
+    source: &Source,
+    spec: &Spec,
+    machines: &Machines,
+    profile: Option<&Profile>,
+) -> Result<Vec<Group>, Error> {
     if let Some(group) = machines.group() {
         return Ok(vec![group]);
     }
@@ -57,7 +62,63 @@ pub(super) fn groups(source: &Source, spec: &Spec, machines: &Machines) -> Resul
             return Err(source.error(&format!("{place}.kind"), &message, "this kind").hint(hint));
         }
     }
+    with_speeds(source, spec, groups, profile)
+}
+
+/// Where nobody says how fast several kinds are: speeds by the catalogue, 1 on `durations_on` or on the geometric mean.
+fn with_speeds(
+    source: &Source,
+    spec: &Spec,
+    mut groups: Vec<Group>,
+    profile: Option<&Profile>,
+) -> Result<Vec<Group>, Error> {
+    let mut kinds: Vec<String> = Vec::new();
+    for group in &groups {
+        if !kinds.contains(&group.kind) {
+            kinds.push(group.kind.clone());
+        }
+    }
+    if let Some(base) = spec.durations_on.as_ref().filter(|base| !kinds.contains(base)) {
+        return Err(no_such_kind(source, base, &kinds));
+    }
+    if groups.iter().any(|group| group.speed.is_some()) {
+        if let (Some(base), None) = (&spec.durations_on, &spec.profile) {
+            let message = format!("durations hold on a GPU of speed 1, not on {base}: the fleet states speeds");
+            return Err(source.error("durations_on", &message, "here"));
+        }
+        return Ok(groups);
+    }
+    if kinds.len() < 2 || knows_throughputs(profile) {
+        return Ok(groups);
+    }
+    let of = |kind: &str| catalogue::find(kind).map_or(1.0, catalogue::GpuModel::relative_speed);
+    let base = match &spec.durations_on {
+        Some(base) => of(base),
+        None => libm::exp(kinds.iter().map(|kind| libm::log(of(kind))).sum::<f64>() / kinds.len() as f64),
+    };
+    // Four digits: what is estimated pretends to no more.
+    groups.iter_mut().for_each(|group| group.speed = Some((of(&group.kind) / base * 1e4).round() / 1e4));
     Ok(groups)
+}
+
+/// Whether a profile says how fast workloads are by type: better than any estimate.
+fn knows_throughputs(profile: Option<&Profile>) -> bool {
+    let solos = profile.into_iter().flat_map(|profile| &profile.gpus).flat_map(|gpu| gpu.solo.values());
+    solos.into_iter().any(|solo| !solo.throughput.is_empty())
+}
+
+fn no_such_kind(source: &Source, kind: &str, known: &[String]) -> Error {
+    let message = format!("no GPU of kind {kind:?} in the fleet: it has {}", known.join(", "));
+    source.error("durations_on", &message, "this kind")
+}
+
+/// In words, where [`with_speeds`] estimated how fast the kinds of a fleet are.
+pub(super) fn estimated_speeds(spec: &Spec, fleet: &Fleet, profile: Option<&Profile>) -> Option<String> {
+    let FleetSpec::Model { groups, .. } = &spec.fleet else { return None };
+    let unsaid = groups.iter().all(|group| group.speed.is_none());
+    let estimated = fleet.types.len() > 1 && unsaid && !knows_throughputs(profile);
+    let of: Vec<String> = fleet.types.iter().map(|kind| format!("{} {}", kind.name, kind.speed)).collect();
+    estimated.then(|| format!("speeds estimated from the catalogue: {}", of.join(", ")))
 }
 
 /// The fleet, with what a preset does to it under a policy.
@@ -329,9 +390,8 @@ pub(super) fn laws(
     }
     let Some(kind) = &spec.durations_on else { return Ok((laws, key)) };
     let Some(base) = fleet.types.iter().position(|known| known.name == *kind) else {
-        let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
-        let message = format!("no GPU of kind {kind:?} in the fleet: it has {}", known.join(", "));
-        return Err(source.error("durations_on", &message, "this kind"));
+        let known: Vec<String> = fleet.types.iter().map(|known| known.name.clone()).collect();
+        return Err(no_such_kind(source, kind, &known));
     };
     let laws = laws.with_durations_on(DurationsOn::Kind(base as u32), used);
     let laws = laws.map_err(|error| source.error("durations_on", &error.to_string(), "here"))?;

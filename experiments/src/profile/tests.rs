@@ -1,7 +1,9 @@
 //! The shipped profiles are what their makers make of their sources.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use sandtable_hardware::catalogue;
 use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 
@@ -80,6 +82,53 @@ fn lucids_imputed_speeds_are_left_out() {
     let profile = lucid(&folder).expect("Lucid's tables");
     let measured = profile.gpus[0].pairs.iter().flat_map(|pair| [pair.2, pair.3]).flatten().count();
     assert_eq!((profile.workloads.len(), profile.gpus[0].pairs.len(), measured), (66, 1388, 2458));
+}
+
+/// Geometric means over what was trained on one GPU, in units of the V100: Gavel's 26 configurations in FP32, and the nine
+/// models of Lambda's benchmark in mixed precision.
+#[needs("data:gavel", "data:lambda-bench")]
+#[test]
+fn speeds_of_the_catalogue_are_near_measured_ones() {
+    let mut measured: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let rows = |file: &str| {
+        let reader = csv::Reader::from_path(data(file)).expect("a table");
+        let rows = reader.into_deserialize::<BTreeMap<String, String>>();
+        rows.collect::<Result<Vec<_>, _>>().expect("rows")
+    };
+    let number = |row: &BTreeMap<String, String>, column: &str| row[column].parse::<f64>().unwrap_or(0.0);
+    let gavel = rows("gavel/isolated_oracle.csv");
+    for (kind, name) in [("k80", "K80"), ("p100", "P100-PCIE-16GB")] {
+        for row in gavel.iter().filter(|row| row["gpu"] == kind) {
+            let same = |other: &&BTreeMap<String, String>| {
+                other["gpu"] == "v100" && other["model"] == row["model"] && other["batch"] == row["batch"]
+            };
+            let v100 = gavel.iter().find(same).expect("the same on a V100");
+            measured.entry(name).or_default().push(number(row, "steps_per_sec") / number(v100, "steps_per_sec"));
+        }
+    }
+    let lambda = rows("lambda-bench/pytorch-train-throughput-fp16.csv");
+    let of = |name: &str| lambda.iter().find(|row| row["name_gpu"] == name).expect("a row");
+    let v100 = of("LambdaCloud V100 16GB");
+    let known = [
+        ("RTX 3090", "RTX-3090"),
+        ("LambdaCloud A10", "A10"),
+        ("A100 80GB PCIe", "A100-PCIE-80GB"),
+        ("A100 80GB SXM4", "A100-SXM4-80GB"),
+        ("RTX 4090", "RTX-4090"),
+        ("H100 80GB PCIe Gen5", "H100-PCIE-80GB"),
+        ("H100 80GB SXM5", "H100-SXM5-80GB"),
+    ];
+    let models = v100.keys().filter(|name| !["name_gpu", "num_gpu", "watt", "price", "ncf"].contains(&name.as_str()));
+    for (model, (row, name)) in models.flat_map(|model| known.map(|one| (model, one))) {
+        measured.entry(name).or_default().push(number(of(row), model) / number(v100, model));
+    }
+    assert_eq!(measured.len(), 9);
+    for (name, ratios) in measured {
+        let logs = ratios.iter().filter(|ratio| **ratio > 0.0).map(|ratio| libm::log(*ratio));
+        let mean = libm::exp(logs.clone().sum::<f64>() / logs.count() as f64);
+        let off = catalogue::find(name).expect("a model").relative_speed() / mean;
+        assert!((1.0 / 1.5..1.5).contains(&off), "{name}: {off} of {mean}, which was measured");
+    }
 }
 
 #[test]

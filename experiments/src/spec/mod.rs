@@ -50,7 +50,7 @@ pub struct Spec {
     /// Workloads of the profile that the site has measured: policies are told their facts and throughputs.
     #[serde(default)]
     pub references: Vec<String>,
-    /// The kind of GPU on which durations hold, for workloads with throughputs; by default one as fast as the geometric
+    /// The kind of GPU on which durations hold, where kinds differ by throughputs or by the catalogue; by default one as fast as the geometric
     /// mean of the fleet's kinds.
     #[serde(default)]
     pub durations_on: Option<String>,

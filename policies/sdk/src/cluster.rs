@@ -321,6 +321,28 @@ impl Cluster {
         self.count_queued(info.demand.gpus, true);
     }
 
+    /// Orders the types of the jobs that come with a batch, the one on which each is fastest first.
+    pub(crate) fn prefer_fastest(&mut self, batch: &Batch) {
+        let arrived = batch.events.iter().filter_map(|event| match event {
+            Event::JobArrived(info) => Some(info.id),
+            _ => None,
+        });
+        for id in arrived {
+            let types = self.job(id).gpu_types.clone();
+            if types.len() < 2 {
+                continue;
+            }
+            let rates = host::estimate(Quantity::Throughput, vec![id; types.len()], types.to_vec());
+            let mut order: Vec<(f64, GpuTypeId)> = rates.into_iter().zip(types.iter().copied()).collect();
+            // Types of which nobody knows come last.
+            order.iter_mut().filter(|(rate, _)| rate.is_nan()).for_each(|(rate, _)| *rate = f64::NEG_INFINITY);
+            order.sort_by(|a, b| b.0.total_cmp(&a.0));
+            if let Some(job) = self.job_mut(id) {
+                job.gpu_types = order.into_iter().map(|(_, gpu_type)| gpu_type).collect();
+            }
+        }
+    }
+
     /// After a refused action the mirror is ahead of the truth: who holds what is read again.
     fn resync(&mut self) {
         let (gpus, jobs) = host::occupancy();

@@ -1,12 +1,14 @@
 //! What stands between the contract's exports and a [`Policy`]: the same natively and in a component.
 
 use crate::bindings::sandtable::policy::types::{Descriptor, Readiness};
-use crate::{Batch, Cluster, Config, Knowledge, Plan, Policy, PolicyError, Setup, config};
+use crate::{Batch, Cluster, Config, Knowledge, Placement, Plan, Policy, PolicyError, Setup, config};
 
 /// A policy with its mirror of the cluster.
 pub struct Driver<P> {
     policy: P,
     cluster: Cluster,
+    /// Whether jobs prefer the types on which they are fastest.
+    fastest: bool,
 }
 
 /// The descriptor of a policy.
@@ -56,9 +58,14 @@ impl<P: Policy> Driver<P> {
         let about = P::about();
         needed(about.name, about.needs, setup.knowledge)?;
         let config = Config::parse(&setup.config, about.params).map_err(PolicyError::BadConfig)?;
+        let places = about.params.iter().any(|param| param.name == "placement");
+        let fastest = places && config.choice("placement") == Placement::FASTEST;
+        if fastest {
+            needed("placement \"fastest\"", Knowledge::THROUGHPUT, setup.knowledge)?;
+        }
         let policy = P::new(&config, &setup)?;
         let cadence = policy.cadence();
-        Ok((Driver { policy, cluster: Cluster::new(&setup.topology) }, Readiness { cadence }))
+        Ok((Driver { policy, cluster: Cluster::new(&setup.topology), fastest }, Readiness { cadence }))
     }
 
     /// Answers one batch.
@@ -67,6 +74,9 @@ impl<P: Policy> Driver<P> {
     /// Those of the policy.
     pub fn decide(&mut self, batch: Batch) -> Result<Plan, PolicyError> {
         self.cluster.take_in(&batch);
+        if self.fastest {
+            self.cluster.prefer_fastest(&batch);
+        }
         self.policy.decide(&batch, &mut self.cluster)?;
         Ok(Plan { base: batch.seq, actions: self.cluster.take_actions() })
     }

@@ -17,7 +17,10 @@ pub enum Placement {
 
 impl Placement {
     /// The words by which configurations name the rules.
-    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count"];
+    pub const WORDS: &'static [&'static str] = &["packed", "consolidate", "count", Placement::FASTEST];
+
+    /// [`Placement::Packed`] on the type on which the job is fastest, of those with room. It needs `throughput`.
+    pub const FASTEST: &'static str = "fastest";
 
     /// The rule of a word of [`Placement::WORDS`].
     pub fn named(word: &str) -> Placement {

@@ -29,7 +29,7 @@ impl Policy for Srsf {
                     name: "placement",
                     kind: Kind::Choice(Placement::WORDS),
                     default: "\"packed\"",
-                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, or any.",
+                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
                 },
                 Param {
                     name: "ties",
