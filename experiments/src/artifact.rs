@@ -114,7 +114,8 @@ impl Finder {
     fn read(&self, name: &str) -> Result<PolicyFile, String> {
         if is_path(name) {
             let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
-            return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+            let file = open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            return guests::outdated(&path, &file.digest).map_or(Ok(file), Err);
         }
         let file = format!("{name}.wasm");
         let mut places: Vec<PathBuf> = self.first.iter().cloned().collect();

@@ -56,7 +56,7 @@ struct Battery<'a> {
 /// # Errors
 /// Defects of ours, and a machine that can't run components. Whatever the policy does wrong is in the report.
 pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {
-    let mut report = Report { checks: Vec::new() };
+    let mut report = Report { checks: Vec::new(), plans: Vec::new() };
     let internal = |fault: Fault| Error::internal(fault.to_string());
     let sandbox = Sandbox::new(&Settings::default()).map_err(internal)?;
     let component = match sandbox.load(bytes) {
@@ -133,10 +133,22 @@ impl Battery<'_> {
     }
 
     fn live(&self, cell: &Cell, component: &Component, after: Option<Micros>) -> Result<Result<Seen, Fault>, Error> {
+        self.told_seed(cell, component, after, cell.seed)
+    }
+
+    /// The same, where the policy is told another seed than the history's.
+    fn told_seed(
+        &self,
+        cell: &Cell,
+        component: &Component,
+        after: Option<Micros>,
+        seed: u64,
+    ) -> Result<Result<Seen, Fault>, Error> {
         let jobs = cell.jobs()?;
         let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
         let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
         let mut inputs = inputs(cell, jobs.clone(), predictors);
+        inputs.seed = seed;
         let model = Model::new((*cell.fleet).clone(), jobs, &cell.setting.laws, cell.seed);
         let policy = match Sandboxed::new(component, cell.setting.limits) {
             Ok(policy) => policy,
@@ -219,6 +231,7 @@ impl Battery<'_> {
     fn histories(&mut self, effort: Effort) -> Result<(), Error> {
         let (mut ran, mut fuel, mut memory, mut calls) = (0, 0, 0, 0);
         let mut unlike = Vec::new();
+        let mut follows = 0;
         for kind in Kind::ALL {
             let what = format!("random histories, {}", kind.name());
             let (mut completed, mut failed, mut too_wide) = (0, false, 0);
@@ -255,6 +268,9 @@ impl Battery<'_> {
                         too_wide += wide;
                         (ran, calls, completed) = (ran + 1, calls + seen.calls, completed + 1);
                         (fuel, memory) = (seen.most_fuel.max(fuel), seen.memory.max(memory));
+                        self.report.plans.push(seen.plans.clone());
+                        let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
+                        follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
                         for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
                             let again = self.live(&cell, component, None)?;
                             if again.map_or(true, |again| again.plans != seen.plans) {
@@ -289,6 +305,11 @@ impl Battery<'_> {
                 self.report.add(what, Verdict::Fail, format!("other plans: {first}"), advice);
             }
         }
+        let found = match follows {
+            0 => "the same plans under another seed: it draws no numbers".to_string(),
+            follows => format!("other plans under another seed in {follows} of {ran} runs: it draws from `setup.seed`"),
+        };
+        self.report.add("randomness", Verdict::Ok, found, "");
         if self.report.passed() {
             self.takeover()?;
             self.ignorance()?;

@@ -57,17 +57,102 @@ impl Language {
     }
 }
 
-/// What a folder's policy is called: as the folder.
+/// What a folder's policy is called: as its package (`Cargo.toml`, `package.json`), else as the folder.
 ///
 /// # Errors
-/// A folder that is none.
+/// A folder that is none, and a package whose name is no file's.
 pub fn name_of(folder: &Path) -> Result<String, Error> {
     let whole = std::fs::canonicalize(folder).map_err(|error| Error::file("open", folder, &error))?;
+    if let Some(name) = package(&whole) {
+        let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        return match plain && !name.starts_with('.') {
+            true => Ok(name),
+            false => {
+                Err(Error::usage(format!("{}: the package {name:?} can't be a component's name", whole.display())))
+            }
+        };
+    }
     let name = whole.file_name().unwrap_or_default().to_string_lossy().to_string();
     match name.is_empty() {
         true => Err(Error::usage(format!("{} has no name", whole.display()))),
         false => Ok(name),
     }
+}
+
+/// The name of the package in a folder, if it has one.
+fn package(folder: &Path) -> Option<String> {
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+    match Language::of(folder)? {
+        Language::Rust => crate_name(&read("Cargo.toml")?),
+        Language::Js => {
+            let package: serde_json::Value = serde_json::from_str(&read("package.json")?).ok()?;
+            package["name"].as_str().map(str::to_string)
+        }
+        Language::Python | Language::C => None,
+    }
+}
+
+fn crate_name(manifest: &str) -> Option<String> {
+    manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).map(str::to_string)
+}
+
+/// What a component was built from, kept beside it: one that is older than its source is nobody's result.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Built {
+    /// The component's blake3.
+    component: String,
+    /// That of its sources.
+    sources: String,
+}
+
+fn beside(component: &Path) -> PathBuf {
+    component.with_extension("built.json")
+}
+
+/// The blake3 of the names and bytes of a folder's sources: not of what tools put there.
+fn sources(folder: &Path) -> Result<String, Error> {
+    const TOOLS: [&str; 6] = ["target", "node_modules", "bindings", "__pycache__", "store", "Cargo.lock"];
+    fn walk(folder: &Path, text: &mut String) -> Result<(), Error> {
+        for path in crate::store::sorted(folder)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+            let source = ["rs", "py", "js", "mjs", "c", "h", "wit", "toml", "json"];
+            let ending = path.extension().unwrap_or_default().to_string_lossy().to_string();
+            if TOOLS.contains(&name.as_str()) || name.ends_with(".built.json") {
+                continue;
+            }
+            if path.is_dir() {
+                walk(&path, text)?;
+            } else if source.contains(&ending.as_str()) {
+                let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+                text.push_str(&format!("{name} {}\n", crate::plan::digest(&bytes)));
+            }
+        }
+        Ok(())
+    }
+    let mut text = String::new();
+    walk(folder, &mut text)?;
+    Ok(crate::plan::digest(text.as_bytes()))
+}
+
+/// Keeps what the component at `path` was built from.
+///
+/// # Errors
+/// A file that can't be read or written.
+pub fn keep_built(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let built = Built { component: crate::plan::digest(bytes), sources: sources(folder)? };
+    let text = serde_json::to_string(&built).map_err(|error| Error::internal(error.to_string()))?;
+    let file = beside(path);
+    std::fs::write(&file, text + "\n").map_err(|error| Error::file("write", &file, &error))
+}
+
+/// Why a component is not what its folder's sources say, if so.
+pub fn outdated(path: &Path, digest: &str) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Language::of(folder)?;
+    let built: Built = serde_json::from_slice(&std::fs::read(beside(path)).ok()?).ok()?;
+    let changed = built.component == digest && sources(folder).is_ok_and(|now| now != built.sources);
+    let (path, folder) = (path.display(), folder.display());
+    changed.then(|| format!("{path} is not of the sources beside it: `sandtable policy build {folder}` makes it so"))
 }
 
 /// Builds the policy of a folder.
@@ -92,21 +177,27 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
         Language::Rust => {
             let manifest = folder.join("Cargo.toml");
             let text = std::fs::read_to_string(&manifest).map_err(|error| Error::file("read", &manifest, &error))?;
-            let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
-            let name = name.ok_or_else(|| {
+            let name = crate_name(&text).ok_or_else(|| {
                 Error::usage(format!("{}: expected a line `name = \"…\"` of a package", manifest.display()))
             })?;
-            return build::build(&folder, name, &build::toolchain()?);
+            return build::build(&folder, &name, &build::toolchain()?);
         }
         Language::Python => {
             let words = python()?;
+            let entry = scratch.path().join("sandtable_entry.py");
+            std::fs::write(&entry, PYTHON_ENTRY).map_err(|error| Error::file("write", &entry, &error))?;
             let mut command = Command::new(&words[0]);
-            command.args(&words[1..]).arg("-d").arg(&wit).args(["-w", "policy", "componentize", "-s", "policy", "-o"]);
+            command.args(&words[1..]).arg("-d").arg(&wit).args(["-w", "policy", "componentize", "-s", "-p"]);
+            command.arg(scratch.path()).args(["-p", ".", "sandtable_entry", "-o"]);
             ran(command.arg(&output).current_dir(&folder), "policy.py")?;
         }
         Language::Js => {
+            let path = folder.join("policy.js");
+            let own = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+            let whole = scratch.path().join("policy.js");
+            std::fs::write(&whole, js_whole(&own)).map_err(|error| Error::file("write", &whole, &error))?;
             let mut command = Command::new(js(&folder)?);
-            command.arg("--wit").arg(&wit).args(["-n", "policy", "--js", "policy.js", "--sync", "--stub-wasi"]);
+            command.arg("--wit").arg(&wit).args(["-n", "policy", "--js"]).arg(&whole).args(["--sync", "--stub-wasi"]);
             command.args(["--opt-size", "--minify", "-o"]);
             ran(command.arg(&output).current_dir(&folder), "policy.js")?;
         }
@@ -124,6 +215,16 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
         }
     }
     std::fs::read(&output).map_err(|error| Error::file("read", &output, &error))
+}
+
+const PYTHON_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.py");
+
+/// A policy in JavaScript between what is put before and behind it. All before it stands in its first line.
+fn js_whole(own: &str) -> String {
+    let code = |text: &'static str| text.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>();
+    let before = code(include_str!("../../../policies/templates/wrap/prelude.js")).join(" ");
+    let behind = code(include_str!("../../../policies/templates/wrap/suffix.js")).join("\n");
+    format!("{before} {own}\n{behind}\n")
 }
 
 fn ran(command: &mut Command, what: &str) -> Result<(), Error> {

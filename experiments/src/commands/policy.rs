@@ -149,8 +149,11 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     Ok(ExitCode::Done)
 }
 
+/// Most bytes of a capsule, decompressed.
+const MOST_CAPSULE: u64 = 4 << 30;
+
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
-    let bytes = read_bytes(path)?;
+    let bytes = read_bytes(path, MOST_CAPSULE)?;
     let capsule: Capsule = serde_json::from_slice(&bytes)
         .map_err(|error| Error::usage(format!("{}: no capsule: {error}", path.display())))?;
     let mut finder = Finder::new(Path::new("."), None);

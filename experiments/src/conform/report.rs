@@ -45,6 +45,8 @@ pub struct Check {
 pub struct Report {
     /// In the order in which they were made.
     pub checks: Vec<Check>,
+    /// The blake3 of every plan of every history, in their order.
+    pub plans: Vec<String>,
 }
 
 impl Report {
@@ -58,13 +60,8 @@ impl Report {
         self.checks.iter().filter(|check| check.verdict == verdict).count()
     }
 
-    pub(super) fn add(
-        &mut self,
-        what: impl Into<String>,
-        verdict: Verdict,
-        found: impl Into<String>,
-        advice: &'static str,
-    ) {
+    /// Adds a check.
+    pub fn add(&mut self, what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &'static str) {
         self.checks.push(Check { what: what.into(), verdict, found: found.into(), advice });
     }
 

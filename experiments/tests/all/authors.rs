@@ -47,6 +47,150 @@ fn compared_with_fifo(language: &str) {
     }
 }
 
+/// A policy that draws its order: by seed, the jobs of its run in the order of their first GPUs. Built twice.
+fn drawn_orders(language: &str, edits: &[(&str, &str)]) -> Vec<Vec<(u64, Vec<String>)>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), language);
+    let file = folder.path().join(&name).join(if language == "js" { "policy.js" } else { "policy.py" });
+    let mut text = std::fs::read_to_string(&file).expect("a policy");
+    for (from, to) in edits {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    std::fs::write(&file, text).expect("written");
+    let spec = folder.path().join(&name).join("draws.ron");
+    let policy = format!("Policy(name: \"./{name}.wasm\")");
+    let text = format!(
+        "Experiment(title: \"draws\", fleet: Model(nodes: 1, gpus: 1, kind: \"g\", speed: 1.0), workload: Generate(jobs: 12, \
+         arrivals: AtOnce, gpus: {{1: 1.0}}), policies: [{policy}], seeds: Range(1, 4))"
+    );
+    std::fs::write(&spec, text).expect("written");
+    let mut builds = Vec::new();
+    for build in ["one", "two"] {
+        let built = sandtable(folder.path(), &["policy", "build", &name]);
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        let spec = format!("{name}/draws.ron");
+        let ran = sandtable(folder.path(), &["run", &spec, "--store", build, "--log"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stderr.contains("drawing for 12 jobs"), "what it prints is in its log: {}", ran.stderr);
+        let mut orders = Vec::new();
+        let all = cells(&folder.path().join(build));
+        for (path, bytes) in all.iter().filter(|(path, _)| path.ends_with("cell.json")) {
+            let inputs: Value = serde_json::from_slice(bytes).expect("JSON");
+            let beside = path.with_file_name("timeline.csv");
+            let lines = all.iter().find(|(other, _)| *other == beside).expect("a timeline");
+            let jobs = std::str::from_utf8(&lines.1)
+                .expect("a text")
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').next().unwrap_or_default().to_string());
+            orders.push((inputs["seed"].as_u64().expect("a seed"), jobs.collect::<Vec<_>>()));
+        }
+        orders.sort();
+        builds.push(orders);
+    }
+    builds
+}
+
+fn follow_the_seed_and_no_build(orders: &[Vec<(u64, Vec<String>)>]) {
+    assert_eq!(orders[0], orders[1], "two builds draw the same");
+    let [(_, first), (_, second), (_, third)] = orders[0].as_slice() else { panic!("{orders:?}") };
+    assert!(first.len() == 12 && first != second && second != third && first != third, "{orders:?}");
+}
+
+#[needs("tool:componentize-qjs")]
+#[test]
+fn chance_in_javascript_is_the_seeds() {
+    let edits = [(
+        "const order = [...waiting].sort((a, b) => jobs.get(a).submitted - jobs.get(b).submitted || a - b);",
+        "const keys = new Map([...waiting].map((job) => [job, Math.random()]));\n    if (waiting.size === 12) \
+         console.log('drawing for', waiting.size, 'jobs');\n    const order = [...waiting].sort((a, b) => keys.get(a) - keys.get(b));",
+    )];
+    follow_the_seed_and_no_build(&drawn_orders("js", &edits));
+}
+
+#[needs("tool:componentize-py")]
+#[test]
+fn chance_in_python_is_the_seeds() {
+    let edits = [
+        (
+            "for job in sorted(self.waiting, key=lambda job: (self.jobs[job].submitted, job)):",
+            "if len(self.waiting) == 12:\n            print('drawing for', len(self.waiting), 'jobs')\n        keys = {job: \
+             random.random() for job in sorted(self.waiting)}\n        for job in sorted(self.waiting, key=keys.get):",
+        ),
+        ("import json\n", "import json\nimport random\n"),
+    ];
+    follow_the_seed_and_no_build(&drawn_orders("python", &edits));
+}
+
+/// Clocks and entropy are asked for in vain, and say so; an error keeps its text.
+fn ends_with(language: &str, line: (&str, &str), why: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), language);
+    let file = folder.path().join(&name).join(if language == "js" { "policy.js" } else { "policy.py" });
+    let text = std::fs::read_to_string(&file).expect("a policy");
+    assert!(text.contains(line.0), "{text}");
+    std::fs::write(&file, text.replacen(line.0, line.1, 1)).expect("written");
+    let built = sandtable(folder.path(), &["policy", "build", &name]);
+    assert_eq!(built.code, 0, "{}", built.stderr);
+    let spec = format!("{name}/try.ron");
+    let ran = sandtable(folder.path(), &["run", &spec, "--policies", &dist(), "--store", "store", "--only", &name]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    // The hint that it prints works as it stands.
+    let hint = ran.stderr.lines().find_map(|line| line.split('`').nth(1).filter(|_| line.contains("replay it with")));
+    let words: Vec<&str> = hint.expect("a hint").split(' ').skip(1).collect();
+    let replayed = sandtable(folder.path(), &words);
+    assert!(replayed.stdout.contains("calls replayed"), "{words:?}: {}{}", replayed.stdout, replayed.stderr);
+}
+
+#[needs("tool:componentize-qjs")]
+#[test]
+fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
+    // What is not used is not in the component.
+    let first = "batch.events.forEach(takeIn);";
+    ends_with("js", (first, "waiting.add(Date.now());"), "a policy has no clock: use batch.now");
+    ends_with("js", (first, "waiting.add(new Date());"), "a policy has no clock: use batch.now");
+    ends_with("js", (first, "waiting.add(null.x);"), "cannot read property 'x' of null");
+}
+
+#[needs("tool:componentize-py")]
+#[test]
+fn a_policy_in_python_has_no_clock_and_errors_keep_their_text() {
+    let first = "for event in batch.events:";
+    let with = |line: &str| format!("{line}\n        {first}");
+    ends_with("python", (first, &with("import time; time.time()")), "a policy has no clock: use batch.now");
+    ends_with("python", (first, &with("len(3)")), "TypeError: object of type 'int' has no len()");
+}
+
+#[needs("tool:componentize-qjs")]
+#[test]
+fn a_component_that_is_older_than_its_source_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = begin(folder.path(), "js");
+    let run = || {
+        let spec = format!("{name}/try.ron");
+        sandtable(folder.path(), &["run", &spec, "--policies", &dist(), "--store", "store"])
+    };
+    assert_eq!(sandtable(folder.path(), &["policy", "build", &name]).code, 0);
+    assert_eq!(run().code, 0);
+    let file = folder.path().join(&name).join("policy.js");
+    let sound = std::fs::read_to_string(&file).expect("a policy");
+    std::fs::write(&file, format!("{sound}\nthis is no JavaScript")).expect("written");
+    assert_ne!(sandtable(folder.path(), &["policy", "build", &name]).code, 0);
+    let ran = run();
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("is not of the sources beside it"), "{}", ran.stderr);
+    std::fs::write(&file, sound).expect("written");
+    assert_eq!(run().code, 0);
+    // It is called as its package, whatever the folder is called.
+    std::fs::rename(folder.path().join(&name), folder.path().join("elsewhere")).expect("renamed");
+    let built = sandtable(folder.path(), &["policy", "build", "elsewhere"]);
+    assert!(built.stdout.contains(&format!("elsewhere/{name}.wasm")), "{}", built.stdout);
+    let checked = sandtable(folder.path(), &["policy", "check", "elsewhere", "--histories", "1"]);
+    assert!(checked.stdout.contains("two builds") && checked.stdout.contains("decide alike"), "{}", checked.stdout);
+}
+
 #[needs("tool:componentize-py")]
 #[test]
 fn a_policy_in_python_gives_the_same_schedule() {

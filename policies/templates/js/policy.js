@@ -3,7 +3,7 @@
 // Everything that this policy knows comes in through `init` and `decide`: it has no clock, no file and no network. Numbers
 // of the contract are plain numbers, exact up to 2^53. The contract is in `wit/policy.wit`.
 import { occupancy } from 'sandtable:policy/cluster@0.1.0';
-import { panic, write } from 'sandtable:policy/log@0.1.0';
+import { write } from 'sandtable:policy/log@0.1.0';
 
 const CONFIG = {
   type: 'object',
@@ -14,17 +14,6 @@ const CONFIG = {
 };
 
 let options, types, nodes, down, jobs, waiting;
-
-// Has an error end the run with its text and its place.
-const guarded = (inner) => (...args) => {
-  try {
-    return inner(...args);
-  } catch (error) {
-    if (error.tag !== undefined) throw error; // the contract's own error
-    panic(`${error}\n${error.stack ?? ''}`.trim());
-    throw error;
-  }
-};
 
 // An error of the contract: this configuration is refused.
 const badConfig = (why) => ({ tag: 'bad-config', val: why });
@@ -100,7 +89,7 @@ export const scheduler = {
     configSchema: JSON.stringify(CONFIG),
   }),
 
-  init: guarded((setup) => {
+  init: (setup) => {
     options = read(setup.config);
     types = setup.topology.gpuTypes;
     nodes = setup.topology.nodes;
@@ -108,9 +97,9 @@ export const scheduler = {
     jobs = new Map(); // everybody who has not ended
     waiting = new Set();
     return { cadence: { round: undefined, onEvents: true } };
-  }),
+  },
 
-  decide: guarded((batch) => {
+  decide: (batch) => {
     batch.events.forEach(takeIn);
     const taken = new Set(occupancy()[0]);
     const free = new Map(); // by node: its free GPUs, ascending
@@ -131,5 +120,5 @@ export const scheduler = {
       actions.push({ tag: 'start', val: { job, gpus, batch: undefined } });
     }
     return { base: batch.seq, actions };
-  }),
+  },
 };

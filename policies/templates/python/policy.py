@@ -4,7 +4,6 @@ Everything that this policy knows comes in through `init` and `decide`: it has n
 are imported at the top alone: there is nothing to import from later. The contract is in `wit/policy.wit`.
 """
 
-import functools
 import json
 
 from componentize_py_types import Err
@@ -18,26 +17,6 @@ CONFIG = {
         "skip": {"type": "boolean", "default": False, "description": "Whether jobs may pass one that finds no place."},
     },
 }
-
-
-def guarded(function):
-    """Has an exception end the run with its text and its place: without this the text is lost."""
-
-    @functools.wraps(function)
-    def inner(*args):
-        try:
-            return function(*args)
-        except Err:
-            raise
-        except BaseException as error:
-            trace, places = error.__traceback__, []
-            while trace:
-                places.append(f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}")
-                trace = trace.tb_next
-            text = f"{type(error).__name__}: {error} at {' > '.join(places[1:])}"
-            raise Err(types.PolicyError_Internal(text))
-
-    return inner
 
 
 def options(text):
@@ -138,12 +117,10 @@ class Scheduler(exports.Scheduler):
             config_schema=json.dumps(CONFIG),
         )
 
-    @guarded
     def init(self, setup):
         global policy
         policy = Policy(setup)
         return types.Readiness(cadence=types.Cadence(round=None, on_events=True))
 
-    @guarded
     def decide(self, batch):
         return types.Plan(batch.seq, policy.decide(batch))

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::artifact::guests::{Language, build_folder, name_of};
+use crate::artifact::guests::{Language, build_folder, keep_built, name_of};
 use crate::artifact::manifest::{self, Entry};
 use crate::artifact::{build, predictors, shipped, sources_of, workspace_above};
 use crate::error::{Error, ExitCode};
@@ -57,6 +57,9 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     std::fs::create_dir_all(place).map_err(|error| Error::file("make", place, &error))?;
     let path = place.join(format!("{name}.wasm"));
     std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
+    if output.is_none() {
+        keep_built(folder, &path, &bytes)?;
+    }
     ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::artifact::Finder;
+use crate::artifact::guests::{build_folder, name_of};
 use crate::conform::{Effort, Report, Verdict, check};
 use crate::error::{Error, ExitCode};
 use crate::table::{Format, columns};
@@ -13,7 +14,7 @@ use crate::ui;
 /// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Files, or names of shipped policies.
+    /// Files, names of shipped policies, or folders of policies: these are built twice, and both builds must decide alike.
     #[arg(required = true, value_name = "POLICY")]
     policies: Vec<String>,
     /// Random histories of each kind of fleet.
@@ -31,9 +32,15 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         ui::result("policy,check,verdict,found,advice\n");
     }
     for policy in &args.policies {
-        let file = finder.find(policy).map_err(Error::usage)?;
-        let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();
-        let report = check(&name, &file.bytes, Effort { histories: args.histories.max(1) })?;
+        let effort = Effort { histories: args.histories.max(1) };
+        let report = match Path::new(policy).is_dir() {
+            true => built_twice(Path::new(policy), effort)?,
+            false => {
+                let file = finder.find(policy).map_err(Error::usage)?;
+                let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();
+                check(&name, &file.bytes, effort)?
+            }
+        };
         match args.format {
             Format::Table => ui::result(&for_people(policy, &report)),
             Format::Json => {
@@ -58,6 +65,31 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         }
     }
     Ok(code)
+}
+
+/// Checks the policy of a folder, and whether anything of a build is in its decisions.
+fn built_twice(folder: &Path, effort: Effort) -> Result<Report, Error> {
+    let name = name_of(folder)?;
+    let (first, second) = (build_folder(folder)?, build_folder(folder)?);
+    let mut report = check(&name, &first, effort)?;
+    let what = "two builds";
+    if first == second {
+        report.add(what, Verdict::Ok, "the same bytes", "");
+        return Ok(report);
+    }
+    let other = check(&name, &second, effort)?;
+    match other.plans == report.plans {
+        true => {
+            let found = format!("decide alike in {} histories; their bytes differ", other.plans.len());
+            let advice = "ids of results are of the bytes: keep the component, or its id changes with every build";
+            report.add(what, Verdict::Ok, found, advice);
+        }
+        false => {
+            let advice = "no luck of the build may reach a plan: sets of strings in Python have another order in each build, sort them";
+            report.add(what, Verdict::Fail, "decide differently", advice);
+        }
+    }
+    Ok(report)
 }
 
 /// The report as its author reads it: a line a check, and below it what to do.
