@@ -28,6 +28,7 @@ use crate::artifact::{Finder, PolicyFile};
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::spec::{Judge, Source, Ties, tree};
+use crate::trace::ReadLimits;
 
 pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
 pub use canonical::canonical;
@@ -165,6 +166,12 @@ pub struct Options {
     pub only: Vec<String>,
     /// Where shipped policies are looked for first.
     pub policies: Option<PathBuf>,
+    /// How much of its files is read.
+    #[serde(default)]
+    pub reading: ReadLimits,
+    /// Most cells; [`MAX_CELLS`] by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cells: Option<usize>,
     /// The spec is somebody else's: files outside of this folder are not read.
     #[serde(skip)]
     pub within: Option<PathBuf>,
@@ -177,8 +184,10 @@ pub struct Options {
     pub build: Option<String>,
 }
 
-/// Most cells of a spec.
-pub const MAX_CELLS: usize = 1_000_000;
+/// Most cells of a spec, unless it is asked for more.
+pub const MAX_CELLS: usize = 100_000;
+
+const MORE: &str = "`--max-cells N` allows more";
 
 /// Reads and expands a spec.
 ///
@@ -216,8 +225,10 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
         return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
     }
     let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
-    if count.is_none_or(|count| count > MAX_CELLS) {
-        return Err(Error::usage(format!("{}: the sweep has more than {MAX_CELLS} combinations", source.origin)));
+    let most = options.max_cells.unwrap_or(MAX_CELLS);
+    if count.is_none_or(|count| count > most) {
+        let message = format!("{}: the sweep has more than {most} combinations", source.origin);
+        return Err(Error::usage(message).hint(MORE));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut finder = Finder::new(folder, options.policies.as_deref());
@@ -243,10 +254,9 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             }
         }
         files.extend(named);
-        let ground = (folder, options.elsewhere, options.build.as_deref().unwrap_or(crate::producer::BUILD));
-        resolve::cells(&edited, &spec, ground, &mut finder, &variant, &mut cells)?;
-        if cells.len() > MAX_CELLS {
-            return Err(Error::usage(format!("{}: more than {MAX_CELLS} cells", source.origin)));
+        resolve::cells(&edited, &spec, (folder, options), &mut finder, &variant, &mut cells)?;
+        if cells.len() > most {
+            return Err(Error::usage(format!("{}: more than {most} cells", source.origin)).hint(MORE));
         }
     }
     let claims = crate::claim::resolve(&source, &spec.claims, &cells, options)?;

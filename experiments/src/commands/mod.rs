@@ -1,6 +1,7 @@
 //! One verb a file: its arguments and what it does.
 
 mod accept;
+mod begin;
 pub(crate) mod bundle;
 pub(crate) mod claims;
 pub(crate) mod compare;
@@ -30,6 +31,7 @@ use crate::engine::handed::Handed;
 use crate::error::Error;
 use crate::plan::{Options, Plan, plan as expand};
 use crate::store::Store;
+use crate::trace::{Fate, ReadLimits};
 
 /// How specs are read: the same for every command that reads them.
 #[derive(Debug, Default, clap::Args)]
@@ -52,6 +54,32 @@ pub(crate) struct SpecArgs {
     /// Look for shipped policies here first.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
+    #[command(flatten)]
+    reading: ReadArgs,
+    /// Most cells of a spec; by default 100000.
+    #[arg(long, value_name = "N")]
+    max_cells: Option<usize>,
+}
+
+/// How much of a file is read.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct ReadArgs {
+    /// Most bytes of a trace, decompressed; by default 1GiB.
+    #[arg(long, value_name = "SIZE", value_parser = crate::spec::units::bytes)]
+    max_bytes: Option<usize>,
+    /// Most rows of a trace; by default 2000000.
+    #[arg(long, value_name = "N")]
+    max_rows: Option<usize>,
+}
+
+impl ReadArgs {
+    pub(crate) fn limits(&self) -> ReadLimits {
+        let usual = ReadLimits::default();
+        ReadLimits {
+            bytes: self.max_bytes.map_or(usual.bytes, |bytes| bytes as u64),
+            rows: self.max_rows.unwrap_or(usual.rows),
+        }
+    }
 }
 
 /// Where results are kept.
@@ -81,13 +109,14 @@ impl SpecArgs {
         }
         let set = self.set.iter().map(pair).collect::<Result<_, _>>()?;
         let at = self.at.iter().map(pair).collect::<Result<_, _>>()?;
-        let policies = self.policies.clone();
-        Ok(Options { set, at, sweep, test: self.test, only: self.only.clone(), policies, ..Options::default() })
+        let (policies, reading) = (self.policies.clone(), self.reading.limits());
+        let (test, only, max_cells) = (self.test, self.only.clone(), self.max_cells);
+        Ok(Options { set, at, sweep, test, only, policies, reading, max_cells, ..Options::default() })
     }
 
     /// Whether specs are read as they are.
     pub(crate) fn is_plain(&self) -> bool {
-        let SpecArgs { set, at, sweep, only, test, policies } = self;
+        let SpecArgs { set, at, sweep, only, test, policies, reading: _, max_cells: _ } = self;
         let lists = [set, at, sweep, only];
         lists.iter().all(|list| list.is_empty()) && !test && policies.is_none()
     }
@@ -97,30 +126,19 @@ impl SpecArgs {
     }
 }
 
-/// Whether a fleet has several types of GPU and nothing tells how fast they are.
-fn equally_fast(cell: &crate::plan::Cell) -> bool {
-    let types = &cell.fleet.types;
-    let modelled = matches!(cell.machines, crate::plan::Machines::Model);
-    modelled
-        && types.len() > 1
-        && types.iter().all(|kind| kind.speed == types[0].speed)
-        && cell.setting.laws.profile().is_none()
-}
-
 /// Expands a spec and says what was left out of its workload.
 pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
     let plan = expand(spec, options)?;
-    let mut said: Vec<&(String, usize)> = Vec::new();
-    for note in plan.cells.iter().flat_map(|cell| cell.setting.workload.notes()) {
-        if !said.contains(&note) {
-            crate::ui::note(&format!("workload: {} rows: {}", note.1, note.0));
-            said.push(note);
+    let mut said: Vec<String> = Vec::new();
+    for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.fixed()) {
+        // What was asked for needs no word.
+        for note in trace.account.notes.iter().filter(|note| note.fate != Fate::NotAsked) {
+            let sentence = note.sentence();
+            if !said.contains(&sentence) {
+                crate::ui::note(&format!("workload: {sentence}"));
+                said.push(sentence);
+            }
         }
-    }
-    if let Some(cell) = plan.cells.iter().find(|cell| equally_fast(cell)) {
-        let names: Vec<&str> = cell.fleet.types.iter().map(|kind| kind.name.as_str()).collect();
-        let why = "give groups a `speed`, or a `profile` with a throughput by type";
-        crate::ui::note(&format!("warning: {} are equally fast here: {why}", names.join(" and ")));
     }
     Ok(plan)
 }

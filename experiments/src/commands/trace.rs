@@ -1,12 +1,21 @@
 //! `sandtable trace`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use super::SpecArgs;
+use sandtable_runtime::Distribution;
+use serde_json::json;
+
+use super::{ReadArgs, SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
+use crate::execute::{Workers, complete};
 use crate::metric::span;
-use crate::trace::{self, Options, Stats, Trace, TraceFormat};
+use crate::plan::Cell;
+use crate::results;
+use crate::table::{Format, columns};
+use crate::trace::calibrate::{Calibration, Group, calibrate};
+use crate::trace::{self, Imported, Options, Stats, Trace, TraceFormat};
 use crate::ui;
 
 /// Traces.
@@ -40,6 +49,19 @@ pub(crate) enum TraceCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Compare the waits that a log recorded with those of a spec's policies on its fleet, by partition and size. Runs the cells
+    /// that have no result.
+    Calibrate {
+        /// The spec; its workload is a trace with recorded starts, `start_s`.
+        spec: PathBuf,
+        #[command(flatten)]
+        args: SpecArgs,
+        #[command(flatten)]
+        store: StoreArgs,
+        /// How rows are printed.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Describe a trace the way a paper's table does.
     Stats {
         #[command(flatten)]
@@ -61,16 +83,22 @@ pub(crate) struct Input {
     /// Only rows whose column has this value.
     #[arg(long = "where", value_name = "COLUMN=VALUE")]
     filter: Vec<String>,
-    /// For `csv`: which column holds what: `submit=COLUMN,gpus=COLUMN,duration=COLUMN`; also start, end, name,
-    /// declared, and unit=ms.
+    /// For `csv`: which column holds what: `submit=COLUMN,gpus=COLUMN,duration=COLUMN`; also start and end in place of a duration,
+    /// name, declared, workload, user, hundredths in place of gpus, what a log recorded (recorded_start, recorded_end, partition,
+    /// outcome), and unit=s, ms, min or h.
     #[arg(long, value_name = "WHAT=COLUMN", value_delimiter = ',')]
     map: Vec<String>,
     /// For `gavel`: your copy of its simulation_throughputs.json; for `pollux`: of its folder `traces`.
     #[arg(long, value_name = "PATH")]
     throughputs: Option<PathBuf>,
+    /// Call a kind of GPU otherwise, as the fleet does: `a100=A100-SXM4-80GB`; an empty name lets its jobs run on any.
+    #[arg(long = "kind", value_name = "FROM=TO")]
+    kinds: Vec<String>,
     /// The first so many jobs.
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
+    #[command(flatten)]
+    reading: ReadArgs,
 }
 
 impl Input {
@@ -104,10 +132,13 @@ impl Input {
             filter: pairs(&self.filter)?,
             columns: pairs(&self.map)?,
             throughputs: self.throughputs.clone(),
+            limits: self.reading.limits(),
         };
-        let trace = trace::read(&self.file, format, &options)?;
-        for (what, count) in &trace.notes {
-            ui::note(&format!("{count} rows: {what}"));
+        let kinds = pairs(&self.kinds)?;
+        let mut trace = trace::read(&self.file, format, &options)?;
+        for row in &mut trace.rows {
+            let named = |kind: &String| kinds.get(kind).unwrap_or(kind).clone();
+            row.kinds = row.kinds.iter().map(named).filter(|kind| !kind.is_empty()).collect();
         }
         Ok(trace)
     }
@@ -132,15 +163,27 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
         }
         TraceCommand::Import { format, input, output, .. } => {
             let trace = input.read(*format)?;
-            write(&trace, output.as_ref())
+            let rows: Vec<Vec<String>> = trace.account.table().into_iter().map(Vec::from).collect();
+            ui::note(columns(&rows).trim_end());
+            let code = write(&trace, output.as_ref())?;
+            if let Some(path) = output {
+                let account = Imported::keep(&input.file, &trace.account, path, &trace.to_csv())?;
+                ui::note(&format!("what became of its rows is kept in {}", account.display()));
+            }
+            Ok(code)
         }
         TraceCommand::Generate { spec, args, seed, output } => {
             let plan = args.expand(spec)?;
             let Some(cell) = plan.cells.first() else { return Err(Error::usage("the spec has no cell")) };
             write(&cell.setting.workload.trace(seed.unwrap_or(cell.seed), &cell.fleet), output.as_ref())
         }
+        TraceCommand::Calibrate { spec, args, store, format } => compared(spec, args, store, *format),
         TraceCommand::Stats { input, format, json } => {
-            let stats = Stats::of(&input.read(*format)?);
+            let trace = input.read(*format)?;
+            for note in &trace.account.notes {
+                ui::note(&note.sentence());
+            }
+            let stats = Stats::of(&trace);
             ui::result(&if *json {
                 serde_json::to_string(&stats).map_err(|error| Error::internal(error.to_string()))? + "\n"
             } else {
@@ -160,6 +203,83 @@ fn write(trace: &Trace, output: Option<&PathBuf>) -> Result<ExitCode, Error> {
         None => ui::result(&trace.to_csv()),
     }
     Ok(ExitCode::Done)
+}
+
+fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
+    let plan = args.expand(path)?;
+    let store = store.open(Some(path))?;
+    let logged =
+        |trace: &&Trace| trace.rows.iter().any(|row| row.recorded.as_ref().is_some_and(|of| of.start.is_some()));
+    for cell in &plan.cells {
+        if cell.setting.workload.fixed().filter(logged).is_none() {
+            let error = Error::usage(format!("{}: no job of the workload has a recorded start", path.display()));
+            return Err(error.hint("`trace import sacct`, or `--map recorded_start=COLUMN`: the column `start_s`"));
+        }
+    }
+    super::run::not_live(&plan)?;
+    let stop = AtomicBool::new(false);
+    let workers = Workers { threads: super::threads(None), stop: &stop, done: &|_| {} };
+    complete(&plan, &store, &workers)?;
+    let mut out = String::new();
+    if format == Format::Csv {
+        out.push_str("policy,variant,seed,group,jobs,recorded_mean_s,recorded_median_s,recorded_p95_s,modelled_mean_s,modelled_median_s,modelled_p95_s\n");
+    }
+    for cell in &plan.cells {
+        let Some(trace) = cell.setting.workload.fixed() else { continue };
+        if store.has_failed(&cell.id) {
+            ui::note(&format!("{} seed {}: its policy failed", cell.label, cell.seed));
+            continue;
+        }
+        let found = calibrate(trace, &results::jobs(&store, &cell.id)?);
+        out.push_str(&rendered(cell, &found, format));
+    }
+    ui::result(&out);
+    Ok(ExitCode::Done)
+}
+
+fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
+    let of = |d: &Distribution| [d.mean, d.median, d.p95];
+    let both = |group: &Group| [of(&group.recorded), of(&group.modelled)].concat();
+    match format {
+        Format::Table => {
+            let head = ["waits of", "jobs", "recorded mean", "median", "p95", "modelled mean", "median", "p95"];
+            let mut rows = vec![head.map(str::to_string).to_vec()];
+            for group in &found.groups {
+                let mut row = vec![group.name.clone(), group.jobs.to_string()];
+                row.extend(both(group).into_iter().map(span));
+                rows.push(row);
+            }
+            let variant = cell.variant_text();
+            let space = if variant.is_empty() { "" } else { " " };
+            let mut out = format!("{}{space}{variant}, seed {}\n{}", cell.label, cell.seed, columns(&rows));
+            for (count, why) in
+                [(found.unrecorded, "have no recorded start"), (found.unstarted, "never start in the model")]
+            {
+                if count > 0 {
+                    out.push_str(&format!("note: {count} jobs {why}: they are not compared\n"));
+                }
+            }
+            out + "\n"
+        }
+        Format::Json => {
+            let object = |group: &Group| {
+                json!({
+                    "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed, "group": group.name,
+                    "jobs": group.jobs, "recorded_s": group.recorded, "modelled_s": group.modelled,
+                })
+            };
+            found.groups.iter().map(|group| object(group).to_string() + "\n").collect()
+        }
+        Format::Csv => {
+            let cell_of = trace::csv_cell;
+            let line = |group: &Group| {
+                let waits: Vec<String> = both(group).iter().map(f64::to_string).collect();
+                let (label, variant) = (cell_of(&cell.label), cell_of(&cell.variant_text()));
+                format!("{label},{variant},{},{},{},{}\n", cell.seed, group.name, group.jobs, waits.join(","))
+            };
+            found.groups.iter().map(line).collect()
+        }
+    }
 }
 
 fn describe(stats: &Stats) -> String {

@@ -9,7 +9,7 @@ use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
-use super::{Cell, Setting, bind, canonical, digest, machines, terrain, workload};
+use super::{Cell, Options, Setting, bind, canonical, digest, machines, terrain, workload};
 use crate::artifact::Finder;
 use crate::error::Error;
 use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
@@ -18,25 +18,26 @@ use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, sh
 pub(super) fn cells(
     source: &Source,
     spec: &Spec,
-    (folder, elsewhere, build): (&Path, bool, &str),
+    (folder, options): (&Path, &Options),
     finder: &mut Finder,
     variant: &[(String, String)],
     cells: &mut Vec<Cell>,
 ) -> Result<(), Error> {
     let preset = preset(source, spec)?;
-    let assumed = match elsewhere && matches!(spec.fleet, FleetSpec::Nvidia { .. }) {
+    let build = options.build.as_deref().unwrap_or(crate::producer::BUILD);
+    let assumed = match options.elsewhere && matches!(spec.fleet, FleetSpec::Nvidia { .. }) {
         true => Some(terrain::measured(terrain::profile(source, spec, folder)?.as_deref(), spec)),
         false => None,
     };
     let machines = machines::machines(source, spec, folder, assumed)?;
-    let groups = terrain::groups(source, spec, &machines)?;
+    let profile = terrain::profile(source, spec, folder)?;
+    let groups = terrain::groups(source, spec, &machines, profile.as_deref())?;
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;
-    let profile = terrain::profile(source, spec, folder)?;
     let base = terrain::fleet(source, spec, preset, ground, "")?;
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
-    let (jobs, workload_key) =
-        workload::resolve(source, &spec.workload, folder, profile.clone(), (slots, spec.serving.as_ref()))?;
+    let ask = (slots, spec.serving.as_ref(), options.reading);
+    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask)?;
     let used = jobs.workloads().map_err(|error| error.at(source, "workload"))?;
     let references = terrain::references(source, spec, profile.as_deref())?;
     let told: Vec<u32> = used.iter().chain(&references).copied().collect();
@@ -62,6 +63,7 @@ pub(super) fn cells(
         machines::Machines::Replay(recording) => Some(format!("recorded run {}", &recording.digest[..10])),
         machines::Machines::Live(field) => Some(format!("observed on {}", field.devices[0].name)),
     });
+    semantics.extend(terrain::estimated_speeds(spec, &base, profile.as_deref()));
     if base.slots > 1 {
         semantics.push(format!("{} virtual slots a device", base.slots));
     }
@@ -108,7 +110,7 @@ pub(super) fn cells(
                 "workload": workload_key,
                 "ties": ties,
                 "judge": judge,
-                "measure": [measured.warm_up.to_string(), format!("{:?}", measured.until)],
+                "measure": measured,
                 "limits": limits,
                 "seed": seed,
             });

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{digest, number};
 use crate::error::Error;
 use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, WorkloadSpec};
-use crate::trace::{self, Recipe, Row, Terrain, Trace};
+use crate::trace::{self, ReadLimits, Recipe, Row, Terrain, Trace};
 
 /// The jobs of a spec.
 pub struct Workload {
@@ -42,11 +42,11 @@ enum From {
 }
 
 impl Workload {
-    /// What reading left out or changed, and how often.
-    pub fn notes(&self) -> &[(String, usize)] {
+    /// The trace that it is, where it is one.
+    pub fn fixed(&self) -> Option<&Trace> {
         match &self.from {
-            From::Fixed(trace) => &trace.notes,
-            From::Generated { .. } => &[],
+            From::Fixed(trace) => Some(trace),
+            From::Generated { .. } => None,
         }
     }
 
@@ -243,9 +243,9 @@ pub(super) fn resolve(
     spec: &WorkloadSpec,
     folder: &Path,
     profile: Option<Arc<Profile>>,
-    (slots, serving): (u32, Option<&ServingSpec>),
+    (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
 ) -> Result<(Workload, Value), Error> {
-    let (from, mut key) = read(source, spec, folder, profile.as_deref())?;
+    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref())?;
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
     let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
     let asked = super::serving::demand_key(serving);
@@ -258,7 +258,7 @@ pub(super) fn resolve(
 fn read(
     source: &Source,
     spec: &WorkloadSpec,
-    folder: &Path,
+    (folder, limits): (&Path, ReadLimits),
     profile: Option<&Profile>,
 ) -> Result<(From, Value), Error> {
     match spec {
@@ -305,14 +305,15 @@ fn read(
                 source.error("workload.file", &format!("cannot read {}: {error}", path.display()), "this file")
             })?;
             // How a trace is compressed moves no result.
-            let bytes = trace::read_bytes(&path)?;
+            let bytes = trace::read_bytes(&path, limits.bytes)?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
             let table = throughputs.as_deref().map(table_digest).transpose()?;
-            let options = trace::Options { jobs: *jobs, filter: filter.clone(), columns: columns.clone(), throughputs };
-            let trace = trace::read(&path, *format, &options)?;
+            let (filter, columns) = (filter.clone(), columns.clone());
+            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, limits };
+            let trace = trace::of_bytes(&path, &bytes, *format, &options)?;
             let key = json!({"trace": {
-                "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": filter,
-                "columns": columns, "throughputs": table,
+                "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": options.filter,
+                "columns": options.columns, "throughputs": table,
             }});
             Ok((From::Fixed(Arc::new(trace)), key))
         }
@@ -354,7 +355,7 @@ fn read(
                     job.duration.map_or(0, |span| span.0),
                 )
             });
-            let mut trace = Trace { rows: rows.collect(), notes: vec![] };
+            let mut trace = Trace { rows: rows.collect(), ..Trace::default() };
             let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
             trace.rows.sort_by_key(|row| row.submit);
             Ok((From::Fixed(Arc::new(trace)), key))

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sandtable_hardware::{Counts, GpuProfile, ModelFacts, Profile, ShareMode, Solo, Workload};
 
+use super::MOST;
 use crate::error::Error;
 use crate::trace::table::Table;
 
@@ -17,7 +18,7 @@ const KIND: &str = "unnamed";
 /// # Errors
 /// The line and column of what can't be understood.
 pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
-    let bytes = crate::trace::read_bytes(path)?;
+    let bytes = crate::trace::read_bytes(path, MOST)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&[
         "depth",
@@ -28,7 +29,7 @@ pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
         "avg_gpu_util_pct",
     ])?;
     let (mut workloads, mut solo) = (Vec::new(), BTreeMap::new());
-    table.each(|row| {
+    table.each(usize::MAX, |row| {
         let (depth, norms) = (row.number("depth")?, row.number("batchnorm_layers")?);
         let (flops, outputs) = (row.number("linear_flops_per_sample")?, row.number("activations_per_sample")?);
         let (parameters, batch) = (row.number("params")?, row.number("batch")?);

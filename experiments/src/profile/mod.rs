@@ -18,6 +18,9 @@ use sandtable_hardware::{Pair, Profile, Solo};
 use crate::diagnostic;
 use crate::error::{Error, nearest};
 
+/// Most bytes of a table of measurements, decompressed.
+const MOST: u64 = 1 << 30;
+
 pub use gavel::gavel;
 pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;

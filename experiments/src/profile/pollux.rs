@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use sandtable_hardware::elastic::{Elastic, Learning, Run, Steps, Theta, Timing, Timings};
 use sandtable_hardware::{GpuProfile, Profile, ShareMode, Workload};
 
+use super::MOST;
 use crate::error::Error;
 use crate::trace::table::{Record, Table};
 use crate::trace::{TraceError, read_bytes};
@@ -237,8 +238,8 @@ fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
 }
 
 fn each(path: &Path, needed: &[&str], row: impl FnMut(&Record<'_>) -> Result<(), TraceError>) -> Result<(), Error> {
-    let bytes = read_bytes(path)?;
+    let bytes = read_bytes(path, MOST)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(needed)?;
-    table.each(row)
+    table.each(usize::MAX, row).map(|_| ())
 }

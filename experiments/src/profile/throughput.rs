@@ -6,6 +6,7 @@ use std::path::Path;
 use sandtable_hardware::{GpuProfile, Profile, ShareMode, Solo, Workload};
 use serde_json::Value;
 
+use super::MOST;
 use super::gavel::KINDS;
 use crate::error::Error;
 use crate::trace::table::{Record, Table};
@@ -94,11 +95,11 @@ pub fn torchvision(path: &Path, precision: &str) -> Result<Profile, Error> {
         let why = format!("no precision {precision:?}: there is {}", PRECISIONS.join(", "));
         return Err(Error::usage(why));
     }
-    let bytes = crate::trace::read_bytes(path)?;
+    let bytes = crate::trace::read_bytes(path, MOST)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&["set", "n_gpus", "precision", "mode", "model", "median_ms"])?;
     let mut rows = Rows::default();
-    table.each(|row| {
+    table.each(usize::MAX, |row| {
         let (set, mode) = (row.text("set")?, row.text("mode")?);
         let Some((_, kind)) = SETS.iter().find(|(name, _)| *name == set) else { return Ok(()) };
         if mode != "train" || row.text("precision")? != precision {
@@ -130,11 +131,11 @@ pub fn torchvision(path: &Path, precision: &str) -> Result<Profile, Error> {
 /// # Errors
 /// The line and column of what can't be understood.
 pub fn throughputs(path: &Path) -> Result<Profile, Error> {
-    let bytes = crate::trace::read_bytes(path)?;
+    let bytes = crate::trace::read_bytes(path, MOST)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&["workload", "kind", "gpus", "throughput"])?;
     let mut rows = Rows::default();
-    table.each(|row| {
+    table.each(usize::MAX, |row| {
         let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
         let (gpus, rate) = (row.whole("gpus")?, row.number("throughput")?);
         if gpus == 0 || rate < 0.0 {

@@ -4,19 +4,21 @@ use std::path::Path;
 
 use sandtable_hardware::Job;
 
-use super::Trace;
-use super::formats::{NO_TIME, Options, Rows, between};
+use super::account::Fate;
+use super::formats::{NO_TIME, NOT_ASKED, Options, Rows, between};
 use super::table::{Table, Unit};
+use super::{Recorded, Trace};
 use crate::error::Error;
 
-const WHOLE: &str = "asks for parts of several GPUs: given whole ones";
+const WHOLE: &str = "asks for parts of several GPUs: whole ones";
 
 pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_time", "duration", "num_gpu"])?;
     let mut rows = Rows::new();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         if !row.matches(&options.filter)? {
+            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let each = if row.text("num_gpu")?.is_empty() { 0.0 } else { row.number("num_gpu")? };
@@ -24,7 +26,7 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
         // A part of a GPU for one instance is a share; for a gang, and beyond whole ones, it is rounded up.
         let part = each > 0.0 && each < 1.0 && instances == 1;
         if each.fract() != 0.0 && !part {
-            rows.trace.note(WHOLE);
+            rows.account().note(Fate::Changed, WHOLE, row.line);
         }
         let gpus = each.ceil() * f64::from(instances);
         if !(0.0..=f64::from(u32::MAX)).contains(&gpus) {
@@ -34,42 +36,50 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
         }
         let gpus = gpus as u32;
         let (submit, duration) = (row.instant("submit_time", Unit::Seconds)?, row.span("duration", Unit::Seconds)?);
-        let before = rows.trace.rows.len();
-        rows.push(row.find("job_id"), submit, gpus, duration);
-        if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| part) {
-            last.share = ((each * 1000.0 + 0.5) as u32).clamp(1, Job::WHOLE);
+        let submit = rows.at(row, "submit_time", submit)?;
+        if let Some(job) = rows.push(row, row.find("job_id"), submit, (gpus, duration)).filter(|_| part) {
+            job.share = ((each * 1000.0 + 0.5) as u32).clamp(1, Job::WHOLE);
         }
         Ok(())
     })?;
-    Ok(rows.finish())
+    Ok(rows.finish(read))
 }
 
 pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time"])?;
     let mut rows = Rows::new();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         if !row.matches(&options.filter)? {
+            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let gpus = row.whole("num_gpu")?;
         let submit = row.instant("creation_time", Unit::Seconds)?;
-        match between(row, "scheduled_time", "deletion_time", Unit::Seconds)? {
-            Some(duration) => {
-                let share = if gpus == 1 { row.whole("gpu_milli")?.clamp(1, Job::WHOLE) } else { Job::WHOLE };
-                let before = rows.trace.rows.len();
-                rows.push(row.find("name"), submit, gpus, duration);
-                if let Some(last) = rows.trace.rows.get_mut(before) {
-                    last.share = share;
-                }
-                let spec = row.find("gpu_spec").unwrap_or("");
-                if let Some(last) = rows.trace.rows.get_mut(before).filter(|_| !spec.is_empty()) {
-                    last.kinds = spec.split('|').map(str::to_string).collect();
-                }
-            }
-            None => rows.trace.note(NO_TIME),
+        let submit = rows.at(row, "creation_time", submit)?;
+        let Some(duration) = between(row, "scheduled_time", "deletion_time", Unit::Seconds)? else {
+            rows.account().note(Fate::LeftOut, NO_TIME, row.line);
+            return Ok(());
+        };
+        let milli = row.whole("gpu_milli")?;
+        if gpus > 0 && !(1..=Job::WHOLE).contains(&milli) {
+            let message = format!("expected 1 to 1000 thousandths of a GPU, found {milli}");
+            return Err(row.wrong("gpu_milli", message));
+        }
+        if gpus > 1 && milli < Job::WHOLE {
+            rows.account().note(Fate::Changed, WHOLE, row.line);
+        }
+        let start = row.instant("scheduled_time", Unit::Seconds)?.0;
+        let spec = row.find("gpu_spec").unwrap_or("");
+        let words = |column: &str| row.find(column).filter(|text| !text.is_empty()).map(str::to_string);
+        let (qos, outcome) = (words("qos"), words("pod_phase").map(|phase| phase.to_lowercase()));
+        if let Some(job) = rows.push(row, row.find("name"), submit, (gpus, duration)) {
+            job.share = if gpus == 1 { milli } else { Job::WHOLE };
+            job.kinds = spec.split('|').filter(|kind| !kind.is_empty()).map(str::to_string).collect();
+            let (start, end) = (Some(start), Some(start + duration));
+            job.recorded = Some(Box::new(Recorded { start, end, qos, outcome, ..Recorded::default() }));
         }
         Ok(())
     })?;
-    Ok(rows.finish())
+    Ok(rows.finish(read))
 }

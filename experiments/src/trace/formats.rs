@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandtable_hardware::{Job, Micros, SECOND};
+use serde::{Deserialize, Serialize};
 
+use super::account::{Account, Fate};
 use super::alibaba::{openb, pai};
-use super::table::{Record, Table, TraceError, Unit};
-use super::{Row, Trace, TraceFormat};
+use super::table::{Read, Record, Table, TraceError, Unit};
+use super::{Recorded, Row, Trace, TraceFormat};
 use crate::error::Error;
 
 /// What reading may need beside the file.
@@ -19,10 +21,27 @@ pub struct Options {
     pub filter: BTreeMap<String, String>,
     /// For [`TraceFormat::Csv`]: columns by what they hold: `submit`, `gpus`, and `duration` or `end` (with `start`,
     /// if it has one), and if there are such `name`, `declared`, `workload`; `hundredths` in place of `gpus` counts
-    /// hundredths of a GPU; `unit` is `s` or `ms`.
+    /// hundredths of a GPU; `unit` is `s`, `ms`, `min` or `h`. Of what a log recorded: `user`, `recorded_start`, `recorded_end`, `partition`, `outcome`.
     pub columns: BTreeMap<String, String>,
     /// The user's copy of Gavel's throughputs, or of Pollux's folder `traces`.
     pub throughputs: Option<PathBuf>,
+    /// How much is read.
+    pub limits: ReadLimits,
+}
+
+/// How much of a file is read: what is larger is refused and not tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadLimits {
+    /// Bytes, decompressed.
+    pub bytes: u64,
+    /// Records.
+    pub rows: usize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> ReadLimits {
+        ReadLimits { bytes: 1 << 30, rows: 2_000_000 }
+    }
 }
 
 /// Which column holds what.
@@ -33,6 +52,9 @@ struct Mapping<'a> {
     length: Length<'a>,
     declared: Option<&'a str>,
     workload: Option<&'a str>,
+    user: Option<&'a str>,
+    /// Of a log: start, end, partition, outcome.
+    log: [Option<&'a str>; 4],
     /// The column of GPUs counts hundredths.
     hundredths: bool,
     unit: Unit,
@@ -52,6 +74,8 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
         length: Length::Duration(duration),
         declared: None,
         workload: None,
+        user: None,
+        log: [None; 4],
         hundredths: false,
         unit,
     }
@@ -80,40 +104,84 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
         TraceFormat::Gavel => gavel(file, bytes, options),
         TraceFormat::Pollux => super::pollux::parse(file, bytes, options),
         TraceFormat::Swf => swf(file, bytes, options),
-        TraceFormat::Sacct => sacct(file, bytes, options),
+        TraceFormat::Sacct => super::sacct::sacct(file, bytes, options),
     }
 }
 
-const NO_GPU: &str = "asks for no GPU: left out";
-pub(super) const NO_TIME: &str = "never ran: left out";
+pub(super) const NO_GPU: &str = "asks for no GPU";
+pub(super) const NO_TIME: &str = "never ran";
+pub(super) const NOT_ASKED: &str = "another value than `where` asks for";
 
 /// Collects rows; dates become seconds since the first.
+#[derive(Default)]
 pub(super) struct Rows {
-    pub(super) trace: Trace,
-    dated: bool,
+    trace: Trace,
+    /// Whether times are dates, once one is known.
+    dated: Option<bool>,
 }
+
+/// Seconds since 1970 that no trace lasts: 2001.
+const EPOCH: Micros = 1_000_000_000 * SECOND;
 
 impl Rows {
     pub(super) fn new() -> Rows {
-        Rows { trace: Trace::default(), dated: false }
+        Rows::default()
     }
 
-    pub(super) fn push(&mut self, name: Option<&str>, (submit, dated): (Micros, bool), gpus: u32, duration: Micros) {
-        self.dated |= dated;
+    pub(super) fn account(&mut self) -> &mut Account {
+        &mut self.trace.account
+    }
+
+    /// An instant, if it is written as the others are.
+    pub(super) fn at(
+        &mut self,
+        row: &Record<'_>,
+        column: &str,
+        (at, dated): (Micros, bool),
+    ) -> Result<Micros, TraceError> {
+        if *self.dated.get_or_insert(dated) == dated {
+            return Ok(at);
+        }
+        let (found, others) = if dated { ("a date", "numbers") } else { ("a number", "dates") };
+        Err(row.wrong(column, format!("found {found}, {:?}, where times before it are {others}", row.text(column)?)))
+    }
+
+    /// A job, unless it asks for no GPU.
+    pub(super) fn push(
+        &mut self,
+        row: &Record<'_>,
+        name: Option<&str>,
+        submit: Micros,
+        (gpus, duration): (u32, Micros),
+    ) -> Option<&mut Row> {
         if gpus == 0 {
-            return self.trace.note(NO_GPU);
+            self.account().note(Fate::LeftOut, NO_GPU, row.line);
+            return None;
         }
         let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
-        self.trace.rows.push(Row::new(name, submit, gpus, duration));
+        self.keep(Row::new(name, submit, gpus, duration));
+        self.trace.rows.last_mut()
     }
 
-    pub(super) fn finish(mut self) -> Trace {
-        if self.dated {
-            let first = self.trace.rows.iter().map(|row| row.submit).min().unwrap_or(0);
+    pub(super) fn keep(&mut self, row: Row) {
+        self.trace.rows.push(row);
+    }
+
+    pub(super) fn finish(mut self, read: Read) -> Trace {
+        let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
+        let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or(0);
+        if self.dated == Some(true) || first >= EPOCH {
+            self.trace.account.origin = Some(first);
             for row in &mut self.trace.rows {
                 row.submit -= first;
+                if let Some(recorded) = &mut row.recorded {
+                    let times = [&mut recorded.submitted, &mut recorded.start, &mut recorded.end];
+                    times.into_iter().flatten().for_each(|at| *at = at.saturating_sub(first));
+                }
             }
         }
+        self.trace.account.read = read.rows;
+        self.trace.account.ignored = read.ignored;
         self.trace
     }
 }
@@ -125,15 +193,17 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(map.declared.into_iter().chain(map.workload));
+    needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
     needed.extend(options.filter.keys().map(String::as_str));
     table.need(&needed)?;
     let mut rows = Rows::new();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         if !row.matches(&options.filter)? {
+            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let submit = row.instant(map.submit, map.unit)?;
+        let submit = rows.at(row, map.submit, submit)?;
         let asked = row.whole(map.gpus)?;
         let (gpus, share) = if map.hundredths { hundredths(row, map.gpus, asked)? } else { (asked, Job::WHOLE) };
         let duration = match map.length {
@@ -141,21 +211,47 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             Length::Between(start, end) => match between(row, start, end, map.unit)? {
                 Some(duration) => duration,
                 None => {
-                    rows.trace.note(NO_TIME);
+                    rows.account().note(Fate::LeftOut, NO_TIME, row.line);
                     return Ok(());
                 }
             },
         };
-        let before = rows.trace.rows.len();
-        rows.push(map.name.and_then(|column| row.find(column)), submit, gpus, duration);
-        if let Some(last) = rows.trace.rows.get_mut(before) {
-            last.share = share;
-            last.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
-            last.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
+        let recorded = map.recorded(row, &mut rows)?;
+        if let Some(job) = rows.push(row, map.name.and_then(|column| row.find(column)), submit, (gpus, duration)) {
+            job.share = share;
+            job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
+            job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
+            job.user = map.user.and_then(|column| row.find(column)).map(str::to_string);
+            job.recorded = recorded;
         }
         Ok(())
     })?;
-    Ok(rows.finish())
+    Ok(rows.finish(read))
+}
+
+impl Mapping<'_> {
+    /// What a log recorded of a row's job.
+    fn recorded(&self, row: &Record<'_>, rows: &mut Rows) -> Result<Option<Box<Recorded>>, TraceError> {
+        if self.log.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let [start, end, partition, outcome] = self.log;
+        let given = |column: Option<&str>| column.and_then(|column| row.find(column)).filter(|text| !absent(text));
+        let mut at = |column: Option<&str>| {
+            let Some(column) = column.filter(|column| given(Some(column)).is_some()) else { return Ok(None) };
+            let found = row.instant(column, self.unit)?;
+            rows.at(row, column, found).map(Some)
+        };
+        let (start, end) = (at(start)?, at(end)?);
+        let words = |column| given(column).map(str::to_string);
+        let (partition, outcome) = (words(partition), words(outcome));
+        Ok(Some(Box::new(Recorded { start, end, partition, outcome, ..Recorded::default() })))
+    }
+}
+
+/// What logs write where there is nothing.
+fn absent(text: &str) -> bool {
+    matches!(text, "" | "Unknown" | "None" | "nan")
 }
 
 /// GPUs and the share of each, from hundredths: parts of one GPU, or whole ones.
@@ -169,7 +265,6 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 
 /// From start to end; `None` where it never started or never ended.
 pub(super) fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> Result<Option<Micros>, TraceError> {
-    let absent = |text: &str| matches!(text, "" | "Unknown" | "None" | "nan");
     if absent(row.text(start)?) || absent(row.text(end)?) {
         return Ok(None);
     }
@@ -181,8 +276,23 @@ pub(super) fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> R
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 10] =
-        ["submit", "gpus", "hundredths", "duration", "start", "end", "name", "declared", "workload", "unit"];
+    const KNOWN: [&str; 15] = [
+        "submit",
+        "gpus",
+        "hundredths",
+        "duration",
+        "start",
+        "end",
+        "name",
+        "declared",
+        "workload",
+        "user",
+        "unit",
+        "recorded_start",
+        "recorded_end",
+        "partition",
+        "outcome",
+    ];
     if let Some(unknown) = options.columns.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         let error = Error::usage(format!("a mapping of columns has no `{unknown}`"));
         return Err(error.hint(format!("it has {}", KNOWN.join(", "))));
@@ -197,11 +307,9 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         (None, Some(end)) => Length::Between(get("start").map_or_else(|| need("submit"), Ok)?, end),
         (None, None) => Length::Duration(need("duration")?),
     };
-    let unit = match get("unit") {
-        None | Some("s") => Unit::Seconds,
-        Some("ms") => Unit::Millis,
-        Some(other) => return Err(Error::usage(format!("the unit of times is s or ms, found {other:?}"))),
-    };
+    let unit = get("unit").unwrap_or("s");
+    let unit = Unit::named(unit)
+        .ok_or_else(|| Error::usage(format!("the unit of times is s, ms, min or h, found {unit:?}")))?;
     let map = Mapping {
         name: get("name"),
         submit: need("submit")?,
@@ -210,13 +318,21 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         length,
         declared: get("declared"),
         workload: get("workload"),
+        user: get("user"),
+        // A start and an end that say how long a job took are what was recorded of it.
+        log: [
+            get("recorded_start").or_else(|| get("start")),
+            get("recorded_end").or_else(|| get("end")),
+            get("partition"),
+            get("outcome"),
+        ],
         unit,
     };
     mapped(file, bytes, &map, options)
 }
 
 fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 13] = [
+    const KNOWN: [&str; 22] = [
         "job_id",
         "submit_s",
         "gpus",
@@ -230,6 +346,15 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         "user",
         "batch",
         "service",
+        "submitted_s",
+        "start_s",
+        "end_s",
+        "outcome",
+        "account",
+        "partition",
+        "qos",
+        "priority",
+        "nodes",
     ];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
@@ -240,8 +365,9 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         return Err(error.hint(format!("it has {}; other files: `sandtable trace import --help`", KNOWN.join(", "))));
     }
     let mut trace = Trace::default();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         if !row.matches(&options.filter)? {
+            trace.account.note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let gpus = row.whole("gpus")?;
@@ -272,11 +398,33 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
             user: given("user").map(str::to_string),
             batch: given("batch").map(|_| row.whole("batch")).transpose()?,
             service: given("service").map(str::to_string),
+            recorded: recorded(row)?,
             ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
         });
         Ok(())
     })?;
+    // Every column is one that it knows.
+    trace.account.read = read.rows;
     Ok(trace)
+}
+
+/// What a native trace has of a log.
+fn recorded(row: &Record<'_>) -> Result<Option<Box<Recorded>>, TraceError> {
+    let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
+    let at = |column: &str| given(column).map(|_| row.span(column, Unit::Seconds)).transpose();
+    let words = |column: &str| given(column).map(str::to_string);
+    let recorded = Recorded {
+        submitted: at("submitted_s")?,
+        start: at("start_s")?,
+        end: at("end_s")?,
+        outcome: words("outcome"),
+        account: words("account"),
+        partition: words("partition"),
+        qos: words("qos"),
+        priority: given("priority").map(|_| row.whole("priority")).transpose()?,
+        nodes: words("nodes"),
+    };
+    Ok((recorded != Recorded::default()).then(|| Box::new(recorded)))
 }
 
 /// Seconds that are a time at all.
@@ -296,7 +444,7 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     let table = Table::new(file, bytes, b'\t', false)?;
     let mut rows = Rows::new();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         // (steps, gang, arrival), numbered from 1.
         let (steps, gang, arrival) = match row.len() {
             7 => ("5", "7", "6"),
@@ -312,10 +460,12 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         let duration = micros(row.number(steps)? / rate).ok_or_else(|| {
             row.wrong(steps, format!("expected a number of steps, found {:?}", row.text(steps).unwrap_or("")))
         })?;
-        rows.push(None, row.instant(arrival, Unit::Seconds)?, gpus, duration);
+        let submit = row.instant(arrival, Unit::Seconds)?;
+        let submit = rows.at(row, arrival, submit)?;
+        rows.push(row, None, submit, (gpus, duration));
         Ok(())
     })?;
-    Ok(rows.finish())
+    Ok(rows.finish(read))
 }
 
 /// Standard Workload Format: 18 fields; processors stand for GPUs.
@@ -329,16 +479,17 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let text = lines.collect::<Vec<_>>().join("\n");
     let table = Table::new(file, text.as_bytes(), b'\t', false)?;
     let mut rows = Rows::new();
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         if row.len() != 18 {
             return Err(row.wrong("1", format!("{} fields, expected SWF's 18", row.len())));
         }
         if !row.matches(&options.filter)? {
+            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let known = |column: &str| row.text(column).map(|text| !text.starts_with('-'));
         if !known("4")? {
-            rows.trace.note(NO_TIME);
+            rows.account().note(Fate::LeftOut, NO_TIME, row.line);
             return Ok(());
         }
         // Requested processors, else allocated ones.
@@ -347,60 +498,16 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
             (false, true) => row.whole("5")?,
             (false, false) => 0,
         };
-        let before = rows.trace.rows.len();
-        rows.push(row.find("1"), row.instant("2", Unit::Seconds)?, gpus, row.span("4", Unit::Seconds)?);
-        if known("9")?
-            && let Some(last) = rows.trace.rows.get_mut(before)
-        {
-            last.declared = Some(row.span("9", Unit::Seconds)?);
+        let (submit, duration) = (row.span("2", Unit::Seconds)?, row.span("4", Unit::Seconds)?);
+        let start = if known("3")? { Some(submit + row.span("3", Unit::Seconds)?) } else { None };
+        let declared = known("9")?.then(|| row.span("9", Unit::Seconds)).transpose()?;
+        let partition = known("16")?.then(|| row.text("16").map(str::to_string)).transpose()?;
+        if let Some(job) = rows.push(row, row.find("1"), submit, (gpus, duration)) {
+            job.declared = declared;
+            let end = start.map(|at| at + duration);
+            job.recorded = Some(Box::new(Recorded { start, end, partition, ..Recorded::default() }));
         }
         Ok(())
     })?;
-    Ok(rows.finish())
-}
-
-fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    let table = Table::new(file, bytes, b'|', true)?;
-    table.need(&["JobID", "Submit", "Start", "End"])?;
-    let tres = ["AllocTRES", "ReqTRES"].into_iter().find(|name| table.names().iter().any(|known| known == name));
-    let Some(tres) = tres else {
-        let hint = "sacct --parsable2 --allusers --format=JobID,Submit,Start,End,Timelimit,AllocTRES";
-        return Err(Error::usage(format!("{}:1: no column `AllocTRES` or `ReqTRES`", file.display())).hint(hint));
-    };
-    let limit = table.names().iter().any(|name| name == "Timelimit");
-    let mut rows = Rows::new();
-    table.each(|row| {
-        let id = row.text("JobID")?;
-        if id.contains('.') {
-            rows.trace.note("is a step of a job: left out");
-            return Ok(());
-        }
-        if !row.matches(&options.filter)? {
-            return Ok(());
-        }
-        let counts: Vec<&str> = row.text(tres)?.split(',').filter(|part| part.starts_with("gres/gpu")).collect();
-        // `gres/gpu=4` is the total; `gres/gpu:a100=4` only where the total is not said.
-        let total =
-            counts.iter().find_map(|part| part.strip_prefix("gres/gpu=")).or_else(|| counts.first()?.split('=').nth(1));
-        let gpus = match total {
-            Some(text) => {
-                text.parse().map_err(|_| row.wrong(tres, format!("expected a number of GPUs, found {text:?}")))?
-            }
-            None => 0,
-        };
-        let submit = row.instant("Submit", Unit::Seconds)?;
-        match between(row, "Start", "End", Unit::Seconds)? {
-            Some(duration) => {
-                let before = rows.trace.rows.len();
-                rows.push(Some(id), submit, gpus, duration);
-                let declared = if limit { row.span("Timelimit", Unit::Seconds).ok() } else { None };
-                if let Some(last) = rows.trace.rows.get_mut(before) {
-                    last.declared = declared;
-                }
-            }
-            None => rows.trace.note(NO_TIME),
-        }
-        Ok(())
-    })?;
-    Ok(rows.finish())
+    Ok(rows.finish(read))
 }

@@ -115,7 +115,7 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
         rows.push(row);
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
-    Trace { rows, notes: vec![] }
+    Trace { rows, ..Trace::default() }
 }
 
 fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {

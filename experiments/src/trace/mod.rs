@@ -1,7 +1,7 @@
 //! Jobs from files, from importers and from generators.
 //!
 //! # Architecture
-//! - [`Trace`]: rows by submission, and what was left out and why. Nothing is dropped silently.
+//! - [`Trace`]: rows by submission, and an [`Account`] of what was left out or changed, and why.
 //! - [`read`]: a file of any [`TraceFormat`], `.gz` and `.zst` included.
 //! - [`generate`]: a workload from a seed.
 //! - [`Stats`]: a trace as a paper's table describes it.
@@ -13,14 +13,19 @@
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
 //! `user` (whose job it is), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
-//! `service` (which service it is a task of).
+//! `service` (which service it is a task of). What a log recorded of a job's run may stand in `submitted_s` (where it was
+//! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
+//! schedule, and `trace calibrate` compares with it.
 //! Rows need not be sorted: their order breaks ties.
 
+mod account;
 mod alibaba;
+pub(crate) mod calibrate;
 mod demand;
 mod formats;
 mod generate;
 mod pollux;
+mod sacct;
 mod stats;
 pub(crate) mod table;
 
@@ -31,8 +36,9 @@ use sandtable_hardware::{Micros, SECOND};
 
 use crate::error::Error;
 pub use crate::spec::TraceFormat;
+pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use formats::Options;
+pub use formats::{Options, ReadLimits};
 pub use generate::{PHILLY_GPUS, Recipe, Terrain, generate};
 pub use stats::Stats;
 pub use table::TraceError;
@@ -66,6 +72,31 @@ pub struct Row {
     pub batch: Option<u32>,
     /// The service that it is a task of.
     pub service: Option<String>,
+    /// What a log says of its run.
+    pub recorded: Option<Box<Recorded>>,
+}
+
+/// What a log says of a job's run: it moves no schedule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// When it was submitted, where it was eligible only later.
+    pub submitted: Option<Micros>,
+    /// When it first started.
+    pub start: Option<Micros>,
+    /// When it last ended.
+    pub end: Option<Micros>,
+    /// How, in the log's own word.
+    pub outcome: Option<String>,
+    /// Who pays.
+    pub account: Option<String>,
+    /// The part of the cluster that it was submitted to.
+    pub partition: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Its priority.
+    pub priority: Option<u32>,
+    /// Where it ran, as the log lists it.
+    pub nodes: Option<String>,
 }
 
 impl Row {
@@ -85,6 +116,7 @@ impl Row {
             user: None,
             batch: None,
             service: None,
+            recorded: None,
         }
     }
 }
@@ -94,25 +126,31 @@ impl Row {
 pub struct Trace {
     /// By submission; rows of one instant in the order of the file.
     pub rows: Vec<Row>,
-    /// What was left out or changed, and how often.
-    pub notes: Vec<(String, usize)>,
+    /// What became of the file's rows.
+    pub account: Account,
+    /// Of a trace that was imported: what became of the rows of the file before.
+    pub imported: Option<Box<(std::path::PathBuf, Account)>>,
 }
 
-/// Most jobs of a trace.
+/// Most jobs that are generated.
 pub const MAX_JOBS: usize = 10_000_000;
 
 impl Trace {
-    fn note(&mut self, what: &str) {
-        match self.notes.iter_mut().find(|(known, _)| known == what) {
-            Some((_, count)) => *count += 1,
-            None => self.notes.push((what.into(), 1)),
-        }
+    /// The instant of second 0, microseconds since 1970, where it or the file that it was imported from has dates.
+    pub fn origin(&self) -> Option<Micros> {
+        self.account.origin.or_else(|| self.imported.as_deref()?.1.origin)
     }
 
     /// As the native format.
     pub fn to_csv(&self) -> String {
         type Column = (&'static str, fn(&Row) -> Option<String>);
-        let optional: [Column; 9] = [
+        fn of<T: ToString>(row: &Row, get: impl Fn(&Recorded) -> &Option<T>) -> Option<String> {
+            get(row.recorded.as_deref()?).as_ref().map(|value| csv_cell(&value.to_string()))
+        }
+        fn at(row: &Row, get: fn(&Recorded) -> Option<Micros>) -> Option<String> {
+            get(row.recorded.as_deref()?).map(seconds)
+        }
+        let optional: [Column; 18] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("gpu_types", |row| Some(row.kinds.join("|")).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
@@ -122,6 +160,15 @@ impl Trace {
             ("user", |row| row.user.as_deref().map(csv_cell)),
             ("batch", |row| row.batch.map(|batch| batch.to_string())),
             ("service", |row| row.service.as_deref().map(csv_cell)),
+            ("submitted_s", |row| at(row, |log| log.submitted)),
+            ("start_s", |row| at(row, |log| log.start)),
+            ("end_s", |row| at(row, |log| log.end)),
+            ("outcome", |row| of(row, |log| &log.outcome)),
+            ("account", |row| of(row, |log| &log.account)),
+            ("partition", |row| of(row, |log| &log.partition)),
+            ("qos", |row| of(row, |log| &log.qos)),
+            ("priority", |row| of(row, |log| &log.priority)),
+            ("nodes", |row| of(row, |log| &log.nodes)),
         ];
         let there: Vec<&Column> =
             optional.iter().filter(|(_, get)| self.rows.iter().any(|row| get(row).is_some())).collect();
@@ -158,19 +205,33 @@ pub fn seconds(micros: Micros) -> String {
 /// The bytes of a file, decompressed where its first bytes say so.
 ///
 /// # Errors
-/// A file that can't be read or decompressed.
-pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let raw = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
-    let mut bytes = Vec::new();
+/// A file that can't be read or decompressed, or has more bytes than `most`.
+pub fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let of_file = |error: std::io::Error| Error::file("read", path, &error);
+    let mut file = std::fs::File::open(path).map_err(of_file)?;
+    let raw = limited(&mut file, path, most)?.map_err(of_file)?;
     let unpacked = match raw.get(..4) {
-        Some([0x1f, 0x8b, ..]) => flate2::read::MultiGzDecoder::new(raw.as_slice()).read_to_end(&mut bytes),
-        Some([0x28, 0xb5, 0x2f, 0xfd]) => {
-            zstd::Decoder::new(raw.as_slice()).and_then(|mut decoder| decoder.read_to_end(&mut bytes))
-        }
+        Some([0x1f, 0x8b, ..]) => limited(&mut flate2::read::MultiGzDecoder::new(raw.as_slice()), path, most)?,
+        Some([0x28, 0xb5, 0x2f, 0xfd]) => match zstd::Decoder::new(raw.as_slice()) {
+            Ok(mut decoder) => limited(&mut decoder, path, most)?,
+            Err(error) => Err(error),
+        },
         _ => return Ok(raw),
     };
-    unpacked.map_err(|error| Error::file("decompress", path, &error))?;
-    Ok(bytes)
+    unpacked.map_err(|error| Error::file("decompress", path, &error))
+}
+
+/// All of a stream that has at most so many bytes.
+fn limited(from: &mut impl Read, path: &Path, most: u64) -> Result<std::io::Result<Vec<u8>>, Error> {
+    let mut bytes = Vec::new();
+    if let Err(error) = from.take(most.saturating_add(1)).read_to_end(&mut bytes) {
+        return Ok(Err(error));
+    }
+    if bytes.len() as u64 > most {
+        let message = format!("{}: more than {most} bytes, decompressed", path.display());
+        return Err(Error::usage(message).hint("`--max-bytes SIZE` reads more"));
+    }
+    Ok(Ok(bytes))
 }
 
 /// Reads a trace.
@@ -178,19 +239,46 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// A file that can't be read, or a row that can't be understood: file, line, column, what was found and expected.
 pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace, Error> {
-    let bytes = read_bytes(path)?;
-    let mut trace = formats::parse(path, &bytes, format, options)?;
+    of_bytes(path, &read_bytes(path, options.limits.bytes)?, format, options)
+}
+
+/// A trace from the bytes of a file.
+///
+/// # Errors
+/// See [`read`].
+pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Options) -> Result<Trace, Error> {
+    let mut trace = formats::parse(path, bytes, format, options)?;
     trace.rows.sort_by_key(|row| row.submit);
-    if trace.rows.len() > MAX_JOBS {
-        return Err(Error::usage(format!("{}: {} jobs, at most {MAX_JOBS}", path.display(), trace.rows.len())));
+    if let Some(most) = options.jobs.map(|most| most as usize).filter(|most| *most < trace.rows.len()) {
+        trace.account.count(Fate::NotAsked, "after the first that `jobs` asks for", 0, trace.rows.len() - most);
+        trace.rows.truncate(most);
     }
-    if let Some(most) = options.jobs {
-        trace.rows.truncate(most as usize);
+    trace.account.kept = trace.rows.len();
+    if format == TraceFormat::Native {
+        trace.imported = Imported::of(path, bytes).map(|imported| Box::new((imported.file, imported.account)));
     }
     if trace.rows.is_empty() {
-        return Err(Error::usage(format!("{}: no job in it", path.display())));
+        let error = Error::usage(format!("{}: no job in it", path.display()));
+        let read = trace.account.line();
+        return Err(if trace.account.read > 0 { error.hint(read) } else { error });
     }
+    doubt(&mut trace);
     Ok(trace)
+}
+
+/// Times that most jobs of no cluster have: their unit is probably another.
+fn doubt(trace: &mut Trace) {
+    type Of = fn(&Row) -> bool;
+    let checks: [(&str, Of); 2] = [
+        ("take longer than 30 days: is the unit of times right?", |row| row.duration > 30 * 86_400 * SECOND),
+        ("take less than a second: is the unit of times right?", |row| row.batch.is_none() && row.duration < SECOND),
+    ];
+    for (why, of) in checks {
+        let count = trace.rows.iter().filter(|row| of(row)).count();
+        if 2 * count > trace.rows.len() {
+            trace.account.count(Fate::Doubtful, why, 0, count);
+        }
+    }
 }
 
 #[cfg(test)]

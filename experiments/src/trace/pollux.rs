@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::formats::{Options, Rows, micros};
+use super::account::Fate;
+use super::formats::{NOT_ASKED, Options, Rows, micros};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Row, Trace};
 use crate::error::Error;
@@ -11,7 +12,7 @@ const NEEDED: [&str; 5] = ["name", "time", "application", "num_replicas", "batch
 
 pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     match &options.throughputs {
-        Some(folder) => rigid(file, bytes, folder),
+        Some(folder) => rigid(file, bytes, folder, options),
         None => elastic(file, bytes, options),
     }
 }
@@ -20,14 +21,16 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
 fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&NEEDED)?;
-    let mut trace = Trace::default();
-    table.each(|row| {
+    let mut rows = Rows::new();
+    let read = table.each(options.limits.rows, |row| {
         if !row.matches(&options.filter)? {
+            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
             return Ok(());
         }
         let application = row.text("application")?.to_string();
-        let (name, submit) = (row.text("name")?.to_string(), row.instant("time", Unit::Seconds)?.0);
-        trace.rows.push(if application.starts_with("infer-") {
+        let (name, submit) = (row.text("name")?.to_string(), row.instant("time", Unit::Seconds)?);
+        let submit = rows.at(row, "time", submit)?;
+        rows.keep(if application.starts_with("infer-") {
             let duration = row.span("duration", Unit::Seconds)?;
             Row { service: Some(application), preemptible: false, ..Row::new(name, submit, 1, duration) }
         } else {
@@ -36,17 +39,17 @@ fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error>
         });
         Ok(())
     })?;
-    Ok(trace)
+    Ok(rows.finish(read))
 }
 
 /// Pollux' jobs as rigid ones: the iterations of the recorded run whose batch is nearest, each as long as the step
 /// measured for the packed placement of that many replicas (nearest local batch). Its elastic model is more exact.
-fn rigid(file: &Path, bytes: &[u8], folder: &Path) -> Result<Trace, Error> {
+fn rigid(file: &Path, bytes: &[u8], folder: &Path, options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&NEEDED)?;
     let mut rows = Rows::new();
     let mut failed = None;
-    table.each(|row| {
+    let read = table.each(options.limits.rows, |row| {
         let (application, gpus, batch) =
             (row.text("application")?, row.whole("num_replicas")?, row.whole("batch_size")?);
         match measured_seconds(&folder.join(application), gpus, batch) {
@@ -54,7 +57,9 @@ fn rigid(file: &Path, bytes: &[u8], folder: &Path) -> Result<Trace, Error> {
                 let submit = row.instant("time", Unit::Seconds)?;
                 let found = format!("expected a batch that can run, found {batch}");
                 let duration = micros(seconds).ok_or_else(|| row.wrong("batch_size", found))?;
-                rows.push(row.find("name"), submit, gpus, duration);
+                let submit = rows.at(row, "time", submit)?;
+                rows.push(row, row.find("name"), submit, (gpus, duration));
+                rows.account().note(Fate::Changed, "duration from the nearest measured run: approximate", row.line);
             }
             Err(error) => failed = Some(error),
         }
@@ -62,11 +67,7 @@ fn rigid(file: &Path, bytes: &[u8], folder: &Path) -> Result<Trace, Error> {
     })?;
     match failed {
         Some(error) => Err(error),
-        None => {
-            let mut trace = rows.finish();
-            trace.notes.push(("duration from the nearest measured run: approximate".into(), trace.rows.len()));
-            Ok(trace)
-        }
+        None => Ok(rows.finish(read)),
     }
 }
 
@@ -75,7 +76,7 @@ fn measured_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> 
     let read = |name: &str, wanted: &dyn Fn(&Record<'_>) -> Result<(), TraceError>| -> Result<(), Error> {
         let path = folder.join(name);
         let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        Table::new(&path, &bytes, b',', true)?.each(|row| wanted(row))
+        Table::new(&path, &bytes, b',', true)?.each(usize::MAX, |row| wanted(row)).map(|_| ())
     };
     // The recorded run of the nearest total batch.
     let files = crate::store::sorted(folder)?;

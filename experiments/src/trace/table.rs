@@ -1,5 +1,6 @@
 //! Rows and columns of a text, with the place of everything that can't be understood.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -35,11 +36,21 @@ pub(crate) struct Table<'a> {
     reader: csv::Reader<&'a [u8]>,
 }
 
+/// What of a text was read.
+pub(crate) struct Read {
+    /// Records.
+    pub(crate) rows: usize,
+    /// Columns that nobody asked for.
+    pub(crate) ignored: Vec<String>,
+}
+
 /// One record.
 pub(crate) struct Record<'a> {
     file: &'a Path,
     names: &'a [String],
     cells: &'a csv::StringRecord,
+    /// Which columns anybody asked for.
+    asked: &'a RefCell<Vec<bool>>,
     /// Where it stands in the file.
     pub(crate) line: u64,
 }
@@ -49,6 +60,30 @@ pub(crate) struct Record<'a> {
 pub(crate) enum Unit {
     Seconds,
     Millis,
+    Minutes,
+    Hours,
+}
+
+impl Unit {
+    /// By the name that a mapping of columns gives it.
+    pub(crate) fn named(name: &str) -> Option<Unit> {
+        Some(match name {
+            "s" => Unit::Seconds,
+            "ms" => Unit::Millis,
+            "min" => Unit::Minutes,
+            "h" => Unit::Hours,
+            _ => return None,
+        })
+    }
+
+    fn micros(self) -> u64 {
+        match self {
+            Unit::Millis => 1_000,
+            Unit::Seconds => 1_000_000,
+            Unit::Minutes => 60_000_000,
+            Unit::Hours => 3_600_000_000,
+        }
+    }
 }
 
 impl<'a> Table<'a> {
@@ -93,14 +128,27 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Calls `each` for every record.
-    pub(crate) fn each(mut self, mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>) -> Result<(), Error> {
+    /// Calls `each` for every record, of which there may be so many.
+    pub(crate) fn each(
+        mut self,
+        most: usize,
+        mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>,
+    ) -> Result<Read, Error> {
         let mut cells = csv::StringRecord::new();
+        let asked = RefCell::new(vec![false; self.names.len()]);
+        let mut rows = 0;
         while self.reader.read_record(&mut cells).map_err(|error| broken(self.file, &error))? {
+            rows += 1;
+            if rows > most {
+                let message = format!("{}: more than {most} rows", self.file.display());
+                return Err(Error::usage(message).hint("`--max-rows N` reads more"));
+            }
             let line = cells.position().map_or(0, csv::Position::line);
-            each(&Record { file: self.file, names: &self.names, cells: &cells, line })?;
+            each(&Record { file: self.file, names: &self.names, cells: &cells, asked: &asked, line })?;
         }
-        Ok(())
+        let unasked = self.names.into_iter().zip(asked.into_inner()).filter(|(_, asked)| !asked);
+        let ignored = if rows == 0 { Vec::new() } else { unasked.map(|(name, _)| name).collect() };
+        Ok(Read { rows, ignored })
     }
 }
 
@@ -132,6 +180,9 @@ impl Record<'_> {
             None if self.names.is_empty() => column.parse::<usize>().ok()?.checked_sub(1)?,
             None => return None,
         };
+        if let Some(asked) = self.asked.borrow_mut().get_mut(index) {
+            *asked = true;
+        }
         self.cells.get(index)
     }
 
@@ -164,15 +215,19 @@ impl Record<'_> {
     /// A span of time.
     pub(crate) fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
         let text = self.text(column)?;
-        let scale = if unit == Unit::Seconds { 1_000_000 } else { 1_000 };
-        let found = decimal(text, scale).or_else(|| clock(text));
+        let found = decimal(text, unit.micros()).or_else(|| clock(text));
         found.ok_or_else(|| self.wrong(column, format!("expected a time of at least 0, found {text:?}")))
     }
 
     /// An instant: a number, or a date with a time. `true`: a date.
     pub(crate) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, bool), TraceError> {
-        if let Some(date) = date(self.text(column)?) {
+        let text = self.text(column)?;
+        if let Some(date) = date(text) {
             return Ok((date, true));
+        }
+        if text.len() > 4 && text.as_bytes()[4] == b'-' {
+            let message = format!("expected a date that exists, such as 2017-10-09 07:01:55, found {text:?}");
+            return Err(self.wrong(column, message));
         }
         let expected = "a time of at least 0 or a date such as 2017-10-09 07:01:55";
         let plain = self.span(column, unit);
@@ -202,25 +257,25 @@ fn clock(text: &str) -> Option<Micros> {
     let [hours, minutes, seconds] = parts.as_slice() else { return None };
     let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
     let seconds = decimal(seconds, 1_000_000)?;
+    if minutes >= 60 || seconds >= 60_000_000 || (days > 0 && hours >= 24) {
+        return None;
+    }
     let whole =
         (days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?).checked_mul(60_000_000)?;
     whole.checked_add(seconds).filter(|at| *at < 1 << 53)
 }
 
-/// Microseconds since 1970 of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between; no time zone.
+/// Microseconds since 1970 of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between: by the clock that wrote it, or in UTC where it
+/// names an offset.
 fn date(text: &str) -> Option<Micros> {
-    let (day, time) = text.split_once([' ', 'T'])?;
-    let parts: Vec<i64> = day.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [year, month, day] = parts.as_slice() else { return None };
-    if !(1970..=2200).contains(year) || !(1..=12).contains(month) || !(1..=31).contains(day) {
-        return None;
-    }
-    // Days of the proleptic Gregorian calendar, years beginning in March.
-    let (y, m) = if *month > 2 { (*year, *month - 3) } else { (*year - 1, *month + 9) };
-    let (era, of_era) = (y / 400, y % 400);
-    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * m + 2) / 5 + day - 1 - 719_468;
-    let clock = clock(time.trim_end_matches('Z'))?;
-    Some(days as u64 * 86_400_000_000 + clock)
+    // A date alone is no instant.
+    let (_, time) = text.split_once([' ', 'T'])?;
+    let offset = time.ends_with('Z') || time.contains(['+', '-']);
+    let stamp = match offset {
+        true => text.parse::<jiff::Timestamp>().ok()?,
+        false => text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp(),
+    };
+    u64::try_from(stamp.as_microsecond()).ok().filter(|at| *at < 1 << 53)
 }
 
 #[cfg(test)]
@@ -231,7 +286,15 @@ mod tests {
     fn dates_and_clocks() {
         assert_eq!(date("1970-01-02 00:00:01"), Some(86_401_000_000));
         assert_eq!(date("2017-10-09T07:01:55"), Some(1_507_532_515_000_000));
-        assert_eq!(date("2017-13-09 07:01:55"), None);
+        assert_eq!(date("2017-10-09T07:01:55Z"), Some(1_507_532_515_000_000));
+        assert_eq!(date("2017-10-09T09:01:55+02:00"), Some(1_507_532_515_000_000));
+        assert_eq!(date("2017-10-09 07:01:55.25"), Some(1_507_532_515_250_000));
+        for none in
+            ["2017-13-09 07:01:55", "2017-02-30 07:01:55", "2017-02-03 25:61:61", "2017-02-03", "1969-12-31 00:00:00"]
+        {
+            assert_eq!(date(none), None, "{none}");
+        }
+        assert_eq!((clock("00:61:00"), clock("1-25:00:00"), clock("25:00:00")), (None, None, Some(90_000_000_000)));
         assert_eq!(clock("1-02:03:04"), Some(93_784_000_000));
         assert_eq!(clock("02:03"), None);
     }

@@ -54,8 +54,8 @@ fn formats_are_understood() {
     let openb = "name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\np0,1,460,T4|P100,5,30,10\np1,1,1000,,6,30,\np2,0,0,,7,30,9\n";
     let trace = parse(Openb, openb, &plain).unwrap();
     assert_eq!((trace.rows.len(), trace.rows[0].kinds.len(), seconds(trace.rows[0].duration)), (1, 2, "20".into()));
-    let counts: Vec<usize> = trace.notes.iter().map(|(_, count)| *count).collect();
-    assert_eq!(counts, [1, 1], "a pod that never ran, a pod without GPU: {:?}", trace.notes);
+    let counts: Vec<(usize, u64)> = trace.account.notes.iter().map(|note| (note.rows, note.line)).collect();
+    assert_eq!(counts, [(1, 3), (1, 4)], "a pod that never ran, a pod without GPU: {:?}", trace.account);
     assert_eq!(trace.rows[0].share, 460);
     let swf =
         "; Version: 2\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 -1 -1 -1\n2 3 5 -1 4 -1 -1 8 200 -1 0 1 1 1 1 -1 -1 -1\n";
@@ -69,6 +69,161 @@ fn formats_are_understood() {
     let columns = map(&[("submit", "when"), ("gpus", "n"), ("start", "from"), ("end", "to"), ("unit", "ms")]);
     let options = Options { columns, ..Options::default() };
     assert_eq!(rows(Csv, "when,n,from,to\n1000,2,1500,4000\n", &options), [row("0", "1", 2, "2.5")]);
+}
+
+/// What the accounting of a real cluster has, in small.
+#[test]
+fn a_log_of_slurm_loses_nothing_in_silence() {
+    let head = "JobID|Submit|Eligible|Start|End|State|Timelimit|AllocTRES|ReqTRES|User|Account|Partition|QOS|Priority|NodeList\n";
+    let at = |clock: &str| format!("2024-01-01T{clock}");
+    let line = |id: &str, times: [&str; 4], state: &str, tres: &str| {
+        let times = times.map(|clock| if clock.contains(':') { at(clock) } else { clock.to_string() }).join("|");
+        format!("{id}|{times}|{state}|1-00:00:00|{tres}||u1|phys|gpu|normal|100|n[0-1]\n")
+    };
+    let text = [
+        head.to_string(),
+        // The sum of two kinds, without a total; it became eligible after a minute.
+        line("1", ["00:00:00", "00:01:00", "00:02:00", "01:02:00"], "TIMEOUT", "cpu=8,gres/gpu:v100=3,gres/gpu:a100=1"),
+        line("1.batch", ["00:00:00", "00:00:00", "00:02:00", "01:02:00"], "TIMEOUT", "cpu=8"),
+        // Two runs of one job: its node failed.
+        line("2", ["00:00:30", "00:00:30", "00:01:00", "00:10:00"], "NODE_FAIL", "gres/gpu=2,gres/gpu:a100=2"),
+        line("2", ["00:10:00", "00:12:00", "00:20:00", "00:50:00"], "COMPLETED", "gres/gpu=2,gres/gpu:a100=2"),
+        // Two components of one job, a slice, one that runs, one that waits, one without GPU, one cancelled before it ran.
+        line("3+0", ["00:03:00", "00:03:00", "00:04:00", "00:06:00"], "COMPLETED", "gres/gpu:a100=4"),
+        line("3+1", ["00:03:00", "00:03:00", "00:04:00", "00:07:00"], "COMPLETED", "gres/gpu:a100=1"),
+        line("4_7", ["00:04:00", "00:04:00", "00:04:00", "00:05:00"], "FAILED", "gres/gpu:a100_1g.10gb=1"),
+        line("5", ["00:05:00", "00:05:00", "00:06:00", "Unknown"], "RUNNING", "gres/gpu=1"),
+        line("6", ["00:05:00", "Unknown", "Unknown", "Unknown"], "PENDING", "gres/gpu=1"),
+        line("7", ["00:05:00", "00:05:00", "00:06:00", "00:07:00"], "COMPLETED", "cpu=4"),
+        line("8", ["00:05:00", "00:05:00", "None", "00:07:00"], "CANCELLED by 1000", "gres/gpu=1"),
+    ]
+    .concat();
+    let trace = parse(TraceFormat::Sacct, &text, &Options::default()).unwrap();
+    let job = |name: &str| trace.rows.iter().find(|row| row.name == name).expect("a job");
+    let outcome = |name: &str| job(name).recorded.as_ref().and_then(|log| log.outcome.clone()).unwrap_or_default();
+    let times = |name: &str| (seconds(job(name).submit), job(name).gpus, seconds(job(name).duration));
+    assert_eq!(trace.rows.len(), 5);
+    assert_eq!(times("1"), ("60".into(), 4, "3600".into()));
+    assert_eq!((job("1").kinds.join(" "), outcome("1")), ("v100 a100".into(), "timeout".into()));
+    let log = job("1").recorded.as_ref().expect("a log");
+    assert_eq!((log.submitted, log.start, log.priority), (Some(0), Some(120_000_000), Some(100)));
+    assert_eq!((log.partition.as_deref(), log.nodes.as_deref()), (Some("gpu"), Some("n[0-1]")));
+    // Its last run, since it first came; it first started at 00:01:00.
+    assert_eq!(times("2"), ("30".into(), 2, "1800".into()));
+    assert_eq!(job("2").recorded.as_ref().and_then(|log| log.start), Some(60_000_000));
+    assert_eq!(times("3"), ("180".into(), 5, "180".into()));
+    assert_eq!(
+        (times("4_7").1, job("4_7").kinds.join(" "), outcome("4_7")),
+        (1, "a100_1g.10gb".into(), "failed".into())
+    );
+    // The file ends at 01:02:00.
+    assert_eq!((times("5").2, outcome("5")), ("3360".into(), "running".into()));
+    let found: Vec<String> = trace.account.notes.iter().map(account::Note::sentence).collect();
+    let expected = [
+        "1 rows changed: asks for several kinds of GPU: as many of any of them (first: line 2)",
+        "1 rows left out: a step of a job (first: line 3)",
+        "1 rows changed: runs on MIG slices: each counts as a GPU of that kind (first: line 8)",
+        "1 rows changed: a run of a job that was put back into the queue: its last run counts (first: line 5)",
+        "1 rows changed: a component of a heterogeneous job: one gang with the others (first: line 7)",
+        "1 rows changed: became eligible after it was submitted: comes then (first: line 2)",
+        "1 rows changed: still ran: ends with the last instant of the file (first: line 9)",
+        "2 rows left out: never ran (first: line 10)",
+        "1 rows left out: asks for no GPU (first: line 11)",
+    ];
+    let (mut found, mut expected) = (found, expected.map(str::to_string).to_vec());
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!((trace.account.read, trace.account.ignored.len()), (11, 0));
+    assert_eq!(trace.account.origin.map(date), Some("2024-01-01 00:00:00".into()));
+    // As a native trace it is the same.
+    let again = parse(TraceFormat::Native, &trace.to_csv(), &Options::default()).unwrap();
+    let mut rows = trace.rows.clone();
+    rows.sort_by_key(|row| row.submit);
+    let mut same = again.rows;
+    same.sort_by_key(|row| row.submit);
+    assert_eq!(same, rows);
+    let wrong = text.replace("gres/gpu:a100=4", "gres/gpu:a100");
+    let wrong = parse(TraceFormat::Sacct, &wrong, &Options::default()).unwrap_err();
+    assert!(wrong.contains("t.csv:6: column `AllocTRES`: expected gres/gpu=N or gres/gpu:KIND=N"), "{wrong}");
+}
+
+#[test]
+fn times_that_are_none_are_errors_and_doubts_are_told() {
+    let philly =
+        |rows: &str| parse(TraceFormat::Philly, &format!("timestamp,duration,num_gpus\n{rows}"), &Options::default());
+    for no_date in ["2017-02-30 00:00:00", "2017-02-03 25:61:61", "2017-2-3 00:00:00"] {
+        let error = philly(&format!("2017-01-01 00:00:00,5,1\n{no_date},5,1\n")).unwrap_err();
+        assert!(error.contains("t.csv:3: column `timestamp`") && error.contains(no_date), "{error}");
+    }
+    let mixed = philly("2017-01-01 00:00:00,5,1\n86400,5,1\n").unwrap_err();
+    assert!(
+        mixed.contains("t.csv:3: column `timestamp`: found a number, \"86400\", where times before it are dates"),
+        "{mixed}"
+    );
+    let epoch = philly("1500000000,5,1\n1500000060,5,1\n").unwrap();
+    assert_eq!(
+        (epoch.rows[1].submit, epoch.account.origin.map(date)),
+        (60_000_000, Some("2017-07-14 02:40:00".into()))
+    );
+    let columns = map(&[("submit", "a"), ("gpus", "n"), ("duration", "d"), ("unit", "h")]);
+    let hours = parse(TraceFormat::Csv, "a,n,d,x\n1,2,0.5,7\n", &Options { columns, ..Options::default() }).unwrap();
+    assert_eq!((hours.rows[0].submit, hours.rows[0].duration), (3_600_000_000, 1_800_000_000));
+    assert_eq!(hours.account.ignored, ["x"]);
+    let milli = |milli: u32| {
+        let head = "name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time";
+        parse(TraceFormat::Openb, &format!("{head}\np,1,{milli},5,30,10\n"), &Options::default())
+    };
+    assert!(milli(1000).is_ok());
+    for wrong in [0, 5000] {
+        let error = milli(wrong).unwrap_err();
+        assert!(error.contains(&format!("expected 1 to 1000 thousandths of a GPU, found {wrong}")), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "submit_s,gpus,duration_s\n0,1,66000000\n1,1,5000000\n2,1,7\n").unwrap();
+    let doubtful = read(&path, TraceFormat::Native, &Options::default()).unwrap();
+    let said = doubtful.account.notes[0].sentence();
+    assert_eq!(said, "2 rows doubtful: take longer than 30 days: is the unit of times right?");
+}
+
+#[test]
+fn what_is_too_large_is_refused_before_it_is_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "0,1,1\n".repeat(200_000);
+    let text = format!("submit_s,gpus,duration_s\n{rows}");
+    let path = folder.path().join("t.csv.zst");
+    std::fs::write(&path, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+    let read = |bytes: u64, rows: usize| {
+        let options = Options { limits: ReadLimits { bytes, rows }, ..Options::default() };
+        read(&path, TraceFormat::Native, &options).map(|trace| trace.rows.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(2_000_000, 200_000), Ok(200_000));
+    let bytes = read(1_000_000, 200_000).unwrap_err();
+    assert!(bytes.contains("more than 1000000 bytes, decompressed") && bytes.contains("--max-bytes"), "{bytes}");
+    let rows = read(2_000_000, 199_999).unwrap_err();
+    assert!(rows.contains("more than 199999 rows") && rows.contains("--max-rows"), "{rows}");
+}
+
+#[test]
+fn an_import_is_accounted_for_beside_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from.csv"), folder.path().join("to.csv"));
+    std::fs::write(&from, "timestamp,duration,num_gpus,vc\n2017-10-03 00:00:00,5,1,a\n2017-10-03 00:00:09,5,0,a\n")
+        .unwrap();
+    let imported = read(&from, TraceFormat::Philly, &Options::default()).unwrap();
+    let text = imported.to_csv();
+    std::fs::write(&to, &text).unwrap();
+    Imported::keep(&from, &imported.account, &to, &text).unwrap();
+    let trace = read(&to, TraceFormat::Native, &Options::default()).unwrap();
+    let (_, account) = *trace.imported.clone().expect("an account");
+    assert_eq!(account, imported.account);
+    assert_eq!(trace.origin(), imported.account.origin);
+    let line = "rows read 2; kept 1; left out 1 asks for no GPU (first: line 3); columns ignored 1 vc; second 0 is 2017-10-03 00:00:00";
+    assert_eq!(account.line(), line);
+    // Of another trace it is no account.
+    std::fs::write(&to, format!("{text}x,9,1,1\n")).unwrap();
+    assert_eq!(read(&to, TraceFormat::Native, &Options::default()).unwrap().imported, None);
 }
 
 #[test]
