@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::{SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
 use crate::report::frame::{Rows, frame};
-use crate::report::plot::Dress;
-use crate::report::{PAGE, figures, gather, html, markdown};
+use crate::report::plot::{Dress, Figure, side_by_side};
+use crate::report::{Captioned, PAGE, figures, gather, html, markdown};
 use crate::table::known;
 use crate::ui;
 
@@ -28,6 +28,9 @@ pub(crate) struct ReportArgs {
     /// Of an SVG: `jct`, `waiting`, `utilisation` or `sweep`; `jct` by default.
     #[arg(long, value_name = "NAME")]
     figure: Option<String>,
+    /// Of an SVG: the figure of every point of the sweep, two beside each other; else of the first that `--at` leaves.
+    #[arg(long)]
+    every_point: bool,
     /// Of a table: what a row is of.
     #[arg(long, value_enum, default_value_t)]
     rows: Rows,
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(Error::usage(format!("{}: the spec reads this file: it is not written over", output.display())));
     }
     let ending = output.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    if args.figure.is_some() && ending != "svg" {
+    if (args.figure.is_some() || args.every_point) && ending != "svg" {
         let error = Error::usage(format!("{}: a figure alone is an SVG", output.display()));
         return Err(error.hint("-o FILE.svg"));
     }
@@ -72,13 +75,20 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         }
         "svg" => {
             let all = figures(&plan, &store, &known(&plan, &store)?)?;
-            let names: Vec<&str> = all.iter().map(|(figure, _)| figure.id.as_str()).collect();
+            let first = |one: &&Captioned| one.point.is_none_or(|point| point == 0);
             let wanted = args.figure.as_deref().unwrap_or("jct");
-            let Some((figure, _)) = all.iter().find(|(figure, _)| figure.id == wanted) else {
+            let Some(one) = all.iter().find(|one| one.figure.id == wanted) else {
+                let names: Vec<&str> = all.iter().filter(first).map(|one| one.figure.id.as_str()).collect();
                 let error = Error::usage(format!("no figure `{wanted}` of these results"));
                 return Err(error.hint(format!("there is {}", names.join(", "))));
             };
-            figure.svg(Dress::Paper).into_bytes()
+            let is_wanted = |id: &str| id.rsplit_once('-').map_or(id, |(name, _)| name) == wanted;
+            if args.every_point && one.point.is_some() {
+                let all: Vec<&Figure> = all.iter().map(|one| &one.figure).filter(|of| is_wanted(&of.id)).collect();
+                side_by_side(&all).into_bytes()
+            } else {
+                one.figure.svg(Dress::Paper).into_bytes()
+            }
         }
         "csv" => frame(&plan, &store, args.rows)?.csv().into_bytes(),
         "jsonl" => frame(&plan, &store, args.rows)?.json_lines().into_bytes(),

@@ -10,6 +10,7 @@ use crate::results::{self, JobRow};
 use crate::stats::{ecdf, estimate};
 use crate::store::Store;
 use crate::table::Known;
+use crate::trace::{Trace, date};
 
 /// Steps of a line over time.
 const BINS: usize = 300;
@@ -25,11 +26,30 @@ fn labels(plan: &Plan) -> Vec<&str> {
     all
 }
 
-/// Cells of a policy in the first variant that have a result.
-fn first_variant<'a>(plan: &'a Plan, store: &Store, label: &str) -> Vec<&'a Cell> {
-    let variant = plan.cells.first().map(|cell| &cell.variant);
-    let fits = |cell: &&Cell| cell.label == label && Some(&cell.variant) == variant;
+/// A point of a sweep: a path and its value, for each axis.
+type Point = [(String, String)];
+
+/// Points of the sweep in the order of the spec; one without axes where nothing is swept.
+fn points(plan: &Plan) -> Vec<&Point> {
+    let mut all: Vec<&Point> = Vec::new();
+    for cell in &plan.cells {
+        if !all.contains(&cell.variant.as_slice()) {
+            all.push(&cell.variant);
+        }
+    }
+    all
+}
+
+/// Cells of a policy at a point that have a result.
+fn cells_at<'a>(plan: &'a Plan, store: &Store, label: &str, point: &Point) -> Vec<&'a Cell> {
+    let fits = |cell: &&Cell| cell.label == label && cell.variant == point;
     plan.cells.iter().filter(fits).filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)).collect()
+}
+
+/// `, at load=0.6`; nothing where nothing is swept.
+fn at_words(point: &Point) -> String {
+    let words: Vec<String> = point.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    if words.is_empty() { String::new() } else { format!(", at {}", words.join(" ")) }
 }
 
 /// The unit in which so many seconds are read.
@@ -43,15 +63,14 @@ fn unit(most: f64) -> (&'static str, f64) {
 }
 
 /// A distribution function by policy, over every seed.
-fn distribution(id: &str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
+fn distribution(id: &str, title: String, axis: &str, all: &[(String, Vec<f64>)]) -> Figure {
     let positive = || all.iter().flat_map(|(_, values)| values).copied().filter(|x| *x > 0.0);
     let (least, most) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
-    let (word, scale) = unit(most);
     let line = |(name, values): &(String, Vec<f64>)| {
         // A logarithm has no zero: at the edge stands the part of those that are zero.
         let zeros = values.iter().filter(|x| **x <= 0.0).count() as f64 / values.len().max(1) as f64;
-        let mut points = vec![(least / scale, zeros)];
-        points.extend(ecdf(values).into_iter().filter(|(x, _)| *x > 0.0).map(|(x, part)| (x / scale, part)));
+        let mut points = vec![(least, zeros)];
+        points.extend(ecdf(values).into_iter().filter(|(x, _)| *x > 0.0));
         // Of several at one place the last says how many there are.
         points.reverse();
         points.dedup_by(|next, kept| next.0 == kept.0);
@@ -60,25 +79,60 @@ fn distribution(id: &str, title: &str, axis: &str, all: &[(String, Vec<f64>)]) -
     };
     Figure {
         id: id.into(),
-        title: title.into(),
-        x: format!("{axis} ({word})"),
+        title,
+        x: axis.into(),
         y: "part of the jobs".into(),
         steps: true,
-        log_x: most > 0.0,
+        time_x: most > 0.0,
         y_range: Some((0.0, 1.0)),
         lines: all.iter().map(line).collect(),
     }
 }
 
-/// Every figure that the results give.
+/// A figure, with what to know of it.
+pub struct Captioned {
+    /// The figure.
+    pub figure: Figure,
+    /// What to know of it.
+    pub caption: String,
+    /// The number of the point of the sweep that it is of; none: it is of the sweep.
+    pub point: Option<usize>,
+}
+
+/// Figures at each of at most so many points of a sweep: a page is not an archive.
+const POINTS: usize = 12;
+
+/// The points of a sweep that have figures of their own, in words, and how many have none.
+pub(super) fn drawn_points(plan: &Plan) -> (Vec<String>, usize) {
+    let all = points(plan);
+    let words = |point: &&Point| at_words(point).trim_start_matches(", at ").to_string();
+    (all.iter().take(POINTS).map(words).collect(), all.len().saturating_sub(POINTS))
+}
+
+/// Every figure that the results give: those of each point of the sweep, then those of the sweep.
 ///
 /// # Errors
 /// A file of the store that can't be read.
-pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figure, String)>, Error> {
+pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Captioned>, Error> {
+    let mut all = Vec::new();
+    for (number, point) in points(plan).into_iter().take(POINTS).enumerate() {
+        let named = |id: &str| if number == 0 { id.to_string() } else { format!("{id}-{}", number + 1) };
+        for (mut figure, caption) in of_point(plan, store, point)? {
+            figure.id = named(&figure.id);
+            all.push(Captioned { figure, caption, point: Some(number) });
+        }
+    }
+    let swept = sweeps(plan, known).into_iter();
+    all.extend(swept.map(|(figure, caption)| Captioned { figure, caption, point: None }));
+    all.retain(|one| !one.figure.is_empty());
+    Ok(all)
+}
+
+fn of_point(plan: &Plan, store: &Store, point: &Point) -> Result<Vec<(Figure, String)>, Error> {
     let (mut jcts, mut waits, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     let mut seeds = 0;
     for label in labels(plan) {
-        let cells = first_variant(plan, store, label);
+        let cells = cells_at(plan, store, label, point);
         seeds = seeds.max(cells.len());
         let (mut jct, mut wait) = (Vec::new(), Vec::new());
         for cell in &cells {
@@ -93,36 +147,41 @@ pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<(Figur
         }
     }
     let runs = if seeds > 1 { format!("over {seeds} seeds") } else { "of one seed".into() };
-    let variant = plan.cells.first().map(Cell::variant_text).filter(|text| !text.is_empty());
-    let at = variant.map_or(String::new(), |text| format!(", at {text}"));
+    let at = at_words(point);
     let spread =
-        |whose: &str| format!("{whose}, {runs}{at}; the axis counts by factors, those of 0 are the part at its edge.");
+        |whose: &str| format!("{whose}, {runs}; the axis counts by factors, those of 0 are the part at its edge.");
     let end = lines.iter().flat_map(|line| line.points.last()).map(|(x, _)| *x).fold(0.0, f64::max);
     let (word, scale) = unit(end);
     for line in &mut lines {
         line.points.iter_mut().for_each(|(x, _)| *x /= scale);
     }
+    let origin = plan.cells.first().and_then(|cell| cell.setting.workload.fixed()).and_then(Trace::origin);
+    let since = origin.map_or(String::new(), |origin| format!(" since {}", date(origin)));
     let utilisation = Figure {
         id: "utilisation".into(),
-        title: "GPUs in use".into(),
-        x: format!("time ({word})"),
+        title: format!("GPUs in use{at}"),
+        x: format!("time{since} ({word})"),
         y: "part of the GPUs".into(),
         steps: true,
-        log_x: false,
+        time_x: false,
         y_range: None,
         lines,
     };
-    let mut all = vec![
-        (distribution("jct", "Job completion time", "completion time", &jcts), spread("Jobs that completed")),
-        (distribution("waiting", "Time to the first GPUs", "waiting time", &waits), spread("Jobs that ever got GPUs")),
+    let waiting = "time to the first GPUs given";
+    Ok(vec![
+        (
+            distribution("jct", format!("Job completion time{at}"), "completion time", &jcts),
+            spread("Jobs that completed"),
+        ),
+        (
+            distribution("waiting", format!("Time to the first GPUs{at}"), waiting, &waits),
+            spread("Jobs that ever got GPUs"),
+        ),
         (
             utilisation,
-            format!("Means of {BINS} equal stretches of each policy's first run{at}; above 1 where GPUs are shared."),
+            format!("Means of {BINS} equal stretches of each policy's first run; above 1 where GPUs are shared."),
         ),
-    ];
-    all.extend(sweeps(plan, known));
-    all.retain(|(figure, _)| !figure.is_empty());
-    Ok(all)
+    ])
 }
 
 /// The part of the GPUs that is held, over time.
@@ -158,6 +217,7 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
             let others = cell.variant.iter().zip(&first.variant).enumerate().filter(|(at, _)| *at != axis);
             others.map(|(_, pair)| pair).all(|(own, first)| own == first)
         };
+        let others: Vec<(String, String)> = first.variant.iter().filter(|(other, _)| other != path).cloned().collect();
         let mut lines = Vec::new();
         for label in labels(plan) {
             let mut by_value: Vec<(f64, Vec<f64>)> = Vec::new();
@@ -191,11 +251,11 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
         }
         let figure = Figure {
             id: if axis == 0 { "sweep".into() } else { format!("sweep{}", axis + 1) },
-            title: format!("Mean completion time by {path}"),
+            title: format!("Mean completion time by {path}{}", at_words(&others)),
             x: path.clone(),
             y: format!("JCT ({word})"),
             steps: false,
-            log_x: false,
+            time_x: false,
             y_range: None,
             lines,
         };
@@ -209,12 +269,13 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
 
 /// Figures for the page.
 pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Drawn>, Error> {
-    let draw = |(figure, caption): (Figure, String)| Drawn {
+    let draw = |Captioned { figure, caption, point }: Captioned| Drawn {
         svg: figure.svg(Dress::Page),
         legend: figure.lines.iter().enumerate().map(|(at, line)| (line.name.clone(), at % COLOURS.len())).collect(),
         id: figure.id,
         title: figure.title,
         caption,
+        point,
     };
     Ok(figures(plan, store, known)?.into_iter().map(draw).collect())
 }
@@ -222,11 +283,12 @@ pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<D
 /// Timelines of at most so many policies: a page is not an archive.
 const TIMELINES: usize = 6;
 
-/// The GPUs of each policy's first run over time.
+/// The GPUs of each policy's first run at the first point over time.
 pub(super) fn timelines(plan: &Plan, store: &Store) -> Result<Vec<Timeline>, Error> {
     let mut all = Vec::new();
+    let Some(point) = points(plan).into_iter().next() else { return Ok(all) };
     for label in labels(plan).into_iter().take(TIMELINES) {
-        let Some(cell) = first_variant(plan, store, label).into_iter().next() else { continue };
+        let Some(cell) = cells_at(plan, store, label, point).into_iter().next() else { continue };
         let (jobs, stays) = (results::jobs(store, &cell.id)?, results::stays(store, &cell.id)?);
         let drawn = lanes(&results::nodes(&results::inputs(store, &cell.id)?), &jobs, &stays);
         let variant = cell.variant_text();

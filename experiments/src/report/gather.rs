@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::figures::{drawn, timelines};
+use super::figures::{drawn, drawn_points, timelines};
 use crate::claim::{self, ClaimRow};
 use crate::error::Error;
 use crate::plan::{Bound, Cell, Machines, Plan};
@@ -28,6 +28,8 @@ pub struct Gathered {
     pub referenced: bool,
     /// A row a policy and variant.
     pub metrics: Metrics,
+    /// The points of the sweep that have figures, in words.
+    pub points: Vec<String>,
     /// Figures with their captions.
     pub figures: Vec<Drawn>,
     /// GPUs over time, by policy.
@@ -73,6 +75,8 @@ pub struct Drawn {
     pub legend: Vec<(String, usize)>,
     /// SVG.
     pub svg: String,
+    /// The number of the point of the sweep that it is of; none: it is of the sweep.
+    pub point: Option<usize>,
 }
 
 /// The GPUs of one run over time.
@@ -124,6 +128,14 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
+    let points = drawn_points(plan);
+    if points.1 > 0 {
+        let drawn = points.0.len();
+        notes.push(format!(
+            "Figures are of the first {drawn} points of the sweep, not of {} more: `--at PATH=VALUE` chooses.",
+            points.1
+        ));
+    }
     let claims: Vec<ClaimRow> = claim::measure(plan, &known).iter().map(claim::in_words).collect();
     Ok(Gathered {
         title: plan.title.clone(),
@@ -132,6 +144,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         referenced: claims.iter().any(|claim| claim.reference != "-"),
         claims,
         metrics: table::metrics(plan, &known),
+        points: points.0,
         figures: drawn(plan, store, &known)?,
         timelines: timelines(plan, store)?,
         predictors: table::predictor_rows(plan, &known),
@@ -193,6 +206,12 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         for (name, path) in [("profile", "/laws/profile"), ("trace", "/workload/trace/blake3")] {
             if let Some(digest) = inputs.pointer(path).and_then(Value::as_str) {
                 facts.push((name.into(), digest.to_string()));
+            }
+        }
+        if let Some(trace) = cell.setting.workload.fixed() {
+            facts.push(("trace rows".into(), trace.account.line()));
+            if let Some((file, account)) = trace.imported.as_deref() {
+                facts.push(("imported".into(), format!("{}: {}", file.display(), account.line())));
             }
         }
         let machines = match &cell.machines {

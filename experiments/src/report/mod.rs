@@ -14,7 +14,7 @@ pub mod plot;
 
 use crate::error::Error;
 
-pub use figures::figures;
+pub use figures::{Captioned, figures};
 pub use gather::{Gathered, MetricCell, Metrics, Provenance, gather};
 
 /// The page's template.

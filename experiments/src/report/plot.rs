@@ -1,8 +1,14 @@
 //! Figures as SVG: the only place that names kuva. Colours are the page's own (`var(--…)`), so that a figure follows its
 //! theme, or fixed ones where it stands alone.
 
+mod time;
+
+use kuva::TickFormat;
+use kuva::backend::svg::SvgBackend;
 use kuva::plot::ForestPlot;
 use kuva::prelude::{Layout, LinePlot, Plot, Theme, render_to_svg};
+use kuva::render::layout::ComputedLayout;
+use kuva::render::render::render_multiple;
 
 /// One line of a figure.
 pub struct Line {
@@ -26,8 +32,8 @@ pub struct Figure {
     pub y: String,
     /// Whether values hold until the next one.
     pub steps: bool,
-    /// Whether the axis counts by factors.
-    pub log_x: bool,
+    /// Whether the axis counts by factors, in seconds with marks such as 10 s, 1 min, 1 h and 1 d.
+    pub time_x: bool,
     /// Where the values begin and end, if that is known beforehand.
     pub y_range: Option<(f64, f64)>,
     /// Its lines, in the order of the policies.
@@ -108,8 +114,14 @@ impl Figure {
             .with_x_label(&self.x)
             .with_y_label(&self.y)
             .with_theme(dress.theme());
-        if self.log_x {
-            layout = layout.with_log_x();
+        if self.time_x {
+            // A mark's text is the number that it stands for, until it is replaced.
+            let text = |x: f64| x.to_string();
+            let least = self.lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+            layout = layout
+                .with_x_axis_min(least)
+                .with_log_x()
+                .with_x_tick_format(TickFormat::Custom(std::sync::Arc::new(text)));
         }
         if let Some((least, most)) = self.y_range {
             layout = layout.with_y_axis_min(least).with_y_axis_max(most);
@@ -117,8 +129,30 @@ impl Figure {
         if dress == Dress::Paper {
             layout = layout.with_title(&self.title);
         }
-        scaled(&render_to_svg(plots, layout), &self.title)
+        if !self.time_x {
+            return scaled(&render_to_svg(plots, layout), &self.title);
+        }
+        let axis = ComputedLayout::from_layout(&layout);
+        let mut scene = render_multiple(plots, layout);
+        time::marked(&mut scene, &axis);
+        scaled(&SvgBackend.render_scene(&scene), &self.title)
     }
+}
+
+/// Figures on white paper, two beside each other.
+pub fn side_by_side(figures: &[&Figure]) -> String {
+    let (wide, high) = (720, 340);
+    let (columns, rows) = (figures.len().min(2), figures.len().div_ceil(2));
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" width=\"{0}\" height=\"{1}\">",
+        wide * columns,
+        high * rows
+    );
+    for (at, figure) in figures.iter().enumerate() {
+        let place = format!("<svg x=\"{}\" y=\"{}\" ", at % 2 * wide, at / 2 * high);
+        out.push_str(&figure.svg(Dress::Paper).replacen("<svg ", &place, 1));
+    }
+    out + "</svg>\n"
 }
 
 /// Figures with their intervals, a row each, beside a line at zero.
@@ -196,7 +230,7 @@ mod tests {
             x,
             y,
             steps: true,
-            log_x: true,
+            time_x: true,
             y_range: Some((0.0, 1.0)),
             lines: vec![line("one"), line("two")],
         }
@@ -208,6 +242,18 @@ mod tests {
         assert_eq!(page, figure().svg(Dress::Page));
         assert!(page.starts_with("<svg") && page.contains("viewBox=\"0 0 ") && page.contains("var(--s1)"));
         assert!(page.contains("aria-label=\"a &lt; b\""));
+        // Seconds from 1 to 10, and from 1 s to 10 d.
+        let mut wide = figure();
+        wide.lines[0].points = vec![(1.0, 0.1), (864_000.0, 1.0)];
+        let wide = wide.svg(Dress::Page);
+        let at = |mark: &str| {
+            let text = wide.split("<text ").find(|text| text.contains(&format!(">{mark}<"))).expect("a mark");
+            text.split("x=\"").nth(1).and_then(|x| x.split('"').next()?.parse::<f64>().ok()).expect("a place")
+        };
+        let decade = at("10 s") - at("1 s");
+        assert!(decade > 50.0 && (at("10 min") - at("1 min") - decade).abs() < 0.5, "{decade}");
+        assert!((at("1 min") - at("10 s") - decade * 6f64.log10()).abs() < 0.5);
+        assert!(!wide.contains(">100<") && !wide.contains(">1000<"));
         let paper = figure().svg(Dress::Paper);
         assert!(!paper.contains("var(") && paper.contains(COLOURS[1]));
     }
