@@ -142,8 +142,8 @@ const HEAD: &str = "\
 
 Made by `sandtable claims` from full runs (`just figures`). *Published* is what a publication prints, *reference* what somebody's code
 gave when it was run; *measured* is ours, with its 95 % interval (Student's) over independent runs. The verdict is about our own bound:
-*inconclusive* where the interval has values on both sides of it. The last column says whether the published or reference figure lies within the measured interval. A claim that fails is named as failing,
-with what is known of the reason.
+*inconclusive* where the interval has values on both sides of it. The last column says whether the published or reference figure lies
+within the measured interval. A claim that fails is named as failing, with what is known of the reason.
 ";
 
 /// The spec's path below the folder of specs, without its ending.

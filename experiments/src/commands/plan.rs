@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::{SpecInStore, expand_noting};
+use super::{SpecInStore, begin, expand_noting};
 use crate::engine::handed::{Handed, Line, line};
 use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
@@ -34,6 +34,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
         return hand_out(args, file, &store);
     }
     let plan = args.of.spec.expand(&args.of.path)?;
+    begin::lacking_begin(&plan, &store)?;
     let times = Times::of(&store);
     let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
     let others = components(&plan);
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
 fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Error> {
     let options = super::submit::elsewhere(&args.of.spec)?;
     let plan = expand_noting(&args.of.path, &options)?;
+    begin::lacking_begin(&plan, store)?;
     let page = Page::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();

@@ -5,20 +5,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::accept::Earlier;
-use super::{SpecArgs, StoreArgs, expand_noting, threads};
+use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
 use crate::claim::{self, ExpectedFailures};
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, Workers, execute, in_parallel, refusal};
+use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::observe::{Swap, Swaps, observe};
 use crate::plan::{Cell, Machines, Plan, digest};
-use crate::spec::{Source, short_name};
 use crate::store::Store;
 use crate::table::{Format, Known, lookup, render};
 use crate::ui;
 use sandtable_hardware::live::Clock;
-use sandtable_runtime::sandbox::{Fault, Settings};
+use sandtable_runtime::sandbox::Settings;
 use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.
@@ -79,7 +78,8 @@ pub(crate) struct RunArgs {
     swap_file: Option<PathBuf>,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A share of the cells, in per cent.
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let wrong = || format!("expected a share of the cells, from 0% to 100%, found {text:?}");
     percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(wrong)
@@ -218,11 +218,10 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
     conclude(args, asked, store, &known)
 }
 
-/// A share of the cells that have results, at least one: those with the smallest hash of id and draw.
-fn drawn<'a>(args: &RunArgs, there: &[&'a Cell]) -> Vec<&'a Cell> {
-    let Some(share) = args.recheck.filter(|share| *share > 0.0) else { return Vec::new() };
+/// A share of cells, at least one if it is above 0: those with the smallest hash of id and draw.
+pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Cell> {
     let mut drawn: Vec<(String, &Cell)> =
-        there.iter().map(|cell| (digest(format!("recheck {} {}", args.draw, cell.id).as_bytes()), *cell)).collect();
+        there.iter().map(|cell| (digest(format!("recheck {draw} {}", cell.id).as_bytes()), *cell)).collect();
     drawn.sort_by(|a, b| a.0.cmp(&b.0));
     drawn.truncate((there.len() as f64 * share).ceil() as usize);
     drawn.into_iter().map(|(_, cell)| cell).collect()
@@ -250,7 +249,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let threads = threads(args.jobs);
     let (all, cached) = (cells.len(), cells.len() - missing.len());
     ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", asked.title(args)));
-    let again = drawn(args, &there);
+    let again = drawn(args.recheck.unwrap_or(0.0), args.draw, &there);
     if args.recheck.is_some() {
         ui::note(&format!("{} of {} cells with results run again", again.len(), there.len()));
     }
@@ -262,7 +261,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let settings = Settings { cache: Some(store.code()), ..Settings::default() };
     let compiled = Compiled::new(&settings, missing.iter().copied())?;
-    all_begin(asked.plan, &missing, &compiled)?;
+    begin::all_begin(asked.plan, &missing, &compiled)?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
         bar.inc(1);
@@ -299,44 +298,6 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     };
     let code = conclude(args, asked, store, &known)?;
     Ok(if moved > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
-}
-
-/// Before anything runs: every policy takes its parameters and is told what it must be. One cell of each is enough.
-fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Result<(), Error> {
-    let mut tried = BTreeSet::new();
-    for cell in cells {
-        if !tried.insert((&cell.policy.digest, &cell.config, cell.predictors.key().to_string(), cell.fleet.types.len()))
-        {
-            continue;
-        }
-        let Some(fault) = refusal(cell, compiled)? else { continue };
-        let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
-        let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
-        let text = std::fs::read_to_string(&plan.origin).unwrap_or_default();
-        let source = Source { origin: plan.origin.clone(), text };
-        let labels = source.parse().map_or_else(
-            |_| Vec::new(),
-            |spec| {
-                spec.policies
-                    .iter()
-                    .map(|policy| policy.label.clone().unwrap_or_else(|| short_name(&policy.name).into()))
-                    .collect()
-            },
-        );
-        if let Fault::Predictor { quantity, .. } = &fault {
-            // `pair-speed (iapp)`
-            let place = format!("predictors.{}", quantity.split(' ').next().unwrap_or_default());
-            return Err(source.error(&place, &message, "this predictor"));
-        }
-        return Err(match labels.iter().position(|label: &String| *label == cell.label) {
-            Some(at) if fault.kind() == "refused-configuration" && cell.config != "{}" => {
-                source.error(&format!("policies.{at}.with"), &message, "these parameters")
-            }
-            Some(at) => source.error(&format!("policies.{at}"), &message, "this policy"),
-            None => Error::usage(format!("{}: {message}", plan.origin)),
-        });
-    }
-    Ok(())
 }
 
 /// How policies compare with the recorded runs that they were asked about.
@@ -432,7 +393,10 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode 
                 }
                 let capsule = store.folder(&cell.id).join("capsule.json.zst");
                 if capsule.exists() {
-                    ui::note(&format!("hint: replay it with `sandtable policy replay {}`", capsule.display()));
+                    // One's own policy is not found by its digest.
+                    let own = cell.policy.path.as_ref().filter(|path| !path.with_file_name("manifest.json").exists());
+                    let which = own.map_or(String::new(), |path| format!(" --policy {}", path.display()));
+                    ui::note(&format!("hint: replay it with `sandtable policy replay {}{which}`", capsule.display()));
                 }
                 shown.push(line);
             }

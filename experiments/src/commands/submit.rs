@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{SpecArgs, SpecInStore, expand_noting};
+use super::{SpecArgs, SpecInStore, begin, expand_noting};
 use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
 use crate::error::{Error, ExitCode};
 use crate::metric::span;
@@ -72,6 +72,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
     let options = elsewhere(spec)?;
     let plan = expand_noting(path, &options)?;
     let store = if args.print { store.look(Some(path))? } else { store.open(Some(path))? };
+    begin::lacking_begin(&plan, &store)?;
     let page = Page::new(&store, &plan);
     let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
     if args.retry_failed {

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use sandtable_runtime::sandbox::Settings;
 
+use super::run::drawn;
 use super::{SpecArgs, StoreArgs, threads};
 use crate::bundle::Opened;
 use crate::error::{Error, ExitCode};
@@ -26,6 +27,12 @@ pub(crate) struct VerifyArgs {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
+    /// Only this share of the cells, at least one: `5%`.
+    #[arg(long, value_name = "SHARE", value_parser = super::run::share)]
+    sample: Option<f64>,
+    /// Which cells `--sample` takes: another number, others.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
+    draw: u64,
     /// Cells at a time.
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
@@ -83,6 +90,9 @@ fn all(
     kept: impl Fn(&str) -> Result<Files, Error> + Sync,
 ) -> Result<ExitCode, Error> {
     std::fs::create_dir_all(code).map_err(|error| Error::file("make", code, &error))?;
+    let missing = plan.cells.len() - cells.len();
+    let drawn = args.sample.map(|share| drawn(share, args.draw, cells));
+    let cells = drawn.as_deref().unwrap_or(cells);
     let settings = Settings { cache: Some(code.into()), canonical_nan: true, ..Settings::default() };
     let compiled = Compiled::new(&settings, cells.iter().copied())?;
     let bar = ui::progress(cells.len() as u64, false);
@@ -107,7 +117,8 @@ fn all(
             ui::note(&format!("{} {} seed {}: differs in {}", cell.short(), cell.label, cell.seed, names.join(", ")));
         }
     }
-    let (same, missing) = (cells.len() - different, plan.cells.len() - cells.len());
-    ui::result(&format!("{}: {same} cells identical, {different} different, {missing} missing\n", plan.title));
+    let (same, left) = (cells.len() - different, plan.cells.len() - missing - cells.len());
+    let left = if left > 0 { format!(", {left} not drawn") } else { String::new() };
+    ui::result(&format!("{}: {same} cells identical, {different} different, {missing} missing{left}\n", plan.title));
     Ok(if different > 0 { ExitCode::CheckFailed } else { ExitCode::Done })
 }

@@ -1,11 +1,13 @@
 //! What metrics say, against cases computed by hand.
 
+use std::path::Path;
+
 use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, plan};
 use sandtable_runtime::Summary;
 use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{dist, root, sandtable};
+use crate::help::{Ran, dist, root, sandtable};
 
 /// The spec of a policy on one GPU; `jobs`: submission and duration, s.
 fn spec(policy: &str, jobs: &[(u32, u32)], more: &str) -> String {
@@ -122,14 +124,21 @@ fn a_first_start_is_nobodys_unfairness() {
     near(short.bounded_slowdown.max, 2.1);
 }
 
+/// A command on the store and the policies of a test.
+fn stored(folder: &Path, args: &[&str]) -> Ran {
+    let policies = dist();
+    let mut all = args.to_vec();
+    all.extend(["--store", "store", "--policies", &policies]);
+    sandtable(folder, &all)
+}
+
 /// What `run` prints of a spec, and its exit code.
-fn run(spec: &str, flags: &[&str]) -> crate::help::Ran {
+fn run(spec: &str, flags: &[&str]) -> Ran {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
-    let policies = dist();
-    let mut args = vec!["run", "spec.ron", "--store", "store", "--policies", &policies, "--no-progress"];
+    let mut args = vec!["run", "spec.ron", "--no-progress"];
     args.extend(flags);
-    sandtable(folder.path(), &args)
+    stored(folder.path(), &args)
 }
 
 #[test]
@@ -244,12 +253,7 @@ fn whoever_starves_jobs_is_compared_on_those_that_ended_under_both() {
          policies: [Policy(name: \"fifo\"), Policy(name: \"fifo\", label: \"skip\", with: {{\"backfill\": \"skip\"}})])"
     );
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
-    let policies = dist();
-    let own = |args: &[&str]| {
-        let mut all = args.to_vec();
-        all.extend(["--store", "store", "--policies", &policies]);
-        sandtable(folder.path(), &all)
-    };
+    let own = |args: &[&str]| stored(folder.path(), args);
     let ran = own(&["run", "spec.ron", "--no-progress"]);
     assert!(ran.stdout.contains("* 4 of 5 jobs never ended under fifo"), "{}", ran.stdout);
     assert!(ran.stdout.contains("* 2 of 5 jobs never ended under skip"), "{}", ran.stdout);
@@ -271,12 +275,7 @@ fn what_is_set_is_what_is_shown() {
          claims: [{claim}])"
     );
     std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
-    let policies = dist();
-    let own = |args: &[&str]| {
-        let mut all = args.to_vec();
-        all.extend(["--store", "store", "--policies", &policies]);
-        sandtable(folder.path(), &all)
-    };
+    let own = |args: &[&str]| stored(folder.path(), args);
     let whole = own(&["run", "spec.ron", "--no-progress"]);
     let line = |text: &str, at: &str| text.lines().find(|line| line.contains(at)).map(str::to_string);
     let wanted = line(&whole.stdout, "load=1.2").expect("a row");
@@ -293,6 +292,65 @@ fn what_is_set_is_what_is_shown() {
     assert!(never.stderr.contains("never has the value 0.7") && never.stderr.contains("0.6, 1.2"), "{}", never.stderr);
     let unswept = own(&["plan", "spec.ron", "--at", "fleet.nodes=2"]);
     assert!(unswept.stderr.contains("`fleet.nodes` is not swept"), "{}", unswept.stderr);
+}
+
+#[test]
+fn a_sample_of_the_cells_is_verified() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = "Experiment(title: \"many\", fleet: Model(nodes: 1, gpus: 1, kind: \"g\", speed: 1.0), workload: Generate(jobs: 3, \
+                gpus: {1: 1.0}), policies: [Policy(name: \"fifo\")], seeds: Range(0, 40))";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let own = |args: &[&str]| stored(folder.path(), args);
+    assert_eq!(own(&["run", "spec.ron", "--no-progress"]).code, 0);
+    let sampled = own(&["verify", "spec.ron", "--sample", "5%"]);
+    assert_eq!(sampled.stdout, "many: 2 cells identical, 0 different, 0 missing, 38 not drawn\n");
+    let none = own(&["verify", "spec.ron", "--sample", "500%"]);
+    assert!(none.code == 2 && none.stderr.contains("from 0% to 100%"), "{}", none.stderr);
+}
+
+#[test]
+fn jobs_that_fit_nowhere_are_named_before_they_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let wide = spec("fifo", FOUR, "").replace("gpus: 1, duration: \"10s\"", "gpus: 9, duration: \"10s\"");
+    std::fs::write(folder.path().join("spec.ron"), wide).expect("written");
+    for command in ["plan", "run"] {
+        let ran = stored(folder.path(), &[command, "spec.ron"]);
+        let warning = "warning: spec.ron: 1 of 4 jobs can never run: the first, since it asks for 9 GPUs of one type that it \
+                       allows, the fleet has 1";
+        assert!(ran.code == 0 && ran.stderr.contains(warning), "{command}: {}", ran.stderr);
+    }
+    // Nor does `plan` leave to `run` to find that a policy refuses.
+    std::fs::write(
+        folder.path().join("spec.ron"),
+        spec("fifo", FOUR, "").replace("\"fifo\"", "\"fifo\", with: {\"x\": 1}"),
+    )
+    .expect("written");
+    let refused = stored(folder.path(), &["plan", "spec.ron"]);
+    assert!(refused.code == 2 && refused.stderr.contains("no parameter `x`"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_page_has_every_point_of_a_sweep_and_a_figure_names_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = "Experiment(title: \"swept\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), workload: Generate(jobs: 20), \
+                policies: [Policy(name: \"fifo\")], sweep: {\"workload.arrivals\": [Poisson(load: 0.6), Poisson(load: 1.2)]})";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let own = |args: &[&str]| {
+        let ran = stored(folder.path(), args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+    };
+    let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).expect("a file");
+    own(&["run", "spec.ron", "--no-progress"]);
+    own(&["report", "spec.ron", "-o", "page.html"]);
+    let page = read("page.html");
+    for (point, load) in ["0.6", "1.2"].into_iter().enumerate() {
+        assert!(page.contains(&format!("data-point=\"{point}\"")));
+        assert!(page.contains(&format!("Job completion time, at workload.arrivals=Poisson(load: {load})")), "{load}");
+    }
+    own(&["report", "spec.ron", "-o", "one.svg", "--at", "workload.arrivals=Poisson(load: 1.2)"]);
+    assert!(read("one.svg").contains("load: 1.2") && !read("one.svg").contains("load: 0.6"));
+    own(&["report", "spec.ron", "-o", "both.svg", "--every-point"]);
+    assert!(read("both.svg").contains("load: 1.2") && read("both.svg").contains("load: 0.6"));
 }
 
 #[test]
@@ -333,13 +391,29 @@ fn flags_that_say_nothing_are_refused() {
 }
 
 #[test]
-fn types_of_gpu_that_nobody_told_apart_are_named() {
-    let two = "Experiment(title: \"two\", fleet: Model(groups: [Group(nodes: 1, gpus: 1, kind: \"K80\"), Group(nodes: 1, gpus: 1, \
-               kind: \"T4\")]), workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"5s\")]), policies: [Policy(name: \"fifo\")])";
-    let ran = run(two, &[]);
-    assert!(ran.stderr.contains("warning: K80 and T4 are equally fast here"), "{}", ran.stderr);
-    let told = run(&two.replace("kind: \"T4\"", "kind: \"T4\", speed: 4"), &[]);
-    assert!(!told.stderr.contains("equally fast"), "{}", told.stderr);
+fn types_of_gpu_are_as_fast_as_the_catalogue_estimates_or_as_is_said() {
+    let two = "Experiment(title: \"two\", fleet: Model(groups: [Group(nodes: 1, gpus: 1, kind: \"T4\"), Group(nodes: 1, gpus: 1, \
+               kind: \"V100-SXM2-16GB\")]), workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"100s\")]), policies: \
+               [Policy(name: \"fifo\"), Policy(name: \"fifo\", label: \"fastest\", with: {\"placement\": \"fastest\"}, \
+               predictors: {\"throughput\": Oracle})], durations_on: \"V100-SXM2-16GB\")";
+    let ran = run(two, &["--format", "csv"]);
+    assert!(ran.stderr.contains("speeds estimated from the catalogue: T4 0.4291, V100-SXM2-16GB 1"), "{}", ran.stderr);
+    let jct = |policy: &str| {
+        let row = ran.stdout.lines().find(|line| line.starts_with(policy)).expect("a row");
+        row.split(',').nth(5).and_then(|mean| mean.parse::<f64>().ok()).expect("a mean")
+    };
+    // The first type is the slower one: only who asks for the fastest leaves it.
+    assert!((jct("fifo") - 100.0 / 0.4291).abs() < 1e-3, "{}", ran.stdout);
+    assert_eq!(jct("fastest"), 100.0);
+    let untold = run(&two.replace(", predictors: {\"throughput\": Oracle}", ""), &[]);
+    assert_eq!(untold.code, 2);
+    assert!(untold.stderr.contains("placement \"fastest\" needs to be told throughput"), "{}", untold.stderr);
+    let said = two.replace("kind: \"T4\"", "kind: \"T4\", speed: 0.5");
+    let clash = run(&said, &[]);
+    assert!(clash.stderr.contains("durations hold on a GPU of speed 1"), "{}", clash.stderr);
+    let said = said.replace(", durations_on: \"V100-SXM2-16GB\"", "");
+    let said = run(&said, &[]);
+    assert!(said.code == 0 && !said.stderr.contains("estimated"), "{}", said.stderr);
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! What is found before anything runs: policies that refuse to begin, jobs that can never run.
+
+use std::collections::BTreeSet;
+
+use sandtable_runtime::sandbox::{Fault, Settings};
+use sandtable_runtime::{capacities, never_fits};
+
+use crate::error::Error;
+use crate::execute::{Compiled, refusal};
+use crate::plan::{Cell, Plan};
+use crate::spec::{Source, short_name};
+use crate::store::Store;
+use crate::ui;
+
+/// Compiles what the cells of a plan without a result need, and asks it to begin.
+pub(super) fn lacking_begin(plan: &Plan, store: &Store) -> Result<(), Error> {
+    let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
+    // Who only asks makes no store.
+    let cache = store.root().is_dir().then(|| store.code());
+    let settings = Settings { cache, ..Settings::default() };
+    all_begin(plan, &missing, &Compiled::new(&settings, missing.iter().copied())?)
+}
+
+/// Every policy takes its parameters and is told what it must be: one seed of each is enough. Warns of jobs that can never run.
+pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Result<(), Error> {
+    let mut tried = BTreeSet::new();
+    for cell in cells {
+        if !tried.insert((&cell.label, &cell.variant)) {
+            continue;
+        }
+        let Some(fault) = refusal(cell, compiled)? else { continue };
+        let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
+        let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
+        let text = std::fs::read_to_string(&plan.origin).unwrap_or_default();
+        let source = Source { origin: plan.origin.clone(), text };
+        let labels = source.parse().map_or_else(
+            |_| Vec::new(),
+            |spec| {
+                spec.policies
+                    .iter()
+                    .map(|policy| policy.label.clone().unwrap_or_else(|| short_name(&policy.name).into()))
+                    .collect()
+            },
+        );
+        if let Fault::Predictor { quantity, .. } = &fault {
+            // `pair-speed (iapp)`
+            let place = format!("predictors.{}", quantity.split(' ').next().unwrap_or_default());
+            return Err(source.error(&place, &message, "this predictor"));
+        }
+        return Err(match labels.iter().position(|label: &String| *label == cell.label) {
+            Some(at) if fault.kind() == "refused-configuration" && cell.config != "{}" => {
+                source.error(&format!("policies.{at}.with"), &message, "these parameters")
+            }
+            Some(at) => source.error(&format!("policies.{at}"), &message, "this policy"),
+            None => Error::usage(format!("{}: {message}", plan.origin)),
+        });
+    }
+    never_run(plan, cells)
+}
+
+/// Workloads of at most so many variants are looked at: those of a sweep are mostly alike.
+const VARIANTS: usize = 16;
+
+/// Warns of jobs that can never run on their fleet.
+fn never_run(plan: &Plan, cells: &[&Cell]) -> Result<(), Error> {
+    let mut seen: Vec<&[(String, String)]> = Vec::new();
+    let mut said: Vec<String> = Vec::new();
+    for cell in cells {
+        if seen.contains(&cell.variant.as_slice()) || seen.len() == VARIANTS {
+            continue;
+        }
+        seen.push(&cell.variant);
+        let jobs = cell.jobs()?;
+        let capacities = capacities(&cell.fleet);
+        let why: Vec<String> = jobs.iter().filter_map(|job| never_fits(&capacities, &cell.setting.laws, job)).collect();
+        if let Some(first) = why.first() {
+            let (count, all) = (why.len(), jobs.len());
+            let sentence = format!("{count} of {all} jobs can never run: the first, since {first}");
+            if !said.contains(&sentence) {
+                ui::note(&format!("warning: {}: {sentence}", plan.origin));
+                said.push(sentence);
+            }
+        }
+    }
+    Ok(())
+}
