@@ -1,15 +1,35 @@
 //! The 80 decisions of DeepBoot's own functions (`deepboot/ats_vectors.json`).
 
 use sandtable_elastic::knapsack::{Candidate, deal};
-use sandtable_elastic::place::{Pack, keep_or_take, smallest_first};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};
-use sandtable_elastic::{Reclaim, restart_factor};
+use sandtable_elastic::{Reclaim, Round, Rules, Trainee};
 use sandtable_needs::needs;
 use sandtable_policy::testing::{data, refusal};
-use sandtable_policy::{Draws, NodeId};
+use sandtable_policy::{Config, Draws, Elasticity, NodeId, Policy, Sample};
 use serde_json::Value;
 
-use crate::Ats;
+use crate::{Ats, train};
+
+/// What of a job does not matter here: its goodputs are given.
+const ELASTIC: Elasticity = Elasticity {
+    most_gpus: 1,
+    batch: 128,
+    tunable: false,
+    initial_batch: 128,
+    most_batch: 128,
+    least_local: 1,
+    most_local: 128,
+};
+const SAMPLE: Sample = Sample {
+    job: 0,
+    nodes: 1,
+    gpus: 1,
+    local: 128,
+    step_time: 1.0,
+    sync_time: 0.1,
+    gradient_sqr: 1.0,
+    gradient_variance: 1.0,
+};
 
 fn list(value: &Value) -> Vec<u32> {
     value.as_array().map_or_else(Vec::new, |list| list.iter().map(number).collect())
@@ -25,30 +45,47 @@ fn speedup(job: &Value, nodes: u32, gpus: u32) -> f64 {
     job[table][gpus as usize - 1].as_f64().expect("a speedup")
 }
 
+/// What the policy deals out in a round of these jobs, whose goodputs are the published speedups.
 fn trains(case: &Value) -> Vec<Vec<NodeId>> {
     let free = list(&case["free_per_node"]);
-    let per_node = number(&case["gpus_per_node"]);
+    let (node, gpus) = (number(&case["gpus_per_node"]), free.iter().sum::<u32>());
     let jobs = case["jobs"].as_array().expect("jobs");
-    let gpus: u32 = free.iter().sum();
-    let candidate = |job: &Value| {
-        let factor = restart_factor(job["age"].as_f64().expect("s"), number(&job["num_restarts"]), 10.0);
-        let before = job["prev"].as_array().map(|list| list.len() as u32);
-        let value = |k: u32| {
-            let speedup = speedup(job, k.div_ceil(per_node), k);
-            if before == Some(k) { speedup } else { speedup * factor }
-        };
-        Candidate { values: (1..=number(&job["max_replicas"]).min(gpus)).map(value).collect() }
+    // A share that no gang has, so that its goodput of 1 is nobody's.
+    let (share, now) = (1_000_000, 1_000_000_000_000);
+    let trainee = |(id, job): (usize, &Value)| {
+        let most = number(&job["max_replicas"]);
+        let submitted = now - job["age"].as_u64().expect("s") * 1_000_000;
+        let elastic = Elasticity { most_gpus: most, ..ELASTIC };
+        let mut trainee = Trainee::new(id as u32, submitted, 1, elastic);
+        // It has run on as many as it may have: it may try all of them.
+        let sample = Sample { job: id as u32, gpus: most, ..SAMPLE };
+        trainee.report(&sample);
+        let shapes = (1..=most.min(gpus)).map(|k| (k.div_ceil(node), k));
+        let goodputs = shapes.map(|(nodes, k)| ((nodes, k), speedup(job, nodes, k)));
+        trainee.assume(goodputs.chain([((1, share), 1.0)]));
+        trainee.restarts = Some(number(&job["num_restarts"]));
+        trainee.list = job["prev"].as_array().map(|_| list(&job["prev"]));
+        trainee
     };
-    let counts = deal(&jobs.iter().map(candidate).collect::<Vec<_>>(), gpus);
-    let before: Vec<Vec<NodeId>> = jobs.iter().map(|job| list(&job["prev"])).collect();
-    let order = smallest_first(&(0..counts.len()).collect::<Vec<_>>(), &counts);
-    let before: Vec<&[NodeId]> = order.iter().map(|job| before[*job].as_slice()).collect();
-    let sorted: Vec<u32> = order.iter().map(|job| counts[*job]).collect();
-    let mut lists = vec![Vec::new(); counts.len()];
-    for (job, list) in order.iter().zip(keep_or_take(&mut free.clone(), &sorted, &before, Pack::BestFit)) {
-        lists[*job] = list;
-    }
-    lists
+    let mut all: Vec<Trainee> = jobs.iter().enumerate().map(trainee).collect();
+    let attained = (0..all.len() as u64).collect();
+    let lent = vec![false; free.len()];
+    let mut round = Round {
+        now,
+        free,
+        lent,
+        node,
+        total: gpus,
+        share,
+        compat: true,
+        waiting: 0,
+        tasks: Vec::new(),
+        jobs: &mut all,
+        attained,
+    };
+    let config = "{\"compat\": true, \"restart_delay\": 10}";
+    let config = Config::parse(config, Ats::about().params).expect("a configuration");
+    train(&mut round, &Rules::new(&config))
 }
 
 /// By job: its nodes.
