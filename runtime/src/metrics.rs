@@ -61,7 +61,7 @@ pub struct Summary {
     /// Jobs that were submitted outside the window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
-    /// Length of the window, as far as the run goes.
+    /// Length of the window.
     pub window: f64,
     /// Length of the run, until the last job let its GPUs go.
     pub run: f64,
@@ -189,7 +189,7 @@ impl Summary {
         let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
         let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
         let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
-        let (whole, window) = (&ledger.measured.active, ledger.measured.in_window());
+        let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
         let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         rho.sort_by(f64::total_cmp);
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();

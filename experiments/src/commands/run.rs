@@ -61,8 +61,8 @@ pub(crate) struct RunArgs {
     /// With `--check`: let claims pass whose interval has values on both sides of the bound.
     #[arg(long, requires = "check")]
     allow_inconclusive: bool,
-    /// With `--check`: claims that are known not to hold. An unexpected failure and an unexpected pass both fail.
-    #[arg(long, value_name = "FILE", requires = "check", conflicts_with = "test")]
+    /// With `--check`: claims of whole specs that are known not to hold. An unexpected failure and an unexpected pass both fail.
+    #[arg(long, value_name = "FILE", requires = "check", conflicts_with_all = ["test", "set", "at", "sweep", "only"])]
     expected: Option<PathBuf>,
     /// No bar.
     #[arg(long)]

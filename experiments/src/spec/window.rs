@@ -27,7 +27,8 @@ pub enum UntilSpec {
     LastArrival,
     /// When the last job has let its GPUs go.
     AllEnded,
-    /// So long after the run's beginning; jobs that are submitted later don't count.
+    /// So long after the run's beginning; jobs that are submitted later don't count. Where the last job ends before, the rest of
+    /// the window is idle.
     At(Span),
 }
 

@@ -60,6 +60,11 @@ fn a_window_counts_what_lies_in_it_and_whom_it_sees_come() {
     let late = of("measure: Window(warm_up: \"40s\", until: AllEnded)");
     assert_eq!(late.jobs, 3);
     near(late.utilisation_window, 270.0 / 370.0);
+    // As long whoever ends before it does: what is left of it is idle.
+    let long = of("measure: Window(until: At(\"1000s\"))");
+    assert_eq!(long.window, 1000.0);
+    near(long.utilisation_window, 310.0 / 1000.0);
+    near(long.utilisation, 310.0 / 410.0);
     // All at once: there is no time before the last submission.
     let batch = summary("fifo", &[(0, 100), (0, 100)], "");
     near(batch.utilisation_window, 1.0);
