@@ -306,8 +306,8 @@ impl Battery<'_> {
             }
         }
         let found = match follows {
-            0 => "the same plans under another seed: it draws no numbers".to_string(),
-            follows => format!("other plans under another seed in {follows} of {ran} runs: it draws from `setup.seed`"),
+            0 => format!("the same plans under another seed in all of {ran} runs"),
+            follows => format!("other plans under another seed in {follows} of {ran} runs"),
         };
         self.report.add("randomness", Verdict::Ok, found, "");
         if self.report.passed() {

@@ -57,7 +57,7 @@ impl Language {
     }
 }
 
-/// What a folder's policy is called: as its package (`Cargo.toml`, `package.json`), else as the folder.
+/// What a folder's policy is called: as its package (`Cargo.toml`, `package.json`, `pyproject.toml`), else as the folder.
 ///
 /// # Errors
 /// A folder that is none, and a package whose name is no file's.
@@ -86,9 +86,11 @@ fn package(folder: &Path) -> Option<String> {
         Language::Rust => crate_name(&read("Cargo.toml")?),
         Language::Js => {
             let package: serde_json::Value = serde_json::from_str(&read("package.json")?).ok()?;
-            package["name"].as_str().map(str::to_string)
+            // Without its scope: `@me/mine` is `mine`.
+            package["name"].as_str().map(|name| name.rsplit('/').next().unwrap_or(name).to_string())
         }
-        Language::Python | Language::C => None,
+        Language::Python => crate_name(&read("pyproject.toml")?),
+        Language::C => None,
     }
 }
 
@@ -101,7 +103,9 @@ fn crate_name(manifest: &str) -> Option<String> {
 struct Built {
     /// The component's blake3.
     component: String,
-    /// That of its sources.
+    /// The folder of its sources.
+    folder: PathBuf,
+    /// Their blake3.
     sources: String,
 }
 
@@ -109,28 +113,34 @@ fn beside(component: &Path) -> PathBuf {
     component.with_extension("built.json")
 }
 
-/// The blake3 of the names and bytes of a folder's sources: not of what tools put there.
+/// The blake3 of the names and bytes of a folder's sources, which a build reads.
 fn sources(folder: &Path) -> Result<String, Error> {
-    const TOOLS: [&str; 6] = ["target", "node_modules", "bindings", "__pycache__", "store", "Cargo.lock"];
-    fn walk(folder: &Path, text: &mut String) -> Result<(), Error> {
+    const TOOLS: [&str; 5] = ["target", "node_modules", "bindings", "__pycache__", "store"];
+    fn walk(folder: &Path, endings: &[&str], text: &mut String) -> Result<(), Error> {
         for path in crate::store::sorted(folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            let source = ["rs", "py", "js", "mjs", "c", "h", "wit", "toml", "json"];
-            let ending = path.extension().unwrap_or_default().to_string_lossy().to_string();
-            if TOOLS.contains(&name.as_str()) || name.ends_with(".built.json") {
+            if name.starts_with('.') || TOOLS.contains(&name.as_str()) {
                 continue;
             }
+            let ending = path.extension().unwrap_or_default().to_string_lossy().to_string();
             if path.is_dir() {
-                walk(&path, text)?;
-            } else if source.contains(&ending.as_str()) {
+                walk(&path, endings, text)?;
+            } else if ending == "wit" || endings.contains(&ending.as_str()) || name == "Cargo.toml" {
                 let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
                 text.push_str(&format!("{name} {}\n", crate::plan::digest(&bytes)));
             }
         }
         Ok(())
     }
+    let endings: &[&str] = match Language::of(folder) {
+        Some(Language::Rust) => &["rs"],
+        Some(Language::Python) => &["py"],
+        Some(Language::Js) => &["js", "mjs"],
+        Some(Language::C) => &["c", "h"],
+        None => &[],
+    };
     let mut text = String::new();
-    walk(folder, &mut text)?;
+    walk(folder, endings, &mut text)?;
     Ok(crate::plan::digest(text.as_bytes()))
 }
 
@@ -139,20 +149,23 @@ fn sources(folder: &Path) -> Result<String, Error> {
 /// # Errors
 /// A file that can't be read or written.
 pub fn keep_built(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let built = Built { component: crate::plan::digest(bytes), sources: sources(folder)? };
+    let folder = std::fs::canonicalize(folder).map_err(|error| Error::file("open", folder, &error))?;
+    let built = Built { component: crate::plan::digest(bytes), sources: sources(&folder)?, folder };
     let text = serde_json::to_string(&built).map_err(|error| Error::internal(error.to_string()))?;
     let file = beside(path);
     std::fs::write(&file, text + "\n").map_err(|error| Error::file("write", &file, &error))
 }
 
-/// Why a component is not what its folder's sources say, if so.
+/// Why a component is not what its sources say, if so.
 pub fn outdated(path: &Path, digest: &str) -> Option<String> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Language::of(folder)?;
     let built: Built = serde_json::from_slice(&std::fs::read(beside(path)).ok()?).ok()?;
+    // A folder that was moved is beside its component, or is not known.
+    let here = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = if built.folder.is_dir() { built.folder.as_path() } else { here };
+    Language::of(folder)?;
     let changed = built.component == digest && sources(folder).is_ok_and(|now| now != built.sources);
     let (path, folder) = (path.display(), folder.display());
-    changed.then(|| format!("{path} is not of the sources beside it: `sandtable policy build {folder}` makes it so"))
+    changed.then(|| format!("{path} is not of its sources: `sandtable policy build {folder}` makes it so"))
 }
 
 /// Builds the policy of a folder.
@@ -192,13 +205,20 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
             ran(command.arg(&output).current_dir(&folder), "policy.py")?;
         }
         Language::Js => {
-            let path = folder.join("policy.js");
-            let own = std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
-            let whole = scratch.path().join("policy.js");
-            std::fs::write(&whole, js_whole(&own)).map_err(|error| Error::file("write", &whole, &error))?;
+            // Beside the policy, whose imports are relative to it; both go when it is built.
+            let beside = |text: &str| -> Result<tempfile::NamedTempFile, Error> {
+                let mut name = tempfile::Builder::new();
+                let file = name.prefix(".sandtable-").suffix(".js").tempfile_in(&folder);
+                let file = file.map_err(|error| Error::file("write", &folder, &error))?;
+                std::fs::write(file.path(), text).map_err(|error| Error::file("write", file.path(), &error))?;
+                Ok(file)
+            };
+            let prelude = beside(JS_PRELUDE)?;
+            let name = prelude.path().file_name().unwrap_or_default().to_string_lossy().to_string();
+            let entry = beside(&JS_ENTRY.replace("PRELUDE", &name))?;
             let mut command = Command::new(js(&folder)?);
-            command.arg("--wit").arg(&wit).args(["-n", "policy", "--js"]).arg(&whole).args(["--sync", "--stub-wasi"]);
-            command.args(["--opt-size", "--minify", "-o"]);
+            command.arg("--wit").arg(&wit).args(["-n", "policy", "--js"]).arg(entry.path());
+            command.args(["--sync", "--stub-wasi", "--opt-size", "-o"]);
             ran(command.arg(&output).current_dir(&folder), "policy.js")?;
         }
         Language::C => {
@@ -219,13 +239,8 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
 
 const PYTHON_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.py");
 
-/// A policy in JavaScript between what is put before and behind it. All before it stands in its first line.
-fn js_whole(own: &str) -> String {
-    let code = |text: &'static str| text.lines().filter(|line| !line.starts_with("//")).collect::<Vec<_>>();
-    let before = code(include_str!("../../../policies/templates/wrap/prelude.js")).join(" ");
-    let behind = code(include_str!("../../../policies/templates/wrap/suffix.js")).join("\n");
-    format!("{before} {own}\n{behind}\n")
-}
+const JS_PRELUDE: &str = include_str!("../../../policies/templates/wrap/prelude.js");
+const JS_ENTRY: &str = include_str!("../../../policies/templates/wrap/entry.js");
 
 fn ran(command: &mut Command, what: &str) -> Result<(), Error> {
     let program = PathBuf::from(command.get_program());

@@ -101,11 +101,17 @@ fn follow_the_seed_and_no_build(orders: &[Vec<(u64, Vec<String>)>]) {
 #[needs("tool:componentize-qjs")]
 #[test]
 fn chance_in_javascript_is_the_seeds() {
-    let edits = [(
-        "const order = [...waiting].sort((a, b) => jobs.get(a).submitted - jobs.get(b).submitted || a - b);",
-        "const keys = new Map([...waiting].map((job) => [job, Math.random()]));\n    if (waiting.size === 12) \
-         console.log('drawing for', waiting.size, 'jobs');\n    const order = [...waiting].sort((a, b) => keys.get(a) - keys.get(b));",
-    )];
+    let edits = [
+        (
+            "const order = [...waiting].sort((a, b) => jobs.get(a).submitted - jobs.get(b).submitted || a - b);",
+            "const keys = new Map([...waiting].map((job) => [job, random()]));\n    if (waiting.size === 12) \
+         console.log('drawing for', waiting.size, 'jobs', 1n, new Map());\n    const order = [...waiting].sort((a, b) => \
+         keys.get(a) - keys.get(b));",
+        ),
+        ("let options, types", "const { random } = Math;\nlet options, types"),
+        ("export const scheduler =", "const mine ="),
+        ("actions };\n  },\n};\n", "actions };\n  },\n};\nexport { mine as scheduler };\n"),
+    ];
     follow_the_seed_and_no_build(&drawn_orders("js", &edits));
 }
 
@@ -116,9 +122,10 @@ fn chance_in_python_is_the_seeds() {
         (
             "for job in sorted(self.waiting, key=lambda job: (self.jobs[job].submitted, job)):",
             "if len(self.waiting) == 12:\n            print('drawing for', len(self.waiting), 'jobs')\n        keys = {job: \
-             random.random() for job in sorted(self.waiting)}\n        for job in sorted(self.waiting, key=keys.get):",
+             DRAWS.random() + random() for job in sorted(self.waiting)}\n        for job in sorted(self.waiting, key=keys.get):",
         ),
-        ("import json\n", "import json\nimport random\n"),
+        // One that nobody seeded, and a name that the wrapping needs too.
+        ("import json\n", "import json\nimport logging\nfrom random import Random, random\n\nDRAWS = Random()\n"),
     ];
     follow_the_seed_and_no_build(&drawn_orders("python", &edits));
 }
@@ -151,7 +158,12 @@ fn a_policy_in_javascript_has_no_clock_and_errors_keep_their_text() {
     let first = "batch.events.forEach(takeIn);";
     ends_with("js", (first, "waiting.add(Date.now());"), "a policy has no clock: use batch.now");
     ends_with("js", (first, "waiting.add(new Date());"), "a policy has no clock: use batch.now");
+    // The line of policy.js itself: the 94th of the template.
+    let template = std::fs::read_to_string(root().join("policies/templates/js/policy.js")).expect("the template");
+    let line = 1 + template.lines().position(|line| line.contains(first)).expect("the line");
     ends_with("js", (first, "waiting.add(null.x);"), "cannot read property 'x' of null");
+    ends_with("js", (first, "waiting.add(null.x);"), &format!("policy.js:{line}:"));
+    ends_with("js", (first, "throw { tag: 'mine' };"), "thrown: {\"tag\":\"mine\"}");
 }
 
 #[needs("tool:componentize-py")]
@@ -160,6 +172,8 @@ fn a_policy_in_python_has_no_clock_and_errors_keep_their_text() {
     let first = "for event in batch.events:";
     let with = |line: &str| format!("{line}\n        {first}");
     ends_with("python", (first, &with("import time; time.time()")), "a policy has no clock: use batch.now");
+    let today = "import datetime; datetime.datetime.now()";
+    ends_with("python", (first, &with(today)), "a policy has no clock: use batch.now");
     ends_with("python", (first, &with("len(3)")), "TypeError: object of type 'int' has no len()");
 }
 
@@ -180,7 +194,7 @@ fn a_component_that_is_older_than_its_source_is_refused() {
     assert_ne!(sandtable(folder.path(), &["policy", "build", &name]).code, 0);
     let ran = run();
     assert_eq!(ran.code, 2);
-    assert!(ran.stderr.contains("is not of the sources beside it"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is not of its sources"), "{}", ran.stderr);
     std::fs::write(&file, sound).expect("written");
     assert_eq!(run().code, 0);
     // It is called as its package, whatever the folder is called.

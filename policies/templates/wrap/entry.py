@@ -1,74 +1,159 @@
-"""What `sandtable policy build` has componentize-py build in place of policy.py itself, which it imports: no luck and no clock of
-the build, prints that are lines of the policy's log, and errors that end the run with their text and their place."""
+"""What `sandtable policy build` has componentize-py build in place of policy.py, which it imports: no luck and no clock of the
+build, prints that are lines of the policy's log, and errors that end the run with their text and their place."""
 
-import os
-import random
-import sys
-import time
+import datetime as _datetime
+import io as _io
+import logging as _logging
+import os as _os
+import random as _random
+import sys as _sys
+import time as _time
+import types as _python_types
+import weakref as _weakref
 
-from componentize_py_types import Err
-from wit_world.imports import log, types
+from componentize_py_types import Err as _Err
+from wit_world.imports import log as _log
+from wit_world.imports import types as _types
 
-
-def never(what):
-    def trap(*_, **__):
-        raise RuntimeError(what)
-
-    return trap
-
-
-no_clock = never("a policy has no clock: use batch.now")
-for name in ["time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "sleep", "localtime", "gmtime"]:
-    setattr(time, name, no_clock)
-os.urandom = never("a policy has no entropy: the module random is seeded from setup.seed")
-# What a policy draws while it is built is the same in every build.
-random.seed(0)
+# Modules may look at a clock when they are imported, which is while the policy is built: they see one that stands.
+_building = True
 
 
-class Lines:
+def _standing(zero, why):
+    def answer(*_, **__):
+        if _building:
+            return zero
+        raise RuntimeError(why)
+
+    return answer
+
+
+_NO_CLOCK = "a policy has no clock: use batch.now"
+_NO_ENTROPY = "a policy has no entropy: the module random is seeded from setup.seed"
+for _name in ["time", "monotonic", "perf_counter", "process_time", "thread_time"]:
+    setattr(_time, _name, _standing(0.0, _NO_CLOCK))
+    setattr(_time, _name + "_ns", _standing(0, _NO_CLOCK))
+_time.sleep = _standing(None, _NO_CLOCK)
+for _name in ["localtime", "gmtime"]:
+    _given = getattr(_time, _name)
+    # Of a given instant they are no clock.
+    setattr(_time, _name, lambda *at, _given=_given: _given(*at) if at else _given(_time.time()))
+
+
+# A record of the module logging is of no time; its lines go where prints go.
+_logging.time = _python_types.SimpleNamespace(
+    time=lambda: 0.0, time_ns=lambda: 0, localtime=_time.gmtime, gmtime=_time.gmtime, strftime=_time.strftime
+)
+
+
+class _Date(_datetime.date):
+    @classmethod
+    def today(cls):
+        return cls.fromtimestamp(_time.time())
+
+
+class _DateTime(_datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(_time.time(), tz)
+
+    @classmethod
+    def utcnow(cls):
+        return cls.fromtimestamp(_time.time(), _datetime.timezone.utc).replace(tzinfo=None)
+
+    @classmethod
+    def today(cls):
+        return cls.now()
+
+
+_datetime.date, _datetime.datetime = _Date, _DateTime
+_os.urandom = lambda size: bytes(size) if _building else _standing(None, _NO_ENTROPY)()
+
+# Generators that nobody seeded draw from one that follows the experiment's seed.
+_parent, _unseeded, _Random = _random.Random(0), _weakref.WeakSet(), _random.Random
+
+
+class _Seeded(_Random):
+    def __init__(self, x=None):
+        super().__init__(_parent.getrandbits(64) if x is None else x)
+        if x is None:
+            _unseeded.add(self)
+
+    def __new__(cls, x=None):
+        return super().__new__(cls, 0)
+
+    def seed(self, a=None, version=2):
+        super().seed(_parent.getrandbits(64) if a is None else a, version)
+
+    __hash__ = object.__hash__
+
+
+_random.Random = _Seeded
+_plain_seed = _random.seed
+_random.seed = lambda a=None, version=2: _plain_seed(_parent.getrandbits(64) if a is None else a, version)
+_plain_seed(0)
+
+
+class _Lines(_io.TextIOBase):
     """A stream whose lines are lines of the log."""
 
+    encoding = "utf-8"
+
     def __init__(self, level):
-        self.level, self.rest = level, ""
+        self._level, self._rest = level, ""
+
+    def writable(self):
+        return True
 
     def write(self, text):
-        *lines, self.rest = (self.rest + text).split("\n")
+        *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            log.write(self.level, line)
+            _log.write(self._level, line)
         return len(text)
 
     def flush(self):
-        if self.rest:
-            log.write(self.level, self.rest)
-            self.rest = ""
+        if self._rest:
+            _log.write(self._level, self._rest)
+            self._rest = ""
 
 
-import policy as own  # noqa: E402
-from policy import *  # noqa: E402, F403
+import policy as _own  # noqa: E402
+
+_building = False
 
 
-def guarded(inner, *args):
-    # While it is built there is no log.
-    sys.stdout, sys.stderr = Lines(log.Level.INFO), Lines(log.Level.WARN)
+def _guarded(inner, *args):
+    _sys.stdout, _sys.stderr = _Lines(_log.Level.INFO), _Lines(_log.Level.WARN)
     try:
         return inner(*args)
-    except Err:
+    except _Err:
         raise
     except BaseException as error:
         trace, places = error.__traceback__, []
         while trace:
             places.append(f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}")
             trace = trace.tb_next
-        raise Err(types.PolicyError_Internal(f"{type(error).__name__}: {error} at {' > '.join(places[1:])}"))
+        text = f"{type(error).__name__}: {error} at {' > '.join(places[1:])}"
+        raise _Err(_types.PolicyError_Internal(text)) from None
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _sys.stdout.flush()
+        _sys.stderr.flush()
 
 
-class Scheduler(own.Scheduler):
+def _begin(scheduler, setup):
+    _parent.seed(setup.seed)
+    _plain_seed(_parent.getrandbits(64))
+    for generator in sorted(_unseeded, key=id):
+        generator.seed()
+    return scheduler.init(setup)
+
+
+class Scheduler(_own.Scheduler):
+    def describe(self):
+        return _guarded(super().describe)
+
     def init(self, setup):
-        random.seed(setup.seed)
-        return guarded(super().init, setup)
+        return _guarded(_begin, super(), setup)
 
     def decide(self, batch):
-        return guarded(super().decide, batch)
+        return _guarded(super().decide, batch)

@@ -57,9 +57,7 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     std::fs::create_dir_all(place).map_err(|error| Error::file("make", place, &error))?;
     let path = place.join(format!("{name}.wasm"));
     std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
-    if output.is_none() {
-        keep_built(folder, &path, &bytes)?;
-    }
+    keep_built(folder, &path, &bytes)?;
     ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
     Ok(())
 }
