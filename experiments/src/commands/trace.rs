@@ -136,9 +136,16 @@ impl Input {
         };
         let kinds = pairs(&self.kinds)?;
         let mut trace = trace::read(&self.file, format, &options)?;
-        for row in &mut trace.rows {
-            let named = |kind: &String| kinds.get(kind).unwrap_or(kind).clone();
-            row.kinds = row.kinds.iter().map(named).filter(|kind| !kind.is_empty()).collect();
+        for (from, to) in &kinds {
+            if trace.call(from, to) == 0 {
+                let error = Error::usage(format!("--kind {from}={to}: no job names {from:?}"));
+                let mut all: Vec<&str> = trace.rows.iter().flat_map(|row| &row.kinds).map(String::as_str).collect();
+                all.sort_unstable();
+                all.dedup();
+                return Err(
+                    error.hint(format!("kinds are {}", if all.is_empty() { "none".into() } else { all.join(", ") }))
+                );
+            }
         }
         Ok(trace)
     }
@@ -167,8 +174,11 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
             ui::note(columns(&rows).trim_end());
             let code = write(&trace, output.as_ref())?;
             if let Some(path) = output {
-                let account = Imported::keep(&input.file, &trace.account, path, &trace.to_csv())?;
-                ui::note(&format!("what became of its rows is kept in {}", account.display()));
+                // Not beside a pipe or a device.
+                if path.is_file() {
+                    let account = Imported::keep(&input.file, &trace.account, path, &trace.to_csv())?;
+                    ui::note(&format!("what became of its rows is kept in {}", account.display()));
+                }
             }
             Ok(code)
         }
@@ -220,21 +230,22 @@ fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> 
     let stop = AtomicBool::new(false);
     let workers = Workers { threads: super::threads(None), stop: &stop, done: &|_| {} };
     complete(&plan, &store, &workers)?;
-    let mut out = String::new();
+    let (mut out, mut code) = (String::new(), ExitCode::Done);
     if format == Format::Csv {
         out.push_str("policy,variant,seed,group,jobs,recorded_mean_s,recorded_median_s,recorded_p95_s,modelled_mean_s,modelled_median_s,modelled_p95_s\n");
     }
     for cell in &plan.cells {
         let Some(trace) = cell.setting.workload.fixed() else { continue };
         if store.has_failed(&cell.id) {
-            ui::note(&format!("{} seed {}: its policy failed", cell.label, cell.seed));
+            ui::note(&format!("error: {} seed {}: its policy failed: `sandtable run` says how", cell.label, cell.seed));
+            code = ExitCode::PolicyFailed;
             continue;
         }
         let found = calibrate(trace, &results::jobs(&store, &cell.id)?);
         out.push_str(&rendered(cell, &found, format));
     }
     ui::result(&out);
-    Ok(ExitCode::Done)
+    Ok(code)
 }
 
 fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
@@ -252,9 +263,11 @@ fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
             let variant = cell.variant_text();
             let space = if variant.is_empty() { "" } else { " " };
             let mut out = format!("{}{space}{variant}, seed {}\n{}", cell.label, cell.seed, columns(&rows));
-            for (count, why) in
-                [(found.unrecorded, "have no recorded start"), (found.unstarted, "never start in the model")]
-            {
+            for (count, why) in [
+                (found.unrecorded, "have no recorded start"),
+                (found.early, "have a recorded start before they were submitted"),
+                (found.unstarted, "never start in the model"),
+            ] {
                 if count > 0 {
                     out.push_str(&format!("note: {count} jobs {why}: they are not compared\n"));
                 }
@@ -275,7 +288,7 @@ fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
             let line = |group: &Group| {
                 let waits: Vec<String> = both(group).iter().map(f64::to_string).collect();
                 let (label, variant) = (cell_of(&cell.label), cell_of(&cell.variant_text()));
-                format!("{label},{variant},{},{},{},{}\n", cell.seed, group.name, group.jobs, waits.join(","))
+                format!("{label},{variant},{},{},{},{}\n", cell.seed, cell_of(&group.name), group.jobs, waits.join(","))
             };
             found.groups.iter().map(line).collect()
         }

@@ -15,6 +15,8 @@ pub enum Fate {
     LeftOut,
     /// They are not what was asked for.
     NotAsked,
+    /// They are a part of a job that another row is of.
+    Merged,
     /// They are jobs, with another value than the file's.
     Changed,
     /// They are jobs as the file has them, and hardly what it means.
@@ -67,7 +69,7 @@ impl Account {
             ["rows read".to_string(), self.read.to_string(), String::new()],
             ["kept".into(), self.kept.to_string(), String::new()],
         ];
-        for fate in [Fate::LeftOut, Fate::NotAsked, Fate::Changed, Fate::Doubtful] {
+        for fate in [Fate::LeftOut, Fate::NotAsked, Fate::Merged, Fate::Changed, Fate::Doubtful] {
             for note in self.notes.iter().filter(|note| note.fate == fate) {
                 rows.push([fate.words().into(), note.rows.to_string(), note.words()]);
             }
@@ -93,6 +95,7 @@ impl Fate {
         match self {
             Fate::LeftOut => "left out",
             Fate::NotAsked => "not asked for",
+            Fate::Merged => "merged",
             Fate::Changed => "changed",
             Fate::Doubtful => "doubtful",
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use sandtable_hardware::Job;
 
 use super::account::Fate;
-use super::formats::{NO_TIME, NOT_ASKED, Options, Rows, between};
+use super::formats::{NO_TIME, NOT_ASKED, Options, Rows};
 use super::table::{Table, Unit};
 use super::{Recorded, Trace};
 use crate::error::Error;
@@ -35,6 +35,13 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
             );
         }
         let gpus = gpus as u32;
+        if part && (each * 1000.0).fract() != 0.0 {
+            rows.account().note(
+                Fate::Changed,
+                "asks for a part of a GPU: rounded to a thousandth, at least one",
+                row.line,
+            );
+        }
         let (submit, duration) = (row.instant("submit_time", Unit::Seconds)?, row.span("duration", Unit::Seconds)?);
         let submit = rows.at(row, "submit_time", submit)?;
         if let Some(job) = rows.push(row, row.find("job_id"), submit, (gpus, duration)).filter(|_| part) {
@@ -57,7 +64,8 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         let gpus = row.whole("num_gpu")?;
         let submit = row.instant("creation_time", Unit::Seconds)?;
         let submit = rows.at(row, "creation_time", submit)?;
-        let Some(duration) = between(row, "scheduled_time", "deletion_time", Unit::Seconds)? else {
+        let times = ("scheduled_time", "deletion_time");
+        let Some(duration) = rows.between(row, times, Unit::Seconds)? else {
             rows.account().note(Fate::LeftOut, NO_TIME, row.line);
             return Ok(());
         };
@@ -73,6 +81,9 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         let spec = row.find("gpu_spec").unwrap_or("");
         let words = |column: &str| row.find(column).filter(|text| !text.is_empty()).map(str::to_string);
         let (qos, outcome) = (words("qos"), words("pod_phase").map(|phase| phase.to_lowercase()));
+        if gpus > 0 && outcome.as_deref() == Some("running") {
+            rows.account().note(Fate::Doubtful, "still ran when the log ended: as long as was seen of it", row.line);
+        }
         if let Some(job) = rows.push(row, row.find("name"), submit, (gpus, duration)) {
             job.share = if gpus == 1 { milli } else { Job::WHOLE };
             job.kinds = spec.split('|').filter(|kind| !kind.is_empty()).map(str::to_string).collect();

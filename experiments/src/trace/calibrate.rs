@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use sandtable_hardware::{Micros, SECOND};
 use sandtable_runtime::Distribution;
 
 use super::{Row, Trace};
@@ -27,6 +28,8 @@ pub(crate) struct Calibration {
     pub(crate) groups: Vec<Group>,
     /// Jobs without a recorded start.
     pub(crate) unrecorded: usize,
+    /// Jobs whose recorded start is a second or more before their submission.
+    pub(crate) early: usize,
     /// Jobs that the model never started.
     pub(crate) unstarted: usize,
 }
@@ -44,22 +47,28 @@ fn size_words(most: u32) -> String {
     }
 }
 
+/// From submission to start. Logs know seconds: less than one before the submission is no wait; none where it is more.
+pub(super) fn recorded_wait(submit: Micros, start: Micros) -> Option<Micros> {
+    (start + SECOND > submit).then(|| start.saturating_sub(submit))
+}
+
 /// Compares the waits of a trace's log with those of a run of it.
 pub(crate) fn calibrate(trace: &Trace, run: &[JobRow]) -> Calibration {
     // A trace may give a name twice: the first is then the first of the run.
     let mut ran: BTreeMap<&str, VecDeque<&JobRow>> = BTreeMap::new();
     run.iter().for_each(|row| ran.entry(&row.job_id).or_default().push_back(row));
     let mut known: Vec<(&Row, f64, f64)> = Vec::new();
-    let (mut unrecorded, mut unstarted) = (0, 0);
+    let (mut unrecorded, mut early, mut unstarted) = (0, 0, 0);
     for row in &trace.rows {
         let run = ran.get_mut(row.name.as_str()).and_then(VecDeque::pop_front);
         let Some(start) = row.recorded.as_ref().and_then(|recorded| recorded.start) else {
             unrecorded += 1;
             continue;
         };
-        match run.and_then(JobRow::wait) {
-            Some(wait) => known.push((row, start.saturating_sub(row.submit) as f64 / 1e6, wait)),
-            None => unstarted += 1,
+        match (recorded_wait(row.submit, start), run.and_then(JobRow::wait)) {
+            (Some(recorded), Some(wait)) => known.push((row, recorded as f64 / 1e6, wait)),
+            (None, _) => early += 1,
+            (_, None) => unstarted += 1,
         }
     }
     let group = |name: String, of: &dyn Fn(&Row) -> bool| {
@@ -85,13 +94,11 @@ pub(crate) fn calibrate(trace: &Trace, run: &[JobRow]) -> Calibration {
     for most in sizes {
         groups.push(group(size_words(most), &|row| size_class(row.gpus) == most));
     }
-    Calibration { groups, unrecorded, unstarted }
+    Calibration { groups, unrecorded, early, unstarted }
 }
 
 #[cfg(test)]
 mod tests {
-    use sandtable_hardware::SECOND;
-
     use super::super::Recorded;
     use super::*;
 
@@ -105,7 +112,12 @@ mod tests {
             })),
             ..Row::new(name.into(), 10 * SECOND, gpus, SECOND)
         };
-        let rows = vec![job("a", 1, Some(12), "x"), job("a", 3, Some(20), "y"), job("b", 4, None, "y")];
+        let rows = vec![
+            job("a", 1, Some(12), "x"),
+            job("a", 3, Some(20), "y"),
+            job("b", 4, None, "y"),
+            job("c", 1, Some(5), "x"),
+        ];
         let ran = |name: &str, start: Option<f64>| JobRow {
             job_id: name.into(),
             submit_s: 10.0,
@@ -117,7 +129,7 @@ mod tests {
             service: None,
             outcome: "completed".into(),
         };
-        let run = [ran("a", Some(10.0)), ran("a", Some(16.0)), ran("b", Some(11.0))];
+        let run = [ran("a", Some(10.0)), ran("a", Some(16.0)), ran("b", Some(11.0)), ran("c", Some(11.0))];
         let found = calibrate(&Trace { rows, ..Trace::default() }, &run);
         let of = |group: &Group| (group.name.clone(), group.jobs, group.recorded.mean, group.modelled.mean);
         let expected = [
@@ -129,6 +141,6 @@ mod tests {
         ];
         let expected: Vec<_> = expected.into_iter().map(|(name, n, a, b)| (name.to_string(), n, a, b)).collect();
         assert_eq!(found.groups.iter().map(of).collect::<Vec<_>>(), expected);
-        assert_eq!((found.unrecorded, found.unstarted), (1, 0));
+        assert_eq!((found.unrecorded, found.early, found.unstarted), (1, 1, 0));
     }
 }

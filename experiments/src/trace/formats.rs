@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{Account, Fate};
 use super::alibaba::{openb, pai};
-use super::table::{Read, Record, Table, TraceError, Unit};
+use super::table::{Clock, Read, Record, Table, TraceError, Unit};
 use super::{Recorded, Row, Trace, TraceFormat};
 use crate::error::Error;
 
@@ -116,8 +116,8 @@ pub(super) const NOT_ASKED: &str = "another value than `where` asks for";
 #[derive(Default)]
 pub(super) struct Rows {
     trace: Trace,
-    /// Whether times are dates, once one is known.
-    dated: Option<bool>,
+    /// How times are written, once one is known.
+    clock: Option<Clock>,
 }
 
 /// Seconds since 1970 that no trace lasts: 2001.
@@ -137,13 +137,32 @@ impl Rows {
         &mut self,
         row: &Record<'_>,
         column: &str,
-        (at, dated): (Micros, bool),
+        (at, clock): (Micros, Clock),
     ) -> Result<Micros, TraceError> {
-        if *self.dated.get_or_insert(dated) == dated {
+        let others = *self.clock.get_or_insert(clock);
+        if others == clock {
             return Ok(at);
         }
-        let (found, others) = if dated { ("a date", "numbers") } else { ("a number", "dates") };
-        Err(row.wrong(column, format!("found {found}, {:?}, where times before it are {others}", row.text(column)?)))
+        let (found, others, text) = (clock.words(), others.words(), row.text(column)?);
+        Err(row.wrong(column, format!("found {found}, {text:?}, where each time before it is {others}")))
+    }
+
+    /// From start to end; `None` where it never started or never ended.
+    pub(super) fn between(
+        &mut self,
+        row: &Record<'_>,
+        (start, end): (&str, &str),
+        unit: Unit,
+    ) -> Result<Option<Micros>, TraceError> {
+        if absent(row.text(start)?) || absent(row.text(end)?) {
+            return Ok(None);
+        }
+        let (from, to) = (row.instant(start, unit)?, row.instant(end, unit)?);
+        let (from, to) = (self.at(row, start, from)?, self.at(row, end, to)?);
+        match to.checked_sub(from) {
+            Some(duration) => Ok(Some(duration)),
+            None => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
+        }
     }
 
     /// A job, unless it asks for no GPU.
@@ -170,7 +189,7 @@ impl Rows {
     pub(super) fn finish(mut self, read: Read) -> Trace {
         let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
         let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or(0);
-        if self.dated == Some(true) || first >= EPOCH {
+        if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {
             self.trace.account.origin = Some(first);
             for row in &mut self.trace.rows {
                 row.submit -= first;
@@ -208,7 +227,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         let (gpus, share) = if map.hundredths { hundredths(row, map.gpus, asked)? } else { (asked, Job::WHOLE) };
         let duration = match map.length {
             Length::Duration(column) => row.span(column, map.unit)?,
-            Length::Between(start, end) => match between(row, start, end, map.unit)? {
+            Length::Between(start, end) => match rows.between(row, (start, end), map.unit)? {
                 Some(duration) => duration,
                 None => {
                     rows.account().note(Fate::LeftOut, NO_TIME, row.line);
@@ -260,18 +279,6 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
         0..100 => Ok((u32::from(found > 0), found * 10)),
         _ if found.is_multiple_of(100) => Ok((found / 100, Job::WHOLE)),
         _ => Err(row.wrong(column, format!("expected less than 100 hundredths or a multiple, found {found}"))),
-    }
-}
-
-/// From start to end; `None` where it never started or never ended.
-pub(super) fn between(row: &Record<'_>, start: &str, end: &str, unit: Unit) -> Result<Option<Micros>, TraceError> {
-    if absent(row.text(start)?) || absent(row.text(end)?) {
-        return Ok(None);
-    }
-    let (from, to) = (row.instant(start, unit)?.0, row.instant(end, unit)?.0);
-    match to.checked_sub(from) {
-        Some(duration) => Ok(Some(duration)),
-        None => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
     }
 }
 
@@ -471,12 +478,19 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
 /// Standard Workload Format: 18 fields; processors stand for GPUs.
 fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     // Comment lines stay, empty, so that line numbers hold; runs of blanks become one tab.
-    let text = String::from_utf8_lossy(bytes);
-    let lines = text.lines().map(|line| match line.trim_start().starts_with(';') {
-        true => String::new(),
-        false => line.split_whitespace().collect::<Vec<_>>().join("\t"),
-    });
-    let text = lines.collect::<Vec<_>>().join("\n");
+    let (mut text, mut origin) = (String::with_capacity(bytes.len()), None);
+    for line in String::from_utf8_lossy(bytes).lines() {
+        if let Some(comment) = line.trim_start().strip_prefix(';') {
+            let seconds = comment.trim().strip_prefix("UnixStartTime:").and_then(|text| text.trim().parse().ok());
+            origin = origin.or(seconds.and_then(|seconds: u64| seconds.checked_mul(SECOND)));
+        } else {
+            for (at, word) in line.split_whitespace().enumerate() {
+                text.push_str(if at > 0 { "\t" } else { "" });
+                text.push_str(word);
+            }
+        }
+        text.push('\n');
+    }
     let table = Table::new(file, text.as_bytes(), b'\t', false)?;
     let mut rows = Rows::new();
     let read = table.each(options.limits.rows, |row| {
@@ -501,13 +515,25 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         let (submit, duration) = (row.span("2", Unit::Seconds)?, row.span("4", Unit::Seconds)?);
         let start = if known("3")? { Some(submit + row.span("3", Unit::Seconds)?) } else { None };
         let declared = known("9")?.then(|| row.span("9", Unit::Seconds)).transpose()?;
-        let partition = known("16")?.then(|| row.text("16").map(str::to_string)).transpose()?;
+        let words = |column: &str| known(column)?.then(|| row.text(column).map(str::to_string)).transpose();
+        let (partition, user) = (words("16")?, words("12")?);
+        // Of a queue's log: as the format numbers them.
+        let outcome = match row.text("11")? {
+            "0" => Some("failed"),
+            "1" => Some("completed"),
+            "5" => Some("cancelled"),
+            _ => None,
+        };
         if let Some(job) = rows.push(row, row.find("1"), submit, (gpus, duration)) {
             job.declared = declared;
             let end = start.map(|at| at + duration);
-            job.recorded = Some(Box::new(Recorded { start, end, partition, ..Recorded::default() }));
+            let outcome = outcome.map(str::to_string);
+            job.user = user;
+            job.recorded = Some(Box::new(Recorded { start, end, partition, outcome, ..Recorded::default() }));
         }
         Ok(())
     })?;
-    Ok(rows.finish(read))
+    let mut trace = rows.finish(read);
+    trace.account.origin = trace.account.origin.or(origin.filter(|seconds| *seconds > 0));
+    Ok(trace)
 }

@@ -141,6 +141,29 @@ impl Trace {
         self.account.origin.or_else(|| self.imported.as_deref()?.1.origin)
     }
 
+    /// Calls a kind of GPU otherwise, and says of how many jobs; an empty name lets them run on any.
+    pub fn call(&mut self, from: &str, to: &str) -> usize {
+        let mut count = 0;
+        for row in &mut self.rows {
+            if let Some(at) = row.kinds.iter().position(|kind| kind == from) {
+                count += 1;
+                if to.is_empty() {
+                    row.kinds.clear();
+                } else {
+                    row.kinds[at] = to.to_string();
+                }
+            }
+        }
+        let why = match to.is_empty() {
+            true => format!("asks for {from}: runs on any kind"),
+            false => format!("asks for {from}: called {to}"),
+        };
+        if count > 0 {
+            self.account.count(Fate::Changed, &why, 0, count);
+        }
+        count
+    }
+
     /// As the native format.
     pub fn to_csv(&self) -> String {
         type Column = (&'static str, fn(&Row) -> Option<String>);
@@ -152,7 +175,7 @@ impl Trace {
         }
         let optional: [Column; 18] = [
             ("declared_s", |row| row.declared.map(seconds)),
-            ("gpu_types", |row| Some(row.kinds.join("|")).filter(|kinds| !kinds.is_empty())),
+            ("gpu_types", |row| Some(csv_cell(&row.kinds.join("|"))).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
             ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
             ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
@@ -268,6 +291,17 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
 
 /// Times that most jobs of no cluster have: their unit is probably another.
 fn doubt(trace: &mut Trace) {
+    let timeless = trace.rows.iter().filter(|row| row.batch.is_none() && row.duration == 0).count();
+    if timeless > 0 {
+        trace.account.count(Fate::Doubtful, "take no time", 0, timeless);
+    }
+    let start = |row: &Row| row.recorded.as_ref().and_then(|log| log.start);
+    let early = |row: &&Row| start(row).is_some_and(|at| calibrate::recorded_wait(row.submit, at).is_none());
+    let early = trace.rows.iter().filter(early).count();
+    if early > 0 {
+        let why = "start before they are submitted: their waits are not known";
+        trace.account.count(Fate::Doubtful, why, 0, early);
+    }
     type Of = fn(&Row) -> bool;
     let checks: [(&str, Of); 2] = [
         ("take longer than 30 days: is the unit of times right?", |row| row.duration > 30 * 86_400 * SECOND),

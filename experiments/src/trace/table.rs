@@ -55,6 +55,28 @@ pub(crate) struct Record<'a> {
     pub(crate) line: u64,
 }
 
+/// How an instant is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clock {
+    /// As a number.
+    Number,
+    /// As a date by the clock that wrote it.
+    Date,
+    /// As a date with its offset from UTC.
+    OffsetDate,
+}
+
+impl Clock {
+    /// What it is called in a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Clock::Number => "a number",
+            Clock::Date => "a date",
+            Clock::OffsetDate => "a date with an offset from UTC",
+        }
+    }
+}
+
 /// Nanoseconds would be too many, seconds too few: what a number in a time column counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
@@ -219,11 +241,11 @@ impl Record<'_> {
         found.ok_or_else(|| self.wrong(column, format!("expected a time of at least 0, found {text:?}")))
     }
 
-    /// An instant: a number, or a date with a time. `true`: a date.
-    pub(crate) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, bool), TraceError> {
+    /// An instant: a number, or a date with a time.
+    pub(crate) fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, Clock), TraceError> {
         let text = self.text(column)?;
         if let Some(date) = date(text) {
-            return Ok((date, true));
+            return Ok(date);
         }
         if text.len() > 4 && text.as_bytes()[4] == b'-' {
             let message = format!("expected a date that exists, such as 2017-10-09 07:01:55, found {text:?}");
@@ -232,7 +254,7 @@ impl Record<'_> {
         let expected = "a time of at least 0 or a date such as 2017-10-09 07:01:55";
         let plain = self.span(column, unit);
         plain
-            .map(|at| (at, false))
+            .map(|at| (at, Clock::Number))
             .map_err(|error| TraceError { message: error.message.replace("a time of at least 0", expected), ..error })
     }
 
@@ -267,7 +289,7 @@ fn clock(text: &str) -> Option<Micros> {
 
 /// Microseconds since 1970 of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between: by the clock that wrote it, or in UTC where it
 /// names an offset.
-fn date(text: &str) -> Option<Micros> {
+fn date(text: &str) -> Option<(Micros, Clock)> {
     // A date alone is no instant.
     let (_, time) = text.split_once([' ', 'T'])?;
     let offset = time.ends_with('Z') || time.contains(['+', '-']);
@@ -275,7 +297,8 @@ fn date(text: &str) -> Option<Micros> {
         true => text.parse::<jiff::Timestamp>().ok()?,
         false => text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp(),
     };
-    u64::try_from(stamp.as_microsecond()).ok().filter(|at| *at < 1 << 53)
+    let at = u64::try_from(stamp.as_microsecond()).ok().filter(|at| *at < 1 << 53)?;
+    Some((at, if offset { Clock::OffsetDate } else { Clock::Date }))
 }
 
 #[cfg(test)]
@@ -284,11 +307,12 @@ mod tests {
 
     #[test]
     fn dates_and_clocks() {
-        assert_eq!(date("1970-01-02 00:00:01"), Some(86_401_000_000));
-        assert_eq!(date("2017-10-09T07:01:55"), Some(1_507_532_515_000_000));
-        assert_eq!(date("2017-10-09T07:01:55Z"), Some(1_507_532_515_000_000));
-        assert_eq!(date("2017-10-09T09:01:55+02:00"), Some(1_507_532_515_000_000));
-        assert_eq!(date("2017-10-09 07:01:55.25"), Some(1_507_532_515_250_000));
+        use Clock::{Date, OffsetDate};
+        assert_eq!(date("1970-01-02 00:00:01"), Some((86_401_000_000, Date)));
+        assert_eq!(date("2017-10-09T07:01:55"), Some((1_507_532_515_000_000, Date)));
+        assert_eq!(date("2017-10-09T07:01:55Z"), Some((1_507_532_515_000_000, OffsetDate)));
+        assert_eq!(date("2017-10-09T09:01:55+02:00"), Some((1_507_532_515_000_000, OffsetDate)));
+        assert_eq!(date("2017-10-09 07:01:55.25"), Some((1_507_532_515_250_000, Date)));
         for none in
             ["2017-13-09 07:01:55", "2017-02-30 07:01:55", "2017-02-03 25:61:61", "2017-02-03", "1969-12-31 00:00:00"]
         {

@@ -95,14 +95,27 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
         line("5", ["00:05:00", "00:05:00", "00:06:00", "Unknown"], "RUNNING", "gres/gpu=1"),
         line("6", ["00:05:00", "Unknown", "Unknown", "Unknown"], "PENDING", "gres/gpu=1"),
         line("7", ["00:05:00", "00:05:00", "00:06:00", "00:07:00"], "COMPLETED", "cpu=4"),
-        line("8", ["00:05:00", "00:05:00", "None", "00:07:00"], "CANCELLED by 1000", "gres/gpu=1"),
+        line("8", ["00:05:00", "00:05:00", "00:30:00", "00:30:00"], "CANCELLED by 1000", "gres/gpu=1"),
+        // A heterogeneous job whose node failed, twice; the order of its rows is the accounting's own.
+        line("9+0", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "NODE_FAIL", "gres/gpu=4,gres/gpumem=40G"),
+        line("9+1", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+0", ["00:10:00", "00:12:00", "00:20:00", "00:25:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+1", ["00:10:00", "00:12:00", "00:20:00", "00:25:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+0", ["00:25:00", "00:27:00", "00:30:00", "00:50:00"], "COMPLETED", "gres/gpu=4"),
+        line("9+1", ["00:25:00", "00:27:00", "00:30:00", "00:50:00"], "COMPLETED", "gres/gpu=4"),
+        // One that was put back and waits; the night when clocks are put back; parts of GPUs; one that has just begun.
+        line("10", ["00:08:00", "00:08:00", "00:09:00", "00:19:00"], "REQUEUED", "gres/gpu=1"),
+        line("10", ["00:19:00", "00:21:00", "Unknown", "Unknown"], "PENDING", "gres/gpu=1"),
+        line("11", ["00:08:00", "00:08:00", "00:50:00", "00:10:00"], "COMPLETED", "gres/gpu=1"),
+        line("12", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "COMPLETED", "gres/shard=2"),
+        line("13", ["00:08:00", "00:08:00", "01:02:00", "Unknown"], "RUNNING", "gres/gpu=1"),
     ]
     .concat();
     let trace = parse(TraceFormat::Sacct, &text, &Options::default()).unwrap();
     let job = |name: &str| trace.rows.iter().find(|row| row.name == name).expect("a job");
     let outcome = |name: &str| job(name).recorded.as_ref().and_then(|log| log.outcome.clone()).unwrap_or_default();
     let times = |name: &str| (seconds(job(name).submit), job(name).gpus, seconds(job(name).duration));
-    assert_eq!(trace.rows.len(), 5);
+    assert_eq!(trace.rows.len(), 7);
     assert_eq!(times("1"), ("60".into(), 4, "3600".into()));
     assert_eq!((job("1").kinds.join(" "), outcome("1")), ("v100 a100".into(), "timeout".into()));
     let log = job("1").recorded.as_ref().expect("a log");
@@ -116,25 +129,38 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
         (times("4_7").1, job("4_7").kinds.join(" "), outcome("4_7")),
         (1, "a100_1g.10gb".into(), "failed".into())
     );
-    // The file ends at 01:02:00.
+    // The file ends at 01:02:00; when the job does nobody knows.
     assert_eq!((times("5").2, outcome("5")), ("3360".into(), "running".into()));
+    assert_eq!(job("5").recorded.as_ref().and_then(|log| log.end), None);
+    assert_eq!((times("9"), outcome("9")), (("480".into(), 8, "1200".into()), "completed".into()));
+    assert_eq!(job("9").recorded.as_ref().and_then(|log| log.start), Some(540_000_000));
+    assert_eq!((times("10"), outcome("10")), (("480".into(), 1, "600".into()), "requeued".into()));
     let found: Vec<String> = trace.account.notes.iter().map(account::Note::sentence).collect();
     let expected = [
         "1 rows changed: asks for several kinds of GPU: as many of any of them (first: line 2)",
         "1 rows left out: a step of a job (first: line 3)",
         "1 rows changed: runs on MIG slices: each counts as a GPU of that kind (first: line 8)",
-        "1 rows changed: a run of a job that was put back into the queue: its last run counts (first: line 5)",
-        "1 rows changed: a component of a heterogeneous job: one gang with the others (first: line 7)",
+        "1 rows left out: ends before it starts (first: line 21)",
+        "1 rows left out: asks for parts of GPUs (gres/shard, gres/mps), which this format does not say enough about (first: line 22)",
+        "3 rows merged: a run of a job that was put back into the queue: its last run counts (first: line 4)",
+        "4 rows merged: a component of a heterogeneous job: one gang with the others (first: line 7)",
+        "1 rows merged: a job that was put back into the queue, and waits: its last run counts (first: line 20)",
         "1 rows changed: became eligible after it was submitted: comes then (first: line 2)",
-        "1 rows changed: still ran: ends with the last instant of the file (first: line 9)",
+        "1 rows changed: still ran: as long as the file's last instant is after its start (first: line 9)",
         "2 rows left out: never ran (first: line 10)",
         "1 rows left out: asks for no GPU (first: line 11)",
+        "1 rows left out: began with the file's last instant (first: line 23)",
     ];
     let (mut found, mut expected) = (found, expected.map(str::to_string).to_vec());
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
-    assert_eq!((trace.account.read, trace.account.ignored.len()), (11, 0));
+    assert_eq!((trace.account.read, trace.account.ignored.len()), (22, 0));
+    // Every row is a job, a part of one, or left out.
+    let of = |fates: &[Fate]| -> usize {
+        trace.account.notes.iter().filter(|note| fates.contains(&note.fate)).map(|note| note.rows).sum()
+    };
+    assert_eq!(trace.rows.len() + of(&[Fate::LeftOut, Fate::Merged]), 22);
     assert_eq!(trace.account.origin.map(date), Some("2024-01-01 00:00:00".into()));
     // As a native trace it is the same.
     let again = parse(TraceFormat::Native, &trace.to_csv(), &Options::default()).unwrap();
@@ -158,7 +184,7 @@ fn times_that_are_none_are_errors_and_doubts_are_told() {
     }
     let mixed = philly("2017-01-01 00:00:00,5,1\n86400,5,1\n").unwrap_err();
     assert!(
-        mixed.contains("t.csv:3: column `timestamp`: found a number, \"86400\", where times before it are dates"),
+        mixed.contains("t.csv:3: column `timestamp`: found a number, \"86400\", where each time before it is a date"),
         "{mixed}"
     );
     let epoch = philly("1500000000,5,1\n1500000060,5,1\n").unwrap();
@@ -258,9 +284,18 @@ fn mistakes_name_file_line_column_and_reason() {
     let unknown = parse(TraceFormat::Native, "submit_s,gpus,duration_s,colour\n", &plain).unwrap_err();
     assert!(unknown.starts_with("error: t.csv:1: the native format has no column `colour`\nhint: it has"), "{unknown}");
     let back =
-        "JobID|Submit|Start|End|AllocTRES\n1|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T00:00:30|gres/gpu=1\n";
-    let back = parse(TraceFormat::Sacct, back, &plain).unwrap_err();
-    assert!(back.starts_with("error: t.csv:2: column `End`: 2024-01-01T00:00:30 is before Start"), "{back}");
+        Options { columns: map(&[("submit", "s"), ("gpus", "n"), ("start", "s"), ("end", "e")]), ..plain.clone() };
+    let back = parse(TraceFormat::Csv, "s,n,e\n5,1,4\n", &back).unwrap_err();
+    assert!(back.starts_with("error: t.csv:2: column `e`: 4 is before s, 5"), "{back}");
+    let offset = "timestamp,duration,num_gpus\n2024-01-01T00:00:00+05:00,5,1\n2024-01-01 00:00:00,5,1\n";
+    let offset = parse(TraceFormat::Philly, offset, &plain).unwrap_err();
+    assert!(
+        offset.contains("found a date, \"2024-01-01 00:00:00\", where each time before it is a date with an offset"),
+        "{offset}"
+    );
+    let filter = Options { filter: map(&[("Part", "gpu")]), ..plain.clone() };
+    let filter = parse(TraceFormat::Sacct, "JobID|Submit|Start|End|Partition|AllocTRES\n", &filter).unwrap_err();
+    assert!(filter.contains("t.csv:1: no column `Part`"), "{filter}");
     let mapping = parse(TraceFormat::Csv, "a\n1\n", &plain).unwrap_err();
     assert!(mapping.starts_with("error: the mapping of columns lacks `duration`"), "{mapping}");
 }
