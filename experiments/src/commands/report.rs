@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
 use crate::report::frame::{Rows, frame};
-use crate::report::plot::{Dress, Figure, side_by_side};
+use crate::report::plot::{Dress, side_by_side};
 use crate::report::{Captioned, PAGE, figures, gather, html, markdown};
 use crate::table::known;
 use crate::ui;
@@ -75,19 +75,20 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         }
         "svg" => {
             let all = figures(&plan, &store, &known(&plan, &store)?)?;
-            let first = |one: &&Captioned| one.point.is_none_or(|point| point == 0);
             let wanted = args.figure.as_deref().unwrap_or("jct");
-            let Some(one) = all.iter().find(|one| one.figure.id == wanted) else {
-                let names: Vec<&str> = all.iter().filter(first).map(|one| one.figure.id.as_str()).collect();
+            let of: Vec<&Captioned> = all.iter().filter(|one| one.figure.id == wanted).collect();
+            let Some(first) = of.first() else {
+                let mut names: Vec<&str> = all.iter().map(|one| one.figure.id.as_str()).collect();
+                names.sort_unstable();
+                names.dedup();
                 let error = Error::usage(format!("no figure `{wanted}` of these results"));
-                return Err(error.hint(format!("there is {}", names.join(", "))));
+                return Err(
+                    error.hint(format!("there is {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
+                );
             };
-            let is_wanted = |id: &str| id.rsplit_once('-').map_or(id, |(name, _)| name) == wanted;
-            if args.every_point && one.point.is_some() {
-                let all: Vec<&Figure> = all.iter().map(|one| &one.figure).filter(|of| is_wanted(&of.id)).collect();
-                side_by_side(&all).into_bytes()
-            } else {
-                one.figure.svg(Dress::Paper).into_bytes()
+            match args.every_point {
+                true => side_by_side(&of.iter().map(|one| &one.figure).collect::<Vec<_>>()).into_bytes(),
+                false => first.figure.svg(Dress::Paper).into_bytes(),
             }
         }
         "csv" => frame(&plan, &store, args.rows)?.csv().into_bytes(),

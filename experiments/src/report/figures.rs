@@ -29,10 +29,10 @@ fn labels(plan: &Plan) -> Vec<&str> {
 /// A point of a sweep: a path and its value, for each axis.
 type Point = [(String, String)];
 
-/// Points of the sweep in the order of the spec; one without axes where nothing is swept.
-fn points(plan: &Plan) -> Vec<&Point> {
+/// Points of the sweep that have a result, in the order of the spec; one without axes where nothing is swept.
+fn points<'a>(plan: &'a Plan, store: &Store) -> Vec<&'a Point> {
     let mut all: Vec<&Point> = Vec::new();
-    for cell in &plan.cells {
+    for cell in plan.cells.iter().filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)) {
         if !all.contains(&cell.variant.as_slice()) {
             all.push(&cell.variant);
         }
@@ -46,9 +46,14 @@ fn cells_at<'a>(plan: &'a Plan, store: &Store, label: &str, point: &Point) -> Ve
     plan.cells.iter().filter(fits).filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)).collect()
 }
 
-/// `, at load=0.6`; nothing where nothing is swept.
+/// `, at load=0.6`; nothing where nothing is swept. A path is called by its last word where that tells it from the others.
 fn at_words(point: &Point) -> String {
-    let words: Vec<String> = point.iter().map(|(path, value)| format!("{path}={value}")).collect();
+    let last = |path: &'_ str| path.rsplit('.').next().unwrap_or_default().to_string();
+    let short = |path: &str| match point.iter().filter(|(other, _)| last(other) == last(path)).count() {
+        1 => last(path),
+        _ => path.to_string(),
+    };
+    let words: Vec<String> = point.iter().map(|(path, value)| format!("{}={value}", short(path))).collect();
     if words.is_empty() { String::new() } else { format!(", at {}", words.join(" ")) }
 }
 
@@ -75,6 +80,13 @@ fn distribution(id: &str, title: String, axis: &str, all: &[(String, Vec<f64>)])
         points.reverse();
         points.dedup_by(|next, kept| next.0 == kept.0);
         points.reverse();
+        // Every line goes from one edge to the other: who never waits is a line at the top.
+        if let Some(last) = points.last().copied().filter(|last| last.0 < most) {
+            points.push((most, last.1));
+        }
+        if values.is_empty() || most <= 0.0 {
+            points.clear();
+        }
         Line { name: name.clone(), points, band: Vec::new() }
     };
     Figure {
@@ -99,12 +111,12 @@ pub struct Captioned {
     pub point: Option<usize>,
 }
 
-/// Figures at each of at most so many points of a sweep: a page is not an archive.
+/// A page has figures at at most so many points of a sweep: it is not an archive.
 const POINTS: usize = 12;
 
-/// The points of a sweep that have figures of their own, in words, and how many have none.
-pub(super) fn drawn_points(plan: &Plan) -> (Vec<String>, usize) {
-    let all = points(plan);
+/// The points of a sweep that a page has figures of, in words, and how many it has none of.
+pub(super) fn drawn_points(plan: &Plan, store: &Store) -> (Vec<String>, usize) {
+    let all = points(plan, store);
     let words = |point: &&Point| at_words(point).trim_start_matches(", at ").to_string();
     (all.iter().take(POINTS).map(words).collect(), all.len().saturating_sub(POINTS))
 }
@@ -114,13 +126,15 @@ pub(super) fn drawn_points(plan: &Plan) -> (Vec<String>, usize) {
 /// # Errors
 /// A file of the store that can't be read.
 pub fn figures(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<Captioned>, Error> {
+    figures_of(plan, store, known, usize::MAX)
+}
+
+/// The same, for so many points.
+fn figures_of(plan: &Plan, store: &Store, known: &[Known], most: usize) -> Result<Vec<Captioned>, Error> {
     let mut all = Vec::new();
-    for (number, point) in points(plan).into_iter().take(POINTS).enumerate() {
-        let named = |id: &str| if number == 0 { id.to_string() } else { format!("{id}-{}", number + 1) };
-        for (mut figure, caption) in of_point(plan, store, point)? {
-            figure.id = named(&figure.id);
-            all.push(Captioned { figure, caption, point: Some(number) });
-        }
+    for (number, point) in points(plan, store).into_iter().take(most).enumerate() {
+        let of = of_point(plan, store, point)?;
+        all.extend(of.into_iter().map(|(figure, caption)| Captioned { figure, caption, point: Some(number) }));
     }
     let swept = sweeps(plan, known).into_iter();
     all.extend(swept.map(|(figure, caption)| Captioned { figure, caption, point: None }));
@@ -155,7 +169,8 @@ fn of_point(plan: &Plan, store: &Store, point: &Point) -> Result<Vec<(Figure, St
     for line in &mut lines {
         line.points.iter_mut().for_each(|(x, _)| *x /= scale);
     }
-    let origin = plan.cells.first().and_then(|cell| cell.setting.workload.fixed()).and_then(Trace::origin);
+    let here = plan.cells.iter().find(|cell| cell.variant == point);
+    let origin = here.and_then(|cell| cell.setting.workload.fixed()).and_then(Trace::origin);
     let since = origin.map_or(String::new(), |origin| format!(" since {}", date(origin)));
     let utilisation = Figure {
         id: "utilisation".into(),
@@ -221,13 +236,16 @@ fn sweeps(plan: &Plan, known: &[Known]) -> Vec<(Figure, String)> {
         let mut lines = Vec::new();
         for label in labels(plan) {
             let mut by_value: Vec<(f64, Vec<f64>)> = Vec::new();
+            // One value may be written in two ways: its runs are the same ones.
+            let mut seen: Vec<&str> = Vec::new();
             for (cell, known) in plan.cells.iter().zip(known) {
                 let (Known::Done(summary), Ok(x)) = (known, cell.variant[axis].1.trim().parse::<f64>()) else {
                     continue;
                 };
-                if cell.label != label || !others_first(cell) {
+                if cell.label != label || !others_first(cell) || seen.contains(&cell.id.as_str()) {
                     continue;
                 }
+                seen.push(&cell.id);
                 match by_value.iter_mut().find(|(known, _)| *known == x) {
                     Some((_, values)) => values.push(summary.jct.mean),
                     None => by_value.push((x, vec![summary.jct.mean])),
@@ -272,12 +290,16 @@ pub(super) fn drawn(plan: &Plan, store: &Store, known: &[Known]) -> Result<Vec<D
     let draw = |Captioned { figure, caption, point }: Captioned| Drawn {
         svg: figure.svg(Dress::Page),
         legend: figure.lines.iter().enumerate().map(|(at, line)| (line.name.clone(), at % COLOURS.len())).collect(),
-        id: figure.id,
+        // Anchors are told apart.
+        id: match point {
+            None | Some(0) => figure.id,
+            Some(number) => format!("{}-{}", figure.id, number + 1),
+        },
         title: figure.title,
         caption,
         point,
     };
-    Ok(figures(plan, store, known)?.into_iter().map(draw).collect())
+    Ok(figures_of(plan, store, known, POINTS)?.into_iter().map(draw).collect())
 }
 
 /// Timelines of at most so many policies: a page is not an archive.
@@ -286,7 +308,7 @@ const TIMELINES: usize = 6;
 /// The GPUs of each policy's first run at the first point over time.
 pub(super) fn timelines(plan: &Plan, store: &Store) -> Result<Vec<Timeline>, Error> {
     let mut all = Vec::new();
-    let Some(point) = points(plan).into_iter().next() else { return Ok(all) };
+    let Some(point) = points(plan, store).into_iter().next() else { return Ok(all) };
     for label in labels(plan).into_iter().take(TIMELINES) {
         let Some(cell) = cells_at(plan, store, label, point).into_iter().next() else { continue };
         let (jobs, stays) = (results::jobs(store, &cell.id)?, results::stays(store, &cell.id)?);

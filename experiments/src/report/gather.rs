@@ -128,7 +128,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     if let Some(oracles) = oracles(plan) {
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
-    let points = drawn_points(plan);
+    let points = drawn_points(plan, store);
     if points.1 > 0 {
         let drawn = points.0.len();
         notes.push(format!(
@@ -208,10 +208,15 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
                 facts.push((name.into(), digest.to_string()));
             }
         }
-        if let Some(trace) = cell.setting.workload.fixed() {
-            facts.push(("trace rows".into(), trace.account.line()));
+        let mut seen: Vec<String> = Vec::new();
+        for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.fixed()) {
+            let mut line = trace.account.line();
             if let Some((file, account)) = trace.imported.as_deref() {
-                facts.push(("imported".into(), format!("{}: {}", file.display(), account.line())));
+                line.push_str(&format!("; imported from {}: {}", file.display(), account.line()));
+            }
+            if !seen.contains(&line) {
+                facts.push(("trace rows".into(), line.clone()));
+                seen.push(line);
             }
         }
         let machines = match &cell.machines {

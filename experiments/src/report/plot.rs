@@ -127,7 +127,9 @@ impl Figure {
             layout = layout.with_y_axis_min(least).with_y_axis_max(most);
         }
         if dress == Dress::Paper {
-            layout = layout.with_title(&self.title);
+            // As large as it fits above the figure.
+            let size = (1_150 / self.title.chars().count().max(1)).clamp(9, 16) as u32;
+            layout = layout.with_title(&self.title).with_title_size(size).with_title_wrap(120);
         }
         if !self.time_x {
             return scaled(&render_to_svg(plots, layout), &self.title);
