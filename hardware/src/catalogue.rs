@@ -81,7 +81,9 @@ pub fn catalogue() -> &'static Catalogue {
 impl GpuModel {
     /// How fast a model trains here over how fast it does on a V100-SXM2-16GB: the geometric mean of the memory's bandwidth and
     /// the peak rate, where the rate is the geometric mean of FP32 and the best one (reconstruction: training is bound by
-    /// either, and a part of it never runs on tensor cores). Measured training differs from it by a factor of at most 1.5.
+    /// either, and a part of it never runs on tensor cores). Means over the models that were measured differ from
+    /// it by a factor of at most 1.5 (mixed precision, and FP32 on GPUs without tensor cores); single models by up to 2.6, and so
+    /// does FP32 where tensor cores do it (TF32).
     pub fn relative_speed(&self) -> f64 {
         let of = |model: &GpuModel| {
             let best = model.bf16_gflops.as_ref().map_or(model.fp32_gflops.0, |best| best.0);

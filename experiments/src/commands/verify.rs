@@ -28,7 +28,7 @@ pub(crate) struct VerifyArgs {
     #[command(flatten)]
     store: StoreArgs,
     /// Only this share of the cells, at least one: `5%`.
-    #[arg(long, value_name = "SHARE", value_parser = super::run::share)]
+    #[arg(long, value_name = "SHARE", value_parser = sample)]
     sample: Option<f64>,
     /// Which cells `--sample` takes: another number, others.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
@@ -36,6 +36,12 @@ pub(crate) struct VerifyArgs {
     /// Cells at a time.
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
+}
+
+/// A share of nothing would be a proof of nothing.
+fn sample(text: &str) -> Result<f64, String> {
+    let share = super::run::share(text)?;
+    (share > 0.0).then_some(share).ok_or_else(|| "expected more than 0%".into())
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<ExitCode, Error> {

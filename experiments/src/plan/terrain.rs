@@ -86,6 +86,14 @@ fn with_speeds(
             let message = format!("durations hold on a GPU of speed 1, not on {base}: the fleet states speeds");
             return Err(source.error("durations_on", &message, "here"));
         }
+        // Of kinds without a profile that tells them apart.
+        let silent = groups.iter().position(|group| group.speed.is_none()).filter(|_| kinds.len() > 1);
+        if let Some(at) = silent.filter(|_| !knows_throughputs(profile)) {
+            let message = format!("other groups say their `speed`, {} does not", groups[at].kind);
+            return Err(source
+                .error(&format!("fleet.groups.{at}"), &message, "how fast?")
+                .hint("say all of them, or none"));
+        }
         return Ok(groups);
     }
     if kinds.len() < 2 || knows_throughputs(profile) {

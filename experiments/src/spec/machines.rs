@@ -102,7 +102,7 @@ pub struct Group {
     pub kind: String,
     /// Work done in a second; 1 is the GPU on which the workload's durations hold. Where no group of several kinds says it, and
     /// no profile has throughputs by type, speeds are estimated from the catalogue's bandwidths and peak rates, 1 on the spec's
-    /// `durations_on` or on the geometric mean of the kinds; where only some groups say it, the others have 1.
+    /// `durations_on` or on the geometric mean of the kinds.
     #[serde(default)]
     pub speed: Option<f64>,
     /// Device memory, of a kind of one's own.

@@ -1,9 +1,12 @@
 //! What metrics say, against cases computed by hand.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, plan};
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
 use sandtable_runtime::Summary;
 use sandtable_runtime::sandbox::Settings;
 
@@ -350,12 +353,43 @@ fn a_page_has_every_point_of_a_sweep_and_a_figure_names_its_own() {
     let page = read("page.html");
     for (point, load) in ["0.6", "1.2"].into_iter().enumerate() {
         assert!(page.contains(&format!("data-point=\"{point}\"")));
-        assert!(page.contains(&format!("Job completion time, at workload.arrivals=Poisson(load: {load})")), "{load}");
+        assert!(page.contains(&format!("Job completion time, at arrivals=Poisson(load: {load})")), "{load}");
     }
     own(&["report", "spec.ron", "-o", "one.svg", "--at", "workload.arrivals=Poisson(load: 1.2)"]);
     assert!(read("one.svg").contains("load: 1.2") && !read("one.svg").contains("load: 0.6"));
     own(&["report", "spec.ron", "-o", "both.svg", "--every-point"]);
     assert!(read("both.svg").contains("load: 1.2") && read("both.svg").contains("load: 0.6"));
+}
+
+/// Forty jobs on a real Slurm of four nodes with four GPUs each (`sched/builtin`, ticks of a second), and the same under FIFO.
+#[needs("data:cluster-state")]
+#[test]
+fn waits_of_a_real_slurm_are_the_models() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = data("cluster-state/slurm-runs/f1.csv");
+    let mut log = String::from("job,submit,gpus,start,end\n");
+    for row in csv::Reader::from_path(runs).expect("a table").into_deserialize::<BTreeMap<String, String>>() {
+        let row = row.expect("a row");
+        let number = |column: &str| row[column].parse::<u32>().expect("a number");
+        let gpus = number("nodes") * number("gpus_each");
+        log += &format!("{},{},{gpus},{},{}\n", row["job_id"], row["submit_s"], row["start_s"], row["end_s"]);
+    }
+    std::fs::write(folder.path().join("log.csv"), log).expect("written");
+    let map = "name=job,submit=submit,gpus=gpus,start=start,end=end";
+    let imported = sandtable(folder.path(), &["trace", "import", "csv", "log.csv", "--map", map, "-o", "jobs.csv"]);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    let spec = "Experiment(title: \"Slurm\", fleet: Model(nodes: 4, gpus: 4, kind: \"g\", speed: 1.0), workload: Trace(file: \
+                \"jobs.csv\"), costs: Costs(start: \"0.5s\"), policies: [Policy(name: \"fifo\", with: {\"placement\": \
+                \"consolidate\"})])";
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let found = stored(folder.path(), &["trace", "calibrate", "spec.ron", "--format", "json"]);
+    let all: serde_json::Value = serde_json::from_str(found.stdout.lines().next().expect("a row")).expect("JSON");
+    assert_eq!((all["group"].as_str(), all["jobs"].as_u64()), (Some("all"), Some(40)));
+    for quantile in ["mean", "median", "p95"] {
+        let of = |whose: &str| all[whose][quantile].as_f64().expect("a wait");
+        let (recorded, modelled) = (of("recorded_s"), of("modelled_s"));
+        assert!((recorded - modelled).abs() < 1.0, "{quantile}: {recorded} s recorded, {modelled} s modelled");
+    }
 }
 
 #[test]
@@ -413,11 +447,13 @@ fn types_of_gpu_are_as_fast_as_the_catalogue_estimates_or_as_is_said() {
     let untold = run(&two.replace(", predictors: {\"throughput\": Oracle}", ""), &[]);
     assert_eq!(untold.code, 2);
     assert!(untold.stderr.contains("placement \"fastest\" needs to be told throughput"), "{}", untold.stderr);
-    let said = two.replace("kind: \"T4\"", "kind: \"T4\", speed: 0.5");
+    let half = two.replace("kind: \"T4\"", "kind: \"T4\", speed: 0.5");
+    let silent = run(&half.replace(", durations_on: \"V100-SXM2-16GB\"", ""), &[]);
+    assert!(silent.stderr.contains("other groups say their `speed`, V100-SXM2-16GB does not"), "{}", silent.stderr);
+    let said = half.replace("kind: \"V100-SXM2-16GB\"", "kind: \"V100-SXM2-16GB\", speed: 1.0");
     let clash = run(&said, &[]);
     assert!(clash.stderr.contains("durations hold on a GPU of speed 1"), "{}", clash.stderr);
-    let said = said.replace(", durations_on: \"V100-SXM2-16GB\"", "");
-    let said = run(&said, &[]);
+    let said = run(&said.replace(", durations_on: \"V100-SXM2-16GB\"", ""), &[]);
     assert!(said.code == 0 && !said.stderr.contains("estimated"), "{}", said.stderr);
 }
 
