@@ -78,9 +78,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
             let wanted = args.figure.as_deref().unwrap_or("jct");
             let of: Vec<&Captioned> = all.iter().filter(|one| one.figure.id == wanted).collect();
             let Some(first) = of.first() else {
-                let mut names: Vec<&str> = all.iter().map(|one| one.figure.id.as_str()).collect();
-                names.sort_unstable();
-                names.dedup();
+                let mut names: Vec<&str> = Vec::new();
+                for one in &all {
+                    if !names.contains(&one.figure.id.as_str()) {
+                        names.push(&one.figure.id);
+                    }
+                }
                 let error = Error::usage(format!("no figure `{wanted}` of these results"));
                 return Err(
                     error.hint(format!("there is {}", if names.is_empty() { "none".into() } else { names.join(", ") }))

@@ -59,7 +59,7 @@ const WRITTEN: &str = r#"Experiment(
     fleet: Model(
         groups: [
             Group(nodes: 2, gpus: 4, kind: "mine", speed: 1.5, memory: "16GiB"),
-            Group(nodes: 1, gpus: 4, kind: "T4", pool: Inference),
+            Group(nodes: 1, gpus: 4, kind: "T4", speed: 1.0, pool: Inference),
         ],
         sharing: Shares,
     ),
