@@ -44,6 +44,14 @@ pub fn decimal(text: &str, scale: u64) -> Option<u64> {
     u64::try_from(value).ok().filter(|value| *value < 1 << 53)
 }
 
+/// Whether [`decimal`] rounds nothing away.
+pub fn is_exact(text: &str, scale: u64) -> bool {
+    let part = text.split_once('.').map_or("", |(_, part)| part).trim_end_matches('0');
+    let Ok(digits) = u32::try_from(part.len()) else { return false };
+    let Some(tenth) = 10u128.checked_pow(digits) else { return false };
+    part.is_empty() || part.parse::<u128>().is_ok_and(|parts| (parts * u128::from(scale)).is_multiple_of(tenth))
+}
+
 /// Reads "128MiB".
 ///
 /// # Errors

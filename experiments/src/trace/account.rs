@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sandtable_hardware::Micros;
 use serde::{Deserialize, Serialize};
 
+use super::table::Read;
 use crate::error::Error;
 
 /// What became of some rows.
@@ -60,6 +61,14 @@ impl Account {
         match self.notes.iter_mut().find(|note| note.fate == fate && note.why == why) {
             Some(note) => note.rows += rows,
             None => self.notes.push(Note { fate, why: why.into(), rows, line }),
+        }
+    }
+
+    /// Takes in what was read of the file.
+    pub(super) fn of(&mut self, read: Read) {
+        (self.read, self.ignored) = (read.rows, read.ignored);
+        if read.finer.0 > 0 {
+            self.count(Fate::Changed, "has a time finer than a microsecond: rounded down", read.finer.1, read.finer.0);
         }
     }
 

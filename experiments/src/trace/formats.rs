@@ -199,8 +199,7 @@ impl Rows {
                 }
             }
         }
-        self.trace.account.read = read.rows;
-        self.trace.account.ignored = read.ignored;
+        self.trace.account.of(read);
         self.trace
     }
 }
@@ -411,7 +410,7 @@ fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> 
         Ok(())
     })?;
     // Every column is one that it knows.
-    trace.account.read = read.rows;
+    trace.account.of(Read { ignored: Vec::new(), ..read });
     Ok(trace)
 }
 

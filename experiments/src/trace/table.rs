@@ -1,13 +1,13 @@
 //! Rows and columns of a text, with the place of everything that can't be understood.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandtable_hardware::Micros;
 
 use crate::error::{Error, nearest};
-use crate::spec::units::decimal;
+use crate::spec::units::{decimal, is_exact};
 
 /// A cell that can't be understood.
 #[derive(Debug, PartialEq, thiserror::Error)]
@@ -42,6 +42,8 @@ pub(crate) struct Read {
     pub(crate) rows: usize,
     /// Columns that nobody asked for.
     pub(crate) ignored: Vec<String>,
+    /// Records with a time finer than a microsecond, and the line of the first.
+    pub(crate) finer: (usize, u64),
 }
 
 /// One record.
@@ -51,6 +53,8 @@ pub(crate) struct Record<'a> {
     cells: &'a csv::StringRecord,
     /// Which columns anybody asked for.
     asked: &'a RefCell<Vec<bool>>,
+    /// How many had a time finer than a microsecond, the line of the first and of the last.
+    finer: &'a Cell<(usize, u64, u64)>,
     /// Where it stands in the file.
     pub(crate) line: u64,
 }
@@ -158,6 +162,7 @@ impl<'a> Table<'a> {
     ) -> Result<Read, Error> {
         let mut cells = csv::StringRecord::new();
         let asked = RefCell::new(vec![false; self.names.len()]);
+        let finer = Cell::new((0, 0, 0));
         let mut rows = 0;
         while self.reader.read_record(&mut cells).map_err(|error| broken(self.file, &error))? {
             rows += 1;
@@ -166,11 +171,12 @@ impl<'a> Table<'a> {
                 return Err(Error::usage(message).hint("`--max-rows N` reads more"));
             }
             let line = cells.position().map_or(0, csv::Position::line);
-            each(&Record { file: self.file, names: &self.names, cells: &cells, asked: &asked, line })?;
+            each(&Record { file: self.file, names: &self.names, cells: &cells, asked: &asked, finer: &finer, line })?;
         }
         let unasked = self.names.into_iter().zip(asked.into_inner()).filter(|(_, asked)| !asked);
         let ignored = if rows == 0 { Vec::new() } else { unasked.map(|(name, _)| name).collect() };
-        Ok(Read { rows, ignored })
+        let (count, first, _) = finer.get();
+        Ok(Read { rows, ignored, finer: (count, first) })
     }
 }
 
@@ -238,6 +244,10 @@ impl Record<'_> {
     pub(crate) fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
         let text = self.text(column)?;
         let found = decimal(text, unit.micros()).or_else(|| clock(text));
+        let (count, first, last) = self.finer.get();
+        if found.is_some() && last != self.line && !is_exact(text, unit.micros()) {
+            self.finer.set((count + 1, if count == 0 { self.line } else { first }, self.line));
+        }
         found.ok_or_else(|| self.wrong(column, format!("expected a time of at least 0, found {text:?}")))
     }
 

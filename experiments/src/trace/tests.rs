@@ -196,6 +196,10 @@ fn times_that_are_none_are_errors_and_doubts_are_told() {
     let hours = parse(TraceFormat::Csv, "a,n,d,x\n1,2,0.5,7\n", &Options { columns, ..Options::default() }).unwrap();
     assert_eq!((hours.rows[0].submit, hours.rows[0].duration), (3_600_000_000, 1_800_000_000));
     assert_eq!(hours.account.ignored, ["x"]);
+    let fine =
+        parse(TraceFormat::Native, "submit_s,gpus,duration_s\n0.5,1,1.0000000\n0,1,0.1234567\n", &Options::default());
+    let fine: Vec<String> = fine.unwrap().account.notes.iter().map(account::Note::sentence).collect();
+    assert_eq!(fine, ["1 rows changed: has a time finer than a microsecond: rounded down (first: line 3)"]);
     let milli = |milli: u32| {
         let head = "name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time";
         parse(TraceFormat::Openb, &format!("{head}\np,1,{milli},5,30,10\n"), &Options::default())

@@ -162,6 +162,15 @@ fn the_report_works_in_a_browser() {
         "descending"
     );
 
+    // Of a sweep the figures of one point are seen, and the one that is chosen.
+    let seen = "[...document.querySelectorAll('figure[data-point]')].filter((figure) => figure.offsetHeight > 0).map((figure) => figure.dataset.point)";
+    let points = |browser: &mut Browser| serde_json::from_value::<Vec<String>>(browser.value(seen)).expect("points");
+    let first = points(&mut browser);
+    assert!(!first.is_empty() && first.iter().all(|point| point == "0"), "{first:?}");
+    browser.value("{ const point = document.getElementById('point'); point.value = '1'; point.dispatchEvent(new Event('change')); }");
+    let second = points(&mut browser);
+    assert!(!second.is_empty() && second.iter().all(|point| point == "1"), "{second:?}");
+
     // Pointing at a bar says what it is; leaving it says nothing.
     let tip = "(() => { const tip = document.getElementById('tip'); return tip.hidden ? null : tip.textContent; })()";
     assert_eq!(browser.value(tip), Value::Null);
