@@ -112,7 +112,7 @@ const SPEC: &str = "Experiment(title: \"A page\", fleet: Model(nodes: 2, gpus: 4
     workload: Generate(jobs: 60, arrivals: Poisson(load: 1.2), durations: LogNormal(median: \"20min\", sigma: 1.0), gpus: {1: 3, 2: 1}), \
     policies: [Policy(name: \"fifo\"), Policy(name: \"srtf\")], predictors: {\"remaining\": Oracle}, seeds: Range(0, 6), \
     sweep: {\"workload.arrivals.load\": [0.6, 1.2]}, \
-    claims: [Claim(says: \"srtf < fifo\", of: \"srtf\", against: \"fifo\", metric: \"jct_mean_s\", published: -0.1, holds: AtMost(0.0))])";
+    claims: [Claim(says: \"srtf < fifo\", of: \"srtf\", against: \"fifo\", metric: \"jct_mean_s\", published: -0.1, holds: AtMost(0.0), at: Each)])";
 
 /// A page of small results.
 pub fn page(folder: &Path) {
