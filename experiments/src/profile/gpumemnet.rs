@@ -8,6 +8,7 @@ use sandtable_hardware::{Counts, GpuProfile, ModelFacts, Profile, ShareMode, Sol
 
 use super::MOST;
 use crate::error::Error;
+use crate::trace::Options;
 use crate::trace::table::Table;
 
 /// The GPU is not named in the table.
@@ -29,7 +30,7 @@ pub fn gpumemnet(path: &Path) -> Result<Profile, Error> {
         "avg_gpu_util_pct",
     ])?;
     let (mut workloads, mut solo) = (Vec::new(), BTreeMap::new());
-    table.each(usize::MAX, |row| {
+    table.each(&Options::default(), |row| {
         let (depth, norms) = (row.number("depth")?, row.number("batchnorm_layers")?);
         let (flops, outputs) = (row.number("linear_flops_per_sample")?, row.number("activations_per_sample")?);
         let (parameters, batch) = (row.number("params")?, row.number("batch")?);

@@ -14,7 +14,7 @@ use sandtable_hardware::{GpuProfile, Profile, ShareMode, Workload};
 use super::MOST;
 use crate::error::Error;
 use crate::trace::table::{Record, Table};
-use crate::trace::{TraceError, read_bytes};
+use crate::trace::{Options, TraceError, read_bytes};
 
 /// What the artifact's code says of a model; restarts are DeepBoot's.
 struct Known {
@@ -241,5 +241,5 @@ fn each(path: &Path, needed: &[&str], row: impl FnMut(&Record<'_>) -> Result<(),
     let bytes = read_bytes(path, MOST)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(needed)?;
-    table.each(usize::MAX, row).map(|_| ())
+    table.each(&Options::default(), row).map(|_| ())
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::MOST;
 use super::gavel::KINDS;
 use crate::error::Error;
+use crate::trace::Options;
 use crate::trace::table::{Record, Table};
 
 /// Rows of a table of throughputs: workload, kind, gang, samples a second.
@@ -99,7 +100,7 @@ pub fn torchvision(path: &Path, precision: &str) -> Result<Profile, Error> {
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&["set", "n_gpus", "precision", "mode", "model", "median_ms"])?;
     let mut rows = Rows::default();
-    table.each(usize::MAX, |row| {
+    table.each(&Options::default(), |row| {
         let (set, mode) = (row.text("set")?, row.text("mode")?);
         let Some((_, kind)) = SETS.iter().find(|(name, _)| *name == set) else { return Ok(()) };
         if mode != "train" || row.text("precision")? != precision {
@@ -135,7 +136,7 @@ pub fn throughputs(path: &Path) -> Result<Profile, Error> {
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&["workload", "kind", "gpus", "throughput"])?;
     let mut rows = Rows::default();
-    table.each(usize::MAX, |row| {
+    table.each(&Options::default(), |row| {
         let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
         let (gpus, rate) = (row.whole("gpus")?, row.number("throughput")?);
         if gpus == 0 || rate < 0.0 {

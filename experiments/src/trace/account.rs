@@ -67,6 +67,10 @@ impl Account {
     /// Takes in what was read of the file.
     pub(super) fn of(&mut self, read: Read) {
         (self.read, self.ignored) = (read.rows, read.ignored);
+        if read.not_asked.0 > 0 {
+            let why = "another value than `where` asks for";
+            self.count(Fate::NotAsked, why, read.not_asked.1, read.not_asked.0);
+        }
         if read.finer.0 > 0 {
             self.count(Fate::Changed, "has a time finer than a microsecond: rounded down", read.finer.1, read.finer.0);
         }

@@ -5,7 +5,8 @@ use std::path::Path;
 use sandtable_hardware::Job;
 
 use super::account::Fate;
-use super::formats::{NO_TIME, NOT_ASKED, Options, Rows};
+use super::formats::Options;
+use super::rows::{NO_TIME, Rows};
 use super::table::{Table, Unit};
 use super::{Recorded, Trace};
 use crate::error::Error;
@@ -16,11 +17,7 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_time", "duration", "num_gpu"])?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
+    let read = table.each(options, |row| {
         let each = if row.text("num_gpu")?.is_empty() { 0.0 } else { row.number("num_gpu")? };
         let instances = if row.find("num_inst").unwrap_or("").is_empty() { 1 } else { row.whole("num_inst")? };
         // A part of a GPU for one instance is a share; for a gang, and beyond whole ones, it is rounded up.
@@ -56,11 +53,7 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time"])?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
+    let read = table.each(options, |row| {
         let gpus = row.whole("num_gpu")?;
         let submit = row.instant("creation_time", Unit::Seconds)?;
         let submit = rows.at(row, "creation_time", submit)?;

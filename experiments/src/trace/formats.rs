@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use sandtable_hardware::{Job, Micros, SECOND};
 use serde::{Deserialize, Serialize};
 
-use super::account::{Account, Fate};
+use super::account::Fate;
 use super::alibaba::{openb, pai};
-use super::table::{Clock, Read, Record, Table, TraceError, Unit};
-use super::{Recorded, Row, Trace, TraceFormat};
+use super::rows::{NO_TIME, Rows, absent};
+use super::table::{Record, Table, TraceError, Unit};
+use super::{Recorded, Trace, TraceFormat};
 use crate::error::Error;
 
 /// What reading may need beside the file.
@@ -84,7 +85,7 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
 pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Options) -> Result<Trace, Error> {
     use Unit::{Millis, Seconds};
     match format {
-        TraceFormat::Native => native(file, bytes, options),
+        TraceFormat::Native => super::native::native(file, bytes, options),
         TraceFormat::Philly => {
             let philly = Mapping { name: None, ..mapping("", "timestamp", "num_gpus", "duration", Seconds) };
             mapped(file, bytes, &philly, options)
@@ -108,102 +109,6 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
     }
 }
 
-pub(super) const NO_GPU: &str = "asks for no GPU";
-pub(super) const NO_TIME: &str = "never ran";
-pub(super) const NOT_ASKED: &str = "another value than `where` asks for";
-
-/// Collects rows; dates become seconds since the first.
-#[derive(Default)]
-pub(super) struct Rows {
-    trace: Trace,
-    /// How times are written, once one is known.
-    clock: Option<Clock>,
-}
-
-/// Seconds since 1970 that no trace lasts: 2001.
-const EPOCH: Micros = 1_000_000_000 * SECOND;
-
-impl Rows {
-    pub(super) fn new() -> Rows {
-        Rows::default()
-    }
-
-    pub(super) fn account(&mut self) -> &mut Account {
-        &mut self.trace.account
-    }
-
-    /// An instant, if it is written as the others are.
-    pub(super) fn at(
-        &mut self,
-        row: &Record<'_>,
-        column: &str,
-        (at, clock): (Micros, Clock),
-    ) -> Result<Micros, TraceError> {
-        let others = *self.clock.get_or_insert(clock);
-        if others == clock {
-            return Ok(at);
-        }
-        let (found, others, text) = (clock.words(), others.words(), row.text(column)?);
-        Err(row.wrong(column, format!("found {found}, {text:?}, where each time before it is {others}")))
-    }
-
-    /// From start to end; `None` where it never started or never ended.
-    pub(super) fn between(
-        &mut self,
-        row: &Record<'_>,
-        (start, end): (&str, &str),
-        unit: Unit,
-    ) -> Result<Option<Micros>, TraceError> {
-        if absent(row.text(start)?) || absent(row.text(end)?) {
-            return Ok(None);
-        }
-        let (from, to) = (row.instant(start, unit)?, row.instant(end, unit)?);
-        let (from, to) = (self.at(row, start, from)?, self.at(row, end, to)?);
-        match to.checked_sub(from) {
-            Some(duration) => Ok(Some(duration)),
-            None => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
-        }
-    }
-
-    /// A job, unless it asks for no GPU.
-    pub(super) fn push(
-        &mut self,
-        row: &Record<'_>,
-        name: Option<&str>,
-        submit: Micros,
-        (gpus, duration): (u32, Micros),
-    ) -> Option<&mut Row> {
-        if gpus == 0 {
-            self.account().note(Fate::LeftOut, NO_GPU, row.line);
-            return None;
-        }
-        let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
-        self.keep(Row::new(name, submit, gpus, duration));
-        self.trace.rows.last_mut()
-    }
-
-    pub(super) fn keep(&mut self, row: Row) {
-        self.trace.rows.push(row);
-    }
-
-    pub(super) fn finish(mut self, read: Read) -> Trace {
-        let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
-        let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or(0);
-        if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {
-            self.trace.account.origin = Some(first);
-            for row in &mut self.trace.rows {
-                row.submit -= first;
-                if let Some(recorded) = &mut row.recorded {
-                    let times = [&mut recorded.submitted, &mut recorded.start, &mut recorded.end];
-                    times.into_iter().flatten().for_each(|at| *at = at.saturating_sub(first));
-                }
-            }
-        }
-        self.trace.account.of(read);
-        self.trace
-    }
-}
-
 fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     let mut needed = vec![map.submit, map.gpus];
@@ -212,14 +117,9 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Between(start, end) => needed.extend([start, end]),
     }
     needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
-    needed.extend(options.filter.keys().map(String::as_str));
     table.need(&needed)?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
+    let read = table.each(options, |row| {
         let submit = row.instant(map.submit, map.unit)?;
         let submit = rows.at(row, map.submit, submit)?;
         let asked = row.whole(map.gpus)?;
@@ -265,11 +165,6 @@ impl Mapping<'_> {
         let (partition, outcome) = (words(partition), words(outcome));
         Ok(Some(Box::new(Recorded { start, end, partition, outcome, ..Recorded::default() })))
     }
-}
-
-/// What logs write where there is nothing.
-fn absent(text: &str) -> bool {
-    matches!(text, "" | "Unknown" | "None" | "nan")
 }
 
 /// GPUs and the share of each, from hundredths: parts of one GPU, or whole ones.
@@ -337,102 +232,6 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
     mapped(file, bytes, &map, options)
 }
 
-fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 22] = [
-        "job_id",
-        "submit_s",
-        "gpus",
-        "duration_s",
-        "declared_s",
-        "gpu_types",
-        "preemptible",
-        "share_milli",
-        "memory_mib",
-        "workload",
-        "user",
-        "batch",
-        "service",
-        "submitted_s",
-        "start_s",
-        "end_s",
-        "outcome",
-        "account",
-        "partition",
-        "qos",
-        "priority",
-        "nodes",
-    ];
-    let table = Table::new(file, bytes, b',', true)?;
-    table.need(&["submit_s", "gpus", "duration_s"])?;
-    if let Some(unknown) =
-        table.names().iter().find(|name| !KNOWN.contains(&name.as_str()) && !options.filter.contains_key(*name))
-    {
-        let error = Error::usage(format!("{}:1: the native format has no column `{unknown}`", file.display()));
-        return Err(error.hint(format!("it has {}; other files: `sandtable trace import --help`", KNOWN.join(", "))));
-    }
-    let mut trace = Trace::default();
-    let read = table.each(options.limits.rows, |row| {
-        if !row.matches(&options.filter)? {
-            trace.account.note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
-        let gpus = row.whole("gpus")?;
-        if gpus == 0 {
-            return Err(row.wrong("gpus", "expected at least 1, found 0"));
-        }
-        let name = row.find("job_id").map_or_else(|| trace.rows.len().to_string(), str::to_string);
-        let declared = row.find("declared_s").filter(|text| !text.is_empty());
-        let preemptible = match row.find("preemptible") {
-            None | Some("" | "true") => true,
-            Some("false") => false,
-            Some(other) => return Err(row.wrong("preemptible", format!("expected true or false, found {other:?}"))),
-        };
-        let kinds = row.find("gpu_types").filter(|text| !text.is_empty());
-        let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
-        let share = given("share_milli").map(|_| row.whole("share_milli")).transpose()?.unwrap_or(Job::WHOLE);
-        if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
-            let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
-            return Err(row.wrong("share_milli", message));
-        }
-        trace.rows.push(Row {
-            declared: declared.map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
-            kinds: kinds.map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
-            preemptible,
-            share,
-            memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
-            workload: given("workload").map(str::to_string),
-            user: given("user").map(str::to_string),
-            batch: given("batch").map(|_| row.whole("batch")).transpose()?,
-            service: given("service").map(str::to_string),
-            recorded: recorded(row)?,
-            ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
-        });
-        Ok(())
-    })?;
-    // Every column is one that it knows.
-    trace.account.of(Read { ignored: Vec::new(), ..read });
-    Ok(trace)
-}
-
-/// What a native trace has of a log.
-fn recorded(row: &Record<'_>) -> Result<Option<Box<Recorded>>, TraceError> {
-    let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
-    let at = |column: &str| given(column).map(|_| row.span(column, Unit::Seconds)).transpose();
-    let words = |column: &str| given(column).map(str::to_string);
-    let recorded = Recorded {
-        submitted: at("submitted_s")?,
-        start: at("start_s")?,
-        end: at("end_s")?,
-        outcome: words("outcome"),
-        account: words("account"),
-        partition: words("partition"),
-        qos: words("qos"),
-        priority: given("priority").map(|_| row.whole("priority")).transpose()?,
-        nodes: words("nodes"),
-    };
-    Ok((recorded != Recorded::default()).then(|| Box::new(recorded)))
-}
-
 /// Seconds that are a time at all.
 pub(super) fn micros(seconds: f64) -> Option<Micros> {
     let micros = seconds * SECOND as f64;
@@ -450,7 +249,7 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     let table = Table::new(file, bytes, b'\t', false)?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
+    let read = table.each(options, |row| {
         // (steps, gang, arrival), numbered from 1.
         let (steps, gang, arrival) = match row.len() {
             7 => ("5", "7", "6"),
@@ -492,13 +291,9 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     }
     let table = Table::new(file, text.as_bytes(), b'\t', false)?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
+    let read = table.each(options, |row| {
         if row.len() != 18 {
             return Err(row.wrong("1", format!("{} fields, expected SWF's 18", row.len())));
-        }
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
         }
         let known = |column: &str| row.text(column).map(|text| !text.starts_with('-'));
         if !known("4")? {

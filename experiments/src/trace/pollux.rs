@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::account::Fate;
-use super::formats::{NOT_ASKED, Options, Rows, micros};
+use super::formats::{Options, micros};
+use super::rows::Rows;
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Row, Trace};
 use crate::error::Error;
@@ -22,11 +23,7 @@ fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error>
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&NEEDED)?;
     let mut rows = Rows::new();
-    let read = table.each(options.limits.rows, |row| {
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
+    let read = table.each(options, |row| {
         let application = row.text("application")?.to_string();
         let (name, submit) = (row.text("name")?.to_string(), row.instant("time", Unit::Seconds)?);
         let submit = rows.at(row, "time", submit)?;
@@ -49,7 +46,7 @@ fn rigid(file: &Path, bytes: &[u8], folder: &Path, options: &Options) -> Result<
     table.need(&NEEDED)?;
     let mut rows = Rows::new();
     let mut failed = None;
-    let read = table.each(options.limits.rows, |row| {
+    let read = table.each(options, |row| {
         let (application, gpus, batch) =
             (row.text("application")?, row.whole("num_replicas")?, row.whole("batch_size")?);
         match measured_seconds(&folder.join(application), gpus, batch) {
@@ -76,7 +73,7 @@ fn measured_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> 
     let read = |name: &str, wanted: &dyn Fn(&Record<'_>) -> Result<(), TraceError>| -> Result<(), Error> {
         let path = folder.join(name);
         let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        Table::new(&path, &bytes, b',', true)?.each(usize::MAX, |row| wanted(row)).map(|_| ())
+        Table::new(&path, &bytes, b',', true)?.each(&Options::default(), |row| wanted(row)).map(|_| ())
     };
     // The recorded run of the nearest total batch.
     let files = crate::store::sorted(folder)?;

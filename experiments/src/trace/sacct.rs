@@ -6,7 +6,8 @@ use std::path::Path;
 use sandtable_hardware::Micros;
 
 use super::account::Fate;
-use super::formats::{NO_GPU, NO_TIME, NOT_ASKED, Options, Rows};
+use super::formats::Options;
+use super::rows::{NO_GPU, NO_TIME, Rows};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Recorded, Row, Trace};
 use crate::error::Error;
@@ -38,9 +39,7 @@ const RUNS_ON: &str = "still ran: as long as the file's last instant is after it
 
 pub(super) fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b'|', true)?;
-    let mut needed = vec!["JobID", "Submit", "Start", "End"];
-    needed.extend(options.filter.keys().map(String::as_str));
-    table.need(&needed)?;
+    table.need(&["JobID", "Submit", "Start", "End"])?;
     let has = |name: &str| table.names().iter().any(|known| known == name);
     if !has("AllocTRES") && !has("ReqTRES") {
         return Err(Error::usage(format!("{}:1: no column `AllocTRES` or `ReqTRES`", file.display())).hint(COMMAND));
@@ -49,12 +48,8 @@ pub(super) fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     let mut runs: Vec<Run> = Vec::new();
     // The log ends with the last instant that it knows of.
     let mut last: Micros = 0;
-    let read = table.each(options.limits.rows, |row| {
+    let read = table.each(options, |row| {
         let id = row.text("JobID")?;
-        if !row.matches(&options.filter)? {
-            rows.account().note(Fate::NotAsked, NOT_ASKED, row.line);
-            return Ok(());
-        }
         if id.contains('.') {
             rows.account().note(Fate::LeftOut, "a step of a job", row.line);
             return Ok(());

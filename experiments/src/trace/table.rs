@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandtable_hardware::Micros;
 
+use super::Options;
 use crate::error::{Error, nearest};
 use crate::spec::units::{decimal, is_exact};
 
@@ -44,6 +45,8 @@ pub(crate) struct Read {
     pub(crate) ignored: Vec<String>,
     /// Records with a time finer than a microsecond, and the line of the first.
     pub(crate) finer: (usize, u64),
+    /// Records with another value than was asked for, and the line of the first.
+    pub(crate) not_asked: (usize, u64),
 }
 
 /// One record.
@@ -154,13 +157,18 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Calls `each` for every record, of which there may be so many.
+    /// Calls `each` for every record with the values that are asked for, as far as the limits go.
     pub(crate) fn each(
         mut self,
-        most: usize,
+        options: &Options,
         mut each: impl FnMut(&Record<'_>) -> Result<(), TraceError>,
     ) -> Result<Read, Error> {
+        if !self.names.is_empty() {
+            self.need(&options.filter.keys().map(String::as_str).collect::<Vec<_>>())?;
+        }
+        let most = options.limits.rows;
         let mut cells = csv::StringRecord::new();
+        let mut not_asked = (0, 0);
         let asked = RefCell::new(vec![false; self.names.len()]);
         let finer = Cell::new((0, 0, 0));
         let mut rows = 0;
@@ -171,12 +179,17 @@ impl<'a> Table<'a> {
                 return Err(Error::usage(message).hint("`--max-rows N` reads more"));
             }
             let line = cells.position().map_or(0, csv::Position::line);
-            each(&Record { file: self.file, names: &self.names, cells: &cells, asked: &asked, finer: &finer, line })?;
+            let row = Record { file: self.file, names: &self.names, cells: &cells, asked: &asked, finer: &finer, line };
+            if row.matches(&options.filter)? {
+                each(&row)?;
+            } else {
+                not_asked = (not_asked.0 + 1, if not_asked.0 == 0 { line } else { not_asked.1 });
+            }
         }
         let unasked = self.names.into_iter().zip(asked.into_inner()).filter(|(_, asked)| !asked);
         let ignored = if rows == 0 { Vec::new() } else { unasked.map(|(name, _)| name).collect() };
         let (count, first, _) = finer.get();
-        Ok(Read { rows, ignored, finer: (count, first) })
+        Ok(Read { rows, ignored, finer: (count, first), not_asked })
     }
 }
 
@@ -269,7 +282,7 @@ impl Record<'_> {
     }
 
     /// Whether the row has these values.
-    pub(crate) fn matches(&self, filter: &BTreeMap<String, String>) -> Result<bool, TraceError> {
+    fn matches(&self, filter: &BTreeMap<String, String>) -> Result<bool, TraceError> {
         for (column, value) in filter {
             if self.text(column)? != value {
                 return Ok(false);

@@ -1,0 +1,107 @@
+//! The rows of a trace as they come, with the account of the others.
+
+use sandtable_hardware::{Micros, SECOND};
+
+use super::account::{Account, Fate};
+use super::table::{Clock, Read, Record, TraceError, Unit};
+use super::{Row, Trace};
+
+pub(super) const NO_GPU: &str = "asks for no GPU";
+pub(super) const NO_TIME: &str = "never ran";
+
+/// Collects rows; dates become seconds since the first.
+#[derive(Default)]
+pub(super) struct Rows {
+    trace: Trace,
+    /// How times are written, once one is known.
+    clock: Option<Clock>,
+}
+
+/// Seconds since 1970 that no trace lasts: 2001.
+const EPOCH: Micros = 1_000_000_000 * SECOND;
+
+impl Rows {
+    pub(super) fn new() -> Rows {
+        Rows::default()
+    }
+
+    pub(super) fn account(&mut self) -> &mut Account {
+        &mut self.trace.account
+    }
+
+    /// An instant, if it is written as the others are.
+    pub(super) fn at(
+        &mut self,
+        row: &Record<'_>,
+        column: &str,
+        (at, clock): (Micros, Clock),
+    ) -> Result<Micros, TraceError> {
+        let others = *self.clock.get_or_insert(clock);
+        if others == clock {
+            return Ok(at);
+        }
+        let (found, others, text) = (clock.words(), others.words(), row.text(column)?);
+        Err(row.wrong(column, format!("found {found}, {text:?}, where each time before it is {others}")))
+    }
+
+    /// From start to end; `None` where it never started or never ended.
+    pub(super) fn between(
+        &mut self,
+        row: &Record<'_>,
+        (start, end): (&str, &str),
+        unit: Unit,
+    ) -> Result<Option<Micros>, TraceError> {
+        if absent(row.text(start)?) || absent(row.text(end)?) {
+            return Ok(None);
+        }
+        let (from, to) = (row.instant(start, unit)?, row.instant(end, unit)?);
+        let (from, to) = (self.at(row, start, from)?, self.at(row, end, to)?);
+        match to.checked_sub(from) {
+            Some(duration) => Ok(Some(duration)),
+            None => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
+        }
+    }
+
+    /// A job, unless it asks for no GPU.
+    pub(super) fn push(
+        &mut self,
+        row: &Record<'_>,
+        name: Option<&str>,
+        submit: Micros,
+        (gpus, duration): (u32, Micros),
+    ) -> Option<&mut Row> {
+        if gpus == 0 {
+            self.account().note(Fate::LeftOut, NO_GPU, row.line);
+            return None;
+        }
+        let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
+        self.keep(Row::new(name, submit, gpus, duration));
+        self.trace.rows.last_mut()
+    }
+
+    pub(super) fn keep(&mut self, row: Row) {
+        self.trace.rows.push(row);
+    }
+
+    pub(super) fn finish(mut self, read: Read) -> Trace {
+        let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
+        let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or(0);
+        if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {
+            self.trace.account.origin = Some(first);
+            for row in &mut self.trace.rows {
+                row.submit -= first;
+                if let Some(recorded) = &mut row.recorded {
+                    let times = [&mut recorded.submitted, &mut recorded.start, &mut recorded.end];
+                    times.into_iter().flatten().for_each(|at| *at = at.saturating_sub(first));
+                }
+            }
+        }
+        self.trace.account.of(read);
+        self.trace
+    }
+}
+
+/// What logs write where there is nothing.
+pub(super) fn absent(text: &str) -> bool {
+    matches!(text, "" | "Unknown" | "None" | "nan")
+}
