@@ -9,7 +9,6 @@ import random as _random
 import sys as _sys
 import time as _time
 import types as _python_types
-import weakref as _weakref
 
 from componentize_py_types import Err as _Err
 from wit_world.imports import log as _log
@@ -70,22 +69,22 @@ _datetime.date, _datetime.datetime = _Date, _DateTime
 _os.urandom = lambda size: bytes(size) if _building else _standing(None, _NO_ENTROPY)()
 
 # Generators that nobody seeded draw from one that follows the experiment's seed.
-_parent, _unseeded, _Random = _random.Random(0), _weakref.WeakSet(), _random.Random
+_parent, _Random = _random.Random(0), _random.Random
+# Those made while it is built, in that order.
+_unseeded = []
 
 
 class _Seeded(_Random):
     def __init__(self, x=None):
         super().__init__(_parent.getrandbits(64) if x is None else x)
-        if x is None:
-            _unseeded.add(self)
+        if x is None and _building:
+            _unseeded.append(self)
 
     def __new__(cls, x=None):
         return super().__new__(cls, 0)
 
     def seed(self, a=None, version=2):
         super().seed(_parent.getrandbits(64) if a is None else a, version)
-
-    __hash__ = object.__hash__
 
 
 _random.Random = _Seeded
@@ -143,7 +142,7 @@ def _guarded(inner, *args):
 def _begin(scheduler, setup):
     _parent.seed(setup.seed)
     _plain_seed(_parent.getrandbits(64))
-    for generator in sorted(_unseeded, key=id):
+    for generator in _unseeded:
         generator.seed()
     return scheduler.init(setup)
 
