@@ -31,6 +31,9 @@ pub struct Manifest {
     pub spec: String,
     /// Values that were set.
     pub set: Vec<(String, String)>,
+    /// Values of its sweep that were chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
     /// Values that were tried beside those of the spec.
     pub sweep: Vec<(String, Vec<String>)>,
     /// Whether the spec's cut for its test applies.
@@ -183,6 +186,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         title: expanded.title.clone(),
         spec: format!("tree/{}", inside(&spec).display()),
         set: wanted.options.set.clone(),
+        at: wanted.options.at.clone(),
         sweep: wanted.options.sweep.clone(),
         test: wanted.options.test,
         only: wanted.options.only.clone(),
@@ -196,7 +200,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
     if manifest.left_out.is_empty() {
         // The proof that nothing was forgotten: elsewhere it is the same experiment.
         let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
-        Opened::new(&bytes, folder.path(), None)?.plan()?;
+        Opened::new(&bytes, folder.path(), None)?.plan(wanted.options)?;
     }
     Ok((bytes, manifest))
 }
@@ -320,19 +324,22 @@ impl Opened {
         Ok(Opened { manifest, root: folder.to_path_buf() })
     }
 
-    /// Its plan, which must be that of whoever packed it.
+    /// Its plan, which must be that of whoever packed it; of `asked` what may be read of its files, and how many cells it may have.
     ///
     /// # Errors
     /// Cells with other ids: something that moves results is not in the bundle, or this version means something else by it.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self, asked: &Options) -> Result<Plan, Error> {
         let of = &self.manifest;
         let options = Options {
             set: of.set.clone(),
+            at: of.at.clone(),
             sweep: of.sweep.clone(),
             test: of.test,
             only: of.only.clone(),
             within: Some(self.root.join("tree")),
             build: Some(of.build.clone()),
+            reading: asked.reading,
+            max_cells: asked.max_cells,
             ..Options::default()
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;

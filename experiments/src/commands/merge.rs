@@ -20,7 +20,7 @@ pub(crate) struct MergeArgs {
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     path: Option<PathBuf>,
     /// All cells of the spec of a plan file, read as it says.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "set", "at", "sweep", "only", "test", "policies"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "set", "at", "sweep", "only", "test", "policies", "max_bytes", "max_rows", "max_cells"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,

@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     specs: Vec<PathBuf>,
     /// The cells of a plan file (`sandtable plan SPEC --output FILE`), which says how its spec is read.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "at", "sweep", "only", "test", "policies", "check", "expected"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "at", "sweep", "only", "test", "policies", "max_bytes", "max_rows", "max_cells", "check", "expected"])]
     plan: Option<PathBuf>,
     /// Of all cells only the I-th, I+N-th, I+2N-th and so on, I from 0; no table is printed.
     #[arg(long, value_name = "I/N", conflicts_with = "check")]

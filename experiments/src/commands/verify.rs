@@ -73,12 +73,12 @@ fn in_store(args: &VerifyArgs, spec: &Path) -> Result<ExitCode, Error> {
 fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
     if !args.spec.is_plain() {
         let error = Error::usage(format!("{}: a bundle is verified whole, as it was packed", path.display()));
-        return Err(error.hint("leave out --set, --at, --sweep, --only, --test and --policies"));
+        return Err(error.hint("leave out --set, --at, --sweep, --only, --test, --policies and --max-…"));
     }
     let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
     let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
     let opened = Opened::new(&bytes, folder.path(), args.data.as_deref())?;
-    let plan = opened.plan()?;
+    let plan = opened.plan(&args.spec.options()?)?;
     super::run::not_live(&plan)?;
     ui::note(&format!("{}: every file is as bundle.json says, every cell has its id", path.display()));
     let cells: Vec<&Cell> = plan.cells.iter().collect();

@@ -293,6 +293,16 @@ fn what_is_set_is_what_is_shown() {
         assert_eq!(line(&one.stdout, "load=1.2"), Some(wanted.clone()), "{}", flags[0]);
         assert!(line(&one.stdout, "load=0.6").is_some_and(|row| row.contains("not measured")), "{}", one.stdout);
     }
+    // A bundle of a part is that part wherever it is verified.
+    let packed = own(&["bundle", "spec.ron", "--at", "workload.arrivals.load=1.2", "-o", "part.tar.zst"]);
+    assert_eq!(packed.code, 0, "{}", packed.stderr);
+    let verified = sandtable(folder.path(), &["verify", "part.tar.zst"]);
+    assert!(
+        verified.stdout.contains("1 cells identical, 0 different, 0 missing"),
+        "{}{}",
+        verified.stdout,
+        verified.stderr
+    );
     let shown = own(&["show", "spec.ron", "--at", "workload.arrivals.load=1.2"]);
     assert!(shown.stdout.contains("workload.arrivals.load=1.2"), "{}", shown.stdout);
     let never = own(&["plan", "spec.ron", "--at", "workload.arrivals.load=0.7"]);
