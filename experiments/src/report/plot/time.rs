@@ -7,7 +7,7 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 86_400.0;
 
-/// Marks, seconds; the bold ones suffice where four of them lie on the axis.
+/// Marks, seconds, and whether it is one of the coarse ones, which suffice where four of them lie on the axis.
 const MARKS: &[(f64, &str, bool)] = &[
     (0.001, "1 ms", true),
     (0.01, "10 ms", true),
@@ -45,7 +45,7 @@ const MARKS: &[(f64, &str, bool)] = &[
 /// The marks of an axis from `least` to `most` seconds.
 fn marks(least: f64, most: f64) -> Vec<(f64, &'static str)> {
     let on = || MARKS.iter().filter(|(at, ..)| (least..=most).contains(at));
-    let coarse: Vec<(f64, &str)> = on().filter(|(.., bold)| *bold).map(|(at, text, _)| (*at, *text)).collect();
+    let coarse: Vec<(f64, &str)> = on().filter(|(.., coarse)| *coarse).map(|(at, text, _)| (*at, *text)).collect();
     if coarse.len() >= 4 { coarse } else { on().map(|(at, text, _)| (*at, *text)).collect() }
 }
 
