@@ -34,6 +34,10 @@ kernels nvrtc *flags:
 check:
     bash .ci/run
 
+# Try other cases of the property tests, N of each.
+explore n="5000":
+    PROPTEST_CASES={{ n }} PROPTEST_RNG_SEED=$(date +%s) cargo test --workspace -- --skip slurm invariants properties proptest
+
 # Accept changed snapshots; read the diff before you commit it.
 bless:
     INSTA_UPDATE=always cargo test --workspace

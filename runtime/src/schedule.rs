@@ -401,8 +401,12 @@ impl Run {
                 }
                 What::Stalled(job) => {
                     self.ledger.stopped(job, false);
-                    self.world().cluster.phase[job as usize] = Phase::Starting;
-                    self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
+                    // A plan that sets a job's batch and then preempts it was judged whole: the job is stopping already.
+                    let phase = &mut self.world().cluster.phase[job as usize];
+                    if *phase == Phase::Running {
+                        *phase = Phase::Starting;
+                        self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
+                    }
                 }
                 What::Died(job) => {
                     self.ledger.died(job);

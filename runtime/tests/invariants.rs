@@ -14,6 +14,7 @@ use sandtable_hardware::{
     Communication, Costs, Failures, Fleet, GpuProfile, GpuType, Interference, Job, Law, Laws, Model, Pool, Profile,
     RestartRule, SECOND, Service, ShareMode, Sharing, Workload,
 };
+use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Event, Knowledge, Plan, Preempt, PreemptMode, Protect,
     Readiness, SetBatch, Setup, Start, Throttle, Timer,
@@ -98,13 +99,38 @@ impl Policy for Wild {
                 _ => Action::CancelTimer(u64::from(any(5))),
             });
         }
-        // What the check foretells is what the plan gets, and checking moves nothing.
         let before = world.cluster.clone();
+        agrees_with_itself(&before, &self.nodes);
+        // What the check foretells is what the plan gets, and checking moves nothing.
         let foretold = world.check(&actions);
         assert_eq!(before, world.cluster, "check moved something");
         assert_eq!(foretold, world.check(&actions));
         (world, Ok(Plan { base: batch.seq, actions }))
     }
+}
+
+/// Every table of the state says the same of who is where.
+fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
+    let mut residents = vec![Vec::new(); cluster.residents.len()];
+    for (job, phase) in cluster.phase.iter().enumerate() {
+        let gpus = &cluster.held[job];
+        match phase {
+            Phase::Starting | Phase::Running => {
+                assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");
+                gpus.iter().for_each(|gpu| residents[*gpu as usize].push(job as u32));
+            }
+            // Its GPUs are given to others already; `held` says where it still is.
+            Phase::Stopping => {}
+            Phase::Future | Phase::Queued | Phase::Ended => {
+                assert!(gpus.is_empty(), "job {job} is {phase:?} on {gpus:?}")
+            }
+        }
+    }
+    assert_eq!(cluster.residents, residents);
+    let free = |(first, gpus): &(u32, u32)| {
+        residents[*first as usize..(first + gpus) as usize].iter().filter(|there| there.is_empty()).count() as u32
+    };
+    assert_eq!(cluster.free, nodes.iter().map(free).collect::<Vec<_>>());
 }
 
 #[derive(Debug, Clone)]
@@ -326,4 +352,52 @@ fn waiting_for_a_job_that_nobody_starts_is_no_idle_time() {
     let finished = run(&mut Once(false), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
     let summary = Summary::of(&finished.ledger);
     assert_eq!((summary.completed, summary.unfinished, summary.utilisation), (1, 1, 1.0));
+}
+
+/// Sets the batch of a running job and preempts it in the same plan.
+struct Indecisive;
+
+impl Policy for Indecisive {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor {
+            name: "indecisive".into(),
+            version: "0".into(),
+            about: String::new(),
+            uses: Abilities::all(),
+            needs: Knowledge::empty(),
+            config_schema: "{}".into(),
+        })
+    }
+
+    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+        Ok(Readiness { cadence: Cadence { round: Some(50 * SECOND), on_events: true } })
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        agrees_with_itself(&world.cluster, &[(0, 1)]);
+        let actions = match (world.cluster.phase[0], batch.now) {
+            (Phase::Queued, _) => vec![Action::Start(Start { job: 0, gpus: vec![0], batch: None })],
+            (Phase::Running, now) if now == 50 * SECOND => vec![
+                Action::SetBatch(SetBatch { job: 0, batch: BatchSplit { local: 8, accumulation: 0 } }),
+                Action::Preempt(Preempt { job: 0, mode: PreemptMode::Checkpoint }),
+            ],
+            _ => vec![],
+        };
+        (world, Ok(Plan { base: batch.seq, actions }))
+    }
+}
+
+#[test]
+fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
+    let costs = Costs { checkpoint: 7 * SECOND, batch: 2 * SECOND, ..Costs::default() };
+    let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], costs, None).expect("a fleet");
+    let laws = Laws::new(Arc::new(profile(&["g".into()])), &fleet, &[0], Interference::NONE, Communication::default());
+    let laws = Arc::new(laws.expect("laws"));
+    let job = Job { workload: Some(0), batch: Some(4), ..Job::new("a", 0, 1, 100 * SECOND) };
+    let jobs: Arc<[Job]> = [job].into();
+    let backend = Box::new(Model::new(fleet, jobs.clone(), &laws, 1));
+    let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };
+    let finished = run(&mut Indecisive, backend, inputs).expect("the books balance");
+    assert_eq!(finished.fault, None);
+    assert_eq!((finished.ledger.rows[0].preemptions, Summary::of(&finished.ledger).completed), (1, 1));
 }
