@@ -1,6 +1,7 @@
 //! The `sandtable` command: its grammar and its exit codes.
 
 use clap::{Parser, Subcommand};
+use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
 use crate::commands;
 use crate::error::{Error, ExitCode};
@@ -80,6 +81,8 @@ enum Command {
     /// GPUs: the catalogue, those of this machine, what they do to jobs beside each other.
     #[command(subcommand)]
     Hardware(commands::hardware::HardwareCommand),
+    #[command(hide = true, name = crate::code::COMMAND)]
+    CompileComponent(CompileArgs),
     #[command(hide = true, name = "hw-job")]
     HwJob(commands::job::WorkArgs),
     #[command(hide = true)]
@@ -94,6 +97,19 @@ enum Command {
     Reference(commands::generate::ReferenceArgs),
 }
 
+/// How the host has a component compiled; see [`crate::code`].
+#[derive(Debug, clap::Args)]
+struct CompileArgs {
+    #[arg(long)]
+    seconds: u64,
+    #[arg(long)]
+    bytes: u64,
+    #[arg(long)]
+    canonical_nan: bool,
+    #[arg(long)]
+    interruptible: bool,
+}
+
 /// Runs the command line; what the process ends with.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
@@ -103,7 +119,11 @@ pub fn main() -> u8 {
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done } as u8;
         }
     };
+    crate::code::compile_in_a_child();
     let ended = match cli.command {
+        Command::CompileComponent(CompileArgs { seconds, bytes, canonical_nan, interruptible }) => {
+            return serve(Flags { canonical_nan, interruptible }, Budget { seconds, bytes });
+        }
         // A job ends with its own code.
         Command::HwJob(args) => commands::job::work(&args),
         command => dispatch(command).map(|code| code as u8),
@@ -135,7 +155,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Model(command) => commands::model::run(&command),
         Command::Predictor(command) => commands::predictor::run(&command),
         Command::Hardware(command) => commands::hardware::run(&command),
-        Command::HwJob(args) => commands::job::work(&args).map(|_| ExitCode::Done),
+        Command::HwJob(_) | Command::CompileComponent(_) => unreachable!("taken by `main`"),
         Command::JobShim(args) => Err(commands::job::shim(&args)),
         Command::JobGuard => Ok(commands::job::guard()),
         Command::Completions(args) => commands::generate::completions(&args),

@@ -16,6 +16,7 @@ use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
 use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
 use serde_json::{Value, json};
 
+use crate::code;
 use crate::error::Error;
 use crate::execute::{Compiled, inputs};
 use crate::plan::{Cell, Options, plan};
@@ -58,7 +59,7 @@ struct Battery<'a> {
 pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {
     let mut report = Report { checks: Vec::new(), plans: Vec::new() };
     let internal = |fault: Fault| Error::internal(fault.to_string());
-    let sandbox = Sandbox::new(&Settings::default()).map_err(internal)?;
+    let sandbox = Sandbox::new(&code::settings()).map_err(internal)?;
     let component = match sandbox.load(bytes) {
         Ok(component) => component,
         Err(fault) => {
@@ -75,7 +76,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
             return Ok(report);
         }
     };
-    let canonical = Sandbox::new(&Settings { canonical_nan: true, ..Settings::default() }).map_err(internal)?;
+    let canonical = Sandbox::new(&Settings { canonical_nan: true, ..code::settings() }).map_err(internal)?;
     let mut finder = crate::artifact::Finder::new(Path::new("."), None);
     let fifo = finder.find("fifo").map_err(Error::usage)?;
     let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;

@@ -17,6 +17,7 @@ use sandtable_runtime::tape::Script;
 use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Pools, Predictors, Summary, Use};
 use serde_json::json;
 
+use crate::code;
 use crate::error::Error;
 use crate::plan::{Bound, Bundle, Cell, Machines, Plan};
 use crate::spec::Judge;
@@ -474,8 +475,7 @@ pub fn in_parallel<T: Send>(
 /// See [`execute`] and [`Store::put`].
 pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
-    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
-    let compiled = Compiled::new(&settings, missing.iter().copied())?;
+    let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
     let done = in_parallel(&missing, workers, |cell| store.put(&cell.id, &execute(cell, &compiled)?.files))?;
     Ok(done.into_iter().flatten().count())
 }

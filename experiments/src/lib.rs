@@ -20,6 +20,7 @@ pub mod bundle;
 pub mod chrome;
 pub mod claim;
 pub mod cli;
+pub mod code;
 mod commands;
 pub mod compare;
 pub mod conform;

@@ -10,12 +10,13 @@ use sandtable_hardware::live::{self, Live, Setting};
 use sandtable_hardware::replay::Recorder;
 use sandtable_hardware::{Job, Micros, Reading, differences};
 use sandtable_runtime::Summary;
-use sandtable_runtime::sandbox::{Component, Fault, Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Component, Fault, Limits, Sandbox, Sandboxed};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, Takeover, run};
 use sandtable_runtime::tape::Tape;
 use serde_json::json;
 
 use crate::artifact::Finder;
+use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Failure, inputs, results};
 use crate::plan::{Cell, Field};
@@ -235,7 +236,7 @@ fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicB
         let file = finder.find(name).map_err(Error::usage)?;
         sandbox.load(&file.bytes).map_err(|fault| Error::usage(format!("{name}: {fault}")))
     };
-    let patient = Sandbox::new(&Settings::default()).map_err(|fault| Error::internal(fault.to_string()))?;
+    let patient = Sandbox::new(&code::settings()).map_err(|fault| Error::internal(fault.to_string()))?;
     let fallback = load("fifo", &patient)?;
     let mut pending = Vec::new();
     for swap in &swaps.at {

@@ -8,7 +8,6 @@
 //! - `observations/ab/<id>/0001/`: what live runs of a cell showed, one folder each, numbered on; `machine.json` says where,
 //!   `recording.jsonl` replays it.
 //! - `conflicts/<id>.<n>/`: a second result of a cell that differs from the first. There should be none.
-//! - `code/`: compiled components, kept by wasmtime.
 //! - `plans/`: what was handed to engines (see [`crate::engine`]); `times/`: how long cells of a component took.
 //!
 //! Any number of processes on any number of machines may write at once: a cell appears by one rename, which is atomic on
@@ -92,7 +91,7 @@ impl Store {
     /// # Errors
     /// A folder that can't be made.
     pub fn open(root: &Path) -> Result<Store, Error> {
-        for folder in ["cells", "tmp", "code"] {
+        for folder in ["cells", "tmp"] {
             let path = root.join(folder);
             fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
         }
@@ -112,11 +111,6 @@ impl Store {
     /// Where it is.
     pub fn root(&self) -> &Path {
         &self.root
-    }
-
-    /// Where compiled code is kept.
-    pub fn code(&self) -> PathBuf {
-        self.root.join("code")
     }
 
     /// A new folder for what is on its way: a crash leaves it to `store gc`. Its name is nobody else's, on whatever machine.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_runtime::sandbox::{Fault, Settings};
+use sandtable_runtime::sandbox::Fault;
 use sandtable_runtime::{capacities, never_fits};
 
+use crate::code;
 use crate::error::Error;
 use crate::execute::{Compiled, refusal};
 use crate::plan::{Cell, Plan};
@@ -15,10 +16,7 @@ use crate::ui;
 /// Compiles what the cells of a plan without a result need, and asks it to begin.
 pub(super) fn lacking_begin(plan: &Plan, store: &Store) -> Result<(), Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
-    // Who only asks makes no store.
-    let cache = store.root().is_dir().then(|| store.code());
-    let settings = Settings { cache, ..Settings::default() };
-    all_begin(plan, &missing, &Compiled::new(&settings, missing.iter().copied())?)
+    all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store), missing.iter().copied())?)
 }
 
 /// Every policy takes its parameters and is told what it must be: one seed of each is enough. Warns of jobs that can never run.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
+use crate::code;
 use crate::compare::{self, Comparison, Pair, pair};
 use crate::error::{Error, ExitCode};
 use crate::execute::Compiled;
@@ -14,7 +15,6 @@ use crate::store::Store;
 use crate::story::{Names, Parting, parting};
 use crate::table::{Format, columns};
 use crate::ui;
-use sandtable_runtime::sandbox::Settings;
 
 /// What changed between two results: metrics over paired seeds, jobs, the first decision that differs.
 #[derive(Debug, clap::Args)]
@@ -200,8 +200,7 @@ fn decision(comparison: &Comparison, pair: &Pair, store: &Store) -> Result<Seen,
     if !comparison.inputs.iter().all(|(path, ..)| same(path)) {
         return Ok(Seen::Unknown("their jobs are not the same: there is no first decision that differs"));
     }
-    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
-    let compiled = Compiled::new(&settings, [first, second].into_iter())?;
+    let compiled = Compiled::new(&code::settings_beside(store), [first, second].into_iter())?;
     Ok(match parting([first, second], &compiled)? {
         Some(parting) => Seen::Parted(Box::new(parting), [Names::of(first)?, Names::of(second)?]),
         None => Seen::Never,

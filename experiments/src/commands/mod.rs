@@ -24,6 +24,7 @@ pub(crate) mod trace;
 pub(crate) mod verify;
 
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::artifact::workspace_above;
@@ -198,9 +199,24 @@ impl StoreArgs {
         Store::look(&self.root(spec))
     }
 
-    /// The store of a plan file, unless another is asked for.
+    /// The store of a plan file, which has to be this user's, unless another is asked for: a plan file may come from
+    /// anybody, and what a store holds is believed.
     pub(crate) fn open_for(&self, handed: &Handed) -> Result<Store, Error> {
-        Store::open(self.root.as_ref().unwrap_or(&handed.header.store))
+        if let Some(root) = &self.root {
+            return Store::open(root);
+        }
+        let root = &handed.header.store;
+        let there = root.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
+        let me = rustix::process::geteuid().as_raw();
+        match there {
+            Some((path, found)) if found.uid() != me => {
+                let (path, owner) = (path.display(), found.uid());
+                let message =
+                    format!("the plan's store is {}, and {path} belongs to user {owner}, not {me}", root.display());
+                Err(Error::usage(message).hint("name the store if you trust what is in it: --store DIR"))
+            }
+            _ => Store::open(root),
+        }
     }
 
     fn root(&self, spec: Option<&Path>) -> PathBuf {

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::capsule::Capsule;
 use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
-use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed};
 use serde_json::{Value, json};
 
 use crate::artifact::{Finder, shipped};
+use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::trace::{read_bytes, seconds};
 use crate::ui;
@@ -100,7 +101,7 @@ fn open(sandbox: &Sandbox, policy: &str) -> Result<(Component, Descriptor), Erro
 }
 
 fn sandbox() -> Result<Sandbox, Error> {
-    Sandbox::new(&Settings::default()).map_err(|fault| Error::internal(fault.to_string()))
+    Sandbox::new(&code::settings()).map_err(|fault| Error::internal(fault.to_string()))
 }
 
 fn list() -> Result<ExitCode, Error> {

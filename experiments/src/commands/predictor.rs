@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use sandtable_hardware::{Profile, ShareMode};
 use sandtable_runtime::contract::Quantities;
-use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider, Settings};
+use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider};
 
 use crate::artifact::{Finder, predictors};
+use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::learn::{
     Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
@@ -222,7 +223,7 @@ fn averaged(
 }
 
 fn list() -> Result<ExitCode, Error> {
-    let sandbox = Sandbox::new(&Settings::default()).map_err(|fault| Error::internal(fault.to_string()))?;
+    let sandbox = Sandbox::new(&code::settings()).map_err(|fault| Error::internal(fault.to_string()))?;
     let mut finder = Finder::new(Path::new("."), None);
     for name in predictors() {
         let file = finder.find(name).map_err(Error::usage)?;

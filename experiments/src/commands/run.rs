@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
 use crate::claim::{self, ExpectedFailures};
+use crate::code;
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
@@ -195,11 +196,8 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
     for (at, cell) in &cells {
         let Machines::Live(field) = &cell.machines else { continue };
         bar.set_message(cell.label.clone());
-        let settings = Settings {
-            cache: Some(store.code()),
-            deadline: Some(std::time::Duration::from_micros(field.decide)),
-            ..Settings::default()
-        };
+        let settings =
+            Settings { deadline: Some(std::time::Duration::from_micros(field.decide)), ..code::settings_beside(store) };
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
         let observed = observe(cell, field, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
@@ -259,8 +257,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     }
     let earlier = if args.accept_build { Some(Earlier::of(store)?) } else { None };
     let bar = ui::progress(missing.len() as u64, args.no_progress);
-    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
-    let compiled = Compiled::new(&settings, missing.iter().copied())?;
+    let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use sandtable_runtime::sandbox::Settings;
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
 use crate::chrome;
+use crate::code;
 use crate::compare::Entry;
 use crate::error::{Error, ExitCode, nearest};
 use crate::execute::Compiled;
@@ -162,8 +162,7 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
     };
     let names = Names::of(cell)?;
     let id = names.find(job).ok_or_else(|| Error::internal(format!("job {job} has a row and is none")))?;
-    let settings = Settings { cache: Some(store.code()), ..Settings::default() };
-    let compiled = Compiled::new(&settings, std::iter::once(cell))?;
+    let compiled = Compiled::new(&code::settings_beside(store), std::iter::once(cell))?;
     let mut moments: Vec<Moment> = Vec::new();
     // Calls in which it waited and others were given GPUs.
     let (mut waits, mut calls, mut others) = (false, 0u64, 0u64);

@@ -8,6 +8,7 @@ use sandtable_runtime::sandbox::Settings;
 use super::run::drawn;
 use super::{SpecArgs, StoreArgs, threads};
 use crate::bundle::Opened;
+use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
 use crate::plan::{Cell, Plan};
@@ -64,7 +65,7 @@ fn in_store(args: &VerifyArgs, spec: &Path) -> Result<ExitCode, Error> {
     let store = args.store.open(Some(spec))?;
     super::run::not_live(&plan)?;
     let there: Vec<&Cell> = plan.cells.iter().filter(|cell| store.has(&cell.id)).collect();
-    let code = all(args, &plan, &there, &store.code(), |id| store.files(id))?;
+    let code = all(args, &plan, &there, code::settings_beside(&store), |id| store.files(id))?;
     let missing = plan.cells.len() - there.len();
     Ok(if missing > 0 && code == ExitCode::Done { ExitCode::Missing } else { code })
 }
@@ -82,9 +83,7 @@ fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
     super::run::not_live(&plan)?;
     ui::note(&format!("{}: every file is as bundle.json says, every cell has its id", path.display()));
     let cells: Vec<&Cell> = plan.cells.iter().collect();
-    // Compiled code is trusted: none of it may come out of the bundle.
-    let code = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
-    all(args, &plan, &cells, code.path(), |id| opened.results(id))
+    all(args, &plan, &cells, code::settings(), |id| opened.results(id))
 }
 
 /// Runs cells again, every NaN made canonical, and compares with what was kept of them.
@@ -92,14 +91,13 @@ fn all(
     args: &VerifyArgs,
     plan: &Plan,
     cells: &[&Cell],
-    code: &Path,
+    settings: Settings,
     kept: impl Fn(&str) -> Result<Files, Error> + Sync,
 ) -> Result<ExitCode, Error> {
-    std::fs::create_dir_all(code).map_err(|error| Error::file("make", code, &error))?;
     let missing = plan.cells.len() - cells.len();
     let drawn = args.sample.map(|share| drawn(share, args.draw, cells));
     let cells = drawn.as_deref().unwrap_or(cells);
-    let settings = Settings { cache: Some(code.into()), canonical_nan: true, ..Settings::default() };
+    let settings = Settings { canonical_nan: true, ..settings };
     let compiled = Compiled::new(&settings, cells.iter().copied())?;
     let bar = ui::progress(cells.len() as u64, false);
     let done = |_: &Cell| bar.inc(1);

@@ -20,7 +20,9 @@ pub(crate) fn root() -> PathBuf {
 /// The command, to be run in `folder`.
 pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandtable"));
-    command.current_dir(folder).args(args).env("RUST_BACKTRACE", "1");
+    // One cache of compiled code for all tests, none of them the user's.
+    let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+    command.current_dir(folder).args(args).env("RUST_BACKTRACE", "1").env("XDG_CACHE_HOME", cache);
     command
 }
 

@@ -16,6 +16,7 @@ mod fuzz;
 mod goldens;
 mod gpus;
 mod help;
+mod hostile;
 mod identity;
 mod lifo;
 mod live;

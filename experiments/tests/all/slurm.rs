@@ -119,13 +119,6 @@ impl Sweep<'_> {
     fn command(&self, verb: &str, store: &str, more: &[&str]) -> Command {
         let dist = dist();
         let mut args = vec![verb, "sweep.ron", "--policies", &dist, "--store", store];
-        // Compiled once for all stores: that is not what is tested.
-        let code = self.path(store).join("code");
-        if !code.exists() {
-            std::fs::create_dir_all(self.path(store)).expect("made");
-            std::fs::create_dir_all(self.slurm.folder.path().join("code")).expect("made");
-            std::os::unix::fs::symlink(self.slurm.folder.path().join("code"), code).expect("a link");
-        }
         args.extend(more);
         let mut command = command(self.folder.path(), &args);
         self.slurm.with(&mut command);

@@ -4,12 +4,17 @@
 //! call ends the store. Nothing of wasmtime is visible outside this module.
 
 mod bindings;
+mod code;
+mod compile;
 mod engine;
 mod fault;
 mod imports;
 mod instance;
 mod provider;
+mod shape;
 
+pub use code::CodeCache;
+pub use compile::{Budget, Compiler, Flags, serve};
 pub use engine::{Component, PredictorComponent, Sandbox, Settings};
 pub use fault::{Fault, LoadFault, Place};
 pub use instance::Sandboxed;
@@ -69,7 +74,7 @@ impl Limits {
     pub const TABLES: usize = 32;
     /// Most core instances.
     pub const INSTANCES: usize = 128;
-    /// Components within components.
+    /// Components and modules within components.
     pub const NESTING: usize = 16;
     /// Largest component file, bytes.
     pub const COMPONENT: usize = 32 << 20;

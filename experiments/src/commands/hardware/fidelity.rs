@@ -9,6 +9,7 @@ use sandtable_runtime::Summary;
 use sandtable_runtime::sandbox::Settings;
 
 use super::measure::HowArgs;
+use crate::code;
 use crate::commands::StoreArgs;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, execute};
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         for turn in ["first", "second"] {
             ui::note(&format!("{}: for real, {turn} time", cell.label));
             let deadline = Some(std::time::Duration::from_micros(field.decide));
-            let settings = Settings { cache: Some(store.code()), deadline, ..Settings::default() };
+            let settings = Settings { deadline, ..code::settings_beside(&store) };
             let compiled = Compiled::new(&settings, std::iter::once(cell))?;
             let observed = observe(cell, field, &compiled, &Swaps::default(), &store.temporary("live")?)?;
             let folder = store.observe(&cell.id, &observed.files)?;

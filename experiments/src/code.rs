@@ -1,0 +1,71 @@
+//! Where compiled code is kept, and which process compiles.
+//!
+//! Code is executed as it stands. It is kept in a folder of this user alone, never in a store, which others may fill,
+//! and a file of it is used only if it is as it was written. A component may be anybody's: it is compiled by a process
+//! of its own, under limits.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use sandtable_runtime::sandbox::{Budget, CodeCache, Compiler, Settings};
+
+use crate::store::Store;
+use crate::ui;
+
+/// The hidden command by which this program compiles for itself.
+pub(crate) const COMMAND: &str = "compile-component";
+
+static COMPILER: OnceLock<Compiler> = OnceLock::new();
+
+/// Says that this process is `sandtable`, which knows [`COMMAND`]; whoever else uses the library compiles in its own.
+pub(crate) fn compile_in_a_child() {
+    // The file of this very process, even where another has been put in its place.
+    let linux = Path::new("/proc/self/exe");
+    let program = if linux.exists() { Some(linux.to_path_buf()) } else { std::env::current_exe().ok() };
+    if let Some(program) = program {
+        let _ = COMPILER.set(Compiler { program, arguments: vec![COMMAND.into()], budget: Budget::default() });
+    }
+}
+
+/// How components are compiled.
+pub fn settings() -> Settings {
+    with(folder())
+}
+
+/// How components are compiled whose results go into this store.
+pub fn settings_beside(store: &Store) -> Settings {
+    with(folder().filter(|folder| !leads_into(folder, store.root())))
+}
+
+fn with(folder: Option<PathBuf>) -> Settings {
+    let cache = folder.and_then(|folder| opened(&folder));
+    Settings { cache, compiler: COMPILER.get().cloned(), ..Settings::default() }
+}
+
+/// `$XDG_CACHE_HOME/sandtable/code`, or that of `~/.cache`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where a user's caches are is a fact of the machine and steers no result"
+)]
+fn folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(caches.join("sandtable").join("code"))
+}
+
+/// Whether a folder, which may not be there yet, is inside of another.
+fn leads_into(folder: &Path, other: &Path) -> bool {
+    let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
+    folder.starts_with(other) || there.is_some_and(|there| there.starts_with(other))
+}
+
+fn opened(folder: &Path) -> Option<CodeCache> {
+    static SAID: OnceLock<()> = OnceLock::new();
+    match CodeCache::open(folder) {
+        Ok(cache) => Some(cache),
+        Err(why) => {
+            SAID.get_or_init(|| ui::note(&format!("warning: compiled code is not kept: {why}")));
+            None
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Files that mean harm: components that are to cost the host its time, its memory or its life, and stores and plan
+//! files that others have filled.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sandtable::store::sorted;
+use sandtable_runtime::sandbox::{Budget, Compiler, Fault, LoadFault, Sandbox, Settings};
+
+use crate::help::{Ran, cells, command, dist, sandtable};
+
+fn leb(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 127 {
+        bytes.push(value as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// A component of one section of types: types of instances in each other, so many.
+fn nested_types(depth: usize) -> Vec<u8> {
+    let types = [vec![1], [0x42, 1, 1].repeat(depth), vec![0x42, 0]].concat();
+    [b"\0asm\x0d\0\x01\0\x07".to_vec(), leb(types.len()), types].concat()
+}
+
+/// A component of functions that have so many locals and loops in each other.
+fn bomb(functions: usize, locals: usize, loops: usize) -> Vec<u8> {
+    let locals_text = " i32".repeat(locals);
+    let body: String = (0..loops)
+        .map(|at| {
+            format!("(loop (local.set {0} (i32.add (local.get {0}) (local.get {1})))", at % locals, (at * 7) % locals)
+        })
+        .collect();
+    let function = format!("(func (local{locals_text}) {body} {})", ")".repeat(loops));
+    wat::parse_str(format!("(component (core module {}))", function.repeat(functions))).expect("a component")
+}
+
+fn spec(policies: &[&str]) -> String {
+    let policies: String = policies.iter().map(|name| format!("Policy(name: \"{name}\"), ")).collect();
+    format!(
+        "Experiment(title: \"hostile\", fleet: Model(nodes: 1, gpus: 2, kind: \"g\", speed: 1.0), policies: [{policies}], \
+         workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"100s\"), Job(submit: \"5s\", gpus: 2, duration: \"50s\")]), \
+         seeds: Range(0, 2))"
+    )
+}
+
+/// A folder with a spec of these policies, and the cache of this test alone.
+fn folder(policies: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), spec(policies)).expect("written");
+    folder
+}
+
+fn run(folder: &Path, store: &str, more: &[&str]) -> Ran {
+    let dist = dist();
+    let args = [&["run", "spec.ron", "--store", store, "--no-progress", "--policies", &dist], more].concat();
+    let output = command(folder, &args).env("XDG_CACHE_HOME", folder.join("cache")).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn code(folder: &Path) -> PathBuf {
+    folder.join("cache/sandtable/code")
+}
+
+#[test]
+fn code_is_kept_for_its_user_alone_and_never_in_a_store() {
+    let folder = folder(&["fifo"]);
+    // What somebody put there is nobody's business.
+    std::fs::create_dir_all(folder.path().join("store/code/modules/x")).expect("made");
+    let ran = run(folder.path(), "store", &[]);
+    assert_eq!((ran.code, ran.stderr.contains("warning")), (0, false), "{}", ran.stderr);
+    assert_eq!(sorted(&folder.path().join("store/code")).expect("there").len(), 1);
+    let kept = sorted(&code(folder.path())).expect("kept");
+    assert_eq!(kept.len(), 1);
+    for path in [code(folder.path()), code(folder.path()).parent().expect("a folder").into()] {
+        assert_eq!(path.metadata().expect("there").mode() & 0o777, 0o700, "{}", path.display());
+    }
+    assert_eq!(kept[0].metadata().expect("there").mode() & 0o777, 0o600);
+    // A store that holds the cache, and a cache that others can write to, are gone without.
+    std::fs::set_permissions(code(folder.path()), std::fs::Permissions::from_mode(0o777)).expect("set");
+    let ran = run(folder.path(), "other", &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("warning: compiled code is not kept: ") && ran.stderr.contains("mode 777"),
+        "{}",
+        ran.stderr
+    );
+    std::fs::remove_dir_all(folder.path().join("cache")).expect("removed");
+    let ran = run(folder.path(), ".", &[]);
+    assert_eq!((ran.code, code(folder.path()).exists()), (0, false), "{}", ran.stderr);
+}
+
+#[test]
+fn code_that_was_changed_is_compiled_again() {
+    let folder = folder(&["fifo"]);
+    assert_eq!(run(folder.path(), "store", &[]).code, 0);
+    let before = cells(&folder.path().join("store"));
+    let kept = sorted(&code(folder.path())).expect("kept").remove(0);
+    let whole = std::fs::read(&kept).expect("code");
+    for (at, part) in [0, 20, 60, 5_000, 400_000, 700_000, whole.len() - 1].into_iter().enumerate() {
+        let mut flipped = whole.clone();
+        flipped[part] ^= 1 << (at % 8);
+        std::fs::write(&kept, flipped).expect("written");
+        let ran = run(folder.path(), "store", &["--recheck", "100%"]);
+        assert_eq!(ran.code, 0, "byte {part}: {}", ran.stderr);
+        assert_eq!(std::fs::read(&kept).expect("code"), whole, "byte {part}");
+    }
+    let after = cells(&folder.path().join("store"));
+    assert!(before == after && !folder.path().join("store/conflicts").exists());
+}
+
+#[test]
+fn a_bad_component_costs_the_others_nothing() {
+    let folder = folder(&["fifo", "./types.wasm", "./bomb.wasm", "las"]);
+    std::fs::write(folder.path().join("types.wasm"), nested_types(5_000)).expect("written");
+    std::fs::write(folder.path().join("bomb.wasm"), bomb(1, 1_000, 2_000)).expect("written");
+    let ran = run(folder.path(), "store", &["--format", "csv"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let list = sandtable(folder.path(), &["store", "list", "--store", "store", "--format", "csv"]).stdout;
+    assert_eq!([",done,", ",failed,"].map(|state| list.matches(state).count()), [4, 4], "{list}");
+    for why in ["types of components and instances inside of types", "locals × blocks in function 1"] {
+        assert!(ran.stderr.contains(why) || ran.stdout.contains(why), "{why}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
+/// What becomes of a component that is compiled by the command within a budget.
+fn compiled(bytes: &[u8], budget: Budget) -> Result<(), Fault> {
+    let compiler = Compiler {
+        program: env!("CARGO_BIN_EXE_sandtable").into(),
+        arguments: vec!["compile-component".into()],
+        budget,
+    };
+    let settings = Settings { compiler: Some(compiler), ..Settings::default() };
+    Sandbox::new(&settings).expect("an engine").load(bytes).map(drop)
+}
+
+#[test]
+fn compiling_ends_at_its_limits() {
+    let invalid = |why: &str| Err(Fault::Load(LoadFault::Invalid(why.into())));
+    // Within every bound of its shape.
+    let slow = bomb(200, 490, 1_000);
+    let budget = Budget::default();
+    let within = Budget { seconds: 1, ..budget };
+    assert_eq!(compiled(&slow, within), invalid("compiling it takes more than 1 s of CPU time"));
+    let within = Budget { bytes: 300 << 20, ..budget };
+    assert_eq!(compiled(&slow, within), invalid("compiling it takes more than 300 MiB of memory"));
+    let small = bomb(1, 1, 1);
+    assert!(matches!(compiled(&small, budget), Err(Fault::Load(LoadFault::WrongWorld(_)))));
+    assert!(matches!(compiled(b"\0asm\x0d\0\x01\0\xff", budget), Err(Fault::Load(LoadFault::Invalid(_)))));
+    // Of a program that does not compile nothing is the component's fault.
+    let settings = |program: &str| {
+        let compiler = Compiler { program: program.into(), arguments: vec![], budget };
+        Settings { compiler: Some(compiler), ..Settings::default() }
+    };
+    for program in ["/bin/false", "/nowhere"] {
+        let outcome = Sandbox::new(&settings(program)).expect("an engine").load(&small).map(drop);
+        assert!(matches!(outcome, Err(Fault::Host(_))), "{program}: {outcome:?}");
+    }
+}
+
+#[test]
+fn the_store_of_a_plan_file_is_ones_own_or_named() {
+    let folder = folder(&["fifo"]);
+    let dist = dist();
+    let plan = ["plan", "spec.ron", "--store", "theirs", "--policies", &dist, "--output", "plan.jsonl"];
+    assert_eq!(sandtable(folder.path(), &plan).code, 0);
+    let ran = sandtable(folder.path(), &["run", "--plan", "plan.jsonl", "--no-progress"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // A folder of somebody else's.
+    let theirs = folder.path().join("theirs");
+    let me = folder.path().metadata().expect("there").uid();
+    let theirs = match me {
+        0 => {
+            std::os::unix::fs::chown(&theirs, Some(65_534), None).expect("root may");
+            theirs
+        }
+        _ => "/usr/store".into(),
+    };
+    let text = std::fs::read_to_string(folder.path().join("plan.jsonl")).expect("a plan");
+    let named = folder.path().join("theirs").display().to_string();
+    std::fs::write(folder.path().join("plan.jsonl"), text.replace(&named, &theirs.display().to_string()))
+        .expect("written");
+    let ran = sandtable(folder.path(), &["run", "--plan", "plan.jsonl", "--no-progress"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("belongs to user") && ran.stderr.contains("--store DIR"), "{}", ran.stderr);
+    let ran = sandtable(folder.path(), &["run", "--plan", "plan.jsonl", "--no-progress", "--store", "mine"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}

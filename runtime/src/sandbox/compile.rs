@@ -1,0 +1,229 @@
+//! From a component's bytes to code of this machine. Wasmtime does not bound what compiling costs, so files that are
+//! not trusted are compiled in a process of its own, under limits of CPU time and memory.
+
+use std::ffi::OsString;
+use std::hash::{Hash as _, Hasher};
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use wasmtime::Engine;
+use wasmtime::component::Component as Compiled;
+
+use super::engine::{Settings, one_line};
+use super::{Fault, Limits, LoadFault, shape};
+
+/// The program that compiles a component, and what it may use: one that calls [`serve`] when it is started with these
+/// arguments, `--seconds S --bytes B` and those of [`Flags`].
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    /// The program.
+    pub program: PathBuf,
+    /// Its first arguments.
+    pub arguments: Vec<OsString>,
+    /// What it may use.
+    pub budget: Budget,
+}
+
+/// What compiling a component may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// CPU time of all threads together, seconds.
+    pub seconds: u64,
+    /// Address space, bytes.
+    pub bytes: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget { seconds: 120, bytes: 2 << 30 }
+    }
+}
+
+/// The settings that change the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Every NaN is made the canonical one.
+    pub canonical_nan: bool,
+    /// A call can be interrupted by the clock.
+    pub interruptible: bool,
+}
+
+impl Flags {
+    /// The arguments by which the program that compiles is told.
+    const ARGUMENTS: [&'static str; 2] = ["--canonical-nan", "--interruptible"];
+
+    pub(super) fn of(settings: &Settings) -> Flags {
+        Flags { canonical_nan: settings.canonical_nan, interruptible: settings.deadline.is_some() }
+    }
+
+    fn arguments(self) -> impl Iterator<Item = &'static str> {
+        let set = [self.canonical_nan, self.interruptible];
+        Flags::ARGUMENTS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
+    }
+}
+
+/// Most threads of the process that compiles: each takes address space of its limit.
+const THREADS: usize = 4;
+
+/// Exit status of the process that compiles where a component is wrong; standard output says what.
+const REFUSED: u8 = 3;
+
+/// Compiles, or takes from the cache what was compiled.
+pub(super) fn load(engine: &Engine, settings: &Settings, bytes: &[u8]) -> Result<Compiled, Fault> {
+    check_file(bytes).map_err(Fault::Load)?;
+    let key = key(engine, bytes);
+    if let Some(cache) = &settings.cache
+        && let Some(code) = cache.get(&key)
+        && let Ok(compiled) = code_of(engine, &code)
+    {
+        return Ok(compiled);
+    }
+    shape::check(bytes).map_err(Fault::Load)?;
+    let code = match &settings.compiler {
+        Some(compiler) => compiler.compile(Flags::of(settings), bytes)?,
+        None => compile(engine, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
+    };
+    let compiled = code_of(engine, &code).map_err(|error| Fault::Host(one_line(&error)))?;
+    if let Some(cache) = &settings.cache {
+        cache.put(&key, &code);
+    }
+    Ok(compiled)
+}
+
+/// Machine code that is executed as it stands.
+#[expect(unsafe_code, reason = "no compiled code can be loaded without")]
+fn code_of(engine: &Engine, code: &[u8]) -> wasmtime::Result<Compiled> {
+    // SAFETY: these bytes are those that `precompile_component` made, in this process, in a child of it that is the
+    // same program, or earlier: then the cache has checked that only this user can have written them, and their digest.
+    unsafe { Compiled::deserialize(engine, code) }
+}
+
+/// What code is kept under: the component, and all of the engine that steers how it is compiled.
+fn key(engine: &Engine, bytes: &[u8]) -> String {
+    struct Into(blake3::Hasher);
+    impl Hasher for Into {
+        fn finish(&self) -> u64 {
+            0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.update(bytes);
+        }
+    }
+    let mut hasher = Into(blake3::Hasher::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.0.update(blake3::hash(bytes).as_bytes());
+    hasher.0.finalize().to_hex().to_string()
+}
+
+fn check_file(bytes: &[u8]) -> Result<(), LoadFault> {
+    if bytes.is_empty() {
+        return Err(LoadFault::Empty);
+    }
+    if bytes.len() > Limits::COMPONENT {
+        return Err(LoadFault::TooLarge { found: bytes.len(), limit: Limits::COMPONENT });
+    }
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadFault::NotWasm);
+    }
+    match bytes.get(4..8) {
+        None => Err(LoadFault::Invalid("the file ends within its header".into())),
+        Some([1, 0, 0, 0]) => Err(LoadFault::CoreModule),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Compiles in this process.
+fn compile(engine: &Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    // Broken files have panicked compilers before.
+    match catch_unwind(AssertUnwindSafe(|| engine.precompile_component(bytes))) {
+        Ok(compiled) => compiled.map_err(|error| one_line(&error)),
+        Err(_) => Err("the compiler panicked".into()),
+    }
+}
+
+/// What a process does that compiles for another: a component is read from standard input, its code written to
+/// standard output. Returns the exit status.
+pub fn serve(flags: Flags, budget: Budget) -> u8 {
+    match serve_within(flags, budget) {
+        Ok(Ok(())) => 0,
+        Ok(Err(wrong)) => {
+            let _ = std::io::stdout().write_all(wrong.as_bytes());
+            REFUSED
+        }
+        Err(_) => 1,
+    }
+}
+
+fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), String>> {
+    let at_most = |resource, most, hard| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(hard) });
+    at_most(Resource::Core, 0, 0)?;
+    // At the hard limit the signal would be SIGKILL, which others send too.
+    at_most(Resource::Cpu, budget.seconds, budget.seconds + 5)?;
+    at_most(Resource::As, budget.bytes, budget.bytes)?;
+    // Nobody waits for the code of a parent that is gone.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut bytes = Vec::new();
+    std::io::stdin().take(Limits::COMPONENT as u64).read_to_end(&mut bytes)?;
+    let engine = super::engine::engine(flags).map_err(std::io::Error::other)?;
+    Ok(match compile(&engine, &bytes) {
+        Ok(code) => Ok(std::io::stdout().write_all(&code)?),
+        Err(wrong) => Err(wrong),
+    })
+}
+
+impl Compiler {
+    fn compile(&self, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+        let failed = |error: std::io::Error| Fault::Host(format!("{}: {error}", self.program.display()));
+        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS));
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .args([
+                "--seconds".into(),
+                self.budget.seconds.to_string(),
+                "--bytes".into(),
+                self.budget.bytes.to_string(),
+            ])
+            .args(flags.arguments())
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .env_remove("RUST_BACKTRACE")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // An interrupt at the terminal is the host's to answer.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        if let Some(mut input) = child.stdin.take() {
+            // Whoever ends before it has read all says why by its status.
+            let _ = input.write_all(bytes);
+        }
+        let output = child.wait_with_output().map_err(failed)?;
+        let invalid = |why: String| Err(Fault::Load(LoadFault::Invalid(why)));
+        match (output.status.code(), output.status.signal().and_then(Signal::from_named_raw)) {
+            (Some(0), _) => Ok(output.stdout),
+            (Some(code), _) if code == i32::from(REFUSED) => invalid(String::from_utf8_lossy(&output.stdout).into()),
+            (_, Some(Signal::XCPU)) => {
+                invalid(format!("compiling it takes more than {} s of CPU time", self.budget.seconds))
+            }
+            (_, Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::ILL)) => invalid(self.last_words(&output)),
+            _ => Err(Fault::Host(format!("the process that compiles ended with {}", output.status))),
+        }
+    }
+
+    /// Why the process that compiles ended by a signal: the standard library says it on standard error.
+    fn last_words(&self, output: &Output) -> String {
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("memory allocation of") {
+            return format!("compiling it takes more than {} MiB of memory", self.budget.bytes >> 20);
+        }
+        if said.contains("has overflowed its stack") {
+            return "the compiler recursed too deep".into();
+        }
+        format!("the compiler ended with {}", output.status)
+    }
+}
