@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandtable::execute::{Compiled, simulate};
+use sandtable::execute::{Compiled, Extras, simulate};
 use sandtable::plan::{Cell, Options, plan};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, Readiness, Setup};
 use sandtable_runtime::sandbox::{Fault, Sandbox, Sandboxed, Settings};
@@ -67,7 +67,8 @@ fn measure(spec: &str, cell: &Cell) {
     let compiled = Compiled::new(&Settings::default(), std::iter::once(cell)).expect("components");
     let predictors = compiled.predictors(cell).expect("predictors");
     let begun = now();
-    let finished = simulate(cell, cell.jobs().expect("jobs"), &mut policy, predictors, None).expect("a run");
+    let finished =
+        simulate(cell, cell.jobs().expect("jobs"), &mut policy, predictors, Extras::default()).expect("a run");
     let wall = begun.elapsed().as_secs_f64();
     assert!(finished.fault.is_none(), "{:?}", finished.fault);
     let part = policy.spent.as_secs_f64() / wall * 100.0;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use native::Native;
-use sandtable::execute::simulate;
+use sandtable::execute::{Extras, simulate};
 use sandtable::plan::{Cell, Options, plan};
 use sandtable_hardware::Job;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
@@ -31,7 +31,7 @@ fn cells() -> (&'static str, Vec<Cell>) {
 fn once(cell: &Cell, jobs: &Arc<[Job]>, policy: &mut dyn Policy) -> (u64, Summary) {
     let remaining = cell.predictors.of("remaining").remaining(cell.seed);
     let predictors = Predictors { remaining, ..Predictors::default() };
-    let finished = simulate(cell, jobs.clone(), policy, predictors, None).expect("conservation");
+    let finished = simulate(cell, jobs.clone(), policy, predictors, Extras::default()).expect("conservation");
     assert_eq!(finished.fault, None);
     (finished.calls, Summary::of(&finished.ledger))
 }

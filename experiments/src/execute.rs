@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::BufWriter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rayon::prelude::*;
+use sandtable_hardware::live::Clock;
 use sandtable_hardware::replay::Replay;
 use sandtable_hardware::{Backend, Fleet, GpuId, Job, Model};
 use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
 use sandtable_runtime::sandbox::{
     Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
-use sandtable_runtime::schedule::{Finished, Inputs, gpu_types, run};
+use sandtable_runtime::schedule::{Finished, Inputs, Stop, gpu_types, run};
 use sandtable_runtime::tape::Script;
 use sandtable_runtime::{Answerer, JobOutcome, Ledger, Policy, Pools, Predictors, Summary, Use};
 use serde_json::json;
@@ -43,6 +46,18 @@ pub struct Executed {
     pub files: Files,
     /// What the policy wrote to its log.
     pub log: Vec<String>,
+    /// Whether it goes into the store: not where a machine's clock or its stack ended the run.
+    pub kept: bool,
+}
+
+impl Executed {
+    /// Puts it into a store, if it is to be kept.
+    ///
+    /// # Errors
+    /// See [`Store::put`].
+    pub fn put(&self, store: &Store, cell: &Cell) -> Result<(), Error> {
+        if self.kept { store.put(&cell.id, &self.files) } else { Ok(()) }
+    }
 }
 
 /// Components compiled once for all cells, by digest.
@@ -153,6 +168,16 @@ impl Compiled {
 /// # Errors
 /// Inputs that can't be used, and defects of ours. A policy's fault is an outcome.
 pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
+    execute_within(cell, compiled, None)
+}
+
+/// Runs one cell, for at most so long: after that it has no result.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) -> Result<Executed, Error> {
+    let clock = Clock::start();
+    let stop = || most.map(|most| -> Stop { Box::new(move || u128::from(clock.now()) > most.as_micros()) });
     let jobs = cell.jobs()?;
     let component = match compiled.get(&cell.policy.digest) {
         Ok(component) => component,
@@ -166,14 +191,11 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         Ok(predictors) => predictors,
         Err(fault) => return failed(cell, &fault, None),
     };
-    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, None)?;
+    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, Extras { record: None, stop: stop() })?;
     let log = policy.log();
     if let Some(fault) = &finished.fault {
-        if let Some(why) = of_the_host(fault) {
-            return Err(Error::internal(format!("{}: {why}", cell.label)));
-        }
-        // A capsule replays a policy, not the predictor that let it down.
-        if let Fault::Predictor { .. } = fault {
+        // A capsule replays a policy, not the predictor that let it down; and no clock.
+        if matches!(fault, Fault::Predictor { .. } | Fault::Stopped) {
             let mut executed = failed(cell, fault, None)?;
             executed.log = log;
             return Ok(executed);
@@ -182,7 +204,11 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
         let mut again =
             Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
         let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
-        let recorded = simulate(cell, jobs, &mut again, predictors, Some(component.digest().to_string()))?;
+        let record = Some(component.digest().to_string());
+        let recorded = simulate(cell, jobs, &mut again, predictors, Extras { record, stop: stop() })?;
+        if let Some(fault @ Fault::Stopped) = &recorded.fault {
+            return failed(cell, fault, None);
+        }
         if recorded.fault.as_ref() != Some(fault) {
             return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
         }
@@ -192,7 +218,7 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
     }
     let summary = summary(&finished);
     let files = results(cell, &finished, &jobs)?;
-    Ok(Executed { outcome: Ok(summary), files, log })
+    Ok(Executed { outcome: Ok(summary), files, log, kept: true })
 }
 
 /// Why a cell's policy, or a predictor of it, will not begin: a parameter that it does not take, or something that it must be
@@ -214,7 +240,7 @@ pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error>
         Err(fault) => return Ok(refused(fault)),
     };
     // Without jobs it is asked for its name and to begin, and for nothing else.
-    Ok(simulate(cell, Arc::new([]), &mut policy, predictors, None)?.fault.and_then(refused))
+    Ok(simulate(cell, Arc::new([]), &mut policy, predictors, Extras::default())?.fault.and_then(refused))
 }
 
 fn summary(finished: &Finished) -> Summary {
@@ -249,6 +275,15 @@ fn uses_csv(pools: &Pools) -> String {
     out
 }
 
+/// What a run does beside what its cell says.
+#[derive(Default)]
+pub struct Extras {
+    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
+    pub record: Option<String>,
+    /// Whether the run ends here, without a result.
+    pub stop: Option<Stop>,
+}
+
 /// Runs a policy, sandboxed or not, on the model of a cell.
 ///
 /// # Errors
@@ -258,11 +293,12 @@ pub fn simulate(
     jobs: Arc<[Job]>,
     policy: &mut dyn Policy,
     predictors: Predictors,
-    record: Option<String>,
+    extras: Extras,
 ) -> Result<Finished, Error> {
     let laws = cell.setting.laws.clone();
     let fleet = (*cell.fleet).clone();
-    let mut inputs = Inputs { record, ..inputs(cell, jobs.clone(), predictors) };
+    let Extras { record, stop } = extras;
+    let mut inputs = Inputs { record, stop, ..inputs(cell, jobs.clone(), predictors) };
     let backend: Box<dyn Backend> = match &cell.machines {
         Machines::Model => Box::new(Model::new(fleet, jobs, &laws, cell.seed)),
         Machines::Replay(recording) => {
@@ -307,16 +343,20 @@ pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
     }
 }
 
-/// What a fault says of the host, if it is the host's own.
-fn of_the_host(fault: &Fault) -> Option<&str> {
+/// The error that a fault is, where no guest is to blame.
+fn no_guests(cell: &Cell, fault: &Fault) -> Option<Error> {
     match fault {
-        Fault::Host(why) => Some(why),
-        Fault::Predictor { fault, .. } => of_the_host(fault),
+        Fault::Predictor { fault, .. } => no_guests(cell, fault),
+        Fault::Host(why) => Some(Error::internal(format!("{}: {why}", cell.label))),
+        Fault::Machine(_) => Some(Error::usage(format!("{}: {fault}", cell.label))),
         _ => None,
     }
 }
 
 fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {
+    if let Some(error) = no_guests(cell, fault) {
+        return Err(error);
+    }
     let failure =
         Failure { kind: fault.kind().to_string(), message: fault.to_string(), backtrace: fault.backtrace().to_vec() };
     let capsule = recorded.and_then(|finished| finished.capsule.as_ref());
@@ -331,13 +371,16 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
     });
     let mut files: Files = vec![("cell.json".into(), cell.inputs.clone().into_bytes())];
     if let Some(capsule) = capsule {
-        let text = serde_json::to_vec(capsule).map_err(|error| Error::internal(error.to_string()))?;
-        let packed = zstd::encode_all(text.as_slice(), 3).map_err(|error| Error::internal(error.to_string()))?;
-        files.push(("capsule.json.zst".into(), packed));
+        // Written as it is packed: its text may be twice as large as what was recorded.
+        let internal = |error: &dyn std::fmt::Display| Error::internal(error.to_string());
+        let mut packed = zstd::Encoder::new(Vec::new(), 3).map_err(|error| internal(&error))?;
+        serde_json::to_writer(BufWriter::new(&mut packed), capsule).map_err(|error| internal(&error))?;
+        files.push(("capsule.json.zst".into(), packed.finish().map_err(|error| internal(&error))?));
     }
     files.push(("failure.json".into(), pretty(&story)?));
     files.sort();
-    Ok(Executed { outcome: Err(failure), files, log: Vec::new() })
+    let kept = !matches!(fault, Fault::Stopped | Fault::StackOverflow { .. });
+    Ok(Executed { outcome: Err(failure), files, log: Vec::new(), kept })
 }
 
 /// A stored JSON file: the schema first.
@@ -476,6 +519,6 @@ pub fn in_parallel<T: Send>(
 pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
     let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
-    let done = in_parallel(&missing, workers, |cell| store.put(&cell.id, &execute(cell, &compiled)?.files))?;
+    let done = in_parallel(&missing, workers, |cell| execute(cell, &compiled)?.put(store, cell))?;
     Ok(done.into_iter().flatten().count())
 }

@@ -8,7 +8,7 @@ use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::schedule::Finished;
 
 use crate::error::Error;
-use crate::execute::{Compiled, ranges, simulate};
+use crate::execute::{Compiled, Extras, ranges, simulate};
 use crate::metric::span;
 use crate::plan::{Cell, Machines};
 use crate::trace::seconds;
@@ -171,7 +171,7 @@ pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan
     let policy = Sandboxed::new(component, cell.setting.limits).map_err(failed)?;
     let predictors = compiled.predictors(cell).map_err(failed)?;
     let mut witness = Witness::new(policy, &mut seen);
-    simulate(cell, cell.jobs()?, &mut witness, predictors, None)
+    simulate(cell, cell.jobs()?, &mut witness, predictors, Extras::default())
 }
 
 /// A decision: what a policy was told, and what it said.

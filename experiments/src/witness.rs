@@ -55,11 +55,11 @@ impl<F: FnMut(&Batch, &Plan) -> bool> Policy for Witness<F> {
         (world, plan)
     }
 
-    fn record(&mut self) {
-        self.policy.record();
+    fn record(&mut self, room: usize) {
+        self.policy.record(room);
     }
 
-    fn recorded(&mut self) -> Taped {
+    fn recorded(&mut self) -> Option<Taped> {
         self.policy.recorded()
     }
 }

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Policy;
-use crate::contract::{Batch, Setup};
+use crate::contract::{Batch, Event, Setup};
 use crate::sandbox::{Component, Fault, Limits, Sandboxed};
 
 /// Answers of the imports during one call, each as JSON.
@@ -18,8 +18,15 @@ pub type Taped = Vec<String>;
 pub(crate) enum Tape {
     /// Nothing.
     Off,
-    /// Keeps them.
-    Record(Taped),
+    /// Keeps them while there is room.
+    Record {
+        /// Those of this call.
+        answers: Taped,
+        /// Bytes that are left.
+        room: usize,
+    },
+    /// There was no room for all.
+    Full,
     /// Gives these instead of asking.
     Replay(VecDeque<String>),
 }
@@ -27,7 +34,7 @@ pub(crate) enum Tape {
 impl Tape {
     pub(crate) fn next_answer<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
         match self {
-            Tape::Off | Tape::Record(_) => Ok(None),
+            Tape::Off | Tape::Record { .. } | Tape::Full => Ok(None),
             Tape::Replay(answers) => match answers.pop_front() {
                 Some(text) => serde_json::from_str(&text).map(Some).map_err(|error| format!("the recording: {error}")),
                 None => Err("the replay asks more than the recording answered".into()),
@@ -36,19 +43,32 @@ impl Tape {
     }
 
     pub(crate) fn record_answer<T: Serialize>(&mut self, answer: &T) {
-        if let Tape::Record(answers) = self
+        if let Tape::Record { answers, room } = self
             && let Ok(text) = serde_json::to_string(answer)
         {
-            answers.push(text);
+            match room.checked_sub(weight(&text)) {
+                Some(left) => {
+                    *room = left;
+                    answers.push(text);
+                }
+                None => *self = Tape::Full,
+            }
         }
     }
 
-    pub(crate) fn take(&mut self) -> Taped {
+    /// What was recorded; none: there was no room for it.
+    pub(crate) fn recorded(self) -> Option<Taped> {
         match self {
-            Tape::Record(answers) => std::mem::take(answers),
-            _ => Vec::new(),
+            Tape::Record { answers, .. } => Some(answers),
+            Tape::Full => None,
+            Tape::Off | Tape::Replay(_) => Some(Vec::new()),
         }
     }
+}
+
+/// Bytes that a text takes.
+fn weight(text: &str) -> usize {
+    size_of::<String>() + text.len()
 }
 
 /// One call of `decide`.
@@ -58,6 +78,22 @@ pub struct Step {
     pub batch: Batch,
     /// What the imports answered.
     pub answers: Taped,
+}
+
+impl Step {
+    /// About how many bytes it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let Batch { events, workloads, samples, .. } = &self.batch;
+        let user = |event: &Event| match event {
+            Event::JobArrived(job) => 4 * job.demand.gpu_types.len() + job.user.len(),
+            Event::Rejected(rejection) => rejection.message.len(),
+            _ => 0,
+        };
+        let texts: usize =
+            events.iter().map(user).sum::<usize>() + self.answers.iter().map(|text| weight(text)).sum::<usize>();
+        let profiles: usize = workloads.iter().map(|of| size_of_val(of) + 64 * of.gpu_utilisation.len()).sum();
+        size_of::<Step>() + size_of_val(events.as_slice()) + size_of_val(samples.as_slice()) + texts + profiles
+    }
 }
 
 /// The run of a policy up to its fault.

@@ -210,20 +210,24 @@ fn reassign(
     if moves.is_empty() {
         return Err((RejectCode::BadNumber, "V22: nobody is reassigned".into()));
     }
-    let before_all = placed.clone();
-    let outcome = reassign_all(bench, cluster, moves, placed);
+    let mut counted = 0;
+    let outcome = reassign_all(bench, cluster, moves, placed, &mut counted);
     if outcome.is_err() {
         // Nothing happened to any of them.
-        *placed = before_all;
+        moves[..counted].iter().for_each(|start| {
+            placed.remove(&start.job);
+        });
     }
     outcome
 }
 
+/// `counted`: how many of the moves were counted as placed.
 fn reassign_all(
     bench: &Bench<'_>,
     cluster: &mut Cluster,
     moves: &[Start],
     placed: &mut std::collections::BTreeSet<u32>,
+    counted: &mut usize,
 ) -> Result<Undo, Refusal> {
     for start in moves {
         let job = known(cluster, start.job)?;
@@ -234,6 +238,7 @@ fn reassign_all(
             return Err((RejectCode::NotElastic, format!("V08: job {job} is reassigned, it is not elastic")));
         }
         once(placed, job)?;
+        *counted += 1;
     }
     // On the state that those before leave; `first` frees what all of them hold.
     let first = cluster.reassign(bench.fleet, &moves.iter().map(|start| (start.job, &[][..])).collect::<Vec<_>>());

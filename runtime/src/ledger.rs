@@ -37,6 +37,8 @@ pub struct Ledger {
     /// Every stay, in the order of their ends; kept only if asked for.
     pub segments: Vec<Segment>,
     keep_segments: bool,
+    /// Stays that are kept, and the GPUs of each.
+    stays: usize,
     now: Micros,
     total: u32,
     /// What a start takes, as the fleet has it.
@@ -125,6 +127,7 @@ impl Ledger {
             rows: rows.collect(),
             segments: Vec::new(),
             keep_segments,
+            stays: 0,
             now: 0,
             total: fleet.gpus(),
             start_cost: fleet.costs.start,
@@ -332,6 +335,7 @@ impl Ledger {
         row.productive -= lost.min(row.productive);
         row.outcome = Outcome::Unfinished("it waited".into());
         if self.keep_segments && had_all {
+            self.stays += 1 + gpus.len();
             self.segments.push(Segment { job, from: row.given_at, to: self.now, gpus: gpus.clone() });
         }
         self.segment_count += 1;
@@ -411,6 +415,11 @@ impl Ledger {
         let gpus: u128 = self.gpu_held.iter().map(|held| u128::from(*held)).sum();
         let clock = self.measured.all.resident;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
+    }
+
+    /// Stays that are kept, and the GPUs of each, all together.
+    pub(crate) fn stays(&self) -> usize {
+        self.stays
     }
 
     fn occupy(&mut self, gpu: GpuId, job: JobId) {

@@ -25,11 +25,13 @@ pub trait Policy {
     /// Any fault ends the policy.
     fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>);
 
-    /// Records the answers of the imports from now on.
-    fn record(&mut self) {}
+    /// Records the answers of the imports during the next call of `decide`: at most `room` bytes.
+    fn record(&mut self, room: usize) {
+        let _ = room;
+    }
 
-    /// The answers recorded since the last call.
-    fn recorded(&mut self) -> Taped {
-        Taped::new()
+    /// The answers recorded during the last call; none: there was no room for them.
+    fn recorded(&mut self) -> Option<Taped> {
+        Some(Taped::new())
     }
 }

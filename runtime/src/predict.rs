@@ -35,6 +35,11 @@ pub trait Provider {
     /// # Errors
     /// Any fault ends the predictor, and the run.
     fn pair_speed(&mut self, gpu_type: TypeId, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault>;
+
+    /// Fuel that it has used since this was asked last: whoever asked it pays.
+    fn spent(&mut self) -> u64 {
+        0
+    }
 }
 
 /// Who answers for a quantity.
@@ -104,11 +109,19 @@ pub(crate) enum Alone {
 /// A job and its neighbours, as what can be told apart of them.
 pub(crate) type Question = (TypeId, u64, Vec<u64>);
 
+/// Bytes of questions that are remembered of one quantity. Beyond them a question is answered anew each time, which
+/// gives the same answer, and is not scored.
+const REMEMBERED: usize = 64 << 20;
+
 /// One quantity's answerer, with what it has said.
 #[derive(Default)]
 pub(crate) struct Quantity {
     pub(crate) who: Answerer,
     known: BTreeMap<Question, f64>,
+    /// Bytes of what is known.
+    remembered: usize,
+    /// Fuel that a component has used for the questions of one call.
+    pub(crate) spent: u64,
     pub(crate) errors: Errors,
     /// Numbers of the workloads that the component knows.
     introduced: BTreeMap<WorkloadId, u32>,
@@ -120,6 +133,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) backend: &'a dyn Backend,
     /// Solo profiles by workload.
     pub(crate) profiles: &'a [WorkloadProfile],
+    /// Fuel that whoever asks has left. Once a component has used more, no question reaches it: whoever asked fails.
+    pub(crate) fuel: u64,
 }
 
 impl Facts<'_> {
@@ -175,6 +190,9 @@ impl Quantity {
         jobs: &[JobId],
         types: &[TypeId],
     ) -> Result<Vec<f64>, Fault> {
+        if !self.is_bound() {
+            return Ok(vec![f64::NAN; jobs.len()]);
+        }
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, gpu_type) in jobs.iter().zip(types) {
             let gang = if what == Alone::Throughput { facts.jobs[*job as usize].gpus } else { 1 };
@@ -188,7 +206,9 @@ impl Quantity {
                         Answerer::Nobody => f64::NAN,
                         Answerer::Oracle => truth,
                         Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, &format!("{what:?}"), &question),
-                        Answerer::Provider(..) => self.ask_alone(facts, what, *gpu_type, *job)?,
+                        Answerer::Provider(..) => {
+                            self.paid(facts, |all| all.ask_alone(facts, what, *gpu_type, *job))?
+                        }
                     };
                     self.settle(question, if answer > most { most } else { answer }, truth)
                 }
@@ -225,6 +245,9 @@ impl Quantity {
         first: &[JobId],
         second: &[JobId],
     ) -> Result<Vec<f64>, Fault> {
+        if !self.is_bound() {
+            return Ok(vec![f64::NAN; first.len()]);
+        }
         let mut answers = Vec::with_capacity(first.len());
         for (a, b) in first.iter().zip(second) {
             let question = (gpu_type, facts.key(*a), vec![facts.key(*b)]);
@@ -238,7 +261,9 @@ impl Quantity {
                         Answerer::Noisy { sigma, seed } => {
                             noisy(truth, *sigma, *seed, "similarity", &question).min(1.0)
                         }
-                        Answerer::Provider(..) => self.ask_similarity(facts, gpu_type, *a, *b)?,
+                        Answerer::Provider(..) => {
+                            self.paid(facts, |all| all.ask_similarity(facts, gpu_type, *a, *b))?
+                        }
                     };
                     self.settle(question, answer, if fits { truth } else { f64::NAN })
                 }
@@ -256,6 +281,9 @@ impl Quantity {
         jobs: &[JobId],
         residents: &[Vec<JobId>],
     ) -> Result<Vec<f64>, Fault> {
+        if !self.is_bound() {
+            return Ok(vec![f64::NAN; jobs.len()]);
+        }
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, beside) in jobs.iter().zip(residents) {
             let mut keys: Vec<u64> = beside.iter().map(|other| facts.key(*other)).collect();
@@ -271,7 +299,9 @@ impl Quantity {
                         Answerer::Noisy { sigma, seed } => {
                             noisy(truth, *sigma, *seed, "pair-speed", &question).min(1.0)
                         }
-                        Answerer::Provider(..) => self.ask_pair_speed(facts, gpu_type, *job, beside)?,
+                        Answerer::Provider(..) => {
+                            self.paid(facts, |all| all.ask_pair_speed(facts, gpu_type, *job, beside))?
+                        }
                     };
                     self.settle(question, answer, if truth > 0.0 { truth } else { f64::NAN })
                 }
@@ -284,8 +314,24 @@ impl Quantity {
     fn settle(&mut self, question: Question, answer: f64, truth: f64) -> f64 {
         // Only the canonical NaN crosses the border.
         let answer = if answer.is_nan() { f64::NAN } else { answer };
-        self.errors.add(answer, truth);
-        self.known.insert(question, answer);
+        let bytes = size_of::<(Question, f64)>() + question.2.len() * size_of::<u64>();
+        if self.remembered + bytes <= REMEMBERED {
+            self.remembered += bytes;
+            self.errors.add(answer, truth);
+            self.known.insert(question, answer);
+        }
+        answer
+    }
+
+    /// Asks the component, at the cost of whoever wants to know.
+    fn paid(&mut self, facts: &Facts<'_>, ask: impl FnOnce(&mut Quantity) -> Result<f64, Fault>) -> Result<f64, Fault> {
+        if self.spent > facts.fuel {
+            return Ok(f64::NAN);
+        }
+        let answer = ask(self);
+        if let Answerer::Provider(provider, _) = &mut self.who {
+            self.spent = self.spent.saturating_add(provider.spent());
+        }
         answer
     }
 
@@ -414,7 +460,7 @@ mod tests {
             throughput: vec![],
         };
         let profiles = [profile("a"), profile("b")];
-        ask(&mut Quantity::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles });
+        ask(&mut Quantity::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles, fuel: u64::MAX });
     }
 
     #[test]

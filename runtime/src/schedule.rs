@@ -61,7 +61,12 @@ pub struct Inputs {
     pub tape: Option<Tape>,
     /// The plans of a recorded run: they are carried out, whatever the policy says.
     pub script: Option<Script>,
+    /// Asked before each decision: whether the run ends here, without a result.
+    pub stop: Option<Stop>,
 }
+
+/// Whether a run is to end.
+pub type Stop = Box<dyn Fn() -> bool + Send>;
 
 impl Inputs {
     /// Jobs that are in nobody's way, no predictor, nothing revealed, strict judging.
@@ -82,6 +87,7 @@ impl Inputs {
             succession: None,
             tape: None,
             script: None,
+            stop: None,
         }
     }
 }
@@ -110,6 +116,10 @@ pub struct Finished {
 
 /// Calls in a row, of its own making, that did nothing: then the policy is in a livelock.
 pub const IDLE_CALLS: u64 = 10_000;
+
+/// Calls in a row during which no job came or ended: then none will, as where nodes fail more often than any job needs to
+/// end. The jobs that are left are unfinished.
+pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 
 /// Runs a policy until every job has ended, or nothing can happen any more.
 ///
@@ -145,6 +155,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         calls: 0,
         rejections: 0,
         idle: 0,
+        barren: 0,
         steps: Vec::new(),
         recorded: 0,
         resync: false,
@@ -152,16 +163,13 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         takeovers: Vec::new(),
         inputs,
     };
-    if run.inputs.record.is_some() {
-        policy.record();
-    }
     let fault = match begin(policy, &setup) {
         Ok((uses, cadence)) => {
             // What is recorded was allowed to whoever wished it.
             run.world().uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
             run.until_the_end(policy, cadence, &setup)?.err()
         }
-        Err(fault) if run.inputs.script.is_some() && !matches!(fault, Fault::Host(_)) => {
+        Err(fault) if run.inputs.script.is_some() && !fault.is_no_guests() => {
             run.inputs.script.iter_mut().for_each(|script| script.failed(0));
             run.world().uses = Abilities::all();
             let cadence = Cadence { round: None, on_events: true };
@@ -229,7 +237,10 @@ struct Run {
     live: usize,
     calls: u64,
     rejections: u64,
+    /// Calls in a row of the policy's own making that did nothing.
     idle: u64,
+    /// Calls since a job came or ended.
+    barren: u64,
     steps: Vec<Step>,
     /// Bytes of the recording so far.
     recorded: usize,
@@ -260,12 +271,15 @@ impl Run {
         // No round is called twice at one instant.
         let mut no_round_before = 0;
         while self.live > 0 || self.next_job < self.inputs.jobs.len() {
+            if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
+                return Ok(Err(Fault::Stopped));
+            }
             match self.relieve(setup) {
                 Some(Ok(next)) => {
                     cadence = next;
                     self.enter(|tape| tape.begins(next));
                 }
-                Some(Err(Fault::Host(why))) => return Ok(Err(Fault::Host(why))),
+                Some(Err(fault)) if fault.is_no_guests() => return Ok(Err(fault)),
                 // Whoever was asked for can't begin: the one before goes on.
                 Some(Err(_)) | None => {}
             }
@@ -324,6 +338,12 @@ impl Run {
             if self.calls >= self.inputs.limits.calls {
                 return Ok(Err(Fault::Livelock { calls: self.calls }));
             }
+            if self.ledger.stays() > Limits::STAYS {
+                return Ok(Err(Fault::TooManyStays { limit: Limits::STAYS }));
+            }
+            if self.barren >= CALLS_WITHOUT_AN_END {
+                return Ok(Ok(()));
+            }
             if self.idle >= IDLE_CALLS {
                 // Rounds and timers go on by themselves; a job that nobody will ever start does not.
                 if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
@@ -376,7 +396,7 @@ impl Run {
                     self.change(job, Phase::Ended);
                     self.keep_model(job);
                     self.live -= 1;
-                    self.idle = 0;
+                    (self.idle, self.barren) = (0, 0);
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
                     self.wake = true;
                 }
@@ -384,7 +404,7 @@ impl Run {
                     self.ledger.crashed(job, status);
                     self.change(job, Phase::Ended);
                     self.live -= 1;
-                    self.idle = 0;
+                    (self.idle, self.barren) = (0, 0);
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
                     self.wake = true;
                 }
@@ -475,7 +495,7 @@ impl Run {
             world.cluster.phase[id as usize] = Phase::Queued;
             self.ledger.submitted(id);
             self.live += 1;
-            self.idle = 0;
+            (self.idle, self.barren) = (0, 0);
             let arrival = self.arrival(id);
             self.events.push(arrival);
             self.wake = true;

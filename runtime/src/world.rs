@@ -87,6 +87,8 @@ pub struct World {
     steps: Quantity,
     pub(crate) uses: Abilities,
     max_actions: u32,
+    /// Fuel that whoever asks for a prediction has left.
+    allowance: u64,
 }
 
 impl World {
@@ -120,6 +122,7 @@ impl World {
             laws,
             uses: Abilities::empty(),
             max_actions,
+            allowance: u64::MAX,
         }
     }
 
@@ -199,7 +202,8 @@ impl World {
             }
             return Ok(answers);
         }
-        let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+        let facts =
+            Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
         let answers = self.similarity.similarity(&facts, gpu_type, first, second);
         answers.map_err(|fault| Fault::Predictor { quantity: "similarity".into(), fault: Box::new(fault) })
     }
@@ -223,7 +227,8 @@ impl World {
             }
             return Ok(answers);
         }
-        let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+        let facts =
+            Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
         let answers = self.pair_speed.pair_speed(&facts, gpu_type, jobs, residents);
         answers.map_err(|fault| Fault::Predictor { quantity: "pair-speed".into(), fault: Box::new(fault) })
     }
@@ -238,7 +243,12 @@ impl World {
             if !self.all_known(*kind, [job].into_iter()) {
                 continue;
             }
-            let facts = Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles };
+            let facts = Facts {
+                jobs: &self.jobs,
+                backend: &*self.backend,
+                profiles: &self.told.profiles,
+                fuel: self.allowance,
+            };
             let (name, quantity) = match what {
                 Alone::Throughput => ("throughput", &mut self.throughput),
                 Alone::Utilisation => ("utilisation", &mut self.utilisation),
@@ -260,6 +270,18 @@ impl World {
     /// MiB that a job needs on a GPU, as policies are told; 0: they are not.
     pub(crate) fn memory_told(&self, job: JobId) -> u32 {
         self.told.memory.get(job as usize).copied().unwrap_or(0)
+    }
+
+    /// From now on whoever asks has this much fuel left.
+    pub(crate) fn allow(&mut self, fuel: u64) {
+        self.allowance = fuel;
+    }
+
+    /// Fuel that components have used for answers since this was asked last.
+    pub(crate) fn spent(&mut self) -> u64 {
+        let quantities =
+            [&mut self.similarity, &mut self.pair_speed, &mut self.throughput, &mut self.utilisation, &mut self.memory];
+        quantities.into_iter().map(|quantity| std::mem::take(&mut quantity.spent)).fold(0, u64::saturating_add)
     }
 
     /// What a policy may ask for: the quantities that somebody answers for.

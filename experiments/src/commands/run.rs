@@ -1,8 +1,9 @@
 //! `sandtable run`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
@@ -11,14 +12,15 @@ use crate::code;
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, Workers, execute, in_parallel};
+use crate::execute::{Compiled, Failure, Workers, execute_within, in_parallel};
 use crate::observe::{Swap, Swaps, observe};
 use crate::plan::{Cell, Machines, Plan, digest};
 use crate::store::Store;
 use crate::table::{Format, Known, lookup, render};
 use crate::ui;
+use sandtable_hardware::Micros;
 use sandtable_hardware::live::Clock;
-use sandtable_runtime::sandbox::Settings;
+use sandtable_runtime::sandbox::{Fault, Settings};
 use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.
@@ -46,6 +48,9 @@ pub(crate) struct RunArgs {
     /// Cells at a time; by default as many as there are cores.
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
+    /// End each cell that takes longer than this, as `10min`; it has no result.
+    #[arg(long, value_name = "TIME", value_parser = crate::spec::units::span)]
+    timeout: Option<Micros>,
     /// Run cells again whose policy failed.
     #[arg(long)]
     retry_failed: bool,
@@ -266,15 +271,17 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(&missing, &workers, |cell| {
         let clock = Clock::start();
-        let executed = execute(cell, &compiled)?;
+        let executed = execute_within(cell, &compiled, args.timeout.map(Duration::from_micros))?;
         let seconds = clock.now() as f64 / 1e6;
-        store.put(&cell.id, &executed.files)?;
-        Ok((executed.log, seconds))
+        executed.put(store, cell)?;
+        let lost = executed.outcome.err().filter(|_| !executed.kept);
+        Ok((executed.log, seconds, lost))
     })?;
     bar.finish_and_clear();
     let executed = results.iter().flatten().count();
     let mut times = Times::default();
-    for (cell, (_, seconds)) in missing.iter().zip(&results).filter_map(|(cell, result)| Some((cell, result.as_ref()?)))
+    for (cell, (_, seconds, _)) in
+        missing.iter().zip(&results).filter_map(|(cell, result)| Some((cell, result.as_ref()?)))
     {
         times.add(&cell.policy.digest, cell.setting.workload.len() as u64, *seconds);
     }
@@ -282,12 +289,22 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     ui::note(&format!("{executed} cells executed; results in {}", store.root().display()));
     if args.log {
         for (cell, result) in missing.iter().zip(&results) {
-            for line in result.iter().flat_map(|(lines, _)| lines) {
+            for line in result.iter().flat_map(|(lines, ..)| lines) {
                 ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed));
             }
         }
     }
-    let known = cells.iter().map(|(_, cell)| lookup(cell, store)).collect::<Result<Vec<_>, _>>()?;
+    // Failures that the store does not keep are this command's alone.
+    let lost: BTreeMap<&str, &Failure> = missing
+        .iter()
+        .zip(&results)
+        .filter_map(|(cell, result)| Some((cell.id.as_str(), result.as_ref()?.2.as_ref()?)))
+        .collect();
+    let known = |cell: &Cell| match lost.get(cell.id.as_str()) {
+        Some(failure) => Ok(Known::Failed((*failure).clone())),
+        None => lookup(cell, store),
+    };
+    let known = cells.iter().map(|(_, cell)| known(cell)).collect::<Result<Vec<_>, _>>()?;
     agreements(&cells, store)?;
     let moved = match earlier {
         Some(earlier) => earlier.accept(&cells, store)?,
@@ -373,9 +390,14 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -
 fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode {
     let mut code = ExitCode::Done;
     let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
+    let mut timed_out = 0;
     for ((_, cell), known) in cells.iter().zip(known) {
         match known {
             Known::Failed(failure) => {
+                if failure.kind == Fault::Stopped.kind() {
+                    timed_out += 1;
+                    continue;
+                }
                 code = ExitCode::PolicyFailed;
                 // Every seed of a policy often fails alike: once is enough.
                 let line = format!("error: {} {}: {}", cell.label, failure.kind, failure.message);
@@ -404,6 +426,10 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode 
                 crashed += summary.crashed;
             }
         }
+    }
+    if timed_out > 0 {
+        code = if code == ExitCode::Done { ExitCode::Missing } else { code };
+        ui::note(&format!("error: {timed_out} cells took longer than --timeout and have no result"));
     }
     if left > 0 {
         ui::note(&format!("({left} more cells failed in the same ways)"));

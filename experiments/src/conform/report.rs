@@ -107,7 +107,9 @@ fn advice(fault: &Fault) -> &'static str {
         Fault::BadPlan { .. } => {
             "plan against the cluster as it stands now: take in every event first, or ask `cluster.check`"
         }
+        Fault::OutOfFuelOfRun { .. } => "do less in each call, or be called less often",
+        Fault::TooManyStays { .. } => "leave jobs where they are for longer",
         Fault::Livelock { .. } => "set timers only for instants at which something is to be done",
-        Fault::Predictor { .. } | Fault::Host(_) => "not the policy's: report it",
+        Fault::Predictor { .. } | Fault::Stopped | Fault::Machine(_) | Fault::Host(_) => "not the policy's: report it",
     }
 }

@@ -172,10 +172,13 @@ fn limits(source: &Source, spec: &Spec) -> Result<Limits, Error> {
     let given = &spec.limits;
     let mut limits = Limits::default();
     limits.decide_fuel = given.fuel.unwrap_or(limits.decide_fuel);
+    limits.run_fuel = given.run_fuel.unwrap_or(limits.run_fuel);
     limits.memory = given.memory.map_or(limits.memory, |bytes| bytes.0);
     limits.actions = given.actions.unwrap_or(limits.actions);
-    if limits.decide_fuel == 0 || limits.decide_fuel >= 1 << 53 {
-        return Err(source.error("limits.fuel", "expected fuel from 1 to 2^53", "here"));
+    for (name, fuel) in [("limits.fuel", limits.decide_fuel), ("limits.run_fuel", limits.run_fuel)] {
+        if fuel == 0 || fuel >= 1 << 53 {
+            return Err(source.error(name, "expected fuel from 1 to 2^53", "here"));
+        }
     }
     if limits.memory > 1 << 30 {
         return Err(source.error("limits.memory", "expected at most 1GiB", "here"));

@@ -395,6 +395,9 @@ pub struct LimitsSpec {
     /// Fuel of each `decide`.
     #[serde(default)]
     pub fuel: Option<u64>,
+    /// Fuel of all calls of a run together; 10^13 by default.
+    #[serde(default)]
+    pub run_fuel: Option<u64>,
     /// Linear memory.
     #[serde(default)]
     pub memory: Option<Bytes>,

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use sandtable::store::sorted;
 use sandtable_runtime::sandbox::{Budget, Compiler, Fault, LoadFault, Sandbox, Settings};
 
-use crate::help::{Ran, cells, command, dist, sandtable};
+use sandtable_needs::needs;
+
+use crate::help::{Ran, cells, command, data, dist, root, sandtable};
 
 fn leb(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -157,7 +159,7 @@ fn compiling_ends_at_its_limits() {
     };
     for program in ["/bin/false", "/nowhere"] {
         let outcome = Sandbox::new(&settings(program)).expect("an engine").load(&small).map(drop);
-        assert!(matches!(outcome, Err(Fault::Host(_))), "{program}: {outcome:?}");
+        assert!(matches!(outcome, Err(Fault::Machine(_))), "{program}: {outcome:?}");
     }
 }
 
@@ -188,4 +190,71 @@ fn the_store_of_a_plan_file_is_ones_own_or_named() {
     assert!(ran.stderr.contains("belongs to user") && ran.stderr.contains("--store DIR"), "{}", ran.stderr);
     let ran = sandtable(folder.path(), &["run", "--plan", "plan.jsonl", "--no-progress", "--store", "mine"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+/// The guests of `attacks.md` that filled the host's memory or never ended: what becomes of each, in at most 700 MB.
+#[needs("data:attacks")]
+#[test]
+fn guests_fill_no_memory_of_the_host_and_end() {
+    let attacks = data("attacks");
+    let expected = [
+        ("m01-tape-bomb-estimate", "out-of-fuel", 8_000_000_000u64),
+        ("m03-pair-speed-memo", "out-of-fuel-of-run", 8_000_000_000),
+        ("m09-honest-asker-fails-late", "trap", 8_000_000_000),
+        ("w01-rounds-1us-burning", "out-of-fuel-of-run", 8_000_000_000),
+        // So many calls that their recording would take gigabytes.
+        ("w02-rounds-1us-idle", "out-of-fuel-of-run", 200_000_000),
+        ("f07-estimate-each-quantity", "out-of-fuel", 8_000_000_000),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, kind, fuel) in expected {
+        let text = format!(
+            "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"K80\"), limits: Limits(run_fuel: {fuel}), \
+             workload: Generate(jobs: 20, arrivals: Poisson(load: 0.9), durations: LogNormal(median: \"20min\", sigma: 1.4), \
+             gpus: {{1: 1.0}}), policies: [Policy(name: \"{}/{name}.wasm\")])",
+            attacks.display()
+        );
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -d 700000; exec \"$0\" run spec.ron --store store --no-progress --jobs 1"]);
+        shell.arg(env!("CARGO_BIN_EXE_sandtable")).current_dir(folder.path());
+        let output = shell.env("XDG_CACHE_HOME", folder.path().join("cache")).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{name}: {said}");
+        assert!(said.contains(&format!("{name} {kind}: ")), "{name}: {said}");
+    }
+}
+
+/// A predictor's fuel is its asker's: `q02` burns all of each call's for every answer.
+#[needs("data:attacks")]
+#[test]
+fn a_policy_pays_for_what_its_predictor_uses() {
+    let attacks = data("attacks");
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"RTX-3090\", sharing: Packed(2)), \
+         profile: File(\"synthetic.ron\"), reveal: [ModelFacts, SoloProfile], references: [\"small-cnn/b32\"], \
+         workload: Generate(jobs: 40, arrivals: Poisson(load: 1.5), durations: LogNormal(median: \"20min\", sigma: 1.0), \
+         gpus: {{1: 1.0}}), policies: [Policy(name: \"similarity\")], \
+         predictors: {{\"similarity\": Component(name: \"{}\")}})",
+        attacks.join("q02-burn.pred.wasm").display()
+    );
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let profile = root().join("experiments/specs/profiles/synthetic.ron");
+    std::fs::copy(profile, folder.path().join("synthetic.ron")).expect("copied");
+    let dist = dist();
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "s", "--policies", &dist, "--no-progress"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("similarity out-of-fuel: "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_cell_that_takes_too_long_has_no_result_and_the_others_have() {
+    let folder = folder(&["fifo", "las"]);
+    let ran = run(folder.path(), "store", &["--timeout", "0.000001s"]);
+    assert_eq!(ran.code, 4, "{}", ran.stderr);
+    assert!(ran.stderr.contains("4 cells took longer than --timeout and have no result"), "{}", ran.stderr);
+    assert!(cells(&folder.path().join("store")).is_empty());
+    assert_eq!(run(folder.path(), "store", &["--timeout", "10min"]).code, 0);
+    assert_eq!(cells(&folder.path().join("store")).len(), 4 * 5);
 }

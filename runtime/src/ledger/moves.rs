@@ -16,6 +16,7 @@ impl Ledger {
             row.held += self.now - row.given_at;
             if self.keep_segments {
                 let (from, to, gpus) = (row.given_at, self.now, before.clone());
+                self.stays += 1 + gpus.len();
                 self.segments.push(Segment { job, from, to, gpus });
             }
         }

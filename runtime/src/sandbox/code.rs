@@ -182,7 +182,9 @@ mod tests {
             let file = File::open(cache.folder.join(key)).expect("there");
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).expect("set");
         };
-        (age("a", 10), age("b", 20), age("c", 30));
+        age("a", 10);
+        age("b", 20);
+        age("c", 30);
         assert!(cache.get("a").is_some());
         cache.prune(2500);
         assert_eq!(["a", "b", "c"].map(|key| cache.get(key).is_some()), [true, false, true]);

@@ -178,7 +178,7 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
 
 impl Compiler {
     fn compile(&self, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
-        let failed = |error: std::io::Error| Fault::Host(format!("{}: {error}", self.program.display()));
+        let failed = |error: std::io::Error| Fault::Machine(format!("{}: {error}", self.program.display()));
         let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS));
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -211,7 +211,7 @@ impl Compiler {
                 invalid(format!("compiling it takes more than {} s of CPU time", self.budget.seconds))
             }
             (_, Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::ILL)) => invalid(self.last_words(&output)),
-            _ => Err(Fault::Host(format!("the process that compiles ended with {}", output.status))),
+            _ => Err(Fault::Machine(format!("the process that compiles ended with {}", output.status))),
         }
     }
 

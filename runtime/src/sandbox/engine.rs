@@ -123,7 +123,8 @@ pub(super) fn engine(flags: Flags) -> wasmtime::Result<Engine> {
         .relaxed_simd_deterministic(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
-        .max_wasm_stack(Limits::STACK)
+        // Frames of other code are larger: whatever fits here fits there too.
+        .max_wasm_stack(if flags.canonical_nan { 2 * Limits::STACK } else { Limits::STACK })
         .wasm_backtrace_max_frames(NonZeroUsize::new(Limits::FRAMES))
         .epoch_interruption(flags.interruptible);
     Engine::new(&config)

@@ -53,6 +53,8 @@ pub enum Fault {
     Refused { place: Place, error: PolicyError },
     /// It used up a call's fuel.
     OutOfFuel { place: Place, budget: u64, backtrace: Vec<String> },
+    /// All its calls together used up the fuel of a run.
+    OutOfFuelOfRun { budget: u64 },
     /// It took longer than a live run waits.
     TooSlow { place: Place, backtrace: Vec<String> },
     /// It recursed too deep.
@@ -77,9 +79,15 @@ pub enum Fault {
     BadPlan { rejections: Vec<Rejection> },
     /// It keeps itself busy and the cluster idle.
     Livelock { calls: u64 },
+    /// It moved jobs so often that what happened to them fills the memory.
+    TooManyStays { limit: usize },
     /// What the predictor that is bound to a quantity did wrong: not the policy's fault.
     Predictor { quantity: String, fault: Box<Fault> },
-    /// A fault of the host, or of the machine that it runs on: no result.
+    /// The run was ended from outside: no result, and nobody's fault.
+    Stopped,
+    /// What the machine lacks: memory, processes, a program. No result.
+    Machine(String),
+    /// A defect of the host: no result.
     Host(String),
 }
 
@@ -97,6 +105,7 @@ impl Fault {
             Fault::Refused { error: PolicyError::Unsupported(_), .. } => "refused-unsupported",
             Fault::Refused { error: PolicyError::Internal(_), .. } => "refused-internal",
             Fault::OutOfFuel { .. } => "out-of-fuel",
+            Fault::OutOfFuelOfRun { .. } => "out-of-fuel-of-run",
             Fault::TooSlow { .. } => "too-slow",
             Fault::StackOverflow { .. } => "stack-overflow",
             Fault::Memory { .. } => "memory",
@@ -109,8 +118,20 @@ impl Fault {
             Fault::Closed { .. } => "closed",
             Fault::BadPlan { .. } => "bad-plan",
             Fault::Livelock { .. } => "livelock",
+            Fault::TooManyStays { .. } => "too-many-stays",
             Fault::Predictor { .. } => "predictor",
+            Fault::Stopped => "stopped",
+            Fault::Machine(_) => "machine",
             Fault::Host(_) => "host",
+        }
+    }
+
+    /// Whether no guest is to blame: there is no result.
+    pub fn is_no_guests(&self) -> bool {
+        match self {
+            Fault::Stopped | Fault::Machine(_) | Fault::Host(_) => true,
+            Fault::Predictor { fault, .. } => fault.is_no_guests(),
+            _ => false,
         }
     }
 
@@ -129,8 +150,13 @@ impl Fault {
             | Fault::Trap { place, .. }
             | Fault::BadValue { place, .. }
             | Fault::Closed { place, .. } => Some(*place),
-            Fault::BadPlan { .. } | Fault::Livelock { .. } => Some(Place::Decide),
-            Fault::Load(_) | Fault::Predictor { .. } | Fault::Host(_) => None,
+            Fault::BadPlan { .. } | Fault::Livelock { .. } | Fault::TooManyStays { .. } => Some(Place::Decide),
+            Fault::OutOfFuelOfRun { .. }
+            | Fault::Load(_)
+            | Fault::Predictor { .. }
+            | Fault::Stopped
+            | Fault::Machine(_)
+            | Fault::Host(_) => None,
         }
     }
 
@@ -196,6 +222,12 @@ impl fmt::Display for Fault {
                 write!(f, "gave up in {place}: {}", tame(why, 1000))
             }
             Fault::OutOfFuel { place, budget, .. } => write!(f, "ran out of fuel in {place}: it may use {budget}"),
+            Fault::OutOfFuelOfRun { budget } => {
+                write!(
+                    f,
+                    "ran out of the fuel of a run: all its calls together may use {budget} (`limits: Limits(run_fuel: …)`)"
+                )
+            }
             Fault::TooSlow { place, .. } => write!(f, "took longer in {place} than this live run waits"),
             Fault::StackOverflow { place, .. } => {
                 write!(f, "recursed too deep in {place}: the stack has {} bytes", Limits::STACK)
@@ -236,7 +268,12 @@ impl fmt::Display for Fault {
             Fault::Livelock { calls } => {
                 write!(f, "would never end: {calls} calls, and nothing came of the last of them")
             }
+            Fault::TooManyStays { limit } => {
+                write!(f, "moved jobs too often: the stays of all jobs and the GPUs of each are {limit} at most")
+            }
             Fault::Predictor { quantity, fault } => write!(f, "was let down: the predictor of {quantity} {fault}"),
+            Fault::Stopped => f.write_str("was ended before its result"),
+            Fault::Machine(why) => write!(f, "this machine failed: {why}"),
             Fault::Host(why) => write!(f, "the host failed: {why}"),
         }
     }

@@ -27,12 +27,22 @@ pub(super) struct Guest {
 pub(super) struct Log {
     pub(super) lines: Vec<String>,
     room: usize,
+    /// What is left of this call's.
+    in_call: usize,
     dropped: u64,
 }
 
+/// Bytes of log lines of one call.
+const LOG_OF_A_CALL: usize = 64 << 10;
+
 impl Log {
     pub(super) fn new(room: usize) -> Log {
-        Log { lines: Vec::new(), room, dropped: 0 }
+        Log { lines: Vec::new(), room, in_call: LOG_OF_A_CALL, dropped: 0 }
+    }
+
+    /// Another call begins.
+    pub(super) fn turn(&mut self) {
+        self.in_call = LOG_OF_A_CALL;
     }
 
     fn write(&mut self, level: Level, message: &str) {
@@ -44,10 +54,12 @@ impl Log {
         };
         // One line a call: a policy must not write what looks like another's.
         let line = format!("{level}: {}", tame(message, 4096).replace('\n', "\\n"));
-        if line.len() > self.room {
+        let bytes = size_of::<String>() + line.len();
+        if bytes > self.room.min(self.in_call) {
             self.dropped += 1;
         } else {
-            self.room -= line.len();
+            self.room -= bytes;
+            self.in_call -= bytes;
             self.lines.push(line);
         }
     }
@@ -159,7 +171,10 @@ impl ResourceLimiter for Limiter {
 
 /// A host call costs fuel like the instructions that it saves: 500, and 1 for each 8 bytes that it moves.
 fn charge(cx: &mut StoreContextMut<'_, Guest>, bytes: usize) -> wasmtime::Result<()> {
-    let cost = 500 + bytes as u64 / 8;
+    pay(cx, 500 + bytes as u64 / 8)
+}
+
+fn pay(cx: &mut StoreContextMut<'_, Guest>, cost: u64) -> wasmtime::Result<()> {
     let fuel = cx.get_fuel()?;
     match fuel.checked_sub(cost) {
         Some(left) => cx.set_fuel(left),
@@ -225,7 +240,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
     predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
-        charge(&mut cx, shapes.job.len() * 16)?;
+        charge(&mut cx, shapes.job.len() * 128)?;
         if shapes.job.len() != shapes.gpu_type.len() {
             let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
             return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
@@ -309,17 +324,21 @@ fn foretell(
     ask: impl FnOnce(&mut World) -> Result<Vec<u64>, super::Fault>,
 ) -> wasmtime::Result<Vec<u64>> {
     let mut fault = None;
-    let answers = answer(cx, function, |world| match ask(world) {
-        Ok(answers) => answers,
-        Err(error) => {
+    let fuel = cx.get_fuel()?;
+    let (answers, spent) = answer(cx, function, |world| {
+        world.allow(fuel);
+        let answers = ask(world).unwrap_or_else(|error| {
             fault = Some(error);
             Vec::new()
-        }
+        });
+        (answers, world.spent())
     })?;
-    match fault {
-        None => Ok(answers),
-        Some(fault) => Err(LetDown(fault).into()),
+    if let Some(fault) = fault {
+        return Err(LetDown(fault).into());
     }
+    // What a predictor used for an answer is paid by whoever wanted it.
+    pay(cx, spent)?;
+    Ok(answers)
 }
 
 /// Columns of different lengths.

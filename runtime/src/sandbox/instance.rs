@@ -18,6 +18,9 @@ pub(super) struct Live<B> {
     pub(super) limits: Limits,
     /// Turns of the engine's clock that a call may take.
     turns: Option<u64>,
+    /// Fuel that its calls have used, and how much of it was asked for by `spent`.
+    used: u64,
+    told: u64,
     dead: bool,
 }
 
@@ -38,13 +41,14 @@ impl<B> Live<B> {
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(limits.data);
+        store.set_max_component_handles(Limits::HANDLES);
         store.set_fuel(limits.start_fuel).map_err(host)?;
         if let Some(turns) = turns {
             store.set_epoch_deadline(turns);
         }
         let place = (Place::Instantiate, limits.start_fuel);
         let bound = instantiate(&mut store).map_err(|error| name(error, place, &limits, &store))?;
-        Ok(Live { store, bound, limits, turns, dead: false })
+        Ok(Live { store, bound, limits, turns, used: 0, told: 0, dead: false })
     }
 
     pub(super) fn call<T>(
@@ -56,14 +60,27 @@ impl<B> Live<B> {
         if self.dead {
             return Err(Fault::Host("a component was called after it had failed".into()));
         }
-        self.store.set_fuel(fuel).map_err(host)?;
+        let left = self.limits.run_fuel.saturating_sub(self.used);
+        let given = fuel.min(left);
+        self.store.set_fuel(given).map_err(host)?;
         if let Some(turns) = self.turns {
             self.store.set_epoch_deadline(turns);
         }
-        call(&self.bound, &mut self.store).map_err(|error| {
+        self.store.data_mut().log.turn();
+        let answer = call(&self.bound, &mut self.store);
+        self.used += given - self.store.get_fuel().map_err(host)?.min(given);
+        answer.map_err(|error| {
             self.dead = true;
-            name(error, (place, fuel), &self.limits, &self.store)
+            match name(error, (place, fuel), &self.limits, &self.store) {
+                Fault::OutOfFuel { .. } if given < fuel => Fault::OutOfFuelOfRun { budget: self.limits.run_fuel },
+                fault => fault,
+            }
         })
+    }
+
+    /// Fuel that its calls have used since this was asked last.
+    pub(super) fn spent(&mut self) -> u64 {
+        self.used - std::mem::replace(&mut self.told, self.used)
     }
 
     /// The guest's own error: it is not called again.
@@ -116,10 +133,12 @@ impl Sandboxed {
 
     fn call_decide(&mut self, batch: &Batch) -> Result<Plan, Fault> {
         let fuel = self.live.limits.decide_fuel;
+        // What it used before is none of `decide`'s.
+        self.live.spent();
         let plan = self
             .live
             .call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
-        self.fuel_used += fuel - self.live.store.get_fuel().unwrap_or(fuel);
+        self.fuel_used += self.live.spent();
         plan.map_err(|error| self.live.refused(Place::Decide, error))
     }
 }
@@ -127,7 +146,12 @@ impl Sandboxed {
 impl Policy for Sandboxed {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
         let fuel = self.live.limits.start_fuel;
-        self.live.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_scheduler().call_describe(store))
+        let describe =
+            |bound: &Bound, store: &mut Store<Guest>| bound.sandtable_policy_scheduler().call_describe(store);
+        let said = self.live.call(Place::Describe, fuel, describe)?;
+        let Descriptor { name, version, about, config_schema, .. } = &said;
+        described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
+        Ok(said)
     }
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
@@ -146,13 +170,29 @@ impl Policy for Sandboxed {
         }
     }
 
-    fn record(&mut self) {
-        self.live.store.data_mut().tape = Tape::Record(Vec::new());
+    fn record(&mut self, room: usize) {
+        self.live.store.data_mut().tape = Tape::Record { answers: Vec::new(), room };
     }
 
-    fn recorded(&mut self) -> Taped {
-        self.live.store.data_mut().tape.take()
+    fn recorded(&mut self) -> Option<Taped> {
+        std::mem::replace(&mut self.live.store.data_mut().tape, Tape::Off).recorded()
     }
+}
+
+/// Checks the lengths of the texts in which a guest describes itself.
+pub(super) fn described<'a>(texts: impl IntoIterator<Item = (&'a str, &'a String)>) -> Result<(), Fault> {
+    for (what, text) in texts {
+        let most = match what {
+            "config-schema" => Limits::SCHEMA,
+            "about" => Limits::TEXT,
+            _ => Limits::NAME,
+        };
+        if text.len() > most {
+            let message = format!("its `{what}` has {} bytes, expected at most {most}", text.len());
+            return Err(Fault::BadValue { place: Place::Describe, message });
+        }
+    }
+    Ok(())
 }
 
 /// The name of what went wrong.
@@ -171,7 +211,7 @@ pub(super) fn name(
         };
     }
     if error.downcast_ref::<HostOutOfMemory>().is_some() {
-        return Fault::Host("this machine has no memory left".into());
+        return Fault::Machine("it has no memory left".into());
     }
     if let Some(LetDown(fault)) = error.downcast_ref() {
         return fault.clone();

@@ -37,6 +37,8 @@ pub struct Limits {
     pub init_fuel: u64,
     /// Fuel of each `decide`; what is left over is lost.
     pub decide_fuel: u64,
+    /// Fuel of all calls of a run together, from `describe` on.
+    pub run_fuel: u64,
     /// Linear memory, all memories together, bytes.
     pub memory: usize,
     /// Elements of all tables together.
@@ -57,6 +59,7 @@ impl Default for Limits {
             start_fuel: 1_000_000_000,
             init_fuel: 10_000_000_000,
             decide_fuel: 1_000_000_000,
+            run_fuel: 10_000_000_000_000,
             memory: 128 << 20,
             table_elements: 20_000,
             data: 16 << 20,
@@ -74,12 +77,22 @@ impl Limits {
     pub const TABLES: usize = 32;
     /// Most core instances.
     pub const INSTANCES: usize = 128;
+    /// Most handles of resources at a time.
+    pub const HANDLES: usize = 1_000;
     /// Components and modules within components.
     pub const NESTING: usize = 16;
     /// Largest component file, bytes.
     pub const COMPONENT: usize = 32 << 20;
     /// The guest's stack, bytes.
     pub const STACK: usize = 1 << 20;
+    /// A guest's name or version, bytes.
+    pub const NAME: usize = 128;
+    /// What a guest says about itself, bytes.
+    pub const TEXT: usize = 1 << 10;
+    /// A guest's schema of its configuration, bytes.
+    pub const SCHEMA: usize = 64 << 10;
     /// Frames of a backtrace.
     pub const FRAMES: usize = 32;
+    /// Stays of jobs on GPUs that are kept of a run, and the GPUs of each, all together.
+    pub const STAYS: usize = 50_000_000;
 }

@@ -1,10 +1,13 @@
 //! One predictor, alive in one store of its own: a fault of it ends the run, but never blames the policy.
 
+use wasmtime::Store;
+
 use super::bindings::predictor::PredictorComponent as Bound;
 use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
 use super::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
 use super::engine::PredictorComponent;
-use super::instance::Live;
+use super::imports::Guest;
+use super::instance::{Live, described};
 use super::{Fault, Limits, Place};
 use crate::Provider;
 
@@ -43,7 +46,11 @@ impl SandboxedProvider {
     /// Any fault ends the predictor.
     pub fn describe(&mut self) -> Result<ProviderDescriptor, Fault> {
         let fuel = self.live.limits.start_fuel;
-        self.live.call(Place::Describe, fuel, |bound, store| bound.sandtable_policy_provider().call_describe(store))
+        let describe = |bound: &Bound, store: &mut Store<Guest>| bound.sandtable_policy_provider().call_describe(store);
+        let said = self.live.call(Place::Describe, fuel, describe)?;
+        let ProviderDescriptor { name, version, about, config_schema, .. } = &said;
+        described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
+        Ok(said)
     }
 
     /// Hands over weights and parameters.
@@ -60,7 +67,10 @@ impl SandboxedProvider {
         };
         self.live
             .call(Place::Init, fuel, |bound, store| bound.sandtable_policy_provider().call_init(store, &setup))?
-            .map_err(|error| self.live.refused(Place::Init, error))
+            .map_err(|error| self.live.refused(Place::Init, error))?;
+        // Nobody has asked it anything yet.
+        self.live.spent();
+        Ok(())
     }
 }
 
@@ -91,5 +101,9 @@ impl Provider for SandboxedProvider {
         self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_pair_speed(store, gpu_type, job, residents)
         })
+    }
+
+    fn spent(&mut self) -> u64 {
+        self.live.spent()
     }
 }

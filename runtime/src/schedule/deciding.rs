@@ -27,6 +27,7 @@ impl Run {
         self.resync = false;
         self.calls += 1;
         self.idle += 1;
+        self.barren += 1;
         let seq = self.calls;
         self.world().cluster.seq = seq;
         let workloads = self.workloads.strangers();
@@ -34,6 +35,9 @@ impl Run {
         let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
         let mut relief = self.relief.take();
+        if self.inputs.record.is_some() {
+            policy.record(RECORDING - self.recorded);
+        }
         let (world, plan) = match &mut relief {
             // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
             _ if self.inputs.script.as_ref().is_some_and(Script::has_parted) => {
@@ -45,12 +49,16 @@ impl Run {
         self.relief = relief;
         self.world = Some(world);
         if self.inputs.record.is_some() {
-            let answers = policy.recorded();
-            self.recorded += answers.iter().map(String::len).sum::<usize>() + 64 * batch.events.len();
-            self.steps.push(Step { batch: batch.clone(), answers });
-            if self.recorded > RECORDING {
-                self.inputs.record = None;
-                self.steps = Vec::new();
+            let step = policy.recorded().map(|answers| Step { batch: batch.clone(), answers });
+            match step.map(|step| (self.recorded + step.weight(), step)) {
+                Some((recorded, step)) if recorded <= RECORDING => {
+                    self.recorded = recorded;
+                    self.steps.push(step);
+                }
+                _ => {
+                    self.inputs.record = None;
+                    self.steps = Vec::new();
+                }
             }
         }
         // The buffer is kept: a batch is the only thing that a call would allocate.
@@ -59,7 +67,7 @@ impl Run {
         let mut plan = match (plan, &mut self.inputs.script) {
             (Ok(plan), _) => plan,
             // Whoever fails has parted from the recording, which goes on.
-            (Err(fault), Some(script)) if !matches!(fault, Fault::Host(_)) => {
+            (Err(fault), Some(script)) if !fault.is_no_guests() => {
                 script.failed(now);
                 Plan { base: seq, actions: Vec::new() }
             }

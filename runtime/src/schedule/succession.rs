@@ -62,8 +62,8 @@ impl Run {
     /// # Errors
     /// The fault, where nobody goes on.
     pub(super) fn fall_back(&mut self, fault: Fault, setup: &Setup) -> Result<Cadence, Fault> {
-        // A fault of the host is nobody's to mend.
-        if matches!(fault, Fault::Host(_)) {
+        // Another policy would not mend it.
+        if fault.is_no_guests() {
             return Err(fault);
         }
         let Some(next) = self.inputs.succession.as_mut().and_then(|all| all.fallback(&fault)) else {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Error, ExitCode, sandbox, ui};
 use crate::artifact::Finder;
-use crate::execute::{Compiled, simulate};
+use crate::execute::{Compiled, Extras, simulate};
 use crate::plan::{Options, plan};
 use crate::table::{Format, columns};
 use crate::witness::Witness;
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
         let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
         let predictors = compiled.predictors(cell).map_err(failed)?;
         let begun = now();
-        let finished = simulate(cell, cell.jobs()?, &mut witness, predictors, None)?;
+        let finished = simulate(cell, cell.jobs()?, &mut witness, predictors, Extras::default())?;
         let whole = begun.elapsed().as_secs_f64();
         let calls = witness.calls.max(1);
         let mut row = vec![nodes.saturating_mul(8).to_string(), jobs.to_string(), witness.calls.to_string()];
