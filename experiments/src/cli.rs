@@ -88,7 +88,7 @@ enum Command {
     #[command(hide = true)]
     JobShim(commands::job::ShimArgs),
     #[command(hide = true)]
-    JobGuard,
+    JobGuard(commands::job::GuardArgs),
     /// Print the completions of a shell.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
@@ -157,7 +157,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Hardware(command) => commands::hardware::run(&command),
         Command::HwJob(_) | Command::CompileComponent(_) => unreachable!("taken by `main`"),
         Command::JobShim(args) => Err(commands::job::shim(&args)),
-        Command::JobGuard => Ok(commands::job::guard()),
+        Command::JobGuard(args) => commands::job::guard(&args),
         Command::Completions(args) => commands::generate::completions(&args),
         Command::Man(args) => commands::generate::man(&args),
         Command::Reference(args) => commands::generate::reference(&args),

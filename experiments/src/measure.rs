@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandtable_hardware::live::{Clock, Ending, Guard, Launch, Process, SAVED, wait};
+use sandtable_hardware::live::{Clock, Ending, Launch, Output, Process, SAVED, wait};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::work::{FAMILIES, Kind};
 use sandtable_hardware::{
@@ -81,7 +81,6 @@ struct Bench<'a> {
     telemetry: Box<dyn Telemetry>,
     device: usize,
     workers: Vec<Worker>,
-    guard: Guard,
     plan: &'a Plan,
 }
 
@@ -116,8 +115,7 @@ pub fn measure(plan: &Plan, say: &dyn Fn(&str)) -> Result<Outcome, Error> {
     }
     let folder = tempfile::tempdir().map_err(|error| Error::usage(format!("cannot make a folder: {error}")))?;
     let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
-    let guard = Guard::start(&program).map_err(|error| Error::internal(error.to_string()))?;
-    let mut bench = Bench { clock: Clock::start(), telemetry, device: 0, workers: Vec::new(), guard, plan };
+    let mut bench = Bench { clock: Clock::start(), telemetry, device: 0, workers: Vec::new(), plan };
     let mut starts = Vec::new();
     for (family, name) in names.iter().enumerate() {
         for copy in 0..2 {
@@ -148,17 +146,17 @@ impl Bench<'_> {
         environment.push(("SANDTABLE_STATE".into(), own.join("state").display().to_string()));
         let words = [&program.display().to_string(), "hw-job", name, "--steps", &u64::MAX.to_string()];
         let argv = words.map(str::to_string).to_vec();
-        let log = own.join("log");
-        let launch = Launch { argv, environment, folder: own, log: log.clone() };
-        let mut process = Process::start(program, &launch, &mut self.guard)
+        let output = Output::default();
+        let launch =
+            Launch { argv, environment, passed: Vec::new(), file_bytes: 1 << 30, folder: own, output: output.clone() };
+        let mut process = Process::start(program, &launch)
             .map_err(|error| Error::internal(format!("{name} can't be started: {error}")))?;
         let began = self.clock.now();
         // The second line says that a step was taken.
         while process.listener.now().lines < 2 {
-            let ended = process.ending(&mut self.guard);
+            let ended = process.ending();
             if ended.is_some() || self.clock.now() > began + PATIENCE {
-                let said = std::fs::read_to_string(&log).unwrap_or_default();
-                let message = format!("{name} does not run here: {}", said.trim());
+                let message = format!("{name} does not run here: {}", output.last(4 << 10).trim());
                 return Err(Error { exit: ExitCode::Hardware, ..Error::usage(message) });
             }
             wait(Duration::from_millis(2));
@@ -233,7 +231,7 @@ impl Bench<'_> {
             let worker = &mut self.workers[*worker];
             let mut rates = worker.process.listener.now().rates();
             worker.process.signal(Signal::STOP);
-            if let Some(ending) = worker.process.ending(&mut self.guard) {
+            if let Some(ending) = worker.process.ending() {
                 return Err(Error::internal(format!("a worker ended while it was measured: {ending:?}")));
             }
             cell.windows.push(rates.len() as u32);
@@ -264,7 +262,7 @@ impl Bench<'_> {
             worker.process.signal(rustix::process::Signal::USR1);
             worker.process.signal(rustix::process::Signal::CONT);
             while self.clock.now() < began + 10 * SECOND {
-                if let Some(ending) = worker.process.ending(&mut self.guard) {
+                if let Some(ending) = worker.process.ending() {
                     if ending == Ending::Code(SAVED) {
                         spans.push((self.clock.now() - began) as f64);
                     }

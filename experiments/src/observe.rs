@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sandtable_hardware::live::{self, Live, Setting};
+use sandtable_hardware::live::{Live, Setting};
 use sandtable_hardware::replay::Recorder;
 use sandtable_hardware::{Job, Micros, Reading, differences};
 use sandtable_runtime::Summary;
@@ -171,6 +171,8 @@ pub fn observe(
     let setting = Setting {
         program: std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?,
         folder: folder.to_path_buf(),
+        passed: field.passed.clone(),
+        file_bytes: field.file_bytes,
         tasks,
         quiet: field.quiet,
         patience: field.patience,
@@ -179,9 +181,8 @@ pub fn observe(
         nudge: Box::new(move || asked.load(Ordering::Relaxed)),
     };
     let fleet = (*cell.fleet).clone();
-    let live = Live::new(fleet, jobs.clone(), laws, telemetry, setting)
-        .map_err(|error| Error::internal(format!("cannot start the guard: {error}")))?;
-    let look = live.look();
+    let live = Live::new(fleet, jobs.clone(), laws, telemetry, setting);
+    let (look, outputs) = (live.look(), live.outputs());
     let (recorder, recorded) = Recorder::new(Box::new(live));
     let inputs = sandtable_runtime::schedule::Inputs {
         // Whatever is forbidden does not happen, and jobs go on.
@@ -199,7 +200,8 @@ pub fn observe(
     let recorded = recorded.take();
     let calls = finished.tape.as_ref().map_or(&[][..], |tape| &tape.calls);
     let recording = crate::recording::write(&field.ground, &jobs, steps, machine.clone(), (&recorded, calls))?;
-    let logs = live::logs(folder, &jobs, 16 << 10);
+    let printed = jobs.iter().zip(&outputs).map(|(job, output)| (job.name.clone(), output.last(16 << 10)));
+    let logs: BTreeMap<String, String> = printed.filter(|(_, text)| !text.is_empty()).collect();
     // Jobs that never ran have left nothing.
     let _ = std::fs::remove_dir_all(folder);
     let files = files(cell, &finished, &jobs, &machine, &changed, (&readings, recording, logs))?;

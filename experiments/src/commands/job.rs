@@ -16,6 +16,20 @@ pub(crate) struct ShimArgs {
     /// Whoever starts it: without it there is nothing to do.
     #[arg(long)]
     host: u32,
+    /// Bytes that a file may have.
+    #[arg(long)]
+    file_bytes: u64,
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// Who ends all that a command starts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GuardArgs {
+    /// Bytes that a file may have.
+    #[arg(long)]
+    file_bytes: u64,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -36,14 +50,16 @@ pub(crate) struct WorkArgs {
 
 /// `job-shim`.
 pub(crate) fn shim(args: &ShimArgs) -> Error {
-    let error = live::shim(args.host, &args.command);
+    let error = live::shim(args.host, args.file_bytes, &args.command);
     Error::usage(format!("cannot run {}: {error}", args.command.join(" ")))
 }
 
 /// `job-guard`.
-pub(crate) fn guard() -> ExitCode {
-    live::guard(std::io::stdin().lock());
-    ExitCode::Done
+pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Error> {
+    match live::guard(args.file_bytes, &args.command) {
+        Ok(()) => Ok(ExitCode::Done),
+        Err(error) => Err(Error::usage(format!("cannot run {}: {error}", args.command.join(" ")))),
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "the host tells a job by its environment: nothing here is a result")]

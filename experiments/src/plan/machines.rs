@@ -32,6 +32,10 @@ pub struct Field {
     pub ground: Ground,
     /// Commands of workloads.
     pub commands: BTreeMap<String, Vec<String>>,
+    /// Names of this process' environment that jobs are given beside those that every job is.
+    pub passed: Vec<String>,
+    /// Bytes that a file which a job writes may have.
+    pub file_bytes: u64,
     /// How a preempted job is put aside, where the spec says.
     pub preempt: Option<Vec<Level>>,
     /// After this long a silent command is taken to run.
@@ -199,9 +203,27 @@ fn assume(source: &Source, devices: &DevicesSpec, kind: String) -> Result<Vec<De
     Ok(vec![device; count])
 }
 
+/// Whether a job's name is pasted into a word that an interpreter runs: one behind `-c`, `-lc`, `-e` and the like.
+fn names_in_script(command: &[String]) -> bool {
+    let runs = |word: &str| word.starts_with('-') && (word.ends_with(['c', 'e']) || word.ends_with("eval"));
+    command.windows(2).any(|pair| runs(&pair[0]) && pair[1].contains("{job}"))
+}
+
 fn field(source: &Source, spec: &Spec, kind: Option<String>) -> Result<Field, Error> {
-    let FleetSpec::Nvidia { devices, slots, sharing, commands, preempt, quiet, patience, limit, decide, shared } =
-        &spec.fleet
+    let FleetSpec::Nvidia {
+        devices,
+        slots,
+        sharing,
+        commands,
+        environment,
+        file_size,
+        preempt,
+        quiet,
+        patience,
+        limit,
+        decide,
+        shared,
+    } = &spec.fleet
     else {
         unreachable!("only real devices have a field")
     };
@@ -220,6 +242,12 @@ fn field(source: &Source, spec: &Spec, kind: Option<String>) -> Result<Field, Er
     }
     if let Some((name, _)) = commands.iter().find(|(_, command)| command.is_empty()) {
         return wrong("commands", &format!("the command of {name:?} is empty"));
+    }
+    if let Some((name, _)) = commands.iter().find(|(_, command)| names_in_script(command)) {
+        let message =
+            format!("the command of {name:?} has {{job}} in a script: a job's name may be anybody's, and would be run");
+        let error = source.error("fleet.commands", &message, "here");
+        return Err(error.hint("write \"$SANDTABLE_JOB\" in the script, which is the same name"));
     }
     let stand_in = matches!(devices, DevicesSpec::StandIn(_));
     let (found, assumed) = match (found(source, devices), kind) {
@@ -252,6 +280,8 @@ fn field(source: &Source, spec: &Spec, kind: Option<String>) -> Result<Field, Er
         ground,
         devices: found,
         commands: commands.clone(),
+        passed: environment.clone(),
+        file_bytes: file_size.map_or(64 << 30, |bytes| bytes.0 as u64),
         preempt: preempt.clone(),
         quiet: span(*quiet, 2 * SECOND),
         patience: span(*patience, 30 * SECOND),
@@ -298,7 +328,7 @@ impl Machines {
             Machines::Model => Value::Null,
             Machines::Replay(recording) => json!({"recording": recording.digest}),
             Machines::Live(field) => json!({"live": {
-                "commands": field.commands, "preempt": field.preempt, "quiet": field.quiet,
+                "commands": field.commands, "environment": field.passed, "file_size": field.file_bytes, "preempt": field.preempt, "quiet": field.quiet,
                 "patience": field.patience, "limit": field.limit, "decide": field.decide,
             }}),
         }

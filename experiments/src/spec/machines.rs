@@ -65,6 +65,13 @@ pub enum FleetSpec {
         /// and `{job}` stand for what the job asks for.
         #[serde(default)]
         commands: BTreeMap<String, Vec<String>>,
+        /// Names of this process' environment that jobs are given beside those that every job is: `PATH`, `HOME`, `LANG`,
+        /// `CUDA_*` and the like.
+        #[serde(default)]
+        environment: Vec<String>,
+        /// A file that a job writes may have so many bytes; 64GiB by default.
+        #[serde(default)]
+        file_size: Option<Bytes>,
         /// How a preempted job is put aside: what works first. By default built-in work saves, commands are suspended or
         /// paused.
         #[serde(default)]

@@ -180,11 +180,16 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("garbage", "head -c 100000 /dev/zero >&$SANDTABLE_PROGRESS_FD; echo nonsense >&$SANDTABLE_PROGRESS_FD"),
         // In its group, in a group of its own, and in a session of its own.
         ("children", "sleep 4321 & timeout 4322 sleep 4323 & setsid sleep 4324 & sleep 0.2; exit 0"),
+        // In a session of its own and with nothing in its environment, as a daemon.
+        ("daemon", "(setsid env -i /bin/sleep 4325 </dev/null >/dev/null 2>&1 &) ; sleep 0.2; exit 0"),
+        // More than anybody keeps; and a log of its own that would lead elsewhere.
+        ("writes", "head -c 2000000 /dev/zero > large || exit 7"),
+        ("talks", "rm -f log; ln -s /dev/zero log; yes | head -c 300000000; echo; echo last words"),
     ];
     let script: String = commands.iter().map(|(name, script)| format!("{name}) {script};; ")).collect();
     let script = format!("case $SANDTABLE_JOB in {script} esac");
     let jobs: String = commands.iter().map(|(name, _)| job(name, "own", "0s", 1, "1s")).collect();
-    let fleet = format!("slots: 3, quiet: \"100ms\", commands: {{\"own\": {}}}", shell(&script));
+    let fleet = format!("slots: 3, quiet: \"100ms\", file_size: \"1MiB\", commands: {{\"own\": {}}}", shell(&script));
     let lived = live(&spec(&fleet, &jobs, FIFO), &[]);
     assert_eq!(lived.code, 0, "{}", lived.stderr);
     let outcomes = lived.column("outcome");
@@ -195,16 +200,21 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("flood", "completed"),
         ("garbage", "completed"),
         ("children", "completed"),
+        ("daemon", "completed"),
+        ("talks", "completed"),
+        ("writes", "failed: exit code 7"),
     ];
     for (name, outcome) in expected {
         assert_eq!(outcomes[name], outcome, "{name}");
     }
-    assert!(lived.stderr.contains("warning: 2 jobs failed"), "{}", lived.stderr);
+    assert!(lived.stderr.contains("warning: 3 jobs failed"), "{}", lived.stderr);
     assert!(lived.read("logs.txt").contains("== crash\nwhy\n"), "{}", lived.read("logs.txt"));
+    let logs = lived.read("logs.txt");
+    assert!(logs.contains("y\ny\n\nlast words\n") && logs.len() < 40_000, "{} bytes", logs.len());
     assert!(lived.stdout.starts_with("policy"), "{}", lived.stdout);
     let all = std::process::Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
     let all = String::from_utf8_lossy(&all).into_owned();
-    for left in ["sleep 4321", "sleep 4323", "sleep 4324"] {
+    for left in ["sleep 4321", "sleep 4323", "sleep 4324", "/bin/sleep 4325"] {
         assert!(!all.lines().any(|line| line == left), "{left} is left behind");
     }
 }
@@ -212,7 +222,9 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
 /// Two jobs that end, and some that come, while the host looks elsewhere: each is over once.
 #[test]
 fn a_host_that_is_held_up_takes_everything_in_as_it_happened() {
-    let script = "case $SANDTABLE_JOB in holds) kill -STOP $PPID; sleep 0.8; kill -CONT $PPID;; *) sleep 0.3;; esac";
+    // The host is above the job's guard, which may be held up as well: it does not stay so.
+    let script = "case $SANDTABLE_JOB in holds) host=$(ps -o ppid= -p $PPID | tr -d ' '); kill -STOP $host $PPID; \
+                  sleep 0.8; kill -CONT $host;; *) sleep 0.3;; esac";
     for levels in ["[Pause]", "[]"] {
         let fleet = format!("slots: 3, preempt: {levels}, quiet: \"50ms\", commands: {{\"own\": {}}}", shell(script));
         let mut jobs = job("a", "own", "0s", 1, "1h") + &job("b", "own", "0s", 1, "1h");
@@ -325,7 +337,8 @@ fn policies_are_swapped_and_fail_while_jobs_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let mine = folder.path().join("mine.wasm").display().to_string();
     let script = format!(
-        "cp {}/srtf.wasm {mine}; kill -HUP $PPID; sleep 1; echo none > {mine}; kill -HUP $PPID; sleep 0.3",
+        "host=$(ps -o ppid= -p $PPID | tr -d ' '); cp {}/srtf.wasm {mine}; kill -HUP $host; sleep 1; echo none > {mine}; \
+         kill -HUP $host; sleep 0.3",
         dist()
     );
     let fleet = format!("slots: 2, quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
@@ -391,24 +404,46 @@ fn a_host_that_is_killed_or_interrupted_leaves_no_process_behind() {
     for signal in ["-KILL", "-INT"] {
         let folder = tempfile::tempdir().expect("a folder");
         let pids = folder.path().join("pids");
-        let script = format!("sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait", pids.display());
+        let script = format!(
+            "sleep 1000 & echo $! >> {0}; echo $$ >> {0}; \
+             setsid env -i /bin/sh -c 'echo $$ >> {0}; exec /bin/sleep 1000' & wait",
+            pids.display()
+        );
         let fleet = format!("quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
         std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO))
             .expect("written");
         let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
         let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a host");
         let listed = || std::fs::read_to_string(&pids).unwrap_or_default();
-        until("the job begins", || listed().lines().count() == 2);
+        until("the job begins", || listed().lines().count() == 3);
         let text = listed();
-        let both: Vec<&str> = text.lines().collect();
-        assert!(both.iter().all(|pid| is_alive(pid)));
+        let all: Vec<&str> = text.lines().collect();
+        assert!(all.iter().all(|pid| is_alive(pid)));
         let sent = std::process::Command::new("kill").args([signal, &host.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
         let code = host.wait().expect("the host ends").code();
         assert_eq!(code, if signal == "-INT" { Some(130) } else { None });
-        until("the job and its child are gone", || both.iter().all(|pid| !is_alive(pid)));
+        until("the job and what it started are gone", || all.iter().all(|pid| !is_alive(pid)));
         assert!(!folder.path().join("store/observations").exists());
     }
+}
+
+/// The host's secrets are its own.
+#[test]
+fn jobs_are_given_what_the_spec_lists_and_what_every_program_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "echo \"secret=$HF_TOKEN listed=$WANDB_MODE device=$CUDA_VISIBLE_DEVICES job=$SANDTABLE_JOB\"; test -n \"$PATH\"";
+    let fleet = format!("quiet: \"50ms\", environment: [\"WANDB_MODE\"], commands: {{\"own\": {}}}", shell(script));
+    let text = spec(&fleet, &job("a", "own", "0s", 1, "1s"), FIFO);
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+    host.envs([("HF_TOKEN", "s3cret"), ("WANDB_MODE", "offline"), ("CUDA_VISIBLE_DEVICES", "0")]);
+    let output = host.output().expect("a host");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lived = Lived { code: output.status.code().unwrap_or(-1), stdout: String::new(), stderr, folder };
+    assert_eq!(lived.code, 0, "{}", lived.stderr);
+    let logs = lived.read("logs.txt");
+    assert!(logs.contains("secret= listed=offline device=0 job=a\n"), "{logs}");
 }
 
 #[test]
@@ -418,6 +453,7 @@ fn mistakes_of_a_live_spec_are_errors_that_say_what_was_expected() {
     let wrong = [
         (of(""), "job \"a\" is of the workload \"own\", for which there is no command"),
         (of("commands: {\"own\": []}"), "the command of \"own\" is empty"),
+        (of("commands: {\"own\": [\"sh\", \"-c\", \"train {job}\"]}"), "the command of \"own\" has {job} in a script"),
         (of("commands: {\"own\": [\"x\", \"{steps}\"]}"), "its command wants {steps}, the profile has no `step_s`"),
         (of("slots: 65"), "expected 1 to 64 slots of a device, found 65"),
         (

@@ -11,14 +11,14 @@ mod progress;
 mod stopping;
 mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Split, Telemetry, What};
 pub use clock::{Clock, wait};
-pub use process::{Ending, Guard, Launch, Process, SAVED, guard, shim};
+pub use process::{Ending, Launch, Output, Process, SAVED, guard, shim};
 pub use progress::Progress;
 pub use stopping::Level;
 pub use watch::{Look, Watch};
@@ -36,10 +36,14 @@ pub struct Task {
 
 /// What a live run needs beside jobs and devices.
 pub struct Setting {
-    /// The binary that has the shim and the guard.
+    /// The binary that has the shim and the guards.
     pub program: PathBuf,
-    /// Where jobs save their states and print.
+    /// Where jobs save their states.
     pub folder: PathBuf,
+    /// Names of this process' environment that jobs are given beside those that every job is.
+    pub passed: Vec<String>,
+    /// Bytes that a file which a job writes may have.
+    pub file_bytes: u64,
     /// What each job runs.
     pub tasks: Vec<Task>,
     /// A job that says nothing for so long after its start is taken to run.
@@ -106,11 +110,11 @@ pub struct Live {
     clock: Clock,
     now: Micros,
     states: Vec<State>,
+    outputs: Vec<Output>,
     /// Whose process is physically on each slot.
     there: Vec<Vec<JobId>>,
     events: VecDeque<Occurrence>,
     watch: Watch,
-    guard: Guard,
     looked: Micros,
     /// The run's limit was reached.
     over: bool,
@@ -125,17 +129,13 @@ const THROTTLE: Micros = SECOND / 10;
 
 impl Live {
     /// Devices at rest, and the jobs that will be started on them. The clock begins now.
-    ///
-    /// # Errors
-    /// Where the guard can't be started.
     pub fn new(
         fleet: Fleet,
         jobs: Arc<[Job]>,
         laws: Arc<Laws>,
         telemetry: Box<dyn Telemetry>,
         setting: Setting,
-    ) -> std::io::Result<Live> {
-        let guard = Guard::start(&setting.program)?;
+    ) -> Live {
         let state = || State {
             phase: Phase::Waiting,
             gpus: Vec::new(),
@@ -154,21 +154,26 @@ impl Live {
             sentence: None,
         };
         let clock = Clock::start();
-        Ok(Live {
+        Live {
             states: jobs.iter().map(|_| state()).collect(),
+            outputs: jobs.iter().map(|_| Output::default()).collect(),
             there: vec![Vec::new(); fleet.gpus() as usize],
             watch: Watch::over(telemetry, clock),
             clock,
             now: 0,
             events: VecDeque::new(),
-            guard,
             looked: 0,
             over: false,
             fleet,
             jobs,
             laws,
             setting,
-        })
+        }
+    }
+
+    /// The end of what each job prints, to be read while the run goes on and after it.
+    pub fn outputs(&self) -> Vec<Output> {
+        self.outputs.clone()
     }
 
     /// What the devices said, to be read while the run goes on and after it.
@@ -236,10 +241,10 @@ impl Live {
             let state = &mut self.states[job];
             state.owed += std::mem::take(&mut state.unsaved);
             if let Some(process) = state.process.take() {
-                process.dismiss(&mut self.guard);
+                process.dismiss();
             }
         }
-        let process = Process::start(&self.setting.program, &self.command(id, device), &mut self.guard)?;
+        let process = Process::start(&self.setting.program, &self.command(id, device))?;
         let state = &mut self.states[job];
         state.process = Some(process);
         state.launched = now;
@@ -267,7 +272,9 @@ impl Live {
             environment.push(("SANDTABLE_RESTORE".into(), saved.display().to_string()));
         }
         let argv = self.setting.tasks[id as usize].argv.clone();
-        Launch { argv, environment, log: folder.join("log"), folder }
+        let (passed, output) = (self.setting.passed.clone(), self.outputs[id as usize].clone());
+        let file_bytes = self.setting.file_bytes;
+        Launch { argv, environment, passed, file_bytes, folder, output }
     }
 
     /// Where a job keeps its state and its log.
@@ -290,10 +297,7 @@ impl Live {
     }
 
     fn note(&self, id: JobId, text: &str) {
-        use std::io::Write;
-        let log = std::fs::File::options().create(true).append(true).open(self.folder(id).join("log"));
-        // The log is for people: without it the run goes on.
-        let _ = log.and_then(|mut log| writeln!(log, "sandtable: {text}"));
+        self.outputs[id as usize].add(format!("sandtable: {text}\n").as_bytes());
     }
 
     // ------------------------------------------------------- what happens
@@ -313,7 +317,7 @@ impl Live {
 
     fn look_at(&mut self, id: JobId, now: Micros) {
         let Some(process) = &mut self.states[id as usize].process else { return };
-        match process.ending(&mut self.guard) {
+        match process.ending() {
             Some(ending) => self.ended(id, ending),
             None => self.goes_on(id, now),
         }
@@ -477,17 +481,4 @@ impl Live {
                 .iter()
                 .any(|state| matches!(state.phase, Phase::Starting | Phase::Running | Phase::Stopping { .. }))
     }
-}
-
-/// What jobs printed at the end, by job: the last so many bytes of each log.
-pub fn logs(folder: &std::path::Path, jobs: &[Job], most: usize) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for (id, job) in jobs.iter().enumerate() {
-        let Ok(text) = std::fs::read(folder.join(id.to_string()).join("log")) else { continue };
-        let from = text.len().saturating_sub(most);
-        if from < text.len() {
-            all.insert(job.name.clone(), String::from_utf8_lossy(&text[from..]).into_owned());
-        }
-    }
-    all
 }

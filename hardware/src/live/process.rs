@@ -1,15 +1,21 @@
-//! Jobs as processes: each in a session of its own, so that signals reach it and nothing else, and with a mark by which what
-//! it started is found wherever that went. A guard, a process
-//! that outlives this one by a moment, ends whatever is left when this one is gone, however it went.
+//! Jobs as processes: each in a session of its own, so that signals reach it and nothing else, below a guard of its own. The
+//! guard is the nearest ancestor to whom the kernel gives what a job leaves behind, so that everything that a job starts is
+//! found below it wherever that went; it ends all of it when the job has ended, or when this process is gone, however it
+//! went. A mark in the environment is the second net, for where a job has killed its guard.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead as _, BufReader, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 
 use super::progress::Listener;
 
@@ -18,16 +24,92 @@ use super::progress::Listener;
 pub struct Launch {
     /// The command and its arguments.
     pub argv: Vec<String>,
-    /// Beside the environment of this process.
+    /// Beside what of this process' environment a job is given ([`inherited`]).
     pub environment: Vec<(String, String)>,
-    /// Where it begins.
+    /// More names of this process' environment that it is given.
+    pub passed: Vec<String>,
+    /// Bytes that a file which it writes may have.
+    pub file_bytes: u64,
+    /// Where the process begins.
     pub folder: PathBuf,
-    /// Where what it prints goes.
-    pub log: PathBuf,
+    /// Where what it prints is kept.
+    pub output: Output,
 }
 
-/// In the environment of a job and of all that it starts: what left its group, or its session, is found by it.
+/// The end of what a job prints, read through a pipe: a file would be the job's own, of any size, or lead elsewhere.
+#[derive(Clone, Debug, Default)]
+pub struct Output(Arc<Mutex<VecDeque<u8>>>);
+
+impl Output {
+    /// Bytes that are kept.
+    const KEPT: usize = 64 << 10;
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what was printed.
+    pub fn add(&self, bytes: &[u8]) {
+        let mut kept = self.kept();
+        kept.extend(&bytes[bytes.len().saturating_sub(Output::KEPT)..]);
+        let over = kept.len().saturating_sub(Output::KEPT);
+        kept.drain(..over);
+    }
+
+    /// The last so many bytes.
+    pub fn last(&self, most: usize) -> String {
+        let mut kept = self.kept();
+        let bytes = kept.make_contiguous();
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(most)..]).into_owned()
+    }
+
+    fn read(&self, mut pipe: PipeReader) {
+        let own = self.clone();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 8 << 10];
+            while let Ok(count @ 1..) = pipe.read(&mut bytes) {
+                own.add(&bytes[..count]);
+            }
+        });
+    }
+}
+
+/// In the environment of a job and of all that it starts.
 const MARK: &str = "SANDTABLE_MARK";
+
+/// Names of the environment that every job is given, as are all that begin with one of [`FAMILIES`]: what programs need to be
+/// found and to find the device. Whatever else the host knows, as credentials, is its own.
+const NAMES: [&str; 16] = [
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LOGNAME",
+    "PATH",
+    "PWD",
+    "RUST_BACKTRACE",
+    "SHELL",
+    "TEMP",
+    "TERM",
+    "TMP",
+    "TMPDIR",
+    "TZ",
+    "USER",
+];
+const FAMILIES: [&str; 4] = ["CUDA_", "LC_", "NVIDIA_", "SANDTABLE_"];
+
+/// The part of this process' environment that a job is given: what every job is, and these names.
+fn inherited(passed: &[String]) -> impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)> {
+    #[expect(clippy::disallowed_methods, reason = "a live run is an observation; what it passes on is said")]
+    let all = std::env::vars_os();
+    all.filter(move |(name, _)| {
+        let Some(name) = name.to_str() else { return false };
+        NAMES.contains(&name)
+            || FAMILIES.iter().any(|family| name.starts_with(family))
+            || passed.iter().any(|other| other == name)
+    })
+}
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +125,9 @@ pub const SAVED: i32 = 75;
 
 /// A running process with all that it starts.
 pub struct Process {
-    child: Child,
+    guard: Child,
+    /// The other end is the guard's: it says who the job is and how it ended, and ends it when this end is closed.
+    control: BufReader<UnixStream>,
     group: Pid,
     mark: String,
     /// What it says of itself.
@@ -52,23 +136,34 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a process through the shim `program job-shim -- …`, and tells the guard of it.
+    /// Starts a process through `program job-guard -- …`.
     ///
     /// # Errors
     /// Where it can't be started.
-    pub fn start(program: &Path, launch: &Launch, guard: &mut Guard) -> std::io::Result<Process> {
+    pub fn start(program: &Path, launch: &Launch) -> std::io::Result<Process> {
         let (reader, writer) = std::io::pipe()?;
-        let log = File::options().create(true).append(true).open(&launch.log)?;
+        let (printed, output) = std::io::pipe()?;
+        let (here, there) = UnixStream::pair()?;
+        let mark = format!("{}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let mut command = Command::new(program);
-        let host = std::process::id();
-        let mark = format!("{host}.{}", STARTED.fetch_add(1, Ordering::Relaxed));
-        command.args(["job-shim", "--host", &host.to_string(), "--"]).args(&launch.argv).current_dir(&launch.folder);
-        command.env(MARK, &mark).envs(launch.environment.iter().map(|(key, value)| (key, value)));
-        command.stdin(writer).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn()?;
-        let group = Pid::from_child(&child);
-        guard.tell('+', group, &mark);
-        Ok(Process { child, group, mark, listener: Listener::to(reader), ending: None })
+        command
+            .args(["job-guard", "--file-bytes", &launch.file_bytes.to_string(), "--"])
+            .args(&launch.argv)
+            .current_dir(&launch.folder);
+        command.env_clear().envs(inherited(&launch.passed)).env(MARK, &mark);
+        command.envs(launch.environment.iter().map(|(key, value)| (key, value)));
+        command.stdin(OwnedFd::from(there)).stdout(writer).stderr(output);
+        // An interrupt at the terminal is the host's to answer.
+        let guard = command.process_group(0).spawn()?;
+        // The guard alone holds the other ends from here on.
+        drop(command);
+        launch.output.read(printed);
+        let mut control = BufReader::new(here);
+        let mut line = String::new();
+        control.read_line(&mut line)?;
+        let group = line.trim().parse().ok().and_then(Pid::from_raw);
+        let group = group.ok_or_else(|| std::io::Error::other(format!("its guard says {:?}", line.trim())))?;
+        Ok(Process { guard, control, group, mark, listener: Listener::to(reader), ending: None })
     }
 
     /// Its number, and that of its session.
@@ -82,9 +177,7 @@ impl Process {
             return;
         }
         if matches!(signal, Signal::STOP | Signal::CONT | Signal::KILL) {
-            for pid in marked(&self.mark) {
-                let _ = rustix::process::kill_process(pid, signal);
-            }
+            below(self.guard.id()).into_iter().for_each(|pid| kill(pid, signal));
         }
         // Until the shim has made its session there is no group.
         if rustix::process::kill_process_group(self.group, signal).is_err() {
@@ -93,40 +186,126 @@ impl Process {
     }
 
     /// How it ended, if it has; what it started is ended with it.
-    pub fn ending(&mut self, guard: &mut Guard) -> Option<Ending> {
-        if self.ending.is_none()
-            && let Ok(Some(status)) = self.child.try_wait()
-        {
-            let _ = rustix::process::kill_process_group(self.group, Signal::KILL);
+    pub fn ending(&mut self) -> Option<Ending> {
+        if self.ending.is_some() {
+            return self.ending;
+        }
+        if let Ok(Some(_)) = self.guard.try_wait() {
+            let mut line = String::new();
+            let told = self.control.read_line(&mut line).ok().and_then(|_| told(line.trim()));
+            // A guard that says nothing was killed, by whoever it guarded.
+            self.ending = Some(told.unwrap_or(Ending::Signal(9)));
             sweep(&self.mark);
-            guard.tell('-', self.group, &self.mark);
-            let code = status.code().map(Ending::Code);
-            self.ending = code.or_else(|| status.signal().map(Ending::Signal)).or(Some(Ending::Code(-1)));
+        } else if crate::telemetry::stat(self.guard.id()).starts_with('T') {
+            // Nobody but its job has stopped it.
+            kill(self.guard.id(), Signal::CONT);
         }
         self.ending
     }
-}
 
-impl Process {
     /// Ends it, and waits until it is gone.
-    pub fn dismiss(mut self, guard: &mut Guard) {
+    pub fn dismiss(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
         self.signal(Signal::KILL);
-        let _ = self.child.wait();
+        let _ = self.control.get_ref().shutdown(std::net::Shutdown::Both);
+        for _ in 0..5_000 {
+            if !matches!(self.guard.try_wait(), Ok(None)) {
+                break;
+            }
+            super::wait(Duration::from_millis(1));
+        }
+        // One that a job has stopped does not go by itself.
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
         sweep(&self.mark);
-        guard.tell('-', self.group, &self.mark);
         self.ending = Some(Ending::Signal(9));
     }
 }
 
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// `code 3` or `signal 9`, as a guard says it.
+fn told(line: &str) -> Option<Ending> {
+    let (kind, number) = line.split_once(' ')?;
+    let number = number.parse().ok()?;
+    match kind {
+        "code" => Some(Ending::Code(number)),
+        "signal" => Some(Ending::Signal(number)),
+        _ => None,
+    }
+}
+
+/// All processes below this one, without it.
+fn below(root: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for pid in crate::telemetry::pids() {
+        let stat = crate::telemetry::stat(pid);
+        let mut words = stat.split(' ');
+        // The dead are only waited for.
+        if let (Some(state), Some(Ok(parent))) = (words.next(), words.next().map(str::parse))
+            && state != "Z"
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut todo = vec![root];
+    while let Some(pid) = todo.pop() {
+        for child in children.remove(&pid).unwrap_or_default() {
+            found.push(child);
+            todo.push(child);
+        }
+    }
+    found
+}
+
+fn kill(pid: u32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid as i32) {
+        // Whoever is gone needs no signal.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Kills all that is below this process until nothing is. Everything is stopped first: what is stopped does not fork.
+fn end_all_below() {
+    let own = std::process::id();
+    let mut stopped = BTreeSet::new();
+    for _ in 0..1_000 {
+        let found: BTreeSet<u32> = below(own).into_iter().collect();
+        if found.is_empty() {
+            return;
+        }
+        let grown = found.iter().any(|pid| !stopped.contains(pid));
+        let signal = if grown { Signal::STOP } else { Signal::KILL };
+        found.iter().for_each(|pid| kill(*pid, signal));
+        if grown {
+            stopped.extend(found);
+        } else {
+            // Whoever is killed leaves its children to this process: they are met in the next round.
+            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            super::wait(Duration::from_millis(1));
+        }
+    }
+}
+
 /// Processes with this mark in their environment.
-fn marked(mark: &str) -> Vec<Pid> {
+fn marked(mark: &str) -> Vec<u32> {
     let entry = format!("{MARK}={mark}\0");
     let has = |pid: &u32| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.windows(entry.len()).any(|window| window == entry.as_bytes())
     };
-    let all = crate::telemetry::pids().into_iter().filter(has);
-    all.filter_map(|pid| Pid::from_raw(pid as i32)).collect()
+    crate::telemetry::pids().into_iter().filter(has).collect()
 }
 
 /// Kills what has this mark until nothing has: whoever forks faster than that is not met.
@@ -136,89 +315,69 @@ fn sweep(mark: &str) {
         if left.is_empty() {
             return;
         }
-        for pid in left {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        super::wait(std::time::Duration::from_millis(1));
+        left.into_iter().for_each(|pid| kill(pid, Signal::KILL));
+        super::wait(Duration::from_millis(1));
     }
 }
 
 /// Processes that this host has started.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        if self.ending.is_none() {
-            self.signal(Signal::KILL);
-            let _ = self.child.wait();
-            sweep(&self.mark);
+/// What `job-guard` does: it starts the command below itself, says who that is, and ends all that is below itself when the
+/// command has ended, of which it says how, or when the host has gone. Standard input is its line to the host, standard
+/// output the job's progress, standard error what the job prints.
+///
+/// # Errors
+/// Where the command can't be started.
+pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let program = std::env::current_exe()?;
+    let mut command = Command::new(program);
+    let (host, most) = (std::process::id().to_string(), file_bytes.to_string());
+    command.args(["job-shim", "--host", &host, "--file-bytes", &most, "--"]).args(argv);
+    command.stdin(std::io::stdout().as_fd().try_clone_to_owned()?);
+    command.stdout(std::io::stderr().as_fd().try_clone_to_owned()?).stderr(Stdio::inherit());
+    let job = Pid::from_child(&command.spawn()?);
+    drop(command);
+    writeln!(&control, "{}", job.as_raw_nonzero())?;
+    // Their readers wait for the job's end, not for this process'.
+    let nothing = File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    rustix::stdio::dup2_stderr(&nothing)?;
+    let line = control.try_clone()?;
+    std::thread::spawn(move || {
+        // The host never writes: what comes is the end.
+        let _ = (&line).read(&mut [0]);
+        end_all_below();
+        std::process::exit(1);
+    });
+    let status = loop {
+        match rustix::process::wait(WaitOptions::empty())? {
+            Some((pid, status)) if pid == job => break status,
+            _ => {}
         }
+    };
+    end_all_below();
+    let _ = writeln!(&control, "{}", said(status));
+    Ok(())
+}
+
+fn said(status: WaitStatus) -> String {
+    let status = std::process::ExitStatus::from_raw(status.as_raw());
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("code {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "code -1".into(),
     }
 }
 
-/// The guard: `program job-guard`, which holds a list of sessions and ends them when its input ends.
-pub struct Guard {
-    child: Child,
-    input: Option<ChildStdin>,
-}
-
-impl Guard {
-    /// Starts it.
-    ///
-    /// # Errors
-    /// Where it can't be started.
-    pub fn start(program: &Path) -> std::io::Result<Guard> {
-        let mut command = Command::new(program);
-        command.arg("job-guard").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.process_group(0).spawn()?;
-        let input = child.stdin.take();
-        Ok(Guard { child, input })
-    }
-
-    fn tell(&mut self, sign: char, group: Pid, mark: &str) {
-        if let Some(input) = &mut self.input {
-            // A guard that is gone can't be helped; the processes still have their death signal.
-            let _ = writeln!(input, "{sign}{} {mark}", group.as_raw_nonzero());
-        }
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.input = None;
-        let _ = self.child.wait();
-    }
-}
-
-/// What `job-guard` does: reads `+PID MARK` and `-PID MARK` until the input ends, then ends what is left of them.
-pub fn guard(input: impl std::io::BufRead) {
-    let mut left = std::collections::BTreeSet::new();
-    for line in input.lines().map_while(Result::ok) {
-        let (Some(sign), Some((number, mark))) = (line.get(..1), line.get(1..).and_then(|rest| rest.split_once(' ')))
-        else {
-            continue;
-        };
-        let Ok(number) = number.parse::<i32>() else { continue };
-        match sign {
-            "+" => drop(left.insert((number, mark.to_string()))),
-            _ => drop(left.remove(&(number, mark.to_string()))),
-        }
-    }
-    for (number, mark) in left {
-        if let Some(pid) = Pid::from_raw(number) {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        sweep(&mark);
-    }
-}
-
-/// What `job-shim` does: a session of its own, death with its parent, the progress pipe off standard input, and then it is
-/// the command.
+/// What `job-shim` does: a session of its own, death with its parent, a limit of the files that it writes, the progress pipe
+/// off standard input, and then it is the command.
 ///
 /// # Errors
 /// Only if the command can't be run.
-pub fn shim(host: u32, argv: &[String]) -> std::io::Error {
+pub fn shim(host: u32, file_bytes: u64, argv: &[String]) -> std::io::Error {
     const PIPE: i32 = 3;
     let prepare = || -> std::io::Result<String> {
         rustix::process::setsid()?;
@@ -227,6 +386,10 @@ pub fn shim(host: u32, argv: &[String]) -> std::io::Error {
         if rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() as u32 != host) {
             return Err(std::io::Error::other("the host is gone"));
         }
+        let before = rustix::process::getrlimit(Resource::Fsize);
+        // What was forbidden before stays so.
+        let most = Some(before.maximum.map_or(file_bytes, |most| most.min(file_bytes)));
+        rustix::process::setrlimit(Resource::Fsize, Rlimit { current: most, maximum: most })?;
         let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), PIPE)?;
         // The command is to inherit it.
         rustix::io::fcntl_setfd(&pipe, rustix::io::FdFlags::empty())?;
