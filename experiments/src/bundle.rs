@@ -279,7 +279,8 @@ impl Opened {
             let mut entry = entry.map_err(|error| no_bundle(error.to_string()))?;
             let name = entry.path().map_err(|error| no_bundle(error.to_string()))?.to_path_buf();
             if !ours(&name) || !entry.header().entry_type().is_file() {
-                return Err(no_bundle(format!("{} has no place in one", name.display())));
+                let name = crate::ui::line(&name.display().to_string());
+                return Err(no_bundle(format!("{name} has no place in one")));
             }
             let mut contents = Vec::new();
             // What is there counts, not what a header says of it.
@@ -291,7 +292,9 @@ impl Opened {
             }
             if name == Path::new("bundle.json") {
                 let read = serde_json::from_slice(&contents);
-                manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
+                manifest = Some(
+                    read.map_err(|error| no_bundle(format!("bundle.json: {}", crate::ui::line(&error.to_string()))))?,
+                );
                 continue;
             }
             found.insert(name.display().to_string(), digest(&contents));

@@ -11,9 +11,11 @@ pub fn at(origin: &str, source: &str, span: Range<usize>, message: &str, label: 
     // An empty span shows as the character before it: errors of absence point at a closing bracket.
     let end = span.end.min(source.len());
     let start = span.start.min(end);
-    let annotation = AnnotationKind::Primary.span(start..end).label(label);
+    // Names of the source are in both.
+    let (message, label) = (crate::ui::line(message), crate::ui::line(label));
+    let annotation = AnnotationKind::Primary.span(start..end).label(&*label);
     let snippet = Snippet::source(source).path(origin).annotation(annotation);
-    let report = [Level::ERROR.primary_title(message).element(snippet)];
+    let report = [Level::ERROR.primary_title(&*message).element(snippet)];
     let message = Renderer::plain().render(&report);
     Error { exit: ExitCode::Usage, message, hint, rendered: true }
 }

@@ -1,13 +1,37 @@
 //! The terminal: results to stdout, everything else to stderr. A closed pipe changes no exit code; any other error of
 //! stdout ends the program.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sandtable_runtime::sandbox::{tame, turns};
 
 use crate::error::ExitCode;
+
+/// Text as it may reach a terminal: whatever would move the cursor, colour or turn the direction of what follows is written
+/// as `\u001b`, which JSON reads as what it was.
+fn shown(text: &str) -> Cow<'_, str> {
+    let raw = |c: char| turns(c) || (c.is_control() && c != '\n' && c != '\t');
+    if !text.contains(raw) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match raw(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Somebody else's text in one line: it must not look like a line of ours.
+pub fn line(text: &str) -> String {
+    tame(text, 2_000)
+}
 
 /// Writes a result.
 pub fn result(text: &str) {
@@ -15,7 +39,7 @@ pub fn result(text: &str) {
         return;
     }
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(shown(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
         // Whoever closed the pipe has what they wanted; the exit code is still to be that of the whole.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
@@ -35,7 +59,7 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line for people.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", shown(text));
 }
 
 /// A bar on stderr; hidden where nobody sees it.
@@ -48,4 +72,20 @@ pub fn progress(length: u64, hidden: bool) -> ProgressBar {
         bar.enable_steady_tick(Duration::from_millis(200));
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_a_terminal_is_shown_and_json_stays_what_it_was() {
+        let name = "a\u{1b}[2J\u{9b}31m\u{202e}\u{7f}\r\tb";
+        let json = serde_json::to_string(name).expect("JSON") + "\n";
+        let shown = shown(&json);
+        assert!(shown.trim_end().chars().all(|c| !c.is_control() && !turns(c)), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), name);
+        assert_eq!(line("x\nerror: y\u{2028}z"), "x\\nerror: y\\u{2028}z");
+        assert!(matches!(super::shown("plain\ttext\n"), Cow::Borrowed(_)));
+    }
 }

@@ -141,9 +141,9 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
             let words = parameter["enum"]
                 .as_array()
                 .map(|words| words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | "));
-            let kind = words.unwrap_or_else(|| parameter["type"].as_str().unwrap_or("any").to_string());
-            let about = parameter["description"].as_str().unwrap_or_default();
-            out.push_str(&format!("  {name}: {kind} = {}\n      {about}\n", parameter["default"]));
+            let kind = words.unwrap_or_else(|| ui::line(parameter["type"].as_str().unwrap_or("any")));
+            let about = ui::line(parameter["description"].as_str().unwrap_or_default());
+            out.push_str(&format!("  {}: {kind} = {}\n      {about}\n", ui::line(name), parameter["default"]));
         }
     }
     ui::result(&out);
@@ -156,7 +156,7 @@ const MOST_CAPSULE: u64 = 4 << 30;
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     let bytes = read_bytes(path, MOST_CAPSULE)?;
     let capsule: Capsule = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::usage(format!("{}: no capsule: {error}", path.display())))?;
+        .map_err(|error| Error::usage(format!("{}: no capsule: {}", path.display(), ui::line(&error.to_string()))))?;
     let mut finder = Finder::new(Path::new("."), None);
     let file = match policy {
         Some(name) => finder.find(name).map_err(Error::usage)?,
@@ -164,7 +164,7 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
             let mut all = shipped().filter_map(|name| finder.find(name).ok());
             let fits = all.find(|file| file.digest == capsule.component);
             fits.ok_or_else(|| {
-                Error::usage(format!("no shipped policy has the digest {}", capsule.component))
+                Error::usage(format!("no shipped policy has the digest {}", ui::line(&capsule.component)))
                     .hint("name the file: --policy FILE")
             })?
         }

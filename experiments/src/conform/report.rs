@@ -62,7 +62,9 @@ impl Report {
 
     /// Adds a check.
     pub fn add(&mut self, what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &'static str) {
-        self.checks.push(Check { what: what.into(), verdict, found: found.into(), advice });
+        // A guest's words, and names of its parameters, are in both.
+        let [what, found] = [what.into(), found.into()].map(|text| crate::ui::line(&text));
+        self.checks.push(Check { what, verdict, found, advice });
     }
 
     pub(super) fn fault(&mut self, what: impl Into<String>, fault: &Fault) {

@@ -155,7 +155,7 @@ impl Shard {
 }
 
 fn no_plan(path: &Path, line: usize, why: String) -> Error {
-    let error = Error::usage(format!("{}:{line}: {why}", path.display()));
+    let error = Error::usage(format!("{}:{line}: {}", path.display(), crate::ui::line(&why)));
     error.hint("a plan file is what `sandtable plan SPEC --output FILE` writes")
 }
 

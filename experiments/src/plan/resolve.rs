@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_runtime::CONTRACT;
-use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::sandbox::{Limits, turns};
 use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
@@ -72,6 +72,9 @@ pub(super) fn cells(
     let laws = Arc::new(laws);
     let setting =
         Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics });
+    if spec.title.contains(disturbs) {
+        return Err(source.error("title", "the title has characters that a terminal acts on", "here"));
+    }
     if spec.policies.is_empty() {
         return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
     }
@@ -79,6 +82,11 @@ pub(super) fn cells(
     for (index, policy) in spec.policies.iter().enumerate() {
         let place = format!("policies.{index}");
         let label = policy.label.as_deref().unwrap_or_else(|| short_name(&policy.name));
+        if let Some(why) = unfit_label(label) {
+            let place = if policy.label.is_some() { format!("{place}.label") } else { format!("{place}.name") };
+            let error = source.error(&place, &format!("a policy can't be called {label:?}: {why}"), "here");
+            return Err(error.hint("give it a `label` of letters, digits and dashes"));
+        }
         if labels.contains(&label) {
             let message = format!("two policies are called `{label}`: give one a `label`");
             return Err(source.error(&place, &message, "the second"));
@@ -166,6 +174,22 @@ fn seeds(source: &Source, spec: &Spec) -> Result<Vec<u64>, Error> {
         return Err(source.error("seeds", "expected seeds below 2^53", "these seeds"));
     }
     Ok(seeds)
+}
+
+/// Why a policy can't be called so: it could not be chosen by `--only`, or would disturb a terminal.
+fn unfit_label(label: &str) -> Option<&'static str> {
+    if label.contains(disturbs) {
+        return Some("it has characters that a terminal acts on");
+    }
+    if label.contains(',') || label.starts_with('-') || label.is_empty() {
+        return Some("`--only` could not choose it");
+    }
+    None
+}
+
+/// Whether a terminal would act on a character, or begin another line.
+fn disturbs(c: char) -> bool {
+    c.is_control() || turns(c)
 }
 
 fn limits(source: &Source, spec: &Spec) -> Result<Limits, Error> {

@@ -10,7 +10,7 @@ use super::account::Fate;
 use super::alibaba::{openb, pai};
 use super::rows::{NO_TIME, Rows, absent};
 use super::table::{Record, Table, TraceError, Unit};
-use super::{Recorded, Trace, TraceFormat};
+use super::{Recorded, Trace, TraceFormat, plain};
 use crate::error::Error;
 
 /// What reading may need beside the file.
@@ -139,7 +139,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             job.share = share;
             job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
             job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
-            job.user = map.user.and_then(|column| row.find(column)).map(str::to_string);
+            job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
             job.recorded = recorded;
         }
         Ok(())

@@ -35,6 +35,7 @@ use std::io::Read;
 use std::path::Path;
 
 use sandtable_hardware::{Micros, SECOND};
+use sandtable_runtime::sandbox::{tame, turns};
 
 use crate::error::Error;
 pub use crate::spec::TraceFormat;
@@ -105,7 +106,7 @@ impl Row {
     /// A job that asks for whole GPUs of any kind, may be preempted, and of which nothing else is known.
     pub fn new(name: String, submit: Micros, gpus: u32, duration: Micros) -> Row {
         Row {
-            name,
+            name: plain(name),
             submit,
             gpus,
             duration,
@@ -216,6 +217,11 @@ impl Trace {
 /// A text as a cell of a CSV.
 pub fn csv_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_string() }
+}
+
+/// A name as it is kept: what would move a terminal, or begin another line of a table, as its escapes.
+pub fn plain(name: String) -> String {
+    if name.contains(|c: char| c.is_control() || turns(c)) { tame(&name, usize::MAX) } else { name }
 }
 
 /// Decimal seconds, exactly.

@@ -6,7 +6,7 @@ use sandtable_hardware::Job;
 
 use super::formats::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
-use super::{Recorded, Row, Trace};
+use super::{Recorded, Row, Trace, plain};
 use crate::error::Error;
 
 pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
@@ -69,7 +69,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             share,
             memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
             workload: given("workload").map(str::to_string),
-            user: given("user").map(str::to_string),
+            user: given("user").map(|user| plain(user.into())),
             batch: given("batch").map(|_| row.whole("batch")).transpose()?,
             service: given("service").map(str::to_string),
             recorded: recorded(row)?,

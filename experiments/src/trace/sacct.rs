@@ -9,7 +9,7 @@ use super::account::Fate;
 use super::formats::Options;
 use super::rows::{NO_GPU, NO_TIME, Rows};
 use super::table::{Record, Table, TraceError, Unit};
-use super::{Recorded, Row, Trace};
+use super::{Recorded, Row, Trace, plain};
 use crate::error::Error;
 
 /// What to ask Slurm for.
@@ -116,7 +116,7 @@ fn run(row: &Record<'_>, id: &str, rows: &mut Rows) -> Result<Option<Run>, Trace
         gpus: asked.count,
         kinds: asked.kinds,
         limit,
-        user: words("User"),
+        user: words("User").map(plain),
         recorded: Recorded {
             outcome: state,
             account: words("Account"),

@@ -9,7 +9,7 @@ use sandtable_runtime::sandbox::{Budget, Compiler, Fault, LoadFault, Sandbox, Se
 
 use sandtable_needs::needs;
 
-use crate::help::{Ran, cells, command, data, dist, root, sandtable};
+use crate::help::{Ran, cells, command, data, dist, sandtable};
 
 fn leb(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -232,20 +232,18 @@ fn a_policy_pays_for_what_its_predictor_uses() {
     let attacks = data("attacks");
     let folder = tempfile::tempdir().expect("a folder");
     let text = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"RTX-3090\", sharing: Packed(2)), \
-         profile: File(\"synthetic.ron\"), reveal: [ModelFacts, SoloProfile], references: [\"small-cnn/b32\"], \
+        "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"P100-PCIE-16GB\", sharing: Packed(2)), \
+         profile: File(\"gavel-fit.ron\"), reveal: [SoloProfile, Memory], \
          workload: Generate(jobs: 40, arrivals: Poisson(load: 1.5), durations: LogNormal(median: \"20min\", sigma: 1.0), \
-         gpus: {{1: 1.0}}), policies: [Policy(name: \"similarity\")], \
-         predictors: {{\"similarity\": Component(name: \"{}\")}})",
+         gpus: {{1: 1.0}}), policies: [Policy(name: \"clwp-nlwp\")], predictors: {{\"pair-speed\": Oracle, \
+         \"similarity\": Component(name: \"{}\")}})",
         attacks.join("q02-burn.pred.wasm").display()
     );
     std::fs::write(folder.path().join("spec.ron"), text).expect("written");
-    let profile = root().join("experiments/specs/profiles/synthetic.ron");
-    std::fs::copy(profile, folder.path().join("synthetic.ron")).expect("copied");
     let dist = dist();
     let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "s", "--policies", &dist, "--no-progress"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert!(ran.stderr.contains("similarity out-of-fuel: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("clwp-nlwp out-of-fuel: "), "{}", ran.stderr);
 }
 
 #[test]
@@ -257,4 +255,84 @@ fn a_cell_that_takes_too_long_has_no_result_and_the_others_have() {
     assert!(cells(&folder.path().join("store")).is_empty());
     assert_eq!(run(folder.path(), "store", &["--timeout", "10min"]).code, 0);
     assert_eq!(cells(&folder.path().join("store")).len(), 4 * 5);
+}
+
+/// Nothing that a terminal would act on, and no line that begins as `lie` does.
+fn is_harmless(text: &str, lie: &str) {
+    let acts = |c: char| (c.is_control() && c != '\n' && c != '\t') || sandtable_runtime::sandbox::turns(c);
+    assert!(!text.contains(acts), "{text:?}");
+    assert!(!text.lines().any(|line| line.trim_start().starts_with(lie)), "{text}");
+}
+
+#[needs("data:attacks")]
+#[test]
+fn the_words_of_a_guest_stay_in_their_line() {
+    let attacks = data("attacks");
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |name: &str| attacks.join(name).display().to_string();
+    for args in [
+        &["policy", "inspect", &of("d01-describe-escapes.wasm")][..],
+        &["policy", "inspect", "--json", &of("d01-describe-escapes.wasm")],
+        &["policy", "check", &of("d01-describe-escapes.wasm")],
+        &["policy", "check", &of("v04-error-text-escapes.wasm")],
+    ] {
+        let ran = sandtable(folder.path(), args);
+        is_harmless(&(ran.stdout + &ran.stderr), "error: fake");
+    }
+    let text = spec(&[&of("v04-error-text-escapes.wasm")]);
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let ran = run(folder.path(), "store", &[]);
+    assert_eq!(ran.code, 3);
+    is_harmless(&(ran.stdout + &ran.stderr), "error: fake");
+}
+
+#[test]
+fn the_words_of_a_strangers_files_stay_in_their_line() {
+    const ESCAPES: &str = "x\u{1b}[2J\u{9b}31m\u{202e}";
+    let folder = folder(&["fifo"]);
+    let plain = spec(&["fifo"]);
+    // A title and a label are refused.
+    for (what, text) in [
+        ("title", plain.replace("\"hostile\"", &format!("\"{ESCAPES}\""))),
+        ("a policy can't be called", plain.replace("name: \"fifo\"", &format!("name: \"fifo\", label: \"{ESCAPES}\""))),
+        ("`--only` could not choose it", plain.replace("name: \"fifo\"", "name: \"fifo\", label: \"a,b\"")),
+        ("`--only` could not choose it", plain.replace("name: \"fifo\"", "name: \"fifo\", label: \"-a\"")),
+        ("no field", plain.replace("seeds:", "\"y\\nerror: lie\": 1, seeds:")),
+    ] {
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let ran = run(folder.path(), "store", &[]);
+        assert_eq!(ran.code, 2, "{what}: {}", ran.stderr);
+        assert!(ran.stderr.contains(what) || what == "no field", "{what}: {}", ran.stderr);
+        is_harmless(&ran.stderr, "error: lie");
+    }
+    // Names of jobs and users are kept as their escapes.
+    let trace =
+        format!("job_id,submit_s,gpus,duration_s,user\n\"{ESCAPES}\nerror: lie\",0,1,10,\"{ESCAPES}\nerror: lie\"\n");
+    std::fs::write(folder.path().join("t.csv"), trace).expect("written");
+    let (from, to) = (plain.find("Jobs(").expect("jobs"), plain.find(" seeds").expect("seeds"));
+    let text = plain.replace(&plain[from..to], "Trace(file: \"t.csv\"),");
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    assert_eq!(run(folder.path(), "store", &[]).code, 0);
+    let dist = dist();
+    for args in [
+        &["show", "spec.ron", "--policies", &dist, "--store", "store"][..],
+        &["trace", "stats", "t.csv"],
+        &["trace", "import", "t.csv"],
+        &["merge", "spec.ron", "--policies", &dist, "--store", "store", "--format", "csv"],
+    ] {
+        let ran = sandtable(folder.path(), args);
+        is_harmless(&(ran.stdout + &ran.stderr), "error: lie");
+    }
+    let rows = cells(&folder.path().join("store")).into_iter().find(|(path, _)| path.ends_with("jobs.csv"));
+    is_harmless(&String::from_utf8(rows.expect("rows").1).expect("UTF-8"), "error: lie");
+    // A plan file, a capsule and a bundle that are none.
+    let lie = "{\"plan\": 1, \"y\\nerror: lie\\u001b[2J\": 1}\n";
+    std::fs::write(folder.path().join("plan.json"), lie).expect("written");
+    for args in [&["run", "--plan", "plan.json"][..], &["policy", "replay", "plan.json"], &["verify", "their.tar.zst"]]
+    {
+        std::fs::write(folder.path().join("their.tar.zst"), lie).expect("written");
+        let ran = sandtable(folder.path(), args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        is_harmless(&ran.stderr, "error: lie");
+    }
 }

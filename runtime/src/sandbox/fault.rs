@@ -187,8 +187,9 @@ impl fmt::Display for Place {
     }
 }
 
-/// Control characters as escapes, and at most `most` characters: a guest must not write to the user's terminal.
-pub(crate) fn tame(text: &str, most: usize) -> String {
+/// A text of somebody else's in one line of at most `most` characters: whatever would move the cursor, colour or turn the
+/// direction of what follows, or begin another line, is written as an escape.
+pub fn tame(text: &str, most: usize) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {
         if count >= most {
@@ -196,16 +197,17 @@ pub(crate) fn tame(text: &str, most: usize) -> String {
             break;
         }
         match c {
-            // Marks that turn the direction of what follows.
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                out.extend(c.escape_unicode());
-            }
-            '\n' => out.push(c),
+            c if turns(c) => out.extend(c.escape_unicode()),
             c if c.is_control() => out.extend(c.escape_default()),
             c => out.push(c),
         }
     }
     out
+}
+
+/// Marks that turn the direction of what follows, or begin another line.
+pub fn turns(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl fmt::Display for Fault {
@@ -243,11 +245,12 @@ impl fmt::Display for Fault {
                 write!(f, "handed over too much data in {place}: one call may hand over {limit} bytes")
             }
             Fault::Panicked { place, message, .. } => write!(f, "panicked in {place}: {}", tame(message, 1000)),
-            Fault::Trap { place, trap, .. } => write!(f, "trapped in {place}: {trap}"),
+            Fault::Trap { place, trap, .. } => write!(f, "trapped in {place}: {}", tame(trap, 300)),
             Fault::BadValue { place, message } => {
                 write!(f, "broke the contract in {place}: {}", tame(message, 300))
             }
             Fault::Closed { place, function } => {
+                let function = tame(function, 100);
                 write!(f, "broke the contract in {place}: `{function}` answers only while `decide` runs")
             }
             Fault::BadPlan { rejections } => {
@@ -255,9 +258,9 @@ impl fmt::Display for Fault {
                 match rejections.first() {
                     // The first two rules are about the whole plan.
                     Some(first) if matches!(first.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => {
-                        f.write_str(&first.message)?;
+                        f.write_str(&tame(&first.message, 1000))?;
                     }
-                    Some(first) => write!(f, "action {}: {}", first.index, first.message)?,
+                    Some(first) => write!(f, "action {}: {}", first.index, tame(&first.message, 1000))?,
                     None => write!(f, "no reason given")?,
                 }
                 if rejections.len() > 1 {
@@ -271,10 +274,12 @@ impl fmt::Display for Fault {
             Fault::TooManyStays { limit } => {
                 write!(f, "moved jobs too often: the stays of all jobs and the GPUs of each are {limit} at most")
             }
-            Fault::Predictor { quantity, fault } => write!(f, "was let down: the predictor of {quantity} {fault}"),
+            Fault::Predictor { quantity, fault } => {
+                write!(f, "was let down: the predictor of {} {fault}", tame(quantity, 200))
+            }
             Fault::Stopped => f.write_str("was ended before its result"),
-            Fault::Machine(why) => write!(f, "this machine failed: {why}"),
-            Fault::Host(why) => write!(f, "the host failed: {why}"),
+            Fault::Machine(why) => write!(f, "this machine failed: {}", tame(why, 1000)),
+            Fault::Host(why) => write!(f, "the host failed: {}", tame(why, 1000)),
         }
     }
 }

@@ -53,7 +53,7 @@ impl Log {
             Level::Error => "error",
         };
         // One line a call: a policy must not write what looks like another's.
-        let line = format!("{level}: {}", tame(message, 4096).replace('\n', "\\n"));
+        let line = format!("{level}: {}", tame(message, 4096));
         let bytes = size_of::<String>() + line.len();
         if bytes > self.room.min(self.in_call) {
             self.dropped += 1;

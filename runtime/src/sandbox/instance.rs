@@ -151,7 +151,9 @@ impl Policy for Sandboxed {
         let said = self.live.call(Place::Describe, fuel, describe)?;
         let Descriptor { name, version, about, config_schema, .. } = &said;
         described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
-        Ok(said)
+        // Lists show them as they are.
+        let [name, version, about] = [name, version, about].map(|text| tame(text, Limits::TEXT));
+        Ok(Descriptor { name, version, about, ..said })
     }
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
@@ -251,7 +253,7 @@ fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let names = backtrace.frames().iter().map(|frame| match frame.func_name() {
         // The alternate form leaves out the hash, which changes with every build.
-        Some(name) => tame(&format!("{:#}", rustc_demangle::demangle(name)), 200).replace('\n', "\\n"),
+        Some(name) => tame(&format!("{:#}", rustc_demangle::demangle(name)), 200),
         None => format!("function {}", frame.func_index()),
     });
     names.collect()

@@ -16,7 +16,7 @@ mod shape;
 pub use code::CodeCache;
 pub use compile::{Budget, Compiler, Flags, serve};
 pub use engine::{Component, PredictorComponent, Sandbox, Settings};
-pub use fault::{Fault, LoadFault, Place};
+pub use fault::{Fault, LoadFault, Place, tame, turns};
 pub use instance::Sandboxed;
 pub use provider::{ProviderSetup, SandboxedProvider};
 

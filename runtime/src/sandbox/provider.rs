@@ -6,6 +6,7 @@ use super::bindings::predictor::PredictorComponent as Bound;
 use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
 use super::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
 use super::engine::PredictorComponent;
+use super::fault::tame;
 use super::imports::Guest;
 use super::instance::{Live, described};
 use super::{Fault, Limits, Place};
@@ -50,7 +51,8 @@ impl SandboxedProvider {
         let said = self.live.call(Place::Describe, fuel, describe)?;
         let ProviderDescriptor { name, version, about, config_schema, .. } = &said;
         described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
-        Ok(said)
+        let [name, version, about] = [name, version, about].map(|text| tame(text, Limits::TEXT));
+        Ok(ProviderDescriptor { name, version, about, ..said })
     }
 
     /// Hands over weights and parameters.
