@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::nearest;
+use sandtable_runtime::sandbox::Limits;
+
+use crate::error::{Error, nearest};
 
 /// A component's file.
 #[derive(Debug)]
@@ -114,7 +116,7 @@ impl Finder {
     fn read(&self, name: &str) -> Result<PolicyFile, String> {
         if is_path(name) {
             let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
-            let file = open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let file = open(&path).map_err(|error| error.message)?;
             return guests::outdated(&path, &file.digest).map_or(Ok(file), Err);
         }
         let file = format!("{name}.wasm");
@@ -123,7 +125,7 @@ impl Finder {
         for place in &places {
             let path = place.join(&file);
             if path.exists() {
-                return open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+                return open(&path).map_err(|error| error.message);
             }
         }
         if let Some((_, bytes)) = SHIPPED.iter().chain(&PREDICTORS).find(|(known, _)| *known == name) {
@@ -141,8 +143,8 @@ pub fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".wasm")
 }
 
-fn open(path: &Path) -> std::io::Result<PolicyFile> {
-    let bytes = std::fs::read(path)?;
+fn open(path: &Path) -> Result<PolicyFile, Error> {
+    let bytes = crate::input::read(path, Limits::COMPONENT as u64)?;
     let digest = crate::plan::digest(&bytes);
     Ok(PolicyFile { path: Some(path.to_path_buf()), bytes, digest })
 }

@@ -6,13 +6,14 @@
 //! `policies/` the components and weights that it names without a path; `results/ID/` the files of each cell.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 
+use sandtable_hardware::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ExitCode};
-use crate::plan::{Bound, Options, Plan, digest, plan};
+use crate::plan::{Bound, MAX_CELLS, Options, Plan, digest, plan};
 use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
 use crate::store::{Store, sorted};
 
@@ -52,6 +53,12 @@ pub struct Manifest {
 const VERSION: u32 = 2;
 /// Most that a bundle may hold, unpacked: whoever packs more means something else.
 const MOST: u64 = 2 << 30;
+/// Most files of one.
+const ENTRIES: usize = 1_000_000;
+/// Most bytes of `bundle.json`.
+const MANIFEST: u64 = 256 << 20;
+/// Most bytes of a file's name.
+const LONGEST_NAME: u64 = 4096;
 
 /// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
 pub fn files(spec: &Spec) -> Vec<String> {
@@ -124,7 +131,7 @@ fn every_file(path: &Path, out: &mut BTreeSet<PathBuf>, depth: usize) -> Result<
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| Error::file("read", path, &error))
+    crate::input::read(path, MOST)
 }
 
 /// Packs a spec with its results; the bytes of the file, and what it says of itself.
@@ -200,23 +207,34 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
     if manifest.left_out.is_empty() {
         // The proof that nothing was forgotten: elsewhere it is the same experiment.
         let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
-        Opened::new(&bytes, folder.path(), None)?.plan(wanted.options)?;
+        Opened::new(bytes.as_slice(), folder.path(), None)?.plan(wanted.options)?;
     }
     Ok((bytes, manifest))
 }
 
 /// Computation graphs that profiles name by their files, relative to the spec.
 fn graphs(plan: &Plan, folder: &Path) -> Vec<String> {
-    let mut all = Vec::new();
-    for name in plan.files.iter().filter(|name| name.ends_with(".ron")) {
-        let Ok(profile) = crate::profile::read(&folder.join(name)) else { continue };
-        let beside = Path::new(name).parent().unwrap_or(Path::new(""));
-        let models = profile.workloads.iter().filter_map(|workload| workload.model.as_ref());
-        all.extend(
-            models.filter(|model| model.ends_with(".onnx")).map(|model| beside.join(model).display().to_string()),
-        );
+    let profiles = plan.files.iter().filter(|name| name.ends_with(".ron"));
+    profiles.flat_map(|name| graphs_of_file(name, folder)).collect()
+}
+
+/// The same of a spec.
+pub(crate) fn graphs_of(spec: &Spec, folder: &Path) -> Vec<String> {
+    match &spec.profile {
+        Some(ProfileSpec::File(name)) => graphs_of_file(name, folder),
+        Some(ProfileSpec::Inline(profile)) => graphs_in(profile, Path::new("")),
+        _ => Vec::new(),
     }
-    all
+}
+
+fn graphs_of_file(name: &str, folder: &Path) -> Vec<String> {
+    let Ok(profile) = crate::profile::read(&folder.join(name)) else { return Vec::new() };
+    graphs_in(&profile, Path::new(name).parent().unwrap_or(Path::new("")))
+}
+
+fn graphs_in(profile: &Profile, beside: &Path) -> Vec<String> {
+    let models = profile.workloads.iter().filter_map(|workload| workload.model.as_ref());
+    models.filter(|model| model.ends_with(".onnx")).map(|model| beside.join(model).display().to_string()).collect()
 }
 
 /// Components and weights that the spec names without a path.
@@ -268,37 +286,50 @@ impl Opened {
     /// # Errors
     /// What is no bundle, a file that is not as the manifest says, a path that leads outside, what was left out and is not
     /// in `data`.
-    pub fn new(bytes: &[u8], folder: &Path, data: Option<&Path>) -> Result<Opened, Error> {
-        let no_bundle = |why: String| Error::usage(format!("not a bundle of Sandtable: {why}"));
-        let unpacked = zstd::stream::read::Decoder::new(bytes).map_err(|error| no_bundle(error.to_string()))?;
-        let mut archive = tar::Archive::new(unpacked);
-        let entries = archive.entries().map_err(|error| no_bundle(error.to_string()))?;
-        let (mut found, mut total): (BTreeMap<String, String>, u64) = (BTreeMap::new(), 0);
+    pub fn new(packed: impl Read, folder: &Path, data: Option<&Path>) -> Result<Opened, Error> {
+        let no_bundle = |why: String| Error::usage(format!("not a bundle of Sandtable: {}", crate::ui::line(&why)));
+        let broken = |error: std::io::Error| no_bundle(error.to_string());
+        let unpacked = zstd::stream::read::Decoder::new(packed).map_err(broken)?;
+        // Of the whole stream, records between the files included.
+        let mut archive = tar::Archive::new(unpacked.take(MOST));
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
         let mut manifest: Option<Manifest> = None;
-        for entry in entries {
-            let mut entry = entry.map_err(|error| no_bundle(error.to_string()))?;
-            let name = entry.path().map_err(|error| no_bundle(error.to_string()))?.to_path_buf();
-            if !ours(&name) || !entry.header().entry_type().is_file() {
-                let name = crate::ui::line(&name.display().to_string());
-                return Err(no_bundle(format!("{name} has no place in one")));
+        let mut long: Option<PathBuf> = None;
+        // Raw: the library would read a name of any length into memory.
+        for (count, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
+            let mut entry = entry.map_err(broken)?;
+            if count >= ENTRIES {
+                return Err(no_bundle(format!("more than {ENTRIES} files")));
             }
-            let mut contents = Vec::new();
-            // What is there counts, not what a header says of it.
-            let left = MOST - total;
-            let read = entry.by_ref().take(left + 1).read_to_end(&mut contents);
-            total += read.map_err(|error| no_bundle(error.to_string()))? as u64;
-            if total > MOST {
-                return Err(no_bundle(format!("more than {MOST} bytes")));
-            }
-            if name == Path::new("bundle.json") {
-                let read = serde_json::from_slice(&contents);
-                manifest = Some(
-                    read.map_err(|error| no_bundle(format!("bundle.json: {}", crate::ui::line(&error.to_string()))))?,
-                );
+            let kind = entry.header().entry_type();
+            if kind.is_gnu_longname() {
+                let mut name = String::new();
+                let read = entry.by_ref().take(LONGEST_NAME + 1).read_to_string(&mut name).map_err(broken)?;
+                if read as u64 > LONGEST_NAME {
+                    return Err(no_bundle(format!("a name of more than {LONGEST_NAME} bytes")));
+                }
+                long = Some(name.trim_end_matches('\0').into());
                 continue;
             }
-            found.insert(name.display().to_string(), digest(&contents));
-            put(&folder.join(&name), &contents)?;
+            let name = match long.take() {
+                Some(name) => name,
+                None => entry.path().map_err(broken)?.to_path_buf(),
+            };
+            if !ours(&name) || !kind.is_file() {
+                return Err(no_bundle(format!("{} has no place in one", name.display())));
+            }
+            if name == Path::new("bundle.json") {
+                let mut text = Vec::new();
+                entry.by_ref().take(MANIFEST + 1).read_to_end(&mut text).map_err(broken)?;
+                if text.len() as u64 > MANIFEST {
+                    return Err(no_bundle(format!("bundle.json has more than {MANIFEST} bytes")));
+                }
+                let read = serde_json::from_slice(&text);
+                manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
+                continue;
+            }
+            let hash = unpack(&mut entry, &folder.join(&name))?;
+            found.insert(name.display().to_string(), hash);
         }
         let manifest = manifest.ok_or_else(|| no_bundle("it has no bundle.json".into()))?;
         let named = manifest.left_out.keys().chain(std::iter::once(&manifest.spec));
@@ -342,7 +373,8 @@ impl Opened {
             within: Some(self.root.join("tree")),
             build: Some(of.build.clone()),
             reading: asked.reading,
-            max_cells: asked.max_cells,
+            // It lists its cells: whoever's sweep makes more of them is not waited for.
+            max_cells: Some(asked.max_cells.unwrap_or(MAX_CELLS).min(of.cells.len())),
             ..Options::default()
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;
@@ -396,6 +428,26 @@ pub fn normal(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+/// Writes what is read, as it is read; its blake3.
+fn unpack(from: &mut impl Read, path: &Path) -> Result<String, Error> {
+    let parent = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
+    let failed = |error: std::io::Error| Error::file("write", path, &error);
+    let mut file = std::fs::File::create(path).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut part = [0; 64 << 10];
+    loop {
+        match from.read(&mut part) {
+            Ok(0) => return Ok(hasher.finalize().to_hex().to_string()),
+            Ok(count) => {
+                hasher.update(&part[..count]);
+                file.write_all(&part[..count]).map_err(failed)?;
+            }
+            Err(error) => return Err(Error::usage(format!("not a bundle of Sandtable: {error}"))),
+        }
+    }
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {

@@ -503,7 +503,8 @@ pub fn in_parallel<T: Send>(
                 if workers.stop.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
-                let result = each(cell)?;
+                // What stops one, as a full disk, would stop them all.
+                let result = each(cell).inspect_err(|_| workers.stop.store(true, Ordering::Relaxed))?;
                 (workers.done)(cell);
                 Ok(Some(result))
             })

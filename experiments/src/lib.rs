@@ -32,6 +32,7 @@ pub mod explain;
 pub mod facts;
 pub mod fingerprint;
 pub mod gpus;
+pub mod input;
 pub mod learn;
 pub mod measure;
 pub mod merge;

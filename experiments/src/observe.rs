@@ -95,7 +95,7 @@ impl Succession for Relay {
             && let Some(path) = self.file.clone()
         {
             let name = path.display().to_string();
-            let loaded = std::fs::read(&path).map_err(|error| error.to_string());
+            let loaded = crate::input::read(&path, Limits::COMPONENT as u64).map_err(|error| error.message);
             let loaded = loaded.and_then(|bytes| self.sandbox.load(&bytes).map_err(|fault| fault.to_string()));
             match loaded {
                 Ok(component) => {

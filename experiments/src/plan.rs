@@ -194,7 +194,7 @@ const MORE: &str = "`--max-cells N` allows more";
 /// # Errors
 /// Every mistake of a spec, with its place.
 pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::text(path, crate::input::SPEC)?;
     // Some editors begin a file with a byte-order mark.
     let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
     let mut source = Source { origin: path.display().to_string(), text };
@@ -252,12 +252,13 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
             if let Some(name) = named.iter().find(out) {
                 return Err(Error::usage(format!("{}: {name} leads out of the bundle", source.origin)));
             }
+            let graphs = crate::bundle::graphs_of(&spec, folder);
+            if let Some(name) = graphs.iter().find(out) {
+                return Err(Error::usage(format!("{}: the graph {name} leads out of the bundle", source.origin)));
+            }
         }
         files.extend(named);
         resolve::cells(&edited, &spec, (folder, options), &mut finder, &variant, &mut cells)?;
-        if cells.len() > most {
-            return Err(Error::usage(format!("{}: more than {most} cells", source.origin)).hint(MORE));
-        }
     }
     let claims = crate::claim::resolve(&source, &spec.claims, &cells, options)?;
     if !options.only.is_empty() {

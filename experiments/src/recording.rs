@@ -115,7 +115,7 @@ pub fn write(
 /// # Errors
 /// The line that is wrong, or that something was changed.
 pub fn read(path: &Path) -> Result<Recording, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let bytes = crate::input::read(path, crate::input::DATA)?;
     let at = |line: usize, why: String| Error::usage(format!("{}:{line}: {why}", path.display()));
     let text = std::str::from_utf8(&bytes).map_err(|_| at(1, "expected text, found other bytes".into()))?;
     let (first, body) = text.split_once('\n').ok_or_else(|| at(1, "expected a recording, found one line".into()))?;

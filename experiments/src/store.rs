@@ -19,6 +19,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ExitCode};
+use crate::input;
 use crate::producer::{self, Producer};
 
 /// The files of one cell: name and bytes.
@@ -62,7 +63,7 @@ pub fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 /// A file that can't be read.
 pub fn files_of(folder: &Path) -> Result<Files, Error> {
     let file = |path: &PathBuf| {
-        let bytes = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+        let bytes = input::read(path, input::DATA)?;
         Ok((path.file_name().unwrap_or_default().to_string_lossy().to_string(), bytes))
     };
     sorted(folder)?.iter().map(file).collect()
@@ -147,8 +148,7 @@ impl Store {
     /// # Errors
     /// A file that can't be read.
     pub fn read(&self, id: &str, file: &str) -> Result<Vec<u8>, Error> {
-        let path = self.folder(id).join(file);
-        fs::read(&path).map_err(|error| Error::file("read", &path, &error))
+        input::read(&self.folder(id).join(file), input::DATA)
     }
 
     /// The files of a cell's result, by name; what produced it is no part of the result.
@@ -198,9 +198,9 @@ impl Store {
         all.push((producer::FILE.into(), producer.to_vec()));
         let temporary = self.written(id, &all)?;
         let folder = self.folder(id);
-        if let Some(parent) = folder.parent() {
-            fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
-        }
+        let shelf = folder.parent().unwrap_or(&folder);
+        let made = fs::create_dir_all(shelf).map_err(|error| Error::file("make", shelf, &error));
+        made.inspect_err(|_| discard(&temporary))?;
         match fs::rename(&temporary, &folder) {
             Ok(()) => Ok(()),
             // A reader on another machine may learn late of what is there; the rename knows.
@@ -209,6 +209,7 @@ impl Store {
             }
             Err(error) => Err(Error::file("make", &folder, &error)),
         }
+        .inspect_err(|_| discard(&temporary))
     }
 
     /// The files in a folder on its way.
@@ -221,7 +222,11 @@ impl Store {
                 file.write_all(bytes)?;
                 file.sync_all()
             };
-            write().map_err(|error| Error::file("write", &path, &error))?;
+            if let Err(error) = write() {
+                // What is half there would keep a full disk full.
+                discard(&temporary);
+                return Err(Error::file("write", &path, &error));
+            }
         }
         Ok(temporary)
     }
@@ -250,7 +255,8 @@ impl Store {
     pub fn observe(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
         let temporary = self.written(id, files)?;
         let shelf = self.root.join("observations").join(&id[..2]).join(id);
-        fs::create_dir_all(&shelf).map_err(|error| Error::file("make", &shelf, &error))?;
+        let made = fs::create_dir_all(&shelf).map_err(|error| Error::file("make", &shelf, &error));
+        made.inspect_err(|_| discard(&temporary))?;
         // Two that observe at once: the rename of the second fails on a folder that is not empty.
         for number in 1.. {
             let folder = shelf.join(format!("{number:04}"));
@@ -260,7 +266,10 @@ impl Store {
             match fs::rename(&temporary, &folder) {
                 Ok(()) => return Ok(folder),
                 Err(_) if folder.exists() => {}
-                Err(error) => return Err(Error::file("make", &folder, &error)),
+                Err(error) => {
+                    discard(&temporary);
+                    return Err(Error::file("make", &folder, &error));
+                }
             }
         }
         Ok(shelf)
@@ -297,11 +306,13 @@ impl Store {
     /// A folder that can't be read.
     pub fn list(&self) -> Result<Vec<Entry>, Error> {
         let mut entries = Vec::new();
-        for shelf in sorted(&self.root.join("cells"))?.into_iter().filter(|path| path.is_dir()) {
-            for folder in sorted(&shelf)? {
+        // A link leads to what is not this store's.
+        let own = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        for shelf in sorted(&self.root.join("cells"))?.into_iter().filter(own) {
+            for folder in sorted(&shelf)?.into_iter().filter(own) {
                 let id = folder.file_name().unwrap_or_default().to_string_lossy().to_string();
                 // Whatever else somebody put there is not ours.
-                if id.len() != 64 || !self.has(&id) {
+                if !is_id(&id) || self.folder(&id) != folder || !self.has(&id) {
                     continue;
                 }
                 let mut bytes = 0;
@@ -341,9 +352,17 @@ impl Store {
             if !of.is_empty() && of != host() && !everywhere {
                 foreign += 1;
             } else if of != host() || !Path::new("/proc").join(process).exists() {
-                fs::remove_dir_all(&path).map_err(|error| Error::file("remove", &path, &error))?;
+                let folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+                let removed = if folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+                removed.map_err(|error| Error::file("remove", &path, &error))?;
                 swept += 1;
             }
+        }
+        // Where earlier versions kept compiled code; nothing reads it any more.
+        let code = self.root.join("code");
+        if fs::symlink_metadata(&code).is_ok_and(|found| found.is_dir()) {
+            fs::remove_dir_all(&code).map_err(|error| Error::file("remove", &code, &error))?;
+            swept += 1;
         }
         Ok((swept, foreign))
     }
@@ -354,6 +373,16 @@ impl Store {
         let listed = folder.parent().and_then(|shelf| sorted(shelf).ok()).unwrap_or_default();
         listed.contains(&folder) && self.has(id)
     }
+}
+
+/// Whether a text is a cell's id: a blake3 in hexadecimal digits.
+pub fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Removes what will never be whole; where that fails too, `store gc` does it.
+fn discard(temporary: &Path) {
+    let _ = fs::remove_dir_all(temporary);
 }
 
 /// This machine's name, as a part of a file's.

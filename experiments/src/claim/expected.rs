@@ -35,7 +35,7 @@ impl ExpectedFailures {
     /// # Errors
     /// A file that can't be read, or the place of what can't be understood.
     pub fn read(path: &Path) -> Result<ExpectedFailures, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        let text = crate::input::text(path, crate::input::SPEC)?;
         let list = ron::from_str(&text).map_err(|error| Error::usage(format!("{}:{error}", path.display())))?;
         Ok(ExpectedFailures(list))
     }

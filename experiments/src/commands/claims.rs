@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     let (mut count, mut failing, mut unsure, mut unknown) = (0, 0, 0, 0);
     for spec in &specs {
         // What has no claim is not expanded: it may need data that are not here.
-        let text = std::fs::read_to_string(spec).map_err(|error| Error::file("read", spec, &error))?;
+        let text = crate::input::text(spec, crate::input::SPEC)?;
         if !text.contains("claims:") {
             continue;
         }

@@ -155,8 +155,9 @@ const MOST_CAPSULE: u64 = 4 << 30;
 
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     let bytes = read_bytes(path, MOST_CAPSULE)?;
-    let capsule: Capsule = serde_json::from_slice(&bytes)
+    let mut capsule: Capsule = serde_json::from_slice(&bytes)
         .map_err(|error| Error::usage(format!("{}: no capsule: {}", path.display(), ui::line(&error.to_string()))))?;
+    capsule.limits = capsule.limits.clamped();
     let mut finder = Finder::new(Path::new("."), None);
     let file = match policy {
         Some(name) => finder.find(name).map_err(Error::usage)?,

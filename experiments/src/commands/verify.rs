@@ -76,9 +76,9 @@ fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
         let error = Error::usage(format!("{}: a bundle is verified whole, as it was packed", path.display()));
         return Err(error.hint("leave out --set, --at, --sweep, --only, --test, --policies and --max-…"));
     }
-    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let packed = std::io::BufReader::new(crate::input::open(path)?);
     let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
-    let opened = Opened::new(&bytes, folder.path(), args.data.as_deref())?;
+    let opened = Opened::new(packed, folder.path(), args.data.as_deref())?;
     let plan = opened.plan(&args.spec.options()?)?;
     super::run::not_live(&plan)?;
     ui::note(&format!("{}: every file is as bundle.json says, every cell has its id", path.display()));

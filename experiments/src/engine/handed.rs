@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::{Page, Times};
 use crate::error::Error;
 use crate::explain::{differences, reason};
+use crate::input;
 use crate::plan::{Cell, Machines, Options, Plan, digest};
 use crate::results::leaves;
 
@@ -189,7 +190,7 @@ impl Handed {
         // Links stay: what a spec names is relative to where it was named.
         let full = |path: &Path| std::path::absolute(path).map_err(|error| Error::file("find", path, &error));
         let (plan, spec) = (page.plan, full(spec)?);
-        let text = std::fs::read(&spec).map_err(|error| Error::file("read", &spec, &error))?;
+        let text = input::read(&spec, input::SPEC)?;
         let mut options = options.clone();
         if let Some(policies) = &mut options.policies {
             *policies = full(policies)?;
@@ -229,7 +230,7 @@ impl Handed {
     /// # Errors
     /// What is no plan file, with the line.
     pub fn read(path: &Path) -> Result<Handed, Error> {
-        let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+        let text = input::text(path, input::DATA)?;
         let mut rows = text.lines();
         let header = Header::of(path, rows.next())?;
         let mut lines = Vec::new();
@@ -262,7 +263,7 @@ impl Handed {
     /// # Errors
     /// A cell that is not what it was: the spec, a component or another file was changed underneath.
     pub fn places(&self, plan: &Plan, lines: &[&Line]) -> Result<Vec<usize>, Error> {
-        let text = std::fs::read(&self.header.spec).map_err(|error| Error::file("read", &self.header.spec, &error))?;
+        let text = input::read(&self.header.spec, input::SPEC)?;
         let same_text = digest(&text) == self.header.text;
         let known: BTreeMap<&str, usize> =
             plan.cells.iter().enumerate().rev().map(|(at, cell)| (cell.id.as_str(), at)).collect();

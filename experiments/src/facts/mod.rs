@@ -60,7 +60,7 @@ pub fn render(models: &[ModelFacts]) -> Result<String, Error> {
 /// # Errors
 /// A file that can't be read or walked.
 pub fn of_file(path: &Path, batch: u64) -> Result<Walked, Error> {
-    let bytes = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let bytes = crate::input::read(path, crate::input::DATA)?;
     let mut walked = walk(&bytes, batch).map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().to_string());
     walked.facts.model = name;

@@ -174,9 +174,5 @@ fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
             return data::weights(name).map(<[u8]>::to_vec).ok_or_else(lacking);
         }
     };
-    let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    if bytes.len() > MAX_WEIGHTS {
-        return Err(format!("{} has {} bytes, weights have at most {MAX_WEIGHTS}", path.display(), bytes.len()));
-    }
-    Ok(bytes)
+    crate::input::read(&path, MAX_WEIGHTS as u64).map_err(|error| error.message)
 }

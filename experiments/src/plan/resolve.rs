@@ -34,6 +34,11 @@ pub(super) fn cells(
     let groups = terrain::groups(source, spec, &machines, profile.as_deref())?;
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;
+    let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
+    if cells.len().saturating_add(more) > most {
+        let message = format!("{}: {} cells, at most {most} are made", source.origin, cells.len().saturating_add(more));
+        return Err(Error::usage(message).hint(MORE));
+    }
     let base = terrain::fleet(source, spec, preset, ground, "")?;
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let ask = (slots, spec.serving.as_ref(), options.reading);
@@ -204,7 +209,7 @@ fn limits(source: &Source, spec: &Spec) -> Result<Limits, Error> {
             return Err(source.error(name, "expected fuel from 1 to 2^53", "here"));
         }
     }
-    if limits.memory > 1 << 30 {
+    if limits.memory > Limits::MEMORY {
         return Err(source.error("limits.memory", "expected at most 1GiB", "here"));
     }
     Ok(limits)

@@ -17,6 +17,8 @@ use crate::profile;
 use crate::spec::RescaleSpec;
 use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spec};
 
+/// Links between the GPUs of all nodes together.
+const MOST_LINKS: u64 = 16_000_000;
 /// GB/s between nodes where a spec does not say: 10 Gbit/s Ethernet.
 const NETWORK: f64 = 1.25;
 
@@ -192,6 +194,14 @@ pub(super) fn fleet(
     }
     let Some(links) = links else { return Ok(fleet) };
     let size = fleet.nodes[0].gpus;
+    // A policy is told them node by node.
+    let told = (fleet.nodes.len() as u64).saturating_mul(u64::from(size) * u64::from(size));
+    if told > MOST_LINKS {
+        let nodes = fleet.nodes.len();
+        let message = format!("{told} links of {nodes} nodes of {size} GPUs, expected at most {MOST_LINKS}");
+        let error = source.error("fleet.links", &message, "these links");
+        return Err(error.hint("fewer GPUs of a node, or no links between them"));
+    }
     let within = match links {
         LinksSpec::NvlinkPairs => Links::nvlink_pairs(size),
         LinksSpec::Pcie => Links::pcie(size),

@@ -365,7 +365,7 @@ fn read(
 
 /// blake3 of a file, or of the names and digests of a folder's files.
 fn table_digest(path: &Path) -> Result<String, Error> {
-    let read = |path: &Path| std::fs::read(path).map_err(|error| Error::file("read", path, &error));
+    let read = |path: &Path| crate::input::read(path, crate::input::DATA);
     if !path.is_dir() {
         return Ok(digest(&read(path)?));
     }

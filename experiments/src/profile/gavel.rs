@@ -36,7 +36,7 @@ const NOISE: [(&str, [(f64, f64); 4]); 3] = [
 /// # Errors
 /// A file that can't be read or is no such table.
 pub fn gavel(path: &Path) -> Result<Profile, Error> {
-    let text = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::read(path, crate::input::DATA)?;
     let wrong = |why: String| Error::usage(format!("{}: {why}", path.display()));
     let table: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let mut profile = Profile {

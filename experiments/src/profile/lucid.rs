@@ -66,7 +66,7 @@ fn imputed(model: &str) -> bool {
 }
 
 fn records<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Vec<T>, Error> {
-    let text = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::read(path, crate::input::DATA)?;
     let mut reader = csv::Reader::from_reader(text.as_slice());
     let mut all = Vec::new();
     for (index, record) in reader.deserialize().enumerate() {

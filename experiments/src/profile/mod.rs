@@ -33,7 +33,7 @@ pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};
 /// # Errors
 /// The place of what can't be understood, or of what makes no sense.
 pub fn read(path: &Path) -> Result<Profile, Error> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::text(path, crate::input::SPEC)?;
     parse(&text, path.display().to_string())
 }
 

@@ -54,7 +54,7 @@ impl Rows {
 /// # Errors
 /// A file that can't be read or is no such table.
 pub fn gavel_simulation(path: &Path) -> Result<Profile, Error> {
-    let text = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::read(path, crate::input::DATA)?;
     let wrong = |why: String| Error::usage(format!("{}: {why}", path.display()));
     let table: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
     let mut rows = Rows::default();

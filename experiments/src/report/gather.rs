@@ -186,7 +186,7 @@ fn oracles(plan: &Plan) -> Option<String> {
 }
 
 fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
-    let text = std::fs::read(spec).map_err(|error| Error::file("read", spec, &error))?;
+    let text = crate::input::read(spec, crate::input::SPEC)?;
     let mut facts = vec![
         ("command".to_string(), command.to_string()),
         ("contract".into(), sandtable_runtime::CONTRACT.into()),

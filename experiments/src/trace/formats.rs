@@ -244,7 +244,7 @@ fn gavel(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         let hint = "--throughputs FILE, Gavel's simulation_throughputs.json";
         return Err(Error::usage("a Gavel trace counts steps: it needs the table of throughputs").hint(hint));
     };
-    let text = std::fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+    let text = crate::input::read(path, crate::input::DATA)?;
     let rates: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
     let table = Table::new(file, bytes, b'\t', false)?;

@@ -239,7 +239,7 @@ pub fn seconds(micros: Micros) -> String {
 /// A file that can't be read or decompressed, or has more bytes than `most`.
 pub fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let of_file = |error: std::io::Error| Error::file("read", path, &error);
-    let mut file = std::fs::File::open(path).map_err(of_file)?;
+    let mut file = crate::input::open(path)?;
     let raw = limited(&mut file, path, most)?.map_err(of_file)?;
     let unpacked = match raw.get(..4) {
         Some([0x1f, 0x8b, ..]) => limited(&mut flate2::read::MultiGzDecoder::new(raw.as_slice()), path, most)?,

@@ -72,7 +72,7 @@ fn measured_seconds(folder: &Path, gpus: u32, batch: u32) -> Result<f64, Error> 
     let distance = |a: f64, b: f64| (a - b).abs();
     let read = |name: &str, wanted: &dyn Fn(&Record<'_>) -> Result<(), TraceError>| -> Result<(), Error> {
         let path = folder.join(name);
-        let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+        let bytes = crate::input::read(&path, crate::input::DATA)?;
         Table::new(&path, &bytes, b',', true)?.each(&Options::default(), |row| wanted(row)).map(|_| ())
     };
     // The recorded run of the nearest total batch.

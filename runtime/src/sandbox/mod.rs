@@ -71,6 +71,26 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// These, as far as a spec might ask for them: a stranger's capsule may say anything.
+    #[must_use]
+    pub fn clamped(self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            start_fuel: self.start_fuel.min(usual.start_fuel),
+            init_fuel: self.init_fuel.min(usual.init_fuel),
+            decide_fuel: self.decide_fuel.min(usual.run_fuel),
+            run_fuel: self.run_fuel.min(usual.run_fuel),
+            memory: self.memory.min(Limits::MEMORY),
+            table_elements: self.table_elements.min(usual.table_elements),
+            data: self.data.min(usual.data),
+            actions: self.actions,
+            log: self.log.min(usual.log),
+            calls: self.calls.min(usual.calls),
+        }
+    }
+
+    /// Most linear memory that a spec may ask for, bytes.
+    pub const MEMORY: usize = 1 << 30;
     /// Most memories of one component instance tree.
     pub const MEMORIES: usize = 8;
     /// Most tables.
