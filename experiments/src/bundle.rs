@@ -13,7 +13,7 @@ use sandtable_hardware::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ExitCode};
-use crate::plan::{Bound, MAX_CELLS, Options, Plan, digest, plan};
+use crate::plan::{Bound, Options, Plan, digest, plan};
 use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
 use crate::store::{Store, sorted};
 
@@ -373,8 +373,9 @@ impl Opened {
             within: Some(self.root.join("tree")),
             build: Some(of.build.clone()),
             reading: asked.reading,
-            // It lists its cells: whoever's sweep makes more of them is not waited for.
-            max_cells: Some(asked.max_cells.unwrap_or(MAX_CELLS).min(of.cells.len())),
+            max_cells: asked.max_cells,
+            // Of those of all its policies; of some it lists fewer than are made first.
+            listed: of.only.is_empty().then_some(of.cells.len()),
             ..Options::default()
         };
         let plan = plan(&self.root.join(&of.spec), &options)?;

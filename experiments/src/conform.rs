@@ -96,8 +96,8 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     Ok(battery.report)
 }
 
-/// Fuel of one history: they are small, and the dearest honest guest tried, of JavaScript, uses a twentieth of it.
-const RUN_FUEL: u64 = 5_000_000_000;
+/// Fuel of one history: they are small, and the dearest of the shipped policies, `pollux` with its search, uses a tenth of it.
+const RUN_FUEL: u64 = 100_000_000_000;
 /// Parameters that are tried with a value of another type: the first ones.
 const PARAMETERS: usize = 64;
 /// Calls of one history.

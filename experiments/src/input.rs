@@ -79,7 +79,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-        for (path, found) in [(pipe.as_path(), "a pipe"), (Path::new("/dev/zero"), "a pipe"), (folder.path(), "a folder")] {
+        for (path, found) in
+            [(pipe.as_path(), "a pipe"), (Path::new("/dev/zero"), "a pipe"), (folder.path(), "a folder")]
+        {
             let error = read(path, 10).expect_err("no file");
             assert!(error.message.contains(&format!("expected a file, found {found}")), "{}", error.message);
         }

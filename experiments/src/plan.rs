@@ -172,6 +172,8 @@ pub struct Options {
     /// Most cells; [`MAX_CELLS`] by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cells: Option<usize>,
+    /// Cells that a bundle lists: one that makes more is not what was packed, and is not waited for.
+    pub listed: Option<usize>,
     /// The spec is somebody else's: files outside of this folder are not read.
     #[serde(skip)]
     pub within: Option<PathBuf>,

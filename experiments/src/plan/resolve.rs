@@ -9,9 +9,9 @@ use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
-use super::{Cell, Options, Setting, bind, canonical, digest, machines, terrain, workload};
+use super::{Cell, MAX_CELLS, MORE, Options, Setting, bind, canonical, digest, machines, terrain, workload};
 use crate::artifact::Finder;
-use crate::error::Error;
+use crate::error::{Error, ExitCode};
 use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
 
 /// Appends the cells of one variant.
@@ -35,6 +35,11 @@ pub(super) fn cells(
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;
     let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
+    if let Some(listed) = options.listed.filter(|listed| cells.len().saturating_add(more) > *listed) {
+        let message =
+            format!("the bundle is another experiment here: it makes more than the {listed} cells that it lists");
+        return Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) });
+    }
     if cells.len().saturating_add(more) > most {
         let message = format!("{}: {} cells, at most {most} are made", source.origin, cells.len().saturating_add(more));
         return Err(Error::usage(message).hint(MORE));

@@ -301,8 +301,9 @@ fn read(
         }
         WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
             let path = folder.join(file);
-            std::fs::File::open(&path).map_err(|error| {
-                source.error("workload.file", &format!("cannot read {}: {error}", path.display()), "this file")
+            crate::input::open(&path).map_err(|error| {
+                let shown = source.error("workload.file", &error.message, "this file");
+                Error { hint: error.hint, ..shown }
             })?;
             // How a trace is compressed moves no result.
             let bytes = trace::read_bytes(&path, limits.bytes)?;

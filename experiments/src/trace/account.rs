@@ -162,8 +162,7 @@ impl Imported {
     /// A file that can't be read or written.
     pub fn keep(file: &Path, account: &Account, trace: &Path, text: &str) -> Result<PathBuf, Error> {
         // A folder of tables is named, and not hashed.
-        let bytes =
-            if file.is_file() { std::fs::read(file).map_err(|e| Error::file("read", file, &e))? } else { vec![] };
+        let bytes = if file.is_file() { crate::input::read(file, crate::input::DATA)? } else { vec![] };
         let imported = Imported {
             schema: SCHEMA.into(),
             file: file.into(),
@@ -179,7 +178,7 @@ impl Imported {
 
     /// The account beside a trace of these bytes, if there is one of them.
     pub fn of(trace: &Path, bytes: &[u8]) -> Option<Imported> {
-        let text = std::fs::read(beside(trace)).ok()?;
+        let text = crate::input::read(&beside(trace), crate::input::SPEC).ok()?;
         let imported: Imported = serde_json::from_slice(&text).ok()?;
         (imported.schema == SCHEMA && imported.trace == crate::plan::digest(bytes)).then_some(imported)
     }

@@ -33,7 +33,7 @@ const SHARED: &str = r#"Experiment(
     predictors: {"similarity": Component(name: "iasp", with: {}), "utilisation": Oracle},
     reveal: [SoloProfile, ModelFacts],
     seeds: Range(3, 9),
-    limits: Limits(fuel: 1000000000, memory: "100MiB", actions: 900),
+    limits: Limits(fuel: 1000000000, run_fuel: 90000000000, memory: "100MiB", actions: 900),
     claims: [
         Claim(
             says: "s", of: "x", metric: "jct_mean_s", published: 0.5, reference: Reference(value: 0.5, by: "c"),
@@ -137,7 +137,7 @@ const TABLE: &str = r#"Experiment(
 const LIVE: &str = r#"Experiment(
     title: "a",
     fleet: Nvidia(
-        devices: StandIn(2), slots: 1, sharing: Packed(2), commands: {"*": ["true"]}, preempt: [Save], quiet: "3s",
+        devices: StandIn(2), slots: 1, sharing: Packed(2), commands: {"*": ["true"]}, environment: ["A"], file_size: "1GiB", preempt: [Save], quiet: "3s",
         patience: "4s", limit: "5min", decide: "6s", shared: false,
     ),
     workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s")]),
@@ -190,6 +190,7 @@ const MOVES: &[Edits] = &[
             ("Interference.noise", "noise: true", "noise: false"),
             ("Experiment.limits", "fuel: 1000000000", "fuel: 2000000000"),
             ("Limits.fuel", "fuel: 1000000000", "fuel: 2000000000"),
+            ("Limits.run_fuel", "run_fuel: 90000000000", "run_fuel: 80000000000"),
             ("Limits.memory", "memory: \"100MiB\"", "memory: \"90MiB\""),
             ("Limits.actions", "actions: 900", "actions: 901"),
             ("Experiment.policies", "clwp-nlwp", "similarity"),
@@ -362,6 +363,8 @@ const MOVES: &[Edits] = &[
             ("FleetSpec.Nvidia.slots", "slots: 1, sharing: Packed(2)", "slots: 2"),
             ("FleetSpec.Nvidia.sharing", "Packed(2)", "Exclusive"),
             ("FleetSpec.Nvidia.commands", "[\"true\"]", "[\"false\"]"),
+            ("FleetSpec.Nvidia.environment", "[\"A\"]", "[\"B\"]"),
+            ("FleetSpec.Nvidia.file_size", "file_size: \"1GiB\"", "file_size: \"2GiB\""),
             ("FleetSpec.Nvidia.preempt", "[Save]", "[Kill]"),
             ("FleetSpec.Nvidia.quiet", "quiet: \"3s\"", "quiet: \"4s\""),
             ("FleetSpec.Nvidia.patience", "patience: \"4s\"", "patience: \"5s\""),

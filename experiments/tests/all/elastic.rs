@@ -150,7 +150,7 @@ fn nobody_is_lost_under_any_rules_and_through_failures() {
             ("never", "\"reclaim\": \"never\""),
             ("compat", "\"compat\": true, \"partition\": \"shared\""),
         ] {
-            let label = format!("{name} {rules}{more}").replace('"', "'");
+            let label = format!("{name} {rules}{more}").replace('"', "'").replace(',', "");
             policies += &format!("Policy(name: {name:?}, label: \"{label}\", with: {{{of}{more}}}), ");
         }
     }

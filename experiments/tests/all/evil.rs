@@ -70,7 +70,8 @@ fn each_ends_its_own_cell_and_no_other() {
     // What failed while it decided left a capsule, which replays to the same fault.
     let store = folder.path().join("store");
     let capsules: Vec<_> = cells(&store).into_iter().filter(|(path, _)| path.ends_with("capsule.json.zst")).collect();
-    assert_eq!(capsules.len(), 10);
+    // Where the stack ends depends on the machine: that failure is not kept.
+    assert_eq!(capsules.len(), 9);
     for (path, _) in capsules {
         let story = std::fs::read_to_string(store.join(&path).with_file_name("cell.json")).expect("cell.json");
         let inputs: serde_json::Value = serde_json::from_str(&story).expect("JSON");

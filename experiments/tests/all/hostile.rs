@@ -336,3 +336,107 @@ fn the_words_of_a_strangers_files_stay_in_their_line() {
         is_harmless(&ran.stderr, "error: lie");
     }
 }
+
+/// What is no plain file, or is bounded before the first cell, is told at once; nothing of a cell is left of a store that can't
+/// be written.
+#[test]
+fn inputs_without_an_end_are_told_at_once() {
+    let folder = folder(&["fifo"]);
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let plain = spec(&["fifo"]);
+    let fleet = "Model(nodes: 1, gpus: 2, kind: \"g\", speed: 1.0)";
+    let jobs = &plain[plain.find("Jobs(").expect("jobs")..plain.find(" seeds").expect("seeds")];
+    let trace = |file: &str| plain.replace(jobs, &format!("Trace(file: \"{file}\"),"));
+    let specs = [
+        (trace("pipe"), "expected a file, found a pipe"),
+        (trace("/dev/zero"), "expected a file, found a pipe or a device"),
+        (plain.replace("\"fifo\"", "\"./pipe\""), "expected a file, found a pipe"),
+        (plain.replace("\"fifo\"", "\"/dev/zero\""), "expected a file, found a pipe or a device"),
+        (plain.replace("Range(0, 2)", "Range(0, 1000000)"), "1000000 cells, at most 100000 are made"),
+        (
+            plain.replace(fleet, "Model(nodes: 1000, gpus: 1000, kind: \"g\", speed: 1.0, links: NvlinkPairs)"),
+            "1000000000 links of 1000 nodes of 1000 GPUs, expected at most 16000000",
+        ),
+    ];
+    for (text, why) in specs {
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+        let ran = run(folder.path(), "store", &[]);
+        assert_eq!(ran.code, 2, "{why}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{why}: {}", ran.stderr);
+    }
+    for args in [
+        &["run", "pipe"][..],
+        &["verify", "pipe.tar.zst"],
+        &["run", "--plan", "pipe"],
+        &["policy", "replay", "pipe"],
+        &["policy", "inspect", "./pipe"],
+        &["trace", "stats", "pipe"],
+        &["model", "inspect", "pipe"],
+    ] {
+        let _ = std::fs::rename(&pipe, folder.path().join(args.last().expect("a file")));
+        let ran = sandtable(folder.path(), args);
+        let _ = std::fs::rename(folder.path().join(args.last().expect("a file")), &pipe);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+    }
+}
+
+/// A tar of one record of this kind, whose contents are so many zeros, packed.
+fn record(kind: tar::EntryType, bytes: u64) -> Vec<u8> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_path("././@LongLink").expect("a path");
+    header.set_size(bytes);
+    header.set_cksum();
+    let mut out = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");
+    std::io::Write::write_all(&mut out, header.as_bytes()).expect("written");
+    std::io::copy(&mut std::io::Read::take(std::io::repeat(b'a'), bytes), &mut out).expect("written");
+    out.finish().expect("packed")
+}
+
+#[test]
+fn records_of_a_bundle_are_not_read_without_a_bound() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (kind, why) in [
+        (tar::EntryType::GNULongName, "a name of more than 4096 bytes"),
+        (tar::EntryType::XHeader, "has no place in one"),
+        (tar::EntryType::GNULongLink, "has no place in one"),
+        (tar::EntryType::XGlobalHeader, "has no place in one"),
+    ] {
+        std::fs::write(folder.path().join("b.tar.zst"), record(kind, 1 << 30)).expect("written");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -d 200000; exec \"$0\" verify b.tar.zst", env!("CARGO_BIN_EXE_sandtable")]);
+        let output = shell.current_dir(folder.path()).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{kind:?}: {said}");
+    }
+}
+
+#[test]
+fn names_in_a_store_that_are_none_of_ours_are_left_alone() {
+    let folder = folder(&["fifo"]);
+    assert_eq!(run(folder.path(), "store", &[]).code, 0);
+    let before = cells(&folder.path().join("store"));
+    let store = folder.path().join("store");
+    // 64 bytes that are no id, a shelf that leads elsewhere, and a plain file on the way.
+    std::fs::create_dir_all(store.join("cells/aa").join(format!("a€{}", "b".repeat(60)))).expect("made");
+    let elsewhere = folder.path().join("elsewhere");
+    let cell = sorted(&store.join("cells")).expect("shelves").remove(0);
+    let cell = if cell.ends_with("aa") { sorted(&store.join("cells")).expect("shelves").remove(1) } else { cell };
+    assert!(std::process::Command::new("cp").arg("-r").arg(&cell).arg(&elsewhere).status().expect("cp").success());
+    std::os::unix::fs::symlink(&elsewhere, store.join("cells/zz")).expect("a link");
+    std::fs::write(store.join("tmp/file"), "x").expect("written");
+    std::fs::create_dir_all(store.join("code/modules")).expect("made");
+    for args in [&["store", "list", "--store", "store"][..], &["store", "gc", "--store", "store"]] {
+        let ran = sandtable(folder.path(), args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+    }
+    assert!(!store.join("tmp/file").exists() && !store.join("code").exists());
+    // Cells that no spec names are removed; what a link leads to is not.
+    let other = spec(&["las"]);
+    std::fs::write(folder.path().join("spec.ron"), other).expect("written");
+    let dist = dist();
+    let ran = sandtable(folder.path(), &["store", "gc", "spec.ron", "--store", "store"]);
+    assert_eq!(ran.code, 0, "{} {dist}", ran.stderr);
+    assert!(cells(&store).len() < before.len() && sorted(&elsewhere).expect("there").len() == 1);
+}
