@@ -122,7 +122,7 @@ fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
             // Its GPUs are given to others already; `held` says where it still is.
             Phase::Stopping => {}
             Phase::Future | Phase::Queued | Phase::Ended => {
-                assert!(gpus.is_empty(), "job {job} is {phase:?} on {gpus:?}")
+                assert!(gpus.is_empty(), "job {job} is {phase:?} on {gpus:?}");
             }
         }
     }
