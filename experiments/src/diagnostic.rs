@@ -17,7 +17,7 @@ pub fn at(origin: &str, source: &str, span: Range<usize>, message: &str, label: 
     let snippet = Snippet::source(source).path(origin).annotation(annotation);
     let report = [Level::ERROR.primary_title(&*message).element(snippet)];
     let message = Renderer::plain().render(&report);
-    Error { exit: ExitCode::Usage, message, hint, rendered: true }
+    Error { exit: ExitCode::Usage, message, hint, rendered: true, no_room: false }
 }
 
 /// The byte offset of a line and column, both counted from 1 in characters.

@@ -1,6 +1,7 @@
 //! Errors are for people: one line that names the place, what was found and what was expected, and a hint where we
 //! know what to do.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// How the command ends. Documented in `sandtable --help`.
@@ -38,12 +39,14 @@ pub struct Error {
     pub hint: Option<String>,
     /// Whether `message` is a finished diagnostic with its own heading.
     pub rendered: bool,
+    /// Whether all that is written next would fail likewise: the disk is full, or is only to be read.
+    pub no_room: bool,
 }
 
 impl Error {
     /// An input that can't be used.
     pub fn usage(message: impl Into<String>) -> Error {
-        Error { exit: ExitCode::Usage, message: message.into(), hint: None, rendered: false }
+        Error { exit: ExitCode::Usage, message: message.into(), hint: None, rendered: false, no_room: false }
     }
 
     /// A defect of ours.
@@ -53,7 +56,9 @@ impl Error {
 
     /// A file that can't be read or written.
     pub fn file(doing: &str, path: &Path, error: &std::io::Error) -> Error {
-        Error::usage(format!("cannot {doing} {}: {error}", path.display()))
+        let no_room =
+            matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem);
+        Error { no_room, ..Error::usage(format!("cannot {doing} {}: {error}", path.display())) }
     }
 
     /// At a place of a spec, where it has none.

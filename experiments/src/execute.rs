@@ -503,8 +503,11 @@ pub fn in_parallel<T: Send>(
                 if workers.stop.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
-                // What stops one, as a full disk, would stop them all.
-                let result = each(cell).inspect_err(|_| workers.stop.store(true, Ordering::Relaxed))?;
+                // A full disk takes no other cell either.
+                let result = each(cell).inspect_err(|error| {
+                    workers.stop.fetch_or(error.no_room, Ordering::Relaxed);
+                });
+                let result = result?;
                 (workers.done)(cell);
                 Ok(Some(result))
             })
