@@ -350,7 +350,7 @@ impl Opened {
                 };
                 return Err(Error {
                     exit: ExitCode::CheckFailed,
-                    ..Error::usage(format!("the bundle's {name} {what}"))
+                    ..Error::usage(format!("the bundle's {} {what}", crate::ui::line(name)))
                 });
             }
         }
@@ -388,8 +388,8 @@ impl Opened {
             let error = Error::usage(format!("the bundle is another experiment here: {which}"));
             let hint = format!(
                 "it was packed by sandtable {} (build {}), this is {} (build {})",
-                of.sandtable,
-                of.build,
+                crate::ui::line(&of.sandtable),
+                crate::ui::line(&of.build),
                 env!("CARGO_PKG_VERSION"),
                 crate::producer::BUILD
             );

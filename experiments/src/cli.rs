@@ -110,6 +110,15 @@ struct CompileArgs {
     interruptible: bool,
 }
 
+/// Signals whose fate is inherited from whoever started this process: ends of children must be told, and a file that
+/// may not grow is an error to be named. What this process starts has them as the system does.
+fn hear() {
+    for signal in [signal_hook::consts::SIGCHLD, signal_hook::consts::SIGXFSZ] {
+        // Where that is refused all goes on as before.
+        let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
+    }
+}
+
 /// Runs the command line; what the process ends with.
 pub fn main() -> u8 {
     let cli = match Cli::try_parse() {
@@ -119,6 +128,7 @@ pub fn main() -> u8 {
             return if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done } as u8;
         }
     };
+    hear();
     crate::code::compile_in_a_child();
     let ended = match cli.command {
         Command::CompileComponent(CompileArgs { seconds, bytes, canonical_nan, interruptible }) => {

@@ -58,7 +58,10 @@ impl Error {
     pub fn file(doing: &str, path: &Path, error: &std::io::Error) -> Error {
         let no_room =
             matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem);
-        Error { no_room, ..Error::usage(format!("cannot {doing} {}: {error}", path.display())) }
+        Error {
+            no_room,
+            ..Error::usage(format!("cannot {doing} {}: {error}", crate::ui::line(&path.display().to_string())))
+        }
     }
 
     /// At a place of a spec, where it has none.

@@ -494,7 +494,10 @@ pub fn in_parallel<T: Send>(
 ) -> Result<Vec<Option<T>>, Error> {
     // A guest's stack is the thread's: too small a one aborts the process.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers.threads).stack_size(8 << 20).build();
-    let pool = pool.map_err(|error| Error::internal(error.to_string()))?;
+    let pool = pool.map_err(|error| {
+        Error::usage(format!("no {} threads: {error}", workers.threads))
+            .hint("fewer: -j N; is their number limited? ulimit -u")
+    })?;
     let results: Vec<Result<Option<T>, Error>> = pool.install(|| {
         cells
             .par_iter()

@@ -44,9 +44,13 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     if length > most {
         return Err(too_large(path, most));
     }
-    let mut bytes = Vec::with_capacity(length as usize);
-    // It may grow while it is read.
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| Error::file("read", path, &error))?;
+    let mut bytes = Vec::new();
+    // A file may say that it is larger than this machine; and it may grow while it is read.
+    let read = bytes
+        .try_reserve_exact(length as usize)
+        .map_err(|_| std::io::Error::from(std::io::ErrorKind::OutOfMemory))
+        .and_then(|()| file.take(most.saturating_add(1)).read_to_end(&mut bytes));
+    read.map_err(|error| Error::file("read", path, &error))?;
     if bytes.len() as u64 > most { Err(too_large(path, most)) } else { Ok(bytes) }
 }
 

@@ -351,7 +351,7 @@ fn only(cells: &mut Vec<Cell>, source: &Source, wanted: &[String]) -> Result<(),
     for label in wanted {
         if !known.contains_key(label.as_str()) {
             let all: Vec<&str> = known.keys().copied().collect();
-            let error = Error::usage(format!("{}: no policy is called `{label}`", source.origin));
+            let error = Error::usage(format!("{}: no policy is called `{}`", source.origin, crate::ui::line(label)));
             return Err(error.hint(format!("there is {}", all.join(", "))));
         }
     }

@@ -206,7 +206,9 @@ pub(crate) fn session(pid: u32) -> Option<u32> {
 
 /// What the kernel says of a process after its name, which is in brackets and may hold anything; empty if it is gone.
 pub(crate) fn stat(pid: u32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // A name may be cut in the middle of a character.
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
     stat.rsplit_once(") ").map_or_else(String::new, |(_, rest)| rest.to_string())
 }
 

@@ -91,7 +91,7 @@ fn open(sandbox: &Sandbox, policy: &str) -> Result<(Component, Descriptor), Erro
     let mut finder = Finder::new(Path::new("."), None);
     let file = finder.find(policy).map_err(Error::usage)?;
     let failed = |fault: sandtable_runtime::sandbox::Fault| Error {
-        exit: ExitCode::PolicyFailed,
+        exit: if fault.is_no_guests() { ExitCode::Usage } else { ExitCode::PolicyFailed },
         ..Error::usage(format!("{policy} {}: {fault}", fault.kind()))
     };
     let component = sandbox.load(&file.bytes).map_err(failed)?;

@@ -113,7 +113,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         }
         ui::note("interrupted: cells that run are finished, the next `run` goes on (again to stop at once)");
     };
-    ctrlc::set_handler(interrupt).map_err(|error| Error::internal(error.to_string()))?;
+    ctrlc::set_handler(interrupt).map_err(|error| {
+        Error::usage(format!("no thread for Ctrl-C: {error}")).hint("is their number limited? ulimit -u")
+    })?;
     if let Some(file) = &args.plan {
         return handed(args, file);
     }
@@ -187,6 +189,10 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
         let error =
             Error::usage(format!("{}: a sweep over real and modelled fleets has results of two kinds", plan.origin));
         return Err(error.hint("make two specs of it"));
+    }
+    if args.timeout.is_some() {
+        let error = Error::usage("`--timeout` is of modelled runs: what really runs can't be run again");
+        return Err(error.hint("`limit` of the fleet ends a live run"));
     }
     LIVE.store(true, Ordering::Relaxed);
     ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
@@ -278,7 +284,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         Ok((executed.log, seconds, lost))
     })?;
     bar.finish_and_clear();
-    let executed = results.iter().flatten().count();
+    let executed = results.iter().flatten().filter(|(.., lost)| lost.is_none()).count();
     let mut times = Times::default();
     for (cell, (_, seconds, _)) in
         missing.iter().zip(&results).filter_map(|(cell, result)| Some((cell, result.as_ref()?)))

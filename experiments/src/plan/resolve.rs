@@ -77,7 +77,7 @@ pub(super) fn cells(
     if base.slots > 1 {
         semantics.push(format!("{} virtual slots a device", base.slots));
     }
-    semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", profile.about)));
+    semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", crate::ui::line(&profile.about))));
     semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
     let laws = Arc::new(laws);
     let setting =

@@ -439,3 +439,27 @@ fn names_in_a_store_that_are_none_of_ours_are_left_alone() {
     assert_eq!(ran.code, 0, "{} {dist}", ran.stderr);
     assert!(cells(&store).len() < before.len() && sorted(&elsewhere).expect("there").len() == 1);
 }
+
+/// What the machine lacks is not the policy's fault, and is not kept.
+#[test]
+fn a_shortage_of_the_host_leaves_no_result() {
+    let folder = folder(&["fifo"]);
+    let shell = |limit: &str| {
+        let mut shell = std::process::Command::new("sh");
+        let run = "exec \"$0\" run spec.ron --store store --no-progress";
+        shell.args(["-c", &format!("{limit}; {run}"), env!("CARGO_BIN_EXE_sandtable")]).current_dir(folder.path());
+        let output = shell.env("XDG_CACHE_HOME", folder.path().join("cache")).output().expect("a shell");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A guest's memory is reserved as 4 GiB of addresses.
+    let (code, said) = shell("ulimit -v 4000000");
+    assert!(code == Some(2) && said.contains("this machine failed"), "{code:?}: {said}");
+    assert!(cells(&folder.path().join("store")).is_empty());
+    // Files that may not grow: an error of the store, and no signal.
+    let (code, said) = shell("ulimit -f 1");
+    assert!(code == Some(2) && said.contains("File too large"), "{code:?}: {said}");
+    assert!(cells(&folder.path().join("store")).is_empty());
+    assert!(sorted(&folder.path().join("store/tmp")).expect("there").is_empty());
+    let (code, said) = shell("true");
+    assert_eq!(code, Some(0), "{said}");
+}

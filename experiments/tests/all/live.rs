@@ -182,6 +182,11 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("children", "sleep 4321 & timeout 4322 sleep 4323 & setsid sleep 4324 & sleep 0.2; exit 0"),
         // In a session of its own and with nothing in its environment, as a daemon.
         ("daemon", "(setsid env -i /bin/sleep 4325 </dev/null >/dev/null 2>&1 &) ; sleep 0.2; exit 0"),
+        // Its name is cut in the middle of a character.
+        (
+            "accent",
+            "cp /bin/sleep ./aaaaaaaaaaaaaaé; (setsid env -i ./aaaaaaaaaaaaaaé 4326 </dev/null >/dev/null 2>&1 &) ; sleep 0.2",
+        ),
         // More than anybody keeps; and a log of its own that would lead elsewhere.
         ("writes", "head -c 2000000 /dev/zero > large || exit 7"),
         ("talks", "rm -f log; ln -s /dev/zero log; yes | head -c 300000000; echo; echo last words"),
@@ -201,6 +206,7 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
         ("garbage", "completed"),
         ("children", "completed"),
         ("daemon", "completed"),
+        ("accent", "completed"),
         ("talks", "completed"),
         ("writes", "failed: exit code 7"),
     ];
@@ -214,7 +220,7 @@ fn jobs_may_crash_be_silent_flood_and_leave_children_and_nobody_is_lost() {
     assert!(lived.stdout.starts_with("policy"), "{}", lived.stdout);
     let all = std::process::Command::new("ps").args(["-eo", "args"]).output().expect("ps runs").stdout;
     let all = String::from_utf8_lossy(&all).into_owned();
-    for left in ["sleep 4321", "sleep 4323", "sleep 4324", "/bin/sleep 4325"] {
+    for left in ["sleep 4321", "sleep 4323", "sleep 4324", "/bin/sleep 4325", "./aaaaaaaaaaaaaaé 4326"] {
         assert!(!all.lines().any(|line| line == left), "{left} is left behind");
     }
 }

@@ -188,7 +188,8 @@ impl Process {
         if self.ending.is_some() {
             return self.ending;
         }
-        if let Ok(Some(_)) = self.guard.try_wait() {
+        // One that can't be waited for is gone as well.
+        if !matches!(self.guard.try_wait(), Ok(None)) {
             let mut line = String::new();
             let told = self.control.read_line(&mut line).ok().and_then(|_| told(line.trim()));
             // A guard that says nothing was killed, by whoever it guarded.
@@ -243,16 +244,19 @@ fn told(line: &str) -> Option<Ending> {
     }
 }
 
+/// Where the number of threads stands in what the kernel says of a process after its name.
+const THREADS: usize = 17;
+
 /// All processes below this one, without it.
 fn below(root: u32) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for pid in crate::telemetry::pids() {
         let stat = crate::telemetry::stat(pid);
-        let mut words = stat.split(' ');
-        // The dead are only waited for.
-        if let (Some(state), Some(Ok(parent))) = (words.next(), words.next().map(str::parse))
-            && state != "Z"
-        {
+        let words: Vec<&str> = stat.split(' ').collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
+        // The dead are only waited for; one whose first thread has ended looks dead while others run.
+        let dead = words[0] == "Z" && number(THREADS).is_none_or(|threads| threads <= 1);
+        if let (Some(parent), false) = (number(1), dead) {
             children.entry(parent).or_default().push(pid);
         }
     }
@@ -286,11 +290,11 @@ fn end_all_below() {
         let grown = found.iter().any(|pid| !stopped.contains(pid));
         let signal = if grown { Signal::STOP } else { Signal::KILL };
         found.iter().for_each(|pid| kill(*pid, signal));
+        // Whoever is killed leaves its children to this process: they are met in the next round.
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if grown {
             stopped.extend(found);
         } else {
-            // Whoever is killed leaves its children to this process: they are met in the next round.
-            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
             super::wait(Duration::from_millis(1));
         }
     }
@@ -338,7 +342,17 @@ pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
     command.stdout(std::io::stderr().as_fd().try_clone_to_owned()?).stderr(Stdio::inherit());
     let job = Pid::from_child(&command.spawn()?);
     drop(command);
-    writeln!(&control, "{}", job.as_raw_nonzero())?;
+    let outcome = attend(job, &control);
+    // Whatever went wrong, nothing stays.
+    end_all_below();
+    let _ = writeln!(&control, "{}", said(outcome?));
+    Ok(())
+}
+
+/// Tells the host who the job is and waits for its end, or for the host's.
+fn attend(job: Pid, control: &UnixStream) -> std::io::Result<WaitStatus> {
+    let mut host = control;
+    writeln!(host, "{}", job.as_raw_nonzero())?;
     // Their readers wait for the job's end, not for this process'.
     let nothing = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&nothing)?;
@@ -350,15 +364,12 @@ pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
         end_all_below();
         std::process::exit(1);
     });
-    let status = loop {
+    loop {
         match rustix::process::wait(WaitOptions::empty())? {
-            Some((pid, status)) if pid == job => break status,
+            Some((pid, status)) if pid == job => return Ok(status),
             _ => {}
         }
-    };
-    end_all_below();
-    let _ = writeln!(&control, "{}", said(status));
-    Ok(())
+    }
 }
 
 fn said(status: WaitStatus) -> String {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use wasmtime::Engine;
 use wasmtime::component::Component as Compiled;
 
@@ -154,12 +154,19 @@ pub fn serve(flags: Flags, budget: Budget) -> u8 {
             let _ = std::io::stdout().write_all(wrong.as_bytes());
             REFUSED
         }
-        Err(_) => 1,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "{why}");
+            1
+        }
     }
 }
 
 fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), String>> {
-    let at_most = |resource, most, hard| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(hard) });
+    // What was forbidden before stays so.
+    let at_most = |resource, most: u64, hard: u64| {
+        let hard = getrlimit(resource).maximum.map_or(hard, |before| before.min(hard));
+        setrlimit(resource, Rlimit { current: Some(most.min(hard)), maximum: Some(hard) })
+    };
     at_most(Resource::Core, 0, 0)?;
     // At the hard limit the signal would be SIGKILL, which others send too.
     at_most(Resource::Cpu, budget.seconds, budget.seconds + 5)?;
@@ -167,6 +174,9 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
     // Nobody waits for the code of a parent that is gone.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS));
+    // Wasmtime compiles in this pool; one that can't be made is the machine's fault, and not the component's.
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(std::io::Error::other)?;
     let mut bytes = Vec::new();
     std::io::stdin().take(Limits::COMPONENT as u64).read_to_end(&mut bytes)?;
     let engine = super::engine::engine(flags).map_err(std::io::Error::other)?;
@@ -179,7 +189,6 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
 impl Compiler {
     fn compile(&self, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
         let failed = |error: std::io::Error| Fault::Machine(format!("{}: {error}", self.program.display()));
-        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS));
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .args([
@@ -189,7 +198,6 @@ impl Compiler {
                 self.budget.bytes.to_string(),
             ])
             .args(flags.arguments())
-            .env("RAYON_NUM_THREADS", threads.to_string())
             .env_remove("RUST_BACKTRACE")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -203,15 +211,27 @@ impl Compiler {
             let _ = input.write_all(bytes);
         }
         let output = child.wait_with_output().map_err(failed)?;
-        let invalid = |why: String| Err(Fault::Load(LoadFault::Invalid(why)));
+        // Of a process that may use less than the budget nobody knows what the component needs.
+        let lower = |resource, wanted| getrlimit(resource).maximum.is_some_and(|most| most < wanted);
+        let cut = lower(Resource::As, self.budget.bytes) || lower(Resource::Cpu, self.budget.seconds);
+        let invalid = |why: String| match cut {
+            true => Err(Fault::Machine(format!("{why}, and the limits of this process are lower (ulimit -v, -t)"))),
+            false => Err(Fault::Load(LoadFault::Invalid(why))),
+        };
         match (output.status.code(), output.status.signal().and_then(Signal::from_named_raw)) {
             (Some(0), _) => Ok(output.stdout),
-            (Some(code), _) if code == i32::from(REFUSED) => invalid(String::from_utf8_lossy(&output.stdout).into()),
+            (Some(code), _) if code == i32::from(REFUSED) => {
+                Err(Fault::Load(LoadFault::Invalid(String::from_utf8_lossy(&output.stdout).into())))
+            }
             (_, Some(Signal::XCPU)) => {
                 invalid(format!("compiling it takes more than {} s of CPU time", self.budget.seconds))
             }
             (_, Some(Signal::ABORT | Signal::SEGV | Signal::BUS | Signal::ILL)) => invalid(self.last_words(&output)),
-            _ => Err(Fault::Machine(format!("the process that compiles ended with {}", output.status))),
+            _ => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let why = said.lines().next().unwrap_or_default();
+                Err(Fault::Machine(format!("the process that compiles ended with {}: {why}", output.status)))
+            }
         }
     }
 

@@ -243,6 +243,11 @@ pub(super) fn name(
     if message.contains("resource limit exceeded") {
         return Fault::TooMany { place, message };
     }
+    // What the system refuses, as memory, is no guest's doing.
+    let refused = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<std::io::Error>().is_some();
+    if error.chain().any(refused) || (backtrace.is_empty() && message.contains("(os error ")) {
+        return Fault::Machine(message);
+    }
     if place == Place::Instantiate && backtrace.is_empty() {
         return Fault::Load(LoadFault::WrongWorld(message));
     }
