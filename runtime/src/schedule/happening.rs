@@ -1,0 +1,179 @@
+//! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
+
+use sandtable_hardware::{Cause, END_OF_TIME, JobId, Micros, Occurrence, What};
+
+use super::Run;
+use crate::cluster::Phase;
+use crate::contract::{ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth, PhaseChange};
+use crate::ledger::Conservation;
+use crate::told::{elasticity, never_fits};
+
+impl Run {
+    /// To the next instant at which something happens, at the latest `until`.
+    pub(super) fn advance(&mut self, until: Option<Micros>) -> Result<(), Conservation> {
+        let mut happened = std::mem::take(&mut self.happened);
+        let world = self.world();
+        world.backend.advance(until, &mut happened);
+        world.cluster.now = world.backend.now();
+        let now = world.cluster.now;
+        self.ledger.advance(now)?;
+        let outcome = self.take_in(&mut happened, false);
+        self.happened = happened;
+        outcome
+    }
+
+    /// Enters what happened; `asked`: at once, as part of carrying out a plan.
+    pub(super) fn take_in(&mut self, happened: &mut Vec<Occurrence>, asked: bool) -> Result<(), Conservation> {
+        for Occurrence { at, what } in happened.drain(..) {
+            match what {
+                // What the end of time cuts off is unfinished.
+                What::Ended(_) if at >= END_OF_TIME => {}
+                What::Ended(job) => {
+                    self.ledger.ended(job, at)?;
+                    self.change(job, Phase::Ended);
+                    self.keep_model(job);
+                    self.live -= 1;
+                    (self.idle, self.barren) = (0, 0);
+                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.wake = true;
+                }
+                What::Failed { job, status } => {
+                    self.ledger.crashed(job, status);
+                    self.change(job, Phase::Ended);
+                    self.live -= 1;
+                    (self.idle, self.barren) = (0, 0);
+                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.wake = true;
+                }
+                What::Running(job) => {
+                    self.ledger.running(job);
+                    self.news(job);
+                    self.world().cluster.phase[job as usize] = Phase::Running;
+                    self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
+                }
+                What::Pace { job, pace } => self.ledger.pace(job, pace),
+                What::Epoch(job) => {
+                    self.news(job);
+                    self.epoch |= self.world().fleet().costs.epochs_end_on > 0;
+                }
+                What::Stalled(job) => {
+                    self.ledger.stopped(job, false);
+                    // A plan that sets a job's batch and then preempts it was judged whole: the job is stopping already.
+                    let phase = &mut self.world().cluster.phase[job as usize];
+                    if *phase == Phase::Running {
+                        *phase = Phase::Starting;
+                        self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
+                    }
+                }
+                What::Died(job) => {
+                    self.ledger.died(job);
+                    let world = self.world();
+                    world.cluster.take(world.backend.fleet(), job);
+                    self.tell(job, JobPhase::Stopping, at, ChangeCause::OutOfMemory);
+                    self.wake = true;
+                }
+                What::Released { job, cause, lost } => {
+                    self.ledger.stopped(job, false);
+                    self.ledger.released(job, lost);
+                    self.change(job, Phase::Queued);
+                    let cause = match cause {
+                        Cause::Asked => ChangeCause::Asked,
+                        Cause::NodeLost => {
+                            self.ledger.failed(job);
+                            ChangeCause::NodeLost
+                        }
+                        Cause::OutOfMemory => ChangeCause::OutOfMemory,
+                    };
+                    self.tell(job, JobPhase::Queued, at, cause);
+                    self.wake |= !asked;
+                }
+                What::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
+                What::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn node_changed(&mut self, node: u32, at: Micros, health: NodeHealth) {
+        let world = self.world();
+        world.cluster.up[node as usize] = health == NodeHealth::Up;
+        if health == NodeHealth::Down {
+            let of = &world.backend.fleet().nodes[node as usize];
+            let gpus = of.first_gpu..of.first_gpu + of.gpus;
+            world.cluster.unload(gpus.clone());
+            gpus.for_each(|gpu| self.ledger.protected(gpu, 0));
+        }
+        self.events.push(Event::NodeChanged(NodeChange { node, at, health }));
+        self.wake = true;
+    }
+
+    pub(super) fn change(&mut self, job: JobId, phase: Phase) {
+        let world = self.world();
+        world.cluster.release(world.backend.fleet(), job, phase);
+    }
+
+    pub(super) fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {
+        self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
+    }
+
+    pub(super) fn submit(&mut self, now: Micros) {
+        while let Some(job) = self.inputs.jobs.get(self.next_job).filter(|job| job.submit <= now) {
+            let id = self.next_job as JobId;
+            self.next_job += 1;
+            let world = match &mut self.world {
+                Some(world) => world,
+                None => unreachable!("the world is lent only to a call"),
+            };
+            if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
+                world.cluster.phase[id as usize] = Phase::Ended;
+                self.ledger.rejected(id, reason);
+                continue;
+            }
+            world.cluster.phase[id as usize] = Phase::Queued;
+            self.ledger.submitted(id);
+            self.live += 1;
+            (self.idle, self.barren) = (0, 0);
+            let arrival = self.arrival(id);
+            self.events.push(arrival);
+            self.wake = true;
+        }
+    }
+
+    /// What a policy is told of a job that comes.
+    pub(super) fn arrival(&mut self, id: JobId) -> Event {
+        let job = &self.inputs.jobs[id as usize];
+        Event::JobArrived(JobInfo {
+            id,
+            submitted: job.submit,
+            demand: Demand {
+                gpus: job.gpus,
+                share_milli: job.share,
+                memory_mib: self.memory_told(id),
+                gpu_types: job.gpu_types.clone(),
+                preemptible: job.preemptible,
+            },
+            declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
+            workload: self.workloads.number(job),
+            user: job.user.clone(),
+            elastic: elasticity(&self.inputs.laws, job),
+            service: job.service,
+        })
+    }
+
+    pub(super) fn memory_told(&self, job: JobId) -> u32 {
+        self.world.as_ref().map_or(0, |world| world.memory_told(job))
+    }
+
+    pub(super) fn fire(&mut self, now: Micros) -> bool {
+        let timers = &mut self.world().cluster.timers;
+        if timers.values().all(|at| *at > now) {
+            return false;
+        }
+        let due: Vec<u64> = timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token).collect();
+        for token in due {
+            self.world().cluster.timers.remove(&token);
+            self.events.push(Event::Timer(token));
+        }
+        true
+    }
+}
