@@ -9,6 +9,7 @@ use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
 use crate::claim::{self, ExpectedFailures};
 use crate::code;
+use crate::consent::ConsentArgs;
 use crate::engine::handed::{Handed, Line, Shard};
 use crate::engine::{Page, Times};
 use crate::error::{Error, ExitCode};
@@ -45,6 +46,8 @@ pub(crate) struct RunArgs {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    consent: ConsentArgs,
     /// Cells at a time; by default as many as there are cores.
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
@@ -194,6 +197,7 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
         let error = Error::usage("`--timeout` is of modelled runs: what really runs can't be run again");
         return Err(error.hint("`limit` of the fleet ends a live run"));
     }
+    args.consent.ask(&plan.origin, cells.iter().map(|(_, cell)| *cell))?;
     LIVE.store(true, Ordering::Relaxed);
     ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
     if let Some((_, cell)) = cells.first() {

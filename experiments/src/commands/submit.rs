@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{SpecArgs, SpecInStore, begin, expand_noting};
+use crate::consent::ConsentArgs;
 use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
 use crate::error::{Error, ExitCode};
 use crate::metric::span;
@@ -32,6 +33,8 @@ pub(crate) struct SubmitArgs {
     /// Also cells whose policy failed.
     #[arg(long)]
     retry_failed: bool,
+    #[command(flatten)]
+    consent: ConsentArgs,
     /// A shared file system may show new files late: so long the merge looks again before cells count as missing.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = settle)]
     settle: u64,
@@ -86,6 +89,9 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
         let rest = if failed.is_empty() { String::new() } else { " or failed".into() };
         ui::note(&format!("all {cells} cells have results{rest}; `sandtable run {}` shows them", path.display()));
         return Ok(ExitCode::Done);
+    }
+    if !args.print {
+        args.consent.ask(&plan.origin, places.iter().map(|at| &plan.cells[*at]))?;
     }
     let shards = args.shards.map(|shards| shards as usize);
     let wish = Wish { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };

@@ -24,8 +24,8 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::output;
 use crate::plan::{Machines, Options, digest};
-use crate::store::write_whole;
 use handed::{Handed, Line, Needs};
 
 pub use page::Page;
@@ -145,10 +145,16 @@ impl Page<'_> {
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
             let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, Machines::Live(_)));
+            let runs_commands = |line: &Line| match &self.plan.cells[line.at].machines {
+                Machines::Live(field) => !field.commands.is_empty(),
+                _ => false,
+            };
+            let commands = lines.iter().any(runs_commands);
             let text = Handed::new(self, spec, options, lines)?.text()?;
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
-            let call = Call { program: &program, store: self.store().root(), plan: &file, folder: &self.folder };
+            let (store, folder) = (self.store().root(), self.folder.as_path());
+            let call = Call { program: &program, store, plan: &file, folder, commands };
             if wish.engine == Engine::Slurm && merge.is_none() {
                 let path = self.folder.join("merge.sh");
                 merge = Some((path, slurm::merge(&call, &self.name, wish.settle)));
@@ -196,7 +202,7 @@ impl Page<'_> {
 
     fn submit_one(&self, parcel: &Parcel, engine: Engine) -> Result<Job, Error> {
         for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
-            write_whole(path, text)?;
+            output::write(path, text)?;
         }
         let answer = hand(&parcel.command)?;
         let (number, cluster) = match engine {
@@ -207,7 +213,7 @@ impl Page<'_> {
         let job = Job { engine, job: number, cluster, plan, shards: parcel.shards, cells: parcel.cells };
         let text = serde_json::to_string(&job).map_err(|error| Error::internal(error.to_string()))?;
         let name = format!("{}-{}.json", text_of(engine), job.job);
-        write_whole(&self.folder.join("jobs").join(name), &(text + "\n"))?;
+        output::write(&self.folder.join("jobs").join(name), &(text + "\n"))?;
         Ok(job)
     }
 
@@ -217,7 +223,7 @@ impl Page<'_> {
     /// A file that can't be written, an engine that does not take it.
     pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
         let (path, text) = merge;
-        write_whole(path, text)?;
+        output::write(path, text)?;
         let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
         let answer = hand(&slurm::merge_command(path, &self.name, &after, wish.arguments))?;
         slurm::number(&answer).map(|(number, _)| number)
@@ -272,12 +278,15 @@ struct Call<'a> {
     store: &'a Path,
     plan: &'a Path,
     folder: &'a Path,
+    /// Whether its cells run programs of the spec, which whoever submits has allowed.
+    commands: bool,
 }
 
 impl Call<'_> {
     /// The command of a shard, for a shell; `shard` is put in as it stands.
     fn run(&self, shard: &str) -> String {
-        format!("{} --shard {shard}", self.of("run"))
+        let allowed = if self.commands { " --allow-commands" } else { "" };
+        format!("{}{allowed} --shard {shard}", self.of("run"))
     }
 
     /// A command on the plan, for a shell.

@@ -115,8 +115,7 @@ pub(crate) fn run_page(page: &Path, only: Option<&str>, with: &dyn Fn(&mut Comma
             }
             let mut command = Command::new("sh");
             with(&mut command);
-            let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
-            command.env("PATH", &path).env("XDG_CACHE_HOME", cache);
+            command.env("PATH", &path).env("XDG_CACHE_HOME", crate::help::CACHE);
             let output = command.args(["-c", line]).current_dir(folder.path()).output();
             let output = output.expect("a shell");
             let fails = block.fails && at + 1 == block.commands.len();

@@ -221,7 +221,7 @@ fn observations_of_other_stores_are_taken_in_once() {
         workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\")]), policies: [Policy(name: \"fifo\")])";
     std::fs::write(sweep.path("sweep.ron"), spec).expect("written");
     for store in ["a", "b", "b"] {
-        assert_eq!(sweep.on_spec("run", &["--store", store]).code, 0);
+        assert_eq!(sweep.on_spec("run", &["--store", store, "--allow-commands"]).code, 0);
     }
     for expected in ["0 cells and 2 observations", "0 cells and 0 observations"] {
         let ran = sweep.on_spec("merge", &["--store", "a", "--from", "b", "--format", "csv"]);

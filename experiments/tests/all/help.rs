@@ -12,6 +12,12 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// One cache of compiled code for all tests, and not the user's.
+pub(crate) const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
+
+/// What tests were allowed to run, and not what the user was.
+const STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/state");
+
 /// The checkout.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_path_buf()
@@ -20,15 +26,19 @@ pub(crate) fn root() -> PathBuf {
 /// The command, to be run in `folder`.
 pub(crate) fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandtable"));
-    // One cache of compiled code for all tests, none of them the user's.
-    let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
-    command.current_dir(folder).args(args).env("RUST_BACKTRACE", "1").env("XDG_CACHE_HOME", cache);
+    command.current_dir(folder).args(args).env("RUST_BACKTRACE", "1").env("XDG_CACHE_HOME", CACHE);
+    command.env("XDG_STATE_HOME", STATE);
     command
 }
 
 /// Runs the command in `folder`.
 pub(crate) fn sandtable(folder: &Path, args: &[&str]) -> Ran {
-    let output = command(folder, args).output().expect("the command runs");
+    ran(&mut command(folder, args))
+}
+
+/// What a command leaves behind.
+pub(crate) fn ran(command: &mut Command) -> Ran {
+    let output = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
 }

@@ -9,17 +9,8 @@ use sandtable_runtime::sandbox::{Budget, Compiler, Fault, LoadFault, Sandbox, Se
 
 use sandtable_needs::needs;
 
-use crate::help::{Ran, cells, command, data, dist, sandtable, skipped};
-
-fn leb(mut value: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value > 127 {
-        bytes.push(value as u8 | 128);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
+use crate::guest::leb;
+use crate::help::{Ran, cells, command, data, dist, ran, sandtable, skipped};
 
 /// A component of one section of types: types of instances in each other, so many.
 fn nested_types(depth: usize) -> Vec<u8> {
@@ -58,9 +49,7 @@ fn folder(policies: &[&str]) -> tempfile::TempDir {
 fn run(folder: &Path, store: &str, more: &[&str]) -> Ran {
     let dist = dist();
     let args = [&["run", "spec.ron", "--store", store, "--no-progress", "--policies", &dist], more].concat();
-    let output = command(folder, &args).env("XDG_CACHE_HOME", folder.join("cache")).output().expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+    ran(command(folder, &args).env("XDG_CACHE_HOME", folder.join("cache")))
 }
 
 fn code(folder: &Path) -> PathBuf {
@@ -462,4 +451,41 @@ fn a_shortage_of_the_host_leaves_no_result() {
     assert!(sorted(&folder.path().join("store/tmp")).expect("there").is_empty());
     let (code, said) = shell("true");
     assert_eq!(code, Some(0), "{said}");
+}
+
+/// A stranger's spec runs nothing that one has not read.
+#[test]
+fn the_programs_of_a_spec_run_once_they_were_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = |word: &str| {
+        let text = format!(
+            "Experiment(title: \"live\", fleet: Nvidia(devices: StandIn(1), quiet: \"10ms\", commands: {{\"*\": \
+             [\"sh\", \"-c\", \"{word} >> $0\", \"{}/ran\"]}}), workload: Jobs([Job(submit: \"0s\", gpus: 1, \
+             duration: \"1s\")]), policies: [Policy(name: \"fifo\")])",
+            folder.path().display()
+        );
+        std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    };
+    let lines = || std::fs::read_to_string(folder.path().join("ran")).map_or(0, |text| text.lines().count());
+    let run = |more: &[&str]| {
+        let policies = dist();
+        let mut args = vec!["run", "spec.ron", "--policies", &policies, "--store", "store"];
+        args.extend(more);
+        ran(command(folder.path(), &args).env("XDG_STATE_HOME", folder.path().join("state")))
+    };
+    spec("echo \u{1b}[2J");
+    let refused = run(&[]);
+    assert_eq!((refused.code, lines()), (2, 0), "{}", refused.stderr);
+    let shown = "runs programs on this machine as you: \"*\": sh -c 'echo \\u{1b}[2J >> $0' ";
+    assert!(refused.stderr.contains(shown), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--allow-commands, once"), "{}", refused.stderr);
+    assert_eq!((run(&["--allow-commands"]).code, lines()), (0, 1));
+    assert_eq!((run(&[]).code, lines()), (0, 2), "it was allowed before");
+    spec("echo other");
+    assert_eq!((run(&[]).code, lines()), (2, 2), "other words are to be allowed anew");
+    // What others can write to says nothing of what this user allowed.
+    let kept = folder.path().join("state/sandtable/commands");
+    std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).expect("a mode");
+    spec("echo \u{1b}[2J");
+    assert_eq!((run(&[]).code, lines()), (2, 2));
 }

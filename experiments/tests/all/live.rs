@@ -73,7 +73,7 @@ fn live(text: &str, more: &[&str]) -> Lived {
 
 fn live_in(folder: tempfile::TempDir, more: &[&str]) -> Lived {
     let policies = dist();
-    let mut args = vec!["run", "spec.ron", "--policies", &policies, "--store", "store"];
+    let mut args = vec!["run", "spec.ron", "--policies", &policies, "--store", "store", "--allow-commands"];
     args.extend(more);
     let ran = sandtable(folder.path(), &args);
     Lived { code: ran.code, stdout: ran.stdout, stderr: ran.stderr, folder }
@@ -418,7 +418,8 @@ fn a_host_that_is_killed_or_interrupted_leaves_no_process_behind() {
         let fleet = format!("quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
         std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO))
             .expect("written");
-        let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+        let mut host =
+            command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store", "--allow-commands"]);
         let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a host");
         let listed = || std::fs::read_to_string(&pids).unwrap_or_default();
         until("the job begins", || listed().lines().count() == 3);
@@ -442,7 +443,8 @@ fn jobs_are_given_what_the_spec_lists_and_what_every_program_needs() {
     let fleet = format!("quiet: \"50ms\", environment: [\"WANDB_MODE\"], commands: {{\"own\": {}}}", shell(script));
     let text = spec(&fleet, &job("a", "own", "0s", 1, "1s"), FIFO);
     std::fs::write(folder.path().join("spec.ron"), text).expect("written");
-    let mut host = command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+    let mut host =
+        command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store", "--allow-commands"]);
     host.envs([("HF_TOKEN", "s3cret"), ("WANDB_MODE", "offline"), ("CUDA_VISIBLE_DEVICES", "0")]);
     let output = host.output().expect("a host");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

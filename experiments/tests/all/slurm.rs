@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sandtable_hardware::live::Clock;
 
-use crate::help::{Ran, cells, command, dist, root};
+use crate::help::{Ran, cells, command, dist, ran, root};
 use sandtable_needs::needs;
 
 /// 3 policies x 500 seeds, a millisecond each.
@@ -126,9 +126,7 @@ impl Sweep<'_> {
     }
 
     fn run(&self, verb: &str, store: &str, more: &[&str]) -> Ran {
-        let output = self.command(verb, store, more).output().expect("it runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+        ran(&mut self.command(verb, store, more))
     }
 
     fn submit(&self, store: &str, more: &[&str]) -> Ran {
@@ -345,7 +343,8 @@ fn cells_on_gpus_have_an_array_of_their_own(slurm: &Slurm) {
     let shown = format!("--export=PATH,SLURM_CONF,{}LD_LIBRARY_PATH={}", preload.unwrap_or_default(), driver.display());
     let printed = sweep.submit("store", &["--print"]);
     assert!(printed.stdout.contains("#SBATCH --gres=gpu:1 --exclusive\n"), "{}", printed.stdout);
-    let ran = sweep.submit("store", &["--", &shown]);
+    assert!(printed.stdout.contains(" --allow-commands --shard "), "{}", printed.stdout);
+    let ran = sweep.submit("store", &["--allow-commands", "--", &shown]);
     assert!(ran.stderr.contains("2 of 2 cells in 2 shards, 1 GPU each; at most 8.00 min a shard"), "{}", ran.stderr);
     slurm.rests();
     assert_eq!(sweep.counts("store"), [2, 2, 0, 0], "{}", sweep.logs("store"));
@@ -355,7 +354,7 @@ fn cells_on_gpus_have_an_array_of_their_own(slurm: &Slurm) {
     // Observed once, they are not missing; another array refuses more than a node has.
     assert!(sweep.submit("store", &[]).stderr.contains("all 2 cells have results"));
     std::fs::write(sweep.path("sweep.ron"), ON_GPUS.replace("Count(1)", "Count(3)")).expect("written");
-    let refused = sweep.run("submit", "other", &["--engine", "slurm"]);
+    let refused = sweep.run("submit", "other", &["--engine", "slurm", "--allow-commands"]);
     assert!(
         refused.code == 2 && refused.stderr.contains("Requested node configuration is not available"),
         "{}",

@@ -76,7 +76,7 @@ fn what_was_taken_is_not_lost_sight_of() {
         workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\")]), policies: [Policy(name: \"fifo\")], \
         sweep: {\"fleet.devices\": [Count(1), Count(2)]})";
     std::fs::write(sweep.path("sweep.ron"), spec).expect("written");
-    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm"]);
+    let ran = with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--allow-commands"]);
     assert!(ran.code == 2 && ran.stderr.contains("sbatch ended with 1: no such gres"), "{}", ran.stderr);
     assert!(
         ran.stderr.contains("hint: job 41 was taken and is not merged after: `sandtable cancel` ends it"),

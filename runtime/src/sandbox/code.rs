@@ -26,19 +26,7 @@ impl CodeCache {
     /// # Errors
     /// Why it is not used: it can't be made, or is not this user's alone.
     pub fn open(folder: &Path) -> Result<CodeCache, String> {
-        let why = |why: &dyn std::fmt::Display| format!("{}: {why}", folder.display());
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| why(&error))?;
-        let found = fs::symlink_metadata(folder).map_err(|error| why(&error))?;
-        if !found.is_dir() {
-            return Err(why(&"not a folder"));
-        }
-        if !private(&found) {
-            let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-            return Err(why(&format!(
-                "owned by user {owner} with mode {mode:o}, expected this user's with mode 700 (others can write to it)"
-            )));
-        }
-        Ok(CodeCache { folder: folder.into() })
+        private_folder(folder).map(|()| CodeCache { folder: folder.into() })
     }
 
     /// The code that was put in under this key, if its file is this user's and as it was written.
@@ -63,19 +51,11 @@ impl CodeCache {
     /// Keeps code. Where that fails it is compiled again next time: nothing else depends on it.
     pub(super) fn put(&self, key: &str, code: &[u8]) {
         let write = || -> std::io::Result<()> {
-            let temporary = self.folder.join(format!("{key}.{}.new", std::process::id()));
-            let _ = fs::remove_file(&temporary);
-            let written =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).and_then(|mut file| {
-                    file.write_all(MAGIC)?;
-                    file.write_all(checksum(key, code).as_bytes())?;
-                    file.write_all(code)
-                });
-            let named = written.and_then(|()| fs::rename(&temporary, self.folder.join(key)));
-            if named.is_err() {
-                let _ = fs::remove_file(&temporary);
-            }
-            named
+            let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+            file.write_all(MAGIC)?;
+            file.write_all(checksum(key, code).as_bytes())?;
+            file.write_all(code)?;
+            file.persist(self.folder.join(key)).map(drop).map_err(|error| error.error)
         };
         if write().is_ok() {
             self.prune(KEPT);
@@ -103,6 +83,26 @@ impl CodeCache {
             }
         }
     }
+}
+
+/// A folder that nobody but this user can write to; it is made if need be, with all folders above it that are missing.
+///
+/// # Errors
+/// Why it is not such a folder: it can't be made, or is not this user's alone.
+pub fn private_folder(folder: &Path) -> Result<(), String> {
+    let why = |why: &dyn std::fmt::Display| format!("{}: {why}", folder.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| why(&error))?;
+    let found = fs::symlink_metadata(folder).map_err(|error| why(&error))?;
+    if !found.is_dir() {
+        return Err(why(&"not a folder"));
+    }
+    if !private(&found) {
+        let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+        return Err(why(&format!(
+            "owned by user {owner} with mode {mode:o}, expected this user's with mode 700 (others can write to it)"
+        )));
+    }
+    Ok(())
 }
 
 /// Owned by this user, and by nobody else to be written to.

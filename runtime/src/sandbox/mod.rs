@@ -13,7 +13,7 @@ mod instance;
 mod provider;
 mod shape;
 
-pub use code::CodeCache;
+pub use code::{CodeCache, private_folder};
 pub use compile::{Budget, Compiler, Flags, serve};
 pub use engine::{Component, PredictorComponent, Sandbox, Settings};
 pub use fault::{Fault, LoadFault, Place, tame, turns};

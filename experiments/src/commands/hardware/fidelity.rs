@@ -1,7 +1,7 @@
 //! `sandtable hardware fidelity`: what the model is worth on this machine.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sandtable_hardware::{Job, Micros, Profile};
@@ -11,11 +11,13 @@ use sandtable_runtime::sandbox::Settings;
 use super::measure::HowArgs;
 use crate::code;
 use crate::commands::StoreArgs;
+use crate::consent::ConsentArgs;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, execute};
 use crate::measure::measure;
 use crate::observe::{Observed, Swaps, means, observe};
-use crate::plan::{Cell, Field, Machines, Options, plan};
+use crate::output;
+use crate::plan::{Cell, Field, Machines, Options, Plan, plan};
 use crate::table::columns;
 use crate::trace::seconds;
 use crate::ui;
@@ -36,6 +38,8 @@ pub(crate) struct FidelityArgs {
     how: HowArgs,
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    consent: ConsentArgs,
     /// Look for shipped policies here first.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
@@ -57,12 +61,14 @@ struct Run {
 }
 
 pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
+    let as_it_stands = plan(&args.spec, &Options { policies: args.policies.clone(), ..Options::default() })?;
+    args.consent.ask(&as_it_stands.origin, as_it_stands.cells.iter())?;
     let file = match &args.profile {
         Some(file) => file.clone(),
         None => {
-            let families = families(&args.spec, args.policies.as_deref())?;
+            let families = families(&as_it_stands)?;
             let measured = measure(&args.how.plan(&families)?, &|line| ui::note(line))?;
-            std::fs::write(&args.output, &measured.text).map_err(|error| Error::file("write", &args.output, &error))?;
+            output::write(&args.output, &measured.text)?;
             ui::note(&measured.table());
             args.output.clone()
         }
@@ -110,9 +116,7 @@ fn field_of(cell: &Cell) -> Option<&Arc<Field>> {
 }
 
 /// The built-in families that a spec's jobs are of.
-fn families(spec: &Path, policies: Option<&Path>) -> Result<Vec<String>, Error> {
-    let options = Options { policies: policies.map(Path::to_path_buf), ..Options::default() };
-    let plan = plan(spec, &options)?;
+fn families(plan: &Plan) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
     for cell in &plan.cells {
         let profile = cell.setting.laws.profile();
