@@ -13,6 +13,7 @@ use sandtable_hardware::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ExitCode};
+use crate::output;
 use crate::plan::{Bound, Options, Plan, digest, plan};
 use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
 use crate::store::{Store, sorted};
@@ -454,7 +455,7 @@ fn unpack(from: &mut impl Read, path: &Path) -> Result<String, Error> {
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(path);
     std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
-    std::fs::write(path, bytes).map_err(|error| Error::file("write", path, &error))
+    output::write(path, bytes)
 }
 
 /// Puts the reviewer's own copies where the bundle left files out.

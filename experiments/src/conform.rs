@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::code;
 use crate::error::Error;
 use crate::execute::{Compiled, inputs};
+use crate::output;
 use crate::plan::{Cell, Options, plan};
 use crate::witness::Witness;
 
@@ -96,7 +97,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     Ok(battery.report)
 }
 
-/// Fuel of one history: they are small, and the dearest of the shipped policies, `pollux` with its search, uses a tenth of it.
+/// Fuel of one history: they are small, and of the shipped policies only `pollux`, with its search, needs over 5·10⁹.
 const RUN_FUEL: u64 = 100_000_000_000;
 /// Parameters that are tried with a value of another type: the first ones.
 const PARAMETERS: usize = 64;
@@ -140,7 +141,7 @@ impl Battery<'_> {
     fn cell(&self, kind: Kind, seed: u64, predictors: &str, config: &str) -> Result<Cell, Error> {
         let path = self.folder.join("history.ron");
         let text = histories::spec(kind, seed, predictors, config);
-        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, text)?;
         let mut plan = plan(&path, &Options::default())?;
         plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
     }

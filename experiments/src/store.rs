@@ -69,23 +69,6 @@ pub fn files_of(folder: &Path) -> Result<Files, Error> {
     sorted(folder)?.iter().map(file).collect()
 }
 
-/// Writes a file whole or not at all; whatever is no plain file, as a pipe, as it comes.
-///
-/// # Errors
-/// A file that can't be written.
-pub fn write_whole(path: &Path, text: &str) -> Result<(), Error> {
-    let failed = |error: &std::io::Error| Error::file("write", path, error);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if fs::symlink_metadata(path).is_ok_and(|known| !known.is_file()) {
-        return fs::write(path, text).map_err(|error| failed(&error));
-    }
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".new").permissions(fs::Permissions::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(|error| failed(&error))?;
-    file.write_all(text.as_bytes()).map_err(|error| failed(&error))?;
-    file.persist(path).map(drop).map_err(|error| failed(&error.error))
-}
-
 impl Store {
     /// A store in this folder, made if need be.
     ///

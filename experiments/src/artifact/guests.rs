@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::build;
 use crate::error::Error;
+use crate::output;
 
 /// A language that policies are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -153,7 +154,7 @@ pub fn keep_built(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error>
     let built = Built { component: crate::plan::digest(bytes), sources: sources(&folder)?, folder };
     let text = serde_json::to_string(&built).map_err(|error| Error::internal(error.to_string()))?;
     let file = beside(path);
-    std::fs::write(&file, text + "\n").map_err(|error| Error::file("write", &file, &error))
+    output::write(&file, text + "\n")
 }
 
 /// Why a component is not what its sources say, if so.
@@ -198,7 +199,7 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
         Language::Python => {
             let words = python()?;
             let entry = scratch.path().join("sandtable_entry.py");
-            std::fs::write(&entry, PYTHON_ENTRY).map_err(|error| Error::file("write", &entry, &error))?;
+            output::write(&entry, PYTHON_ENTRY)?;
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).arg("-d").arg(&wit).args(["-w", "policy", "componentize", "-s", "-p"]);
             command.arg(scratch.path()).args(["-p", ".", "sandtable_entry", "-o"]);
@@ -210,7 +211,7 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
                 let mut name = tempfile::Builder::new();
                 let file = name.prefix(".sandtable-").suffix(".js").tempfile_in(&folder);
                 let file = file.map_err(|error| Error::file("write", &folder, &error))?;
-                std::fs::write(file.path(), text).map_err(|error| Error::file("write", file.path(), &error))?;
+                output::write(file.path(), text)?;
                 Ok(file)
             };
             let prelude = beside(JS_PRELUDE)?;
@@ -307,7 +308,7 @@ fn bind(wit: &Path, folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(|error| Error::file("make", folder, &error))?;
     for (name, bytes) in files.iter() {
         let path = folder.join(name);
-        std::fs::write(&path, bytes).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, bytes)?;
     }
     Ok(())
 }

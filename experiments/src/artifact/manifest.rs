@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::output;
 use crate::plan::digest;
 use crate::store::sorted;
 
@@ -47,7 +48,7 @@ pub fn read(dist: &Path) -> Result<Manifest, Error> {
 pub fn write(dist: &Path, manifest: &Manifest) -> Result<(), Error> {
     let path = dist.join("manifest.json");
     let text = serde_json::to_string_pretty(manifest).map_err(|error| Error::internal(error.to_string()))?;
-    std::fs::write(&path, text + "\n").map_err(|error| Error::file("write", &path, &error))
+    output::write(&path, text + "\n")
 }
 
 /// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the

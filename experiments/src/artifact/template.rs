@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::guests::Language;
 use crate::error::Error;
+use crate::output;
 
 /// One file of a template: where it goes and what it says; `NAME` is the policy's.
 type File = (&'static str, &'static str);
@@ -82,7 +83,7 @@ pub fn write(language: Language, name: &str, folder: &Path) -> Result<(), Error>
         let path = folder.join(path);
         let parent = path.parent().unwrap_or(folder);
         std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
-        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, text)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What is found before anything runs: policies that refuse to begin, jobs that can never run.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use sandtable_runtime::sandbox::Fault;
 use sandtable_runtime::{capacities, never_fits};
@@ -8,6 +9,7 @@ use sandtable_runtime::{capacities, never_fits};
 use crate::code;
 use crate::error::Error;
 use crate::execute::{Compiled, refusal};
+use crate::input;
 use crate::plan::{Cell, Plan};
 use crate::spec::{Source, short_name};
 use crate::store::Store;
@@ -29,7 +31,7 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
         let Some(fault) = refusal(cell, compiled)? else { continue };
         let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
         let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
-        let text = std::fs::read_to_string(&plan.origin).unwrap_or_default();
+        let text = input::text(Path::new(&plan.origin), input::SPEC).unwrap_or_default();
         let source = Source { origin: plan.origin.clone(), text };
         let labels = source.parse().map_or_else(
             |_| Vec::new(),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::{SpecArgs, StoreArgs};
 use crate::bundle::{Wanted, pack};
 use crate::error::{Error, ExitCode};
+use crate::output;
 use crate::ui;
 
 /// Pack a spec with its components, profiles, traces and results; `verify FILE` runs it on another machine.
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<ExitCode, Error> {
     let store = args.store.open(Some(&args.path))?;
     let wanted = Wanted { spec: &args.path, options: &options, without_data: args.without_data };
     let (bytes, manifest) = pack(&wanted, &store)?;
-    std::fs::write(&args.output, &bytes).map_err(|error| Error::file("write", &args.output, &error))?;
+    output::write(&args.output, &bytes)?;
     ui::result(&format!("{}  {} B  {}\n", args.output.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
     ui::note(&format!("{} cells, {} files", manifest.cells.len(), manifest.files.len()));
     for (name, hash) in &manifest.left_out {

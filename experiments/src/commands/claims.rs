@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use super::StoreArgs;
 use crate::claim::{ClaimRow, ExpectedFailures, Measured, in_words, json_lines, measure, notes, render, table};
 use crate::error::{Error, ExitCode};
+use crate::output;
 use crate::plan::{Options, plan};
 use crate::report::plot::Forest;
-use crate::store::{sorted, write_whole};
+use crate::store::sorted;
 use crate::table::{Format, known};
 use crate::ui;
 
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
         }
     }
     if let Some(output) = &args.output {
-        write_whole(output, &page)?;
+        output::write(output, &page)?;
     }
     if let Some(figure) = &args.figure {
         if drawn.is_empty() {
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
         }
         let title = args.specs.iter().map(|spec| name_of(spec)).collect::<Vec<_>>().join(", ");
         let forest = Forest { title, x: "change, % (95 % CI)".into(), rows: drawn };
-        write_whole(figure, &forest.svg())?;
+        output::write(figure, forest.svg())?;
     }
     ui::note(&format!("{count} claims: {failing} fail, {unsure} are inconclusive, {unknown} are not measured"));
     Ok(if unknown > 0 { ExitCode::Missing } else { ExitCode::Done })

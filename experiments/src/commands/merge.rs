@@ -8,8 +8,8 @@ use crate::engine::handed::Handed;
 use crate::engine::{Page, State};
 use crate::error::{Error, ExitCode};
 use crate::merge::{Merged, from_others, render};
+use crate::output;
 use crate::plan::Options;
-use crate::store::write_whole;
 use crate::table::Format;
 use crate::ui;
 
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
     let merged = Merged::of(&page)?;
     let text = render(&merged, args.format);
     match &args.output {
-        Some(file) => write_whole(file, &text)?,
+        Some(file) => output::write(file, &text)?,
         None => ui::result(&text),
     }
     let (all, rows) = (plan.cells.len(), merged.rows.len());

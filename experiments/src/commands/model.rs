@@ -7,6 +7,7 @@ use sandtable_hardware::Group;
 use crate::error::{Error, ExitCode, nearest};
 use crate::facts::{self, Walked, zoo};
 use crate::learn::horus_features;
+use crate::output;
 use crate::{table, ui};
 
 /// Facts of models.
@@ -49,7 +50,7 @@ pub(crate) fn run(command: &ModelCommand) -> Result<ExitCode, Error> {
         }
         ModelCommand::Graph { model, output } => {
             let bytes = prost::Message::encode_to_vec(&zoo::model(zoo::graph(entry(model)?)));
-            std::fs::write(output, &bytes).map_err(|error| Error::file("write", output, &error))?;
+            output::write(output, &bytes)?;
             ui::note(&format!("{} bytes written to {}", bytes.len(), output.display()));
             Ok(ExitCode::Done)
         }

@@ -10,8 +10,9 @@ use crate::engine::handed::{Handed, Line, line};
 use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
 use crate::explain::{Kept, components, reason};
+use crate::output;
 use crate::plan::{Bound, Cell, Plan};
-use crate::store::{Store, write_whole};
+use crate::store::Store;
 use crate::table::Format;
 use crate::ui;
 
@@ -74,7 +75,7 @@ fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Err
     let page = Page::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();
-    write_whole(file, &Handed::new(&page, &args.of.path, &options, lines)?.text()?)?;
+    output::write(file, &Handed::new(&page, &args.of.path, &options, lines)?.text()?)?;
     ui::result(&format!("{count}\n"));
     ui::note(&format!("{count} of {} cells have no result and are in {}", plan.cells.len(), file.display()));
     Ok(ExitCode::Done)

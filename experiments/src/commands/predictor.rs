@@ -12,6 +12,7 @@ use crate::error::{Error, ExitCode};
 use crate::learn::{
     Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
 };
+use crate::output;
 use crate::plan::MAX_WEIGHTS;
 use crate::{profile, ui};
 
@@ -118,7 +119,7 @@ pub(crate) fn run(command: &PredictorCommand) -> Result<ExitCode, Error> {
             }
             match output {
                 Some(path) => {
-                    std::fs::write(path, &text).map_err(|error| Error::file("write", path, &error))?;
+                    output::write(path, &text)?;
                     ui::note(&format!("{} bytes written to {}", text.len(), path.display()));
                 }
                 None => ui::result(&text),

@@ -9,6 +9,7 @@ use crate::report::plot::{Dress, side_by_side};
 use crate::report::{Captioned, PAGE, figures, gather, html, markdown};
 use crate::table::known;
 use crate::ui;
+use crate::{input, output};
 
 /// Results as a page, a figure or a table; the ending of the file says which.
 #[derive(Debug, clap::Args)]
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
             return Err(error.hint("expected .html, .md, .svg, .csv, .jsonl or .parquet"));
         }
     };
-    std::fs::write(&output, &bytes).map_err(|error| Error::file("write", &output, &error))?;
+    output::write(&output, &bytes)?;
     let missing = plan.cells.iter().filter(|cell| !store.has(&cell.id)).count();
     ui::note(&format!("{}: {} kB, {} cells", output.display(), bytes.len().div_ceil(1000), plan.cells.len() - missing));
     if missing > 0 {
@@ -114,7 +115,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
 
 fn template(path: Option<&Path>) -> Result<String, Error> {
     let Some(path) = path else { return Ok(PAGE.to_string()) };
-    std::fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))
+    input::text(path, input::SPEC)
 }
 
 /// The command as it was typed: a report says how to get it again.

@@ -11,6 +11,7 @@ use crate::compare::Entry;
 use crate::error::{Error, ExitCode, nearest};
 use crate::execute::Compiled;
 use crate::metric::{METRICS, Metric, span};
+use crate::output;
 use crate::results::{self, JobRow};
 use crate::store::Store;
 use crate::story::{Names, acts, tell, trigger};
@@ -126,7 +127,7 @@ fn export(args: &ShowArgs, entry: &Entry, store: &Store, path: &Path) -> Result<
         ui::result(&text);
         return Ok(ExitCode::Done);
     }
-    std::fs::write(path, text).map_err(|error| Error::file("write", path, &error))?;
+    output::write(path, text)?;
     ui::note(&format!("{}: {} stays of {} jobs; ui.perfetto.dev opens it", path.display(), stays.len(), jobs.len()));
     Ok(ExitCode::Done)
 }

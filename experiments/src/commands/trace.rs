@@ -11,6 +11,7 @@ use super::{ReadArgs, SpecArgs, StoreArgs};
 use crate::error::{Error, ExitCode};
 use crate::execute::{Workers, complete};
 use crate::metric::span;
+use crate::output;
 use crate::plan::Cell;
 use crate::results;
 use crate::table::{Format, columns};
@@ -159,7 +160,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
             let text = crate::profile::write(&profile)?;
             match output {
                 Some(path) => {
-                    std::fs::write(path, text).map_err(|error| Error::file("write", path, &error))?;
+                    output::write(path, text)?;
                     let (workloads, gpus) = (profile.workloads.len(), profile.gpus.len());
                     let place = path.display();
                     ui::note(&format!("a profile of {workloads} workloads on {gpus} types of GPU written to {place}"));
@@ -207,7 +208,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
 fn write(trace: &Trace, output: Option<&PathBuf>) -> Result<ExitCode, Error> {
     match output {
         Some(path) => {
-            std::fs::write(path, trace.to_csv()).map_err(|error| Error::file("write", path, &error))?;
+            output::write(path, trace.to_csv())?;
             ui::note(&format!("{} jobs written to {}", trace.rows.len(), path.display()));
         }
         None => ui::result(&trace.to_csv()),

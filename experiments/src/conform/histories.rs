@@ -5,6 +5,7 @@ use std::path::Path;
 use sandtable_hardware::random::Stream;
 
 use crate::error::Error;
+use crate::output;
 use crate::profile;
 
 /// What jobs do to each other, and what they may do.
@@ -28,7 +29,7 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
     let text = profile::write(&profile)?;
     for (name, text) in [("synthetic.ron", text.as_str()), ("pollux.ron", POLLUX)] {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, text)?;
     }
     Ok(())
 }

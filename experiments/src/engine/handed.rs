@@ -5,7 +5,7 @@
 //! among all cells of the spec, what it costs and needs, and what its id is the hash of.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 use std::path::{Path, PathBuf};
 
 use sandtable_hardware::SECOND;
@@ -166,7 +166,7 @@ impl Header {
     /// # Errors
     /// What is no plan file.
     pub fn read(path: &Path) -> Result<Header, Error> {
-        let file = std::fs::File::open(path).map_err(|error| Error::file("read", path, &error))?;
+        let file = input::open(path)?.take(input::SPEC);
         let first = std::io::BufReader::new(file).lines().next().transpose();
         Header::of(path, first.map_err(|error| Error::file("read", path, &error))?.as_deref())
     }

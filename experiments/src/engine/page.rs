@@ -8,7 +8,8 @@ use super::handed::{Header, Line, line};
 use super::{Job, State, Times};
 use crate::error::Error;
 use crate::plan::{Cell, Machines, Plan, canonical, digest};
-use crate::store::{Store, sorted, write_whole};
+use crate::store::{Store, sorted};
+use crate::{input, output};
 
 /// The page of one spec in a store.
 pub struct Page<'a> {
@@ -74,7 +75,7 @@ impl<'a> Page<'a> {
                 let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
                 let mut found = Vec::new();
                 for path in sorted(&folder)?.into_iter().filter(|path| name(path).starts_with(&own)) {
-                    let text = fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))?;
+                    let text = input::text(&path, input::SPEC)?;
                     found.push(self.store.root().join(text.trim_end()));
                 }
                 Ok(found)
@@ -110,7 +111,7 @@ impl<'a> Page<'a> {
         fs::create_dir_all(&folder).map_err(|error| Error::file("make", &folder, &error))?;
         let below = observation.strip_prefix(self.store.root()).unwrap_or(observation).display().to_string();
         let name = format!("{at}-{}", &digest(below.as_bytes())[..10]);
-        write_whole(&folder.join(name), &(below + "\n"))
+        output::write(&folder.join(name), &(below + "\n"))
     }
 
     /// The places of cells in this state.
@@ -149,7 +150,7 @@ impl<'a> Page<'a> {
             return Ok(Vec::new());
         }
         let read = |path: &PathBuf| {
-            let text = fs::read(path).map_err(|error| Error::file("read", path, &error))?;
+            let text = input::read(path, input::SPEC)?;
             serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
         };
         sorted(&folder)?.iter().map(read).collect()

@@ -5,7 +5,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{Store, sorted, write_whole};
+use crate::store::{Store, sorted};
+use crate::{input, output};
 
 /// Cells of one component that ran at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ impl Times {
         let folder = store.root().join("times");
         let paths = if folder.is_dir() { sorted(&folder).unwrap_or_default() } else { Vec::new() };
         let read = |path: &std::path::PathBuf| {
-            let timed = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+            let timed = serde_json::from_slice(&input::read(path, input::SPEC).ok()?).ok()?;
             Some((path.file_stem()?.to_str()?.to_string(), timed))
         };
         Times(paths.iter().filter_map(read).collect())
@@ -43,7 +44,7 @@ impl Times {
         for (component, timed) in &self.0 {
             let kept = || {
                 fs::create_dir_all(&folder).ok()?;
-                write_whole(&folder.join(format!("{component}.json")), &serde_json::to_string(timed).ok()?).ok()
+                output::write(&folder.join(format!("{component}.json")), &serde_json::to_string(timed).ok()?).ok()
             };
             // Nobody's result misses it.
             let _ = kept();

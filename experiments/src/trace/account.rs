@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Read;
 use crate::error::Error;
+use crate::output;
 
 /// What became of some rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,7 +173,7 @@ impl Imported {
         };
         let path = beside(trace);
         let text = serde_json::to_string_pretty(&imported).map_err(|error| Error::internal(error.to_string()))?;
-        std::fs::write(&path, text + "\n").map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, text + "\n")?;
         Ok(path)
     }
 

@@ -277,7 +277,7 @@ impl Live {
         Launch { argv, environment, passed, file_bytes, folder, output }
     }
 
-    /// Where a job keeps its state and its log.
+    /// Where a job keeps its state, and where it begins.
     fn folder(&self, id: JobId) -> PathBuf {
         let folder = self.setting.folder.join(id.to_string());
         // Where it can't be made, the job's start says so.

@@ -24,7 +24,7 @@ use super::progress::Listener;
 pub struct Launch {
     /// The command and its arguments.
     pub argv: Vec<String>,
-    /// Beside what of this process' environment a job is given ([`inherited`]).
+    /// Set in its environment, beside what it is given of this process' own.
     pub environment: Vec<(String, String)>,
     /// More names of this process' environment that it is given.
     pub passed: Vec<String>,

@@ -104,8 +104,8 @@ fn code_of(engine: &Engine, code: &[u8]) -> wasmtime::Result<Compiled> {
 
 /// What code is kept under: the component, and all of the engine that steers how it is compiled.
 fn key(engine: &Engine, bytes: &[u8]) -> String {
-    struct Into(blake3::Hasher);
-    impl Hasher for Into {
+    struct Digest(blake3::Hasher);
+    impl Hasher for Digest {
         fn finish(&self) -> u64 {
             0
         }
@@ -113,7 +113,7 @@ fn key(engine: &Engine, bytes: &[u8]) -> String {
             self.0.update(bytes);
         }
     }
-    let mut hasher = Into(blake3::Hasher::new());
+    let mut hasher = Digest(blake3::Hasher::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.0.update(blake3::hash(bytes).as_bytes());
     hasher.0.finalize().to_hex().to_string()

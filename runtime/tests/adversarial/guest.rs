@@ -271,3 +271,14 @@ pub fn guest_of_larger_world(addition: &str, parts: &Parts) -> Vec<u8> {
     let world = resolve.select_world(&[package], Some("larger")).expect("the world");
     component(&module(parts), &resolve, world)
 }
+
+/// An unsigned number as WebAssembly writes it.
+pub fn leb(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 127 {
+        bytes.push(value as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}

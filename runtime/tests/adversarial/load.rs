@@ -1,6 +1,6 @@
 //! Files that are no policies, or not for long.
 
-use crate::guest::{Parts, guest, guest_of_larger_world};
+use crate::guest::{Parts, guest, guest_of_larger_world, leb};
 
 /// A component in text form.
 fn text(wat: &str) -> Vec<u8> {
@@ -27,16 +27,6 @@ pub fn wrong_types(name: &str) -> Vec<u8> {
             (instance $s (export "describe" (func $f)) (export "init" (func $f)) (export "decide" (func $f)))
             (export "{name}" (instance $s)))"#
     ))
-}
-
-fn leb(mut value: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value > 127 {
-        bytes.push(value as u8 | 128);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
 }
 
 fn section(id: u8, content: &[u8]) -> Vec<u8> {

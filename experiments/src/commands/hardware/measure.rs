@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ExitCode};
 use crate::measure::{Plan, measure};
+use crate::output;
 use crate::ui;
 
 /// What to measure.
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<ExitCode, Error> {
     let created = std::fs::File::options().append(true).create(true).open(&args.output);
     created.map_err(|error| Error::file("write", &args.output, &error))?;
     let measured = measure(&plan, &|line| ui::note(line))?;
-    std::fs::write(&args.output, &measured.text).map_err(|error| Error::file("write", &args.output, &error))?;
+    output::write(&args.output, &measured.text)?;
     ui::result(&measured.table());
     ui::note(&format!("{}: {} ({} bytes)", args.output.display(), measured.digest, measured.text.len()));
     Ok(ExitCode::Done)

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::{Error, ExitCode, sandbox, ui};
 use crate::artifact::Finder;
 use crate::execute::{Compiled, Extras, simulate};
+use crate::output;
 use crate::plan::{Options, plan};
 use crate::table::{Format, columns};
 use crate::witness::Witness;
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     // The experiment is a file, since that is what a plan is made of.
     let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
     let component_path = folder.path().join("policy.wasm");
-    std::fs::write(&component_path, &file.bytes).map_err(|error| Error::file("write", &component_path, &error))?;
+    output::write(&component_path, &file.bytes)?;
     let mut rows: Vec<Vec<String>> = vec![COLUMNS.map(str::to_string).to_vec()];
     let mut code = ExitCode::Done;
     for (gpus, jobs) in args.gpus.iter().flat_map(|gpus| args.jobs.iter().map(move |jobs| (gpus, jobs))) {
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
              reveal: [DeclaredRunTime, SoloProfile])"
         );
         let path = folder.path().join("bench.ron");
-        std::fs::write(&path, text).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, text)?;
         let plan = plan(&path, &Options::default())?;
         let cell = &plan.cells[0];
         let mut policy = Sandboxed::new(&component, cell.setting.limits).map_err(failed)?;

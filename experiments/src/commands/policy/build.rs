@@ -6,6 +6,7 @@ use crate::artifact::guests::{Language, build_folder, keep_built, name_of};
 use crate::artifact::manifest::{self, Entry};
 use crate::artifact::{build, predictors, shipped, sources_of, workspace_above};
 use crate::error::{Error, ExitCode};
+use crate::output;
 use crate::ui;
 
 /// Compile policies to components.
@@ -56,7 +57,7 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     let place = output.unwrap_or(folder);
     std::fs::create_dir_all(place).map_err(|error| Error::file("make", place, &error))?;
     let path = place.join(format!("{name}.wasm"));
-    std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
+    output::write(&path, &bytes)?;
     keep_built(folder, &path, &bytes)?;
     ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
     Ok(())
@@ -88,7 +89,7 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     for name in names {
         let bytes = build::build(&root, name, &toolchain)?;
         let path = dist.join(format!("{name}.wasm"));
-        std::fs::write(&path, &bytes).map_err(|error| Error::file("write", &path, &error))?;
+        output::write(&path, &bytes)?;
         let component = crate::plan::digest(&bytes);
         ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
         let sources = manifest::sources(&root, name)?;
