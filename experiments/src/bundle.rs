@@ -207,7 +207,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
     let bytes = packed(&entries)?;
     if manifest.left_out.is_empty() {
         // The proof that nothing was forgotten: elsewhere it is the same experiment.
-        let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+        let folder = output::scratch()?;
         Opened::new(bytes.as_slice(), folder.path(), None)?.plan(wanted.options)?;
     }
     Ok((bytes, manifest))

@@ -80,7 +80,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     let canonical = Sandbox::new(&Settings { canonical_nan: true, ..code::settings() }).map_err(internal)?;
     let mut finder = crate::artifact::Finder::new(Path::new("."), None);
     let fifo = finder.find("fifo").map_err(Error::usage)?;
-    let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    let folder = output::scratch()?;
     histories::write_profiles(folder.path())?;
     std::fs::write(folder.path().join("policy.wasm"), bytes)
         .map_err(|error| Error::file("write", folder.path(), &error))?;

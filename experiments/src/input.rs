@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
@@ -64,6 +64,15 @@ pub fn text(path: &Path, most: u64) -> Result<String, Error> {
         Error::usage(format!("cannot read {}: expected UTF-8, found other bytes at byte {at}", name(path)))
     };
     String::from_utf8(read(path, most)?).map_err(wrong)
+}
+
+/// The file of this program.
+///
+/// # Errors
+/// A system that does not say.
+pub fn program() -> Result<PathBuf, Error> {
+    let unknown = |error| Error::usage(format!("this system does not say which file this program is: {error}"));
+    std::env::current_exe().map_err(unknown)
 }
 
 fn too_large(path: &Path, most: u64) -> Error {

@@ -17,6 +17,8 @@ use sandtable_hardware::{
 };
 
 use crate::error::{Error, ExitCode};
+use crate::input;
+use crate::output;
 use crate::plan::digest;
 use law::Fitted;
 
@@ -113,8 +115,8 @@ pub fn measure(plan: &Plan, say: &dyn Fn(&str)) -> Result<Outcome, Error> {
         let error = Error::usage(format!("no family {name:?} for this device"));
         return Err(error.hint(format!("there is {}", all.join(", "))));
     }
-    let folder = tempfile::tempdir().map_err(|error| Error::usage(format!("cannot make a folder: {error}")))?;
-    let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+    let folder = output::scratch()?;
+    let program = input::program()?;
     let mut bench = Bench { clock: Clock::start(), telemetry, device: 0, workers: Vec::new(), plan };
     let mut starts = Vec::new();
     for (family, name) in names.iter().enumerate() {

@@ -19,6 +19,7 @@ use crate::artifact::Finder;
 use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Failure, inputs, results};
+use crate::input;
 use crate::plan::{Cell, Field};
 use crate::store::Files;
 use crate::trace::seconds;
@@ -169,7 +170,7 @@ pub fn observe(
     let before = telemetry.settings();
     machine.extend(before.iter().map(|(key, value)| (format!("setting {key}"), value.clone())));
     let setting = Setting {
-        program: std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?,
+        program: input::program()?,
         folder: folder.to_path_buf(),
         passed: field.passed.clone(),
         file_bytes: field.file_bytes,

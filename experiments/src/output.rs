@@ -32,6 +32,15 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
     file.persist(&real).map(drop).map_err(|error| failed(&error.error))
 }
 
+/// A folder for what this command alone needs, gone with it.
+///
+/// # Errors
+/// A folder that can't be made.
+pub fn scratch() -> Result<tempfile::TempDir, Error> {
+    let failed = |error| Error::file("write into", &tempfile::env::temp_dir(), &error);
+    tempfile::tempdir().map_err(|error| failed(error).hint("another folder: TMPDIR=DIR"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -222,9 +222,7 @@ impl Store {
         }
         let conflicts = self.root.join("conflicts");
         fs::create_dir_all(&conflicts).map_err(|error| Error::file("make", &conflicts, &error))?;
-        let kept = (0..).map(|n| conflicts.join(format!("{id}.{n}"))).find(|path| !path.exists());
-        let kept = kept.unwrap_or(conflicts);
-        fs::rename(temporary, &kept).map_err(|error| Error::file("make", &kept, &error))?;
+        let kept = numbered(temporary, 0, |number| conflicts.join(format!("{id}.{number}")))?;
         let (first, second) = (self.folder(id), kept);
         let message =
             format!("nondeterministic: cell {id} has two results, {} and {}", first.display(), second.display());
@@ -240,22 +238,7 @@ impl Store {
         let shelf = self.root.join("observations").join(&id[..2]).join(id);
         let made = fs::create_dir_all(&shelf).map_err(|error| Error::file("make", &shelf, &error));
         made.inspect_err(|_| discard(&temporary))?;
-        // Two that observe at once: the rename of the second fails on a folder that is not empty.
-        for number in 1.. {
-            let folder = shelf.join(format!("{number:04}"));
-            if folder.exists() {
-                continue;
-            }
-            match fs::rename(&temporary, &folder) {
-                Ok(()) => return Ok(folder),
-                Err(_) if folder.exists() => {}
-                Err(error) => {
-                    discard(&temporary);
-                    return Err(Error::file("make", &folder, &error));
-                }
-            }
-        }
-        Ok(shelf)
+        numbered(&temporary, 1, |number| shelf.join(format!("{number:04}"))).inspect_err(|_| discard(&temporary))
     }
 
     /// The folders of what was observed of a cell, in the order in which it was.
@@ -355,6 +338,24 @@ impl Store {
         let folder = self.folder(id);
         let listed = folder.parent().and_then(|shelf| sorted(shelf).ok()).unwrap_or_default();
         listed.contains(&folder) && self.has(id)
+    }
+}
+
+/// Renames a folder to the first of numbered names that is nobody's; of two at once the second takes the next.
+fn numbered(temporary: &Path, first: u32, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, Error> {
+    let mut number = first;
+    loop {
+        let folder = name(number);
+        number += 1;
+        if folder.exists() {
+            continue;
+        }
+        match fs::rename(temporary, &folder) {
+            Ok(()) => return Ok(folder),
+            // The rename fails on a folder that is not empty.
+            Err(_) if folder.exists() => {}
+            Err(error) => return Err(Error::file("make", &folder, &error)),
+        }
     }
 }
 

@@ -242,7 +242,7 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<Parting>
         };
         for (receiver, thread) in ends {
             drop(receiver);
-            let thread = thread.map_err(|error| Error::internal(error.to_string()))?;
+            let thread = thread.map_err(|error| Error::usage(format!("no thread for a run: {error}")))?;
             thread.join().map_err(|_| Error::internal("a run panicked"))??;
         }
         Ok(parting)

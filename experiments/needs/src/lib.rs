@@ -6,6 +6,7 @@
 //! - `tool:NAME`: a program on `PATH`, in `/usr/sbin` or `/sbin`; `tool:A|B` is either.
 //! - `python:NAME`: a module that `python3` can import.
 //! - `loopback:`: the machine's own name means 127.0.0.1, or libnss-wrapper can make it so for a process.
+//! - `runs:COMMAND`: a command that ends with 0.
 //! - `file:PATH`: a file; `env:NAME`: a variable of the environment that is set.
 
 use std::path::{Path, PathBuf};
@@ -75,6 +76,11 @@ fn lacking(need: &str) -> Option<String> {
             let status = Command::new("bash").args(["-c", &script]).stderr(Stdio::null()).status();
             (!status.is_ok_and(|status| status.success()))
                 .then(|| "this machine's name is not 127.0.0.1: apt-get install libnss-wrapper".to_string())
+        }
+        Some(("runs", line)) => {
+            let mut command = Command::new("sh");
+            let status = command.args(["-c", line]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            (!status.is_ok_and(|status| status.success())).then(|| format!("`{line}` does not run on this machine"))
         }
         Some(("file", path)) => (!Path::new(path).exists()).then(|| format!("no {path} on this machine")),
         Some(("env", name)) => variable(name).is_none().then(|| format!("{name} is not set")),

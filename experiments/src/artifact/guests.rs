@@ -180,7 +180,7 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
         return Err(error.hint("begin one with `sandtable policy new NAME`"));
     };
     let folder = std::fs::canonicalize(folder).map_err(|error| Error::file("open", folder, &error))?;
-    let scratch = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    let scratch = output::scratch()?;
     let output = scratch.path().join("policy.wasm");
     let wit = folder.join("wit");
     if language != Language::Rust && !wit.is_dir() {

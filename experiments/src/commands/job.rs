@@ -8,6 +8,7 @@ use sandtable_hardware::live;
 use sandtable_hardware::work::{self, Core, Engine, Kind, Orders};
 
 use crate::error::{Error, ExitCode};
+use crate::input;
 use crate::ui;
 
 /// The command, in a session of its own.
@@ -90,13 +91,13 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
     let mut ranks = Vec::new();
     if !args.rank {
         for _ in 1..slots {
-            let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+            let program = input::program()?;
             let mut rank = std::process::Command::new(program);
             rank.args(["hw-job", family.name, "--rank", "--steps", &u64::MAX.to_string()]);
             rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
             // The first one saves for all.
             rank.env_remove("SANDTABLE_STATE");
-            ranks.push(rank.spawn().map_err(|error| Error::internal(error.to_string()))?);
+            ranks.push(rank.spawn().map_err(|error| Error::usage(format!("no process for a rank: {error}")))?);
         }
     }
     let orders = Orders {

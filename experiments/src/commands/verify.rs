@@ -11,6 +11,7 @@ use crate::bundle::Opened;
 use crate::code;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Compiled, Workers, execute, in_parallel};
+use crate::output;
 use crate::plan::{Cell, Plan};
 use crate::store::Files;
 use crate::ui;
@@ -77,7 +78,7 @@ fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
         return Err(error.hint("leave out --set, --at, --sweep, --only, --test, --policies and --max-…"));
     }
     let packed = std::io::BufReader::new(crate::input::open(path)?);
-    let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    let folder = output::scratch()?;
     let opened = Opened::new(packed, folder.path(), args.data.as_deref())?;
     let plan = opened.plan(&args.spec.options()?)?;
     super::run::not_live(&plan)?;

@@ -97,7 +97,7 @@ pub struct Handed {
 /// # Errors
 /// A binary that can't be read.
 fn program() -> Result<(PathBuf, String), Error> {
-    let path = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+    let path = input::program()?;
     let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
     Ok((path, digest(&bytes)))
 }

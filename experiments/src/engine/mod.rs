@@ -24,6 +24,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::input;
 use crate::output;
 use crate::plan::{Machines, Options, digest};
 use handed::{Handed, Line, Needs};
@@ -120,7 +121,7 @@ impl Page<'_> {
         for line in self.lines(places) {
             kinds.entry(line.needs).or_default().push(line);
         }
-        let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+        let program = input::program()?;
         for path in [&program, &self.folder] {
             // Of a backslash Slurm makes what it likes.
             if path.to_str().is_none_or(|text| text.contains(['\n', '\\'])) {
@@ -182,6 +183,11 @@ impl Page<'_> {
             let path = self.folder.join(folder);
             fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
         }
+        // All files first: what is handed over can't be taken back.
+        let files = parcels.arrays.iter().flat_map(|parcel| std::iter::once(&parcel.plan).chain(&parcel.script));
+        for (path, text) in files.chain(&parcels.merge) {
+            output::write(path, text)?;
+        }
         let mut jobs = Vec::new();
         for parcel in &parcels.arrays {
             match self.submit_one(parcel, wish.engine) {
@@ -201,9 +207,6 @@ impl Page<'_> {
     }
 
     fn submit_one(&self, parcel: &Parcel, engine: Engine) -> Result<Job, Error> {
-        for (path, text) in std::iter::once(&parcel.plan).chain(&parcel.script) {
-            output::write(path, text)?;
-        }
         let answer = hand(&parcel.command)?;
         let (number, cluster) = match engine {
             Engine::Slurm => slurm::number(&answer)?,
@@ -213,7 +216,10 @@ impl Page<'_> {
         let job = Job { engine, job: number, cluster, plan, shards: parcel.shards, cells: parcel.cells };
         let text = serde_json::to_string(&job).map_err(|error| Error::internal(error.to_string()))?;
         let name = format!("{}-{}.json", text_of(engine), job.job);
-        output::write(&self.folder.join("jobs").join(name), &(text + "\n"))?;
+        let kept = output::write(&self.folder.join("jobs").join(name), text + "\n");
+        kept.map_err(|error| {
+            error.hint(format!("job {} was taken all the same: `sandtable cancel` ends it", job.job))
+        })?;
         Ok(job)
     }
 
@@ -222,8 +228,7 @@ impl Page<'_> {
     /// # Errors
     /// A file that can't be written, an engine that does not take it.
     pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
-        let (path, text) = merge;
-        output::write(path, text)?;
+        let (path, _) = merge;
         let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
         let answer = hand(&slurm::merge_command(path, &self.name, &after, wish.arguments))?;
         slurm::number(&answer).map(|(number, _)| number)

@@ -9,6 +9,7 @@ use sandtable_hardware::{Device, Fleet, Job, Laws, Micros, SECOND, Sharing, Stan
 use serde_json::{Value, json};
 
 use crate::error::{Error, ExitCode};
+use crate::input;
 use crate::recording::{Ground, Recording, jobs_digest};
 use crate::spec::{DevicesSpec, FleetSpec, Group, Source, Spec};
 
@@ -130,7 +131,7 @@ impl Field {
                 error.hint("measure it: `sandtable hardware profile -o mine.ron`, then `profile: File(\"mine.ron\")`")
             );
         }
-        let program = std::env::current_exe().map_err(|error| Error::internal(error.to_string()))?;
+        let program = input::program()?;
         let words = [&program.display().to_string(), "hw-job", name, "--steps", &steps.to_string()];
         let levels = self.preempt.clone().unwrap_or_else(|| vec![Level::Save]);
         Ok(Task { argv: words.map(str::to_string).to_vec(), steps, levels })

@@ -12,6 +12,7 @@ mod edits;
 mod elastic;
 mod engine;
 mod evil;
+mod faults;
 mod fuzz;
 mod goldens;
 mod gpus;
@@ -28,6 +29,7 @@ mod readme;
 mod reference;
 mod results;
 mod slurm;
+mod store;
 mod submitting;
 mod takeover;
 

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     let component = sandbox.load(&file.bytes).map_err(failed)?;
     ui::note(&format!("compiled in {:.1} ms", begun.elapsed().as_secs_f64() * 1e3));
     // The experiment is a file, since that is what a plan is made of.
-    let folder = tempfile::tempdir().map_err(|error| Error::internal(error.to_string()))?;
+    let folder = output::scratch()?;
     let component_path = folder.path().join("policy.wasm");
     output::write(&component_path, &file.bytes)?;
     let mut rows: Vec<Vec<String>> = vec![COLUMNS.map(str::to_string).to_vec()];
