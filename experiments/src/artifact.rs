@@ -109,8 +109,9 @@ impl Finder {
     }
 
     /// The components that were asked for without a path.
-    pub fn without_path(self) -> BTreeMap<String, Arc<PolicyFile>> {
-        self.known.into_iter().filter(|(name, _)| !is_path(name)).collect()
+    pub fn without_path(&self) -> BTreeMap<String, Arc<PolicyFile>> {
+        let named = self.known.iter().filter(|(name, _)| !is_path(name));
+        named.map(|(name, file)| (name.clone(), file.clone())).collect()
     }
 
     fn read(&self, name: &str) -> Result<PolicyFile, String> {

@@ -194,14 +194,14 @@ fn settled(holds: HoldsSpec, low: f64, high: f64) -> bool {
     }
 }
 
-/// The claims of a spec at the values of the sweep where they are stated.
+/// The claims of a spec at the values of the sweep where they are stated; `cells`: its policies at those values.
 ///
 /// # Errors
 /// A policy, metric, path or value that there is not; a path of the sweep that a claim leaves open.
 pub(crate) fn resolve(
     source: &Source,
     claims: &[ClaimSpec],
-    cells: &[Cell],
+    cells: &[(&str, &[(String, String)])],
     options: &Options,
 ) -> Result<Vec<Claim>, Error> {
     let mut resolved = Vec::new();
@@ -263,17 +263,22 @@ pub(crate) fn resolve(
 }
 
 /// The values of each path of a sweep.
-fn axes(cells: &[Cell]) -> BTreeMap<&str, BTreeSet<&str>> {
+fn axes<'a>(cells: &[(&str, &'a [(String, String)])]) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut axes: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (path, value) in cells.iter().flat_map(|cell| &cell.variant) {
+    for (path, value) in cells.iter().flat_map(|(_, variant)| *variant) {
         axes.entry(path).or_default().insert(value);
     }
     axes
 }
 
 /// Checks the names of a claim's policies and metric, and its figures.
-fn named(source: &Source, spec: &ClaimSpec, cells: &[Cell], place: &dyn Fn(&str) -> String) -> Result<(), Error> {
-    let labels = || cells.iter().map(|cell| cell.label.as_str());
+fn named(
+    source: &Source,
+    spec: &ClaimSpec,
+    cells: &[(&str, &[(String, String)])],
+    place: &dyn Fn(&str) -> String,
+) -> Result<(), Error> {
+    let labels = || cells.iter().map(|(label, _)| *label);
     for (field, label) in [("of", Some(&spec.of)), ("against", spec.against.as_ref())] {
         if let Some(label) = label.filter(|label| !labels().any(|known| known == label.as_str())) {
             let error = source.error(&place(field), &format!("no policy is called `{label}`"), "this policy");
@@ -314,18 +319,22 @@ fn hinted(error: Error, near: Option<&str>) -> Error {
 }
 
 /// The values of the sweep at which a claim is stated, in the order of the cells; paths of one value are not named.
-fn rows(spec: &ClaimSpec, cells: &[Cell], axes: &BTreeMap<&str, BTreeSet<&str>>) -> Vec<Vec<(String, String)>> {
+fn rows(
+    spec: &ClaimSpec,
+    cells: &[(&str, &[(String, String)])],
+    axes: &BTreeMap<&str, BTreeSet<&str>>,
+) -> Vec<Vec<(String, String)>> {
     let mut rows: Vec<Vec<(String, String)>> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.label == spec.of) {
+    for (_, variant) in cells.iter().filter(|(label, _)| *label == spec.of) {
         let fixed = |path: &str| spec.at.values().any(|(fixed, _)| fixed == path);
         let holds = spec.at.values().all(|(path, wanted)| {
-            let found = cell.variant.iter().find(|(known, _)| known == path);
+            let found = variant.iter().find(|(known, _)| known == path);
             found.is_some_and(|(_, value)| is(value, wanted))
         });
         let named = |path: &String| {
             fixed(path) || (!spec.over.contains(path) && axes.get(path.as_str()).is_some_and(|values| values.len() > 1))
         };
-        let row: Vec<(String, String)> = cell.variant.iter().filter(|(path, _)| named(path)).cloned().collect();
+        let row: Vec<(String, String)> = variant.iter().filter(|(path, _)| named(path)).cloned().collect();
         if holds && !rows.contains(&row) {
             rows.push(row);
         }

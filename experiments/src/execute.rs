@@ -340,7 +340,7 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
         "batch": last.map(|step| step.batch.seq),
         "fault": fault,
     });
-    let mut files: Files = vec![("cell.json".into(), cell.inputs.clone().into_bytes())];
+    let mut files: Files = vec![("cell.json".into(), cell.inputs().into_bytes())];
     if let Some(capsule) = capsule {
         // Written as it is packed: its text may be twice as large as what was recorded.
         let internal = |error: &dyn std::fmt::Display| Error::internal(error.to_string());

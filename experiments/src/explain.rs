@@ -48,7 +48,7 @@ impl Kept {
     /// that half of it agrees with. Results of `others`, by their components' digests, are not it: those are other policies of
     /// the same spec, and not an earlier version of this one.
     pub fn nearest(&self, cell: &Cell, others: &BTreeSet<String>) -> Option<(&str, Vec<Difference>)> {
-        let wanted: Value = serde_json::from_str(&cell.inputs).ok()?;
+        let wanted: Value = serde_json::from_str(&cell.inputs()).ok()?;
         let wanted = leaves(&wanted);
         let distance = |other: &BTreeMap<String, String>| {
             let own = wanted.iter().filter(|(path, value)| other.get(*path) != Some(value)).count();

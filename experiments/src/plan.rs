@@ -27,7 +27,7 @@ use serde_json::Value;
 use crate::artifact::{Finder, PolicyFile};
 use crate::claim::Claim;
 use crate::error::Error;
-use crate::spec::{Judge, Source, Ties, tree};
+use crate::spec::{Judge, Source, Spec, Ties, tree};
 use crate::trace::ReadLimits;
 
 pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
@@ -38,16 +38,19 @@ pub use workload::Workload;
 /// One result to be had: a policy on a workload on a fleet under a seed.
 #[derive(Clone)]
 pub struct Cell {
-    /// blake3 of `inputs`, in hex.
+    /// blake3 of its inputs, in hex.
     pub id: String,
-    /// `cell.json`.
-    pub inputs: String,
+    /// The seed.
+    pub seed: u64,
+    of: Arc<Seedless>,
+}
+
+/// What the cells of a policy on a variant share: all but the seed. There may be a million of those.
+pub struct Seedless {
     /// What results call the policy.
     pub label: String,
     /// The values of the sweep, by path.
     pub variant: Vec<(String, String)>,
-    /// The seed.
-    pub seed: u64,
     /// What the cells of a variant share.
     pub setting: Arc<Setting>,
     /// The component.
@@ -60,6 +63,16 @@ pub struct Cell {
     pub predictors: Bindings,
     /// What drives it.
     pub machines: Machines,
+    /// `cell.json` before the seed, and after it.
+    inputs: [String; 2],
+}
+
+impl std::ops::Deref for Cell {
+    type Target = Seedless;
+
+    fn deref(&self) -> &Seedless {
+        &self.of
+    }
 }
 
 /// What the cells of a variant share.
@@ -85,6 +98,18 @@ pub struct Setting {
 }
 
 impl Cell {
+    fn new(of: &Arc<Seedless>, seed: u64) -> Cell {
+        let mut cell = Cell { id: String::new(), seed, of: of.clone() };
+        cell.id = digest(cell.inputs().as_bytes());
+        cell
+    }
+
+    /// `cell.json`: all that can move its result.
+    pub fn inputs(&self) -> String {
+        let [before, after] = &self.of.inputs;
+        format!("{before}{}{after}", self.seed)
+    }
+
     /// The jobs of this cell, by submission; their index is their id.
     ///
     /// # Errors
@@ -196,78 +221,163 @@ const MORE: &str = "`--max-cells N` allows more";
 /// # Errors
 /// Every mistake of a spec, with its place.
 pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
-    let text = crate::input::text(path, crate::input::SPEC)?;
-    // Some editors begin a file with a byte-order mark.
-    let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
-    let mut source = Source { origin: path.display().to_string(), text };
-    // Mistakes of the file itself come first, without any edit.
-    let spec = source.parse()?;
-    if options.test {
-        for (place, value) in texts(&source, "test", spec.test.keys()) {
-            source = source.with(&place, &value[0])?;
+    let mut expansion = Expansion::open(path, options)?;
+    let plan = expansion.part(usize::MAX)?;
+    Ok(Plan { claims: expansion.claims()?, ..plan })
+}
+
+/// A spec whose cells are made a part at a time: all cells of a large sweep fill a machine's memory.
+pub struct Expansion<'a> {
+    source: Source,
+    spec: Spec,
+    folder: PathBuf,
+    options: &'a Options,
+    /// The paths of the sweep, each with its values.
+    axes: Vec<(String, Vec<String>)>,
+    /// Variants.
+    count: usize,
+    /// The next of them.
+    next: usize,
+    /// Cells so far.
+    made: usize,
+    finder: Finder,
+    /// Policies at the values of the sweep, of all parts so far: what claims are about.
+    stated: Vec<(String, Vec<(String, String)>)>,
+    labels: BTreeSet<String>,
+}
+
+impl<'a> Expansion<'a> {
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// A mistake of the spec that shows without its cells, with its place.
+    pub fn open(path: &Path, options: &'a Options) -> Result<Expansion<'a>, Error> {
+        let text = crate::input::text(path, crate::input::SPEC)?;
+        // Some editors begin a file with a byte-order mark.
+        let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
+        let mut source = Source { origin: path.display().to_string(), text };
+        // Mistakes of the file itself come first, without any edit.
+        let spec = source.parse()?;
+        if options.test {
+            for (place, value) in texts(&source, "test", spec.test.keys()) {
+                source = source.with(&place, &value[0])?;
+            }
         }
-    }
-    for (place, value) in &options.set {
-        source = source.with(place, value)?;
-    }
-    let spec = source.parse()?;
-    let mut axes = texts(&source, "sweep", spec.sweep.keys());
-    for (place, values) in &options.sweep {
-        axes.retain(|(known, _)| known != place);
-        axes.push((place.clone(), values.clone()));
-    }
-    clash(&options.set, &options.sweep, &axes)?;
-    for (place, value) in &options.set {
-        if let Some((_, values)) = axes.iter_mut().find(|(known, _)| known == place) {
-            *values = vec![value.clone()];
+        for (place, value) in &options.set {
+            source = source.with(place, value)?;
         }
+        let spec = source.parse()?;
+        let mut axes = texts(&source, "sweep", spec.sweep.keys());
+        for (place, values) in &options.sweep {
+            axes.retain(|(known, _)| known != place);
+            axes.push((place.clone(), values.clone()));
+        }
+        clash(&options.set, &options.sweep, &axes)?;
+        for (place, value) in &options.set {
+            if let Some((_, values)) = axes.iter_mut().find(|(known, _)| known == place) {
+                *values = vec![value.clone()];
+            }
+        }
+        at(&mut axes, &source, &options.at)?;
+        if let Some((place, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
+            return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
+        }
+        let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
+        let most = options.max_cells.unwrap_or(MAX_CELLS);
+        let Some(count) = count.filter(|count| *count <= most) else {
+            let message = format!("{}: the sweep has more than {most} combinations", source.origin);
+            return Err(Error::usage(message).hint(MORE));
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let finder = Finder::new(&folder, options.policies.as_deref());
+        let (stated, labels) = (Vec::new(), BTreeSet::new());
+        Ok(Expansion { source, spec, folder, options, axes, count, next: 0, made: 0, finder, stated, labels })
     }
-    at(&mut axes, &source, &options.at)?;
-    if let Some((place, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
-        return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
+
+    /// Whether all cells were made.
+    pub fn is_done(&self) -> bool {
+        self.next == self.count
     }
-    let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
-    let most = options.max_cells.unwrap_or(MAX_CELLS);
-    if count.is_none_or(|count| count > most) {
-        let message = format!("{}: the sweep has more than {most} combinations", source.origin);
-        return Err(Error::usage(message).hint(MORE));
+
+    /// The cells of the next variants: as many as have at least so many cells together. Claims are left out.
+    ///
+    /// # Errors
+    /// Every mistake of a spec, with its place.
+    pub fn part(&mut self, least: usize) -> Result<Plan, Error> {
+        let (mut cells, mut files) = (Vec::new(), BTreeSet::new());
+        while !self.is_done() && cells.len() < least {
+            let (variant, edited) = self.variant()?;
+            self.next += 1;
+            let spec = edited.parse()?;
+            let folder = self.folder.as_path();
+            let mut named = crate::bundle::files(&spec);
+            named.retain(|name| terrain::shipped(folder, name).is_none());
+            if let Some(root) = &self.options.within {
+                let out = |name: &&String| !crate::bundle::normal(&folder.join(name)).starts_with(root);
+                if let Some(name) = named.iter().find(out) {
+                    return Err(Error::usage(format!("{}: {name} leads out of the bundle", self.source.origin)));
+                }
+                let graphs = crate::bundle::graphs_of(&spec, folder);
+                if let Some(name) = graphs.iter().find(out) {
+                    return Err(Error::usage(format!(
+                        "{}: the graph {name} leads out of the bundle",
+                        self.source.origin
+                    )));
+                }
+            }
+            files.extend(named);
+            let made = self.made + cells.len();
+            let more = resolve::cells(&edited, &spec, (folder, self.options, made), &mut self.finder, &variant)?;
+            cells.extend(more);
+        }
+        self.made += cells.len();
+        let mut known = None;
+        for cell in &cells {
+            let of = Arc::as_ptr(&cell.of);
+            if known.replace(of) != Some(of) && !self.spec.claims.is_empty() {
+                self.stated.push((cell.label.clone(), cell.variant.clone()));
+            }
+            if !self.labels.contains(&cell.label) {
+                self.labels.insert(cell.label.clone());
+            }
+        }
+        if !self.options.only.is_empty() {
+            cells.retain(|cell| self.options.only.contains(&cell.label));
+        }
+        let (title, origin, named) = (self.spec.title.clone(), self.source.origin.clone(), self.finder.without_path());
+        Ok(Plan { title, origin, cells, claims: Vec::new(), files, named })
     }
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let mut finder = Finder::new(folder, options.policies.as_deref());
-    let (mut cells, mut files) = (Vec::new(), BTreeSet::new());
-    for index in 0..count.unwrap_or(0) {
-        let variant = pick(&axes, index);
-        let mut edited = Source { origin: source.origin.clone(), text: source.text.clone() };
+
+    /// The values of the next variant, and the spec as it has them.
+    fn variant(&self) -> Result<(Vec<(String, String)>, Source), Error> {
+        let variant = pick(&self.axes, self.next);
+        let mut edited = self.source.clone();
         for (place, value) in &variant {
             edited = edited.with(place, value)?;
         }
         // What is set below a value that is swept is set in each.
         let below = |place: &str| variant.iter().any(|(known, _)| place.starts_with(&format!("{known}.")));
-        for (place, value) in options.set.iter().filter(|(place, _)| below(place)) {
+        for (place, value) in self.options.set.iter().filter(|(place, _)| below(place)) {
             edited = edited.with(place, value)?;
         }
-        let spec = if variant.is_empty() { source.parse()? } else { edited.parse()? };
-        let mut named = crate::bundle::files(&spec);
-        named.retain(|name| terrain::shipped(folder, name).is_none());
-        if let Some(root) = &options.within {
-            let out = |name: &&String| !crate::bundle::normal(&folder.join(name)).starts_with(root);
-            if let Some(name) = named.iter().find(out) {
-                return Err(Error::usage(format!("{}: {name} leads out of the bundle", source.origin)));
-            }
-            let graphs = crate::bundle::graphs_of(&spec, folder);
-            if let Some(name) = graphs.iter().find(out) {
-                return Err(Error::usage(format!("{}: the graph {name} leads out of the bundle", source.origin)));
-            }
+        Ok((variant, edited))
+    }
+
+    /// What is claimed of the cells, all of which were made.
+    ///
+    /// # Errors
+    /// A claim, or a policy that is asked for, that the spec does not have.
+    pub fn claims(&self) -> Result<Vec<Claim>, Error> {
+        let stated: Vec<(&str, &[(String, String)])> =
+            self.stated.iter().map(|(label, variant)| (label.as_str(), variant.as_slice())).collect();
+        let claims = crate::claim::resolve(&self.source, &self.spec.claims, &stated, self.options)?;
+        if let Some(label) = self.options.only.iter().find(|label| !self.labels.contains(*label)) {
+            let message = format!("{}: no policy is called `{}`", self.source.origin, crate::ui::line(label));
+            let all: Vec<&str> = self.labels.iter().map(String::as_str).collect();
+            return Err(Error::usage(message).hint(format!("there is {}", all.join(", "))));
         }
-        files.extend(named);
-        resolve::cells(&edited, &spec, (folder, options), &mut finder, &variant, &mut cells)?;
+        Ok(claims)
     }
-    let claims = crate::claim::resolve(&source, &spec.claims, &cells, options)?;
-    if !options.only.is_empty() {
-        only(&mut cells, &source, &options.only)?;
-    }
-    let named = finder.without_path();
-    Ok(Plan { title: spec.title, origin: source.origin, cells, claims, files, named })
 }
 
 /// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.
@@ -344,19 +454,6 @@ fn at(axes: &mut [(String, Vec<String>)], source: &Source, wanted: &[(String, St
             })
         }
     }
-}
-
-fn only(cells: &mut Vec<Cell>, source: &Source, wanted: &[String]) -> Result<(), Error> {
-    let known: BTreeMap<&str, ()> = cells.iter().map(|cell| (cell.label.as_str(), ())).collect();
-    for label in wanted {
-        if !known.contains_key(label.as_str()) {
-            let all: Vec<&str> = known.keys().copied().collect();
-            let error = Error::usage(format!("{}: no policy is called `{}`", source.origin, crate::ui::line(label)));
-            return Err(error.hint(format!("there is {}", all.join(", "))));
-        }
-    }
-    cells.retain(|cell| wanted.contains(&cell.label));
-    Ok(())
 }
 
 /// blake3 of a text, in hex.

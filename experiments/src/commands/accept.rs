@@ -44,7 +44,7 @@ impl Earlier {
     pub(crate) fn accept(&self, cells: &[(usize, &Cell)], store: &Store) -> Result<usize, Error> {
         let (mut same, mut moved, mut new) = (0, 0, 0);
         for (_, cell) in cells.iter().filter(|(_, cell)| store.has(&cell.id)) {
-            let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+            let inputs: Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
             let others = self.0.get(&without_build(inputs)).map_or(&[][..], Vec::as_slice);
             let others: Vec<&String> = others.iter().filter(|id| **id != cell.id && store.has(id)).collect();
             let own = compared(store, &cell.id)?;

@@ -18,10 +18,11 @@ use crate::ui;
 /// Compiles what the cells of a plan without a result need, and asks it to begin.
 pub(super) fn lacking_begin(plan: &Plan, store: &Store) -> Result<(), Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
-    all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store), missing.iter().copied())?)
+    all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store), missing.iter().copied())?)?;
+    never_run(plan, &missing)
 }
 
-/// Every policy takes its parameters and is told what it must be: one seed of each is enough. Warns of jobs that can never run.
+/// Every policy takes its parameters and is told what it must be: one seed of each is enough.
 pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Result<(), Error> {
     let mut tried = BTreeSet::new();
     for cell in cells {
@@ -55,14 +56,14 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
             None => Error::usage(format!("{}: {message}", plan.origin)),
         });
     }
-    never_run(plan, cells)
+    Ok(())
 }
 
 /// Workloads of at most so many variants are looked at: those of a sweep are mostly alike.
 const VARIANTS: usize = 16;
 
 /// Warns of jobs that can never run on their fleet.
-fn never_run(plan: &Plan, cells: &[&Cell]) -> Result<(), Error> {
+pub(super) fn never_run(plan: &Plan, cells: &[&Cell]) -> Result<(), Error> {
     let mut seen: Vec<&[(String, String)]> = Vec::new();
     let mut said: Vec<String> = Vec::new();
     for cell in cells {

@@ -78,7 +78,7 @@ fn one(
     };
     let near = if store.has(&cell.id) { None } else { kept.nearest(cell, others) };
     let (nearest, differences) = near.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
-    let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+    let inputs: Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
     match args.format {
         Format::Json => {
             let differences: Vec<Value> =

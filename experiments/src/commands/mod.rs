@@ -130,7 +130,12 @@ impl SpecArgs {
 /// Expands a spec and says what was left out of its workload.
 pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
     let plan = expand(spec, options)?;
-    let mut said: Vec<String> = Vec::new();
+    note_workloads(&plan, &mut Vec::new());
+    Ok(plan)
+}
+
+/// Says what was left out of the workloads of a plan, and was not said before.
+pub(crate) fn note_workloads(plan: &Plan, said: &mut Vec<String>) {
     for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.fixed()) {
         // What was asked for needs no word.
         for note in trace.account.notes.iter().filter(|note| note.fate != Fate::NotAsked) {
@@ -141,7 +146,6 @@ pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Erro
             }
         }
     }
-    Ok(plan)
 }
 
 /// One spec, how it is read, and where its results are.

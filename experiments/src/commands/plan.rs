@@ -1,17 +1,18 @@
 //! `sandtable plan`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 use serde_json::json;
 
-use super::{SpecInStore, begin, expand_noting};
-use crate::engine::handed::{Handed, Line, line};
+use super::{SpecInStore, begin, expand_noting, note_workloads};
+use crate::engine::handed::{Handed, Needs, cost};
 use crate::engine::{Page, State, Times};
 use crate::error::{Error, ExitCode};
 use crate::explain::{Kept, components, reason};
 use crate::output;
-use crate::plan::{Bound, Cell, Plan};
+use crate::plan::{Bound, Cell, Expansion};
 use crate::store::Store;
 use crate::table::Format;
 use crate::ui;
@@ -29,41 +30,42 @@ pub(crate) struct PlanArgs {
     output: Option<PathBuf>,
 }
 
+/// Cells that are shown at once: of a large sweep not all are kept.
+const SHOWN: usize = 10_000;
+
 pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
     let store = args.of.store.open(Some(&args.of.path))?;
     if let Some(file) = &args.output {
         return hand_out(args, file, &store);
     }
-    let plan = args.of.spec.expand(&args.of.path)?;
-    begin::lacking_begin(&plan, &store)?;
+    let options = args.of.spec.options()?;
+    let mut expansion = Expansion::open(&args.of.path, &options)?;
     let times = Times::of(&store);
-    let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
-    let others = components(&plan);
-    let row = |cell| {
-        let status = status(cell, &store);
-        let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
-        let cost = line(cell, 0, &times);
-        Row { cell, status, cost, reason: near.map_or(String::new(), |(_, differences)| reason(&differences)) }
-    };
-    let rows: Vec<Row<'_>> = plan.cells.iter().map(row).collect();
-    ui::result(&match args.format {
-        Format::Table => for_people(&plan, &rows),
-        Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
-        Format::Csv => {
-            let head = "id,policy,variant,seed,status,component,config,cost,seconds,gpus,reason\n".to_string();
-            let cell = crate::trace::csv_cell;
-            rows.iter().fold(head, |out, Row { cell: c, status, cost, reason }| {
-                let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
-                let why = cell(reason);
-                let seconds = cost.seconds.map_or_else(String::new, |seconds| seconds.to_string());
-                let cost = format!("{},{seconds},{}", cost.cost, cost.needs.gpus);
-                out + &format!(
-                    "{},{label},{variant},{},{status},{},{config},{cost},{why}\n",
-                    c.id, c.seed, c.policy.digest
-                )
-            })
+    let mut shown = Shown { format: args.format, said: BTreeSet::new(), cells: 0, missing: 0, seconds: Some(0.0) };
+    let mut noted = Vec::new();
+    while !expansion.is_done() {
+        let plan = expansion.part(SHOWN)?;
+        if expansion.is_done() {
+            // Claims are the spec's mistakes or not before the last cell is shown.
+            expansion.claims()?;
         }
-    });
+        note_workloads(&plan, &mut noted);
+        begin::lacking_begin(&plan, &store)?;
+        let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
+        let others = components(&plan);
+        let row = |cell| {
+            let status = status(cell, &store);
+            let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
+            let why = near.map_or(String::new(), |(_, differences)| reason(&differences));
+            let (jobs, seconds) = cost(cell, &times);
+            Row { cell, status, jobs, seconds, reason: why }
+        };
+        // A variant alone may have a million seeds.
+        for cells in plan.cells.chunks(SHOWN) {
+            shown.show(&plan.title, &cells.iter().map(row).collect::<Vec<_>>());
+        }
+    }
+    shown.end();
     Ok(ExitCode::Done)
 }
 
@@ -84,7 +86,9 @@ fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Err
 struct Row<'a> {
     cell: &'a Cell,
     status: &'static str,
-    cost: Line,
+    jobs: u64,
+    /// How long it takes, where that is known.
+    seconds: Option<f64>,
     /// What is not as in the nearest result.
     reason: String,
 }
@@ -92,11 +96,11 @@ struct Row<'a> {
 impl Row<'_> {
     fn object(&self) -> serde_json::Value {
         let cell = self.cell;
-        let inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+        let inputs: serde_json::Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
         json!({
             "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed,
-            "status": self.status, "reason": self.reason, "cost": self.cost.cost, "seconds": self.cost.seconds,
-            "needs": self.cost.needs, "inputs": inputs,
+            "status": self.status, "reason": self.reason, "cost": self.jobs, "seconds": self.seconds,
+            "needs": Needs { gpus: cell.devices() }, "inputs": inputs,
         })
     }
 }
@@ -111,66 +115,111 @@ fn status(cell: &Cell, store: &Store) -> &'static str {
     }
 }
 
-fn for_people(plan: &Plan, rows: &[Row<'_>]) -> String {
-    let mut out = format!("{}\n", plan.title);
-    if let Some(cell) = plan.cells.first() {
-        for line in &cell.setting.semantics {
-            out.push_str(&format!("  {line}\n"));
+/// What was shown so far.
+struct Shown {
+    format: Format,
+    /// Lines that stand once.
+    said: BTreeSet<String>,
+    cells: usize,
+    missing: usize,
+    /// Of the missing, on one core; none where it is not known of all.
+    seconds: Option<f64>,
+}
+
+impl Shown {
+    fn show(&mut self, title: &str, rows: &[Row<'_>]) {
+        let first = self.cells == 0;
+        self.cells += rows.len();
+        ui::result(&match self.format {
+            Format::Table => self.heading(title, rows, first) + &table(rows, first),
+            Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
+            Format::Csv => csv(rows, first),
+        });
+        for row in rows.iter().filter(|row| row.status == "missing") {
+            self.missing += 1;
+            self.seconds = self.seconds.zip(row.seconds).map(|(all, more)| all + more);
         }
     }
-    let mut fleets: Vec<String> = Vec::new();
-    for cell in &plan.cells {
-        let kinds = cell.fleet.types.iter().zip(0..);
-        let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
-            format!("{} {} of speed {}", cell.fleet.gpus_of(id), kind.name, kind.speed)
-        };
-        let line = format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "));
-        if !fleets.contains(&line) {
-            fleets.push(line);
+
+    /// The semantics, machines and policies, each once.
+    fn heading(&mut self, title: &str, rows: &[Row<'_>], first: bool) -> String {
+        let mut out = String::new();
+        if let Some(row) = rows.first().filter(|_| first) {
+            out = format!("{title}\n");
+            row.cell.setting.semantics.iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         }
-    }
-    out.push_str(&(fleets.join("\n") + "\n"));
-    let mut policies: Vec<String> = Vec::new();
-    for cell in &plan.cells {
-        let place = cell.policy.path.as_ref().map_or("in this binary".into(), |path| path.display().to_string());
-        let costs = cell.fleet.costs;
-        let extra = match (costs.restart_adds_work, costs.linger) {
-            (None, 0) => String::new(),
-            (rule, linger) => {
-                let rule = rule.map_or(String::new(), |rule| {
-                    let second = sandtable_hardware::SECOND;
-                    format!(
-                        ", preemption adds {} s ({} s above {} GPUs)",
-                        rule.small / second,
-                        rule.large / second,
-                        rule.small_gpus
-                    )
-                });
-                format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
+        let cells = || rows.iter().map(|row| row.cell);
+        for line in cells().map(machines).chain(cells().map(policy)) {
+            if !self.said.contains(&line) {
+                out.push_str(&format!("{line}\n"));
+                self.said.insert(line);
             }
-        };
-        let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
-        let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
-        let line = format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config);
-        if !policies.contains(&line) {
-            policies.push(line);
+        }
+        out
+    }
+
+    fn end(&self) {
+        if self.format == Format::Table {
+            let known = self.seconds.filter(|_| self.missing > 0);
+            let time = known.map_or(String::new(), |s| format!(", about {} on one core", crate::metric::span(s)));
+            ui::result(&format!("{} cells, {} to run{time}\n", self.cells, self.missing));
         }
     }
-    out.push_str(&policies.join("\n"));
-    out.push('\n');
+}
+
+fn machines(cell: &Cell) -> String {
+    let kinds = cell.fleet.types.iter().zip(0..);
+    let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
+        format!("{} {} of speed {}", cell.fleet.gpus_of(id), kind.name, kind.speed)
+    };
+    format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "))
+}
+
+fn policy(cell: &Cell) -> String {
+    let place = cell.policy.path.as_ref().map_or("in this binary".into(), |path| path.display().to_string());
+    let costs = cell.fleet.costs;
+    let extra = match (costs.restart_adds_work, costs.linger) {
+        (None, 0) => String::new(),
+        (rule, linger) => {
+            let rule = rule.map_or(String::new(), |rule| {
+                let second = sandtable_hardware::SECOND;
+                format!(
+                    ", preemption adds {} s ({} s above {} GPUs)",
+                    rule.small / second,
+                    rule.large / second,
+                    rule.small_gpus
+                )
+            });
+            format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
+        }
+    };
+    let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+    let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
+    format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config)
+}
+
+fn table(rows: &[Row<'_>], first: bool) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["cell", "policy", "variant", "seed", "status"]);
+    table.load_style(presets::NOTHING);
+    if first {
+        table.set_header(["cell", "policy", "variant", "seed", "status"]);
+    }
     for Row { cell, status, reason, .. } in rows {
         let status = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
         table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), &status]);
     }
-    out.push_str(&crate::table::lines(&table));
-    let missing = rows.iter().filter(|row| row.status == "missing").count();
-    let seconds: Option<f64> =
-        rows.iter().filter(|row| row.status == "missing").map(|row| row.cost.seconds).sum::<Option<f64>>();
-    let time = seconds
-        .filter(|_| missing > 0)
-        .map_or(String::new(), |s| format!(", about {} on one core", crate::metric::span(s)));
-    out.push_str(&format!("{} cells, {missing} to run{time}\n", rows.len()));
-    out
+    crate::table::lines(&table)
+}
+
+fn csv(rows: &[Row<'_>], first: bool) -> String {
+    let head = "id,policy,variant,seed,status,component,config,cost,seconds,gpus,reason\n";
+    let cell = crate::trace::csv_cell;
+    rows.iter().fold(if first { head.to_string() } else { String::new() }, |out, row| {
+        let Row { cell: c, status, jobs, seconds, reason } = row;
+        let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
+        let why = cell(reason);
+        let seconds = seconds.map_or_else(String::new, |seconds| seconds.to_string());
+        let cost = format!("{jobs},{seconds},{}", c.devices());
+        out + &format!("{},{label},{variant},{},{status},{},{config},{cost},{why}\n", c.id, c.seed, c.policy.digest)
+    })
 }

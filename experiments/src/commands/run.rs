@@ -274,6 +274,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
+    begin::never_run(asked.plan, &missing)?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
         bar.inc(1);

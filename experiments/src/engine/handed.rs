@@ -102,14 +102,19 @@ fn program() -> Result<(PathBuf, String), Error> {
     Ok((path, digest(&bytes)))
 }
 
+/// The jobs of a cell, and how long it takes (see [`Line::seconds`]).
+pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
+    let jobs = cell.setting.workload.len() as u64;
+    match &cell.machines {
+        Machines::Live(field) => (jobs, Some(field.limit as f64 / SECOND as f64)),
+        _ => (jobs, times.estimate(&cell.policy.digest, jobs)),
+    }
+}
+
 /// Where these cells stand in a plan, and what they cost.
 pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
     let assumed = matches!(&cell.machines, Machines::Live(field) if field.assumed());
-    let cost = cell.setting.workload.len() as u64;
-    let seconds = match &cell.machines {
-        Machines::Live(field) => Some(field.limit as f64 / SECOND as f64),
-        _ => times.estimate(&cell.policy.digest, cost),
-    };
+    let (cost, seconds) = cost(cell, times);
     Line {
         id: (!assumed).then(|| cell.id.clone()),
         at,
@@ -123,7 +128,7 @@ pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
         retry: false,
         cell: match assumed {
             true => Value::Null,
-            false => serde_json::from_str(&cell.inputs).unwrap_or_default(),
+            false => serde_json::from_str(&cell.inputs()).unwrap_or_default(),
         },
     }
 }
@@ -306,7 +311,7 @@ fn changed(line: &Line, there: Option<&Cell>) -> Error {
         (None, _) => "the spec has no such cell now".to_string(),
         (Some(_), Value::Null) => "the spec or the policy's component was changed".into(),
         (Some(cell), before) => {
-            let now = serde_json::from_str(&cell.inputs).unwrap_or_default();
+            let now = serde_json::from_str(&cell.inputs()).unwrap_or_default();
             reason(&differences(&leaves(before), &leaves(&now)))
         }
     };

@@ -185,7 +185,7 @@ fn name_of(key: &str) -> String {
 /// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those, and what it asks for.
 fn known_as(cell: &Cell) -> String {
     let Machines::Live(field) = &cell.machines else { return cell.id.clone() };
-    let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+    let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
     if let Some(fleet) = inputs.get_mut("fleet") {
         for of_the_devices in ["types", "nodes"] {
             fleet[of_the_devices] = serde_json::Value::Null;

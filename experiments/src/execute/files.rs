@@ -19,7 +19,7 @@ pub(super) fn summary(finished: &Finished) -> Summary {
 
 /// The files of a finished run.
 pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, Error> {
-    let mut files = vec![("cell.json".into(), cell.inputs.clone().into_bytes())];
+    let mut files = vec![("cell.json".into(), cell.inputs().into_bytes())];
     if let Some(agreement) = &finished.agreement {
         files.push(("agreement.json".into(), pretty(agreement)?));
     }

@@ -9,20 +9,19 @@ use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
-use super::{Cell, MAX_CELLS, MORE, Options, Setting, bind, canonical, digest, machines, terrain, workload};
+use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, bind, canonical, machines, terrain, workload};
 use crate::artifact::Finder;
 use crate::error::{Error, ExitCode};
 use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
 
-/// Appends the cells of one variant.
+/// The cells of one variant; `made`: how many others the spec has before them.
 pub(super) fn cells(
     source: &Source,
     spec: &Spec,
-    (folder, options): (&Path, &Options),
+    (folder, options, made): (&Path, &Options, usize),
     finder: &mut Finder,
     variant: &[(String, String)],
-    cells: &mut Vec<Cell>,
-) -> Result<(), Error> {
+) -> Result<Vec<Cell>, Error> {
     let preset = preset(source, spec)?;
     let build = options.build.as_deref().unwrap_or(crate::producer::BUILD);
     let assumed = match options.elsewhere && matches!(spec.fleet, FleetSpec::Nvidia { .. }) {
@@ -35,13 +34,13 @@ pub(super) fn cells(
     let ground = (&groups[..], &machines);
     let seeds = seeds(source, spec)?;
     let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
-    if let Some(listed) = options.listed.filter(|listed| cells.len().saturating_add(more) > *listed) {
+    if let Some(listed) = options.listed.filter(|listed| made.saturating_add(more) > *listed) {
         let message =
             format!("the bundle is another experiment here: it makes more than the {listed} cells that it lists");
         return Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) });
     }
-    if cells.len().saturating_add(more) > most {
-        let message = format!("{}: {} cells, at most {most} are made", source.origin, cells.len().saturating_add(more));
+    if made.saturating_add(more) > most {
+        let message = format!("{}: {} cells, at most {most} are made", source.origin, made.saturating_add(more));
         return Err(Error::usage(message).hint(MORE));
     }
     let base = terrain::fleet(source, spec, preset, ground, "")?;
@@ -89,6 +88,7 @@ pub(super) fn cells(
         return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
     }
     let mut labels: Vec<&str> = Vec::new();
+    let mut cells = Vec::with_capacity(more);
     for (index, policy) in spec.policies.iter().enumerate() {
         let place = format!("policies.{index}");
         let label = policy.label.as_deref().unwrap_or_else(|| short_name(&policy.name));
@@ -114,44 +114,41 @@ pub(super) fn cells(
             let error = source.error(&at, "no job of this workload says how long it will run", "nobody declares it");
             return Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"));
         }
-        for seed in &seeds {
-            let mut inputs = json!({
-                "contract": CONTRACT,
-                "schema": crate::producer::SCHEMA,
-                "build": build,
-                "policy": {"blake3": file.digest, "config": config},
-                "predictors": predictors.key(),
-                "reveal": reveal,
-                "fleet": terrain::fleet_key(&fleet),
-                "laws": laws_key,
-                "references": setting.references,
-                "workload": workload_key,
-                "ties": ties,
-                "judge": judge,
-                "measure": measured,
-                "limits": limits,
-                "seed": seed,
-            });
-            if !machines.key().is_null() {
-                inputs["machines"] = machines.key();
-            }
-            let inputs = canonical(&inputs);
-            cells.push(Cell {
-                id: digest(inputs.as_bytes()),
-                inputs,
-                label: label.to_string(),
-                variant: variant.to_vec(),
-                seed: *seed,
-                setting: setting.clone(),
-                policy: file.clone(),
-                fleet: fleet.clone(),
-                config: canonical(&config),
-                predictors: predictors.clone(),
-                machines: machines.clone(),
-            });
+        // Keys are in order: the seed stands between these two.
+        let mut before = json!({
+            "build": build,
+            "contract": CONTRACT,
+            "fleet": terrain::fleet_key(&fleet),
+            "judge": judge,
+            "laws": laws_key,
+            "limits": limits,
+            "measure": measured,
+            "policy": {"blake3": file.digest, "config": config},
+            "predictors": predictors.key(),
+            "references": setting.references,
+            "reveal": reveal,
+            "schema": crate::producer::SCHEMA,
+        });
+        if !machines.key().is_null() {
+            before["machines"] = machines.key();
         }
+        let after = json!({ "ties": ties, "workload": workload_key });
+        let (before, after) = (canonical(&before), canonical(&after));
+        let inputs = [format!("{},\"seed\":", &before[..before.len() - 1]), format!(",{}", &after[1..])];
+        let of = Arc::new(Seedless {
+            label: label.to_string(),
+            variant: variant.to_vec(),
+            setting: setting.clone(),
+            policy: file.clone(),
+            fleet,
+            config: canonical(&config),
+            predictors,
+            machines: machines.clone(),
+            inputs,
+        });
+        cells.extend(seeds.iter().map(|seed| Cell::new(&of, *seed)));
     }
-    Ok(())
+    Ok(cells)
 }
 
 fn preset(source: &Source, spec: &Spec) -> Result<Option<&'static Preset>, Error> {

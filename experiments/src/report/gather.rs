@@ -202,7 +202,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     facts.extend(producers.into_iter().map(whose));
     if let Some(cell) = plan.cells.first() {
         facts.push(("rules".into(), cell.setting.semantics.join("; ")));
-        let inputs: Value = serde_json::from_str(&cell.inputs).unwrap_or_default();
+        let inputs: Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
         for (name, path) in [("profile", "/laws/profile"), ("trace", "/workload/trace/blake3")] {
             if let Some(digest) = inputs.pointer(path).and_then(Value::as_str) {
                 facts.push((name.into(), digest.to_string()));

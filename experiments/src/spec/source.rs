@@ -6,7 +6,7 @@ use crate::diagnostic;
 use crate::error::{Error, nearest};
 
 /// A spec and the source that it was read from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Source {
     /// How diagnostics call it.
     pub origin: String,

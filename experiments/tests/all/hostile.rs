@@ -489,3 +489,21 @@ fn the_programs_of_a_spec_run_once_they_were_allowed() {
     spec("echo \u{1b}[2J");
     assert_eq!((run(&[]).code, lines()), (2, 2));
 }
+
+/// All seeds of a policy share what it is, and rows are shown as they are made; each cell took 13 kB.
+#[test]
+fn a_plan_of_many_cells_needs_little_memory() {
+    let folder = folder(&["fifo"]);
+    let spec = std::fs::read_to_string(folder.path().join("spec.ron")).expect("written");
+    let many = spec.replace("seeds: Range(0, 2)", "seeds: Range(0, 100000)");
+    assert_ne!(many, spec);
+    std::fs::write(folder.path().join("many.ron"), many).expect("written");
+    for (format, lines) in [("table", 100_006), ("csv", 100_001), ("json", 100_000)] {
+        let line = format!("ulimit -d 250000; exec \"$0\" plan many.ron --store store --format {format}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_sandtable")]).current_dir(folder.path());
+        let output = shell.env("XDG_CACHE_HOME", folder.path().join("cache")).output().expect("a shell");
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), lines, "{format}");
+    }
+}
