@@ -104,10 +104,7 @@ struct CompileArgs {
     seconds: u64,
     #[arg(long)]
     bytes: u64,
-    #[arg(long)]
-    canonical_nan: bool,
-    #[arg(long)]
-    interruptible: bool,
+    flags: Vec<String>,
 }
 
 /// Signals whose fate is inherited from whoever started this process: ends of children must be told, and a file that
@@ -131,8 +128,8 @@ pub fn main() -> u8 {
     hear();
     crate::code::compile_in_a_child();
     let ended = match cli.command {
-        Command::CompileComponent(CompileArgs { seconds, bytes, canonical_nan, interruptible }) => {
-            return serve(Flags { canonical_nan, interruptible }, Budget { seconds, bytes });
+        Command::CompileComponent(CompileArgs { seconds, bytes, flags }) => {
+            return serve(Flags::named(&flags), Budget { seconds, bytes });
         }
         // A job ends with its own code.
         Command::HwJob(args) => commands::job::work(&args),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
-use sandtable_runtime::sandbox::{Component, Fault, Limits, Place, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Component, Fault, Limits, Place, Sandbox, Sandboxed, Settings, Variation};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
 use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
 use serde_json::{Value, json};
@@ -77,7 +77,8 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
             return Ok(report);
         }
     };
-    let canonical = Sandbox::new(&Settings { canonical_nan: true, ..code::settings() }).map_err(internal)?;
+    let variation = Variation { canonical_nan: true, ..Variation::default() };
+    let canonical = Sandbox::new(&Settings { variation, ..code::settings() }).map_err(internal)?;
     let mut finder = crate::artifact::Finder::new(Path::new("."), None);
     let fifo = finder.find("fifo").map_err(Error::usage)?;
     let folder = output::scratch()?;

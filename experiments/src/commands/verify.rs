@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use sandtable_runtime::sandbox::Settings;
+use sandtable_runtime::sandbox::{Settings, Variation};
 
 use super::run::drawn;
 use super::{SpecArgs, StoreArgs, threads};
@@ -35,6 +35,9 @@ pub(crate) struct VerifyArgs {
     /// Which cells `--sample` takes: another number, others.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     draw: u64,
+    /// By wasmtime's interpreter, which runs no code of this machine; it takes about ten times as long.
+    #[arg(long)]
+    interpreted: bool,
     /// Cells at a time.
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
@@ -98,7 +101,8 @@ fn all(
     let missing = plan.cells.len() - cells.len();
     let drawn = args.sample.map(|share| drawn(share, args.draw, cells));
     let cells = drawn.as_deref().unwrap_or(cells);
-    let settings = Settings { canonical_nan: true, ..settings };
+    let variation = Variation { canonical_nan: true, interpreted: args.interpreted, ..Variation::default() };
+    let settings = Settings { variation, ..settings };
     let compiled = Compiled::new(&settings, cells.iter().copied())?;
     let bar = ui::progress(cells.len() as u64, false);
     let done = |_: &Cell| bar.inc(1);

@@ -43,26 +43,50 @@ impl Default for Budget {
     }
 }
 
+/// What of code and instances may be otherwise than in a run. None of it may change a result: `verify` and tests vary it to
+/// prove that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variation {
+    /// Every NaN is made the canonical one.
+    pub canonical_nan: bool,
+    /// Code is not optimised.
+    pub plain: bool,
+    /// Code is for wasmtime's interpreter, Pulley, and not for this machine.
+    pub interpreted: bool,
+    /// Instances are taken from a pool.
+    pub pooled: bool,
+    /// Memories begin as copies and not as maps of their image.
+    pub copied: bool,
+}
+
 /// The settings that change the code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Every NaN is made the canonical one.
-    pub canonical_nan: bool,
+    /// How code is made.
+    pub variation: Variation,
     /// A call can be interrupted by the clock.
     pub interruptible: bool,
 }
 
 impl Flags {
     /// The arguments by which the program that compiles is told.
-    const ARGUMENTS: [&'static str; 2] = ["--canonical-nan", "--interruptible"];
+    const WORDS: [&'static str; 6] = ["interruptible", "canonical-nan", "plain", "interpreted", "pooled", "copied"];
 
     pub(super) fn of(settings: &Settings) -> Flags {
-        Flags { canonical_nan: settings.canonical_nan, interruptible: settings.deadline.is_some() }
+        Flags { variation: settings.variation, interruptible: settings.deadline.is_some() }
+    }
+
+    /// The flags that are named.
+    pub fn named(words: &[String]) -> Flags {
+        let [interruptible, canonical_nan, plain, interpreted, pooled, copied] =
+            Flags::WORDS.map(|known| words.iter().any(|word| word == known));
+        Flags { variation: Variation { canonical_nan, plain, interpreted, pooled, copied }, interruptible }
     }
 
     fn arguments(self) -> impl Iterator<Item = &'static str> {
-        let set = [self.canonical_nan, self.interruptible];
-        Flags::ARGUMENTS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
+        let Variation { canonical_nan, plain, interpreted, pooled, copied } = self.variation;
+        let set = [self.interruptible, canonical_nan, plain, interpreted, pooled, copied];
+        Flags::WORDS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
     }
 }
 

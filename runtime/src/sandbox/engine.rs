@@ -4,24 +4,24 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use wasmtime::component::{InstancePre, Linker};
-use wasmtime::{Config, Engine, OptLevel};
+use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
 
 use super::bindings::PolicyPre;
 use super::bindings::predictor::PredictorComponentPre;
 use super::code::CodeCache;
-use super::compile::{self, Compiler, Flags};
+use super::compile::{self, Compiler, Flags, Variation};
 use super::imports::{self, Guest};
 use super::{Fault, Limits, LoadFault};
 
-/// How code is generated. None of it may change a result; `verify` runs with other settings to prove it.
+/// How components are compiled and run.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Keep compiled code here.
     pub cache: Option<CodeCache>,
     /// Compile in a process of its own; none: in this one, for components that are trusted or refused by their shape.
     pub compiler: Option<Compiler>,
-    /// Make every NaN the canonical one.
-    pub canonical_nan: bool,
+    /// How code is made and instances are kept, otherwise than in a run.
+    pub variation: Variation,
     /// A call that takes longer by the wall's clock is a fault; for live runs alone.
     pub deadline: Option<Duration>,
 }
@@ -114,17 +114,29 @@ impl Sandbox {
 
 /// The engine whose code these flags steer.
 pub(super) fn engine(flags: Flags) -> wasmtime::Result<Engine> {
+    let Variation { canonical_nan, plain, interpreted, pooled, copied } = flags.variation;
     let mut config = Config::new();
+    if interpreted {
+        config.target("pulley64")?;
+    }
+    if pooled {
+        let mut pool = PoolingAllocationConfig::new();
+        // Room for a policy and its predictors, on a few threads.
+        pool.max_memory_size(Limits::MEMORY).total_memories(64).total_core_instances(256).table_elements(100_000);
+        pool.total_tables(256).total_component_instances(64).max_unused_warm_slots(0);
+        config.allocation_strategy(pool);
+    }
     config
         .wasm_component_model(true)
         .consume_fuel(true)
-        .cranelift_opt_level(OptLevel::Speed)
-        .cranelift_nan_canonicalization(flags.canonical_nan)
+        .cranelift_opt_level(if plain { OptLevel::None } else { OptLevel::Speed })
+        .cranelift_nan_canonicalization(canonical_nan)
+        .memory_init_cow(!copied)
         .relaxed_simd_deterministic(true)
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
         // Frames of other code are larger: whatever fits here fits there too.
-        .max_wasm_stack(if flags.canonical_nan { 2 * Limits::STACK } else { Limits::STACK })
+        .max_wasm_stack(if flags.variation == Variation::default() { Limits::STACK } else { 2 * Limits::STACK })
         .wasm_backtrace_max_frames(NonZeroUsize::new(Limits::FRAMES))
         .epoch_interruption(flags.interruptible);
     Engine::new(&config)

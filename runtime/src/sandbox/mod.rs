@@ -14,7 +14,7 @@ mod provider;
 mod shape;
 
 pub use code::{CodeCache, private_folder};
-pub use compile::{Budget, Compiler, Flags, serve};
+pub use compile::{Budget, Compiler, Flags, Variation, serve};
 pub use engine::{Component, PredictorComponent, Sandbox, Settings};
 pub use fault::{Fault, LoadFault, Place, tame, turns};
 pub use instance::Sandboxed;
