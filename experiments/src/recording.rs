@@ -1,4 +1,4 @@
-//! Recordings of live runs, as files.
+//! Recordings as files: of live runs, and of a policy's failure (a capsule).
 //!
 //! # Format
 //! JSON lines: a header, then every call of the backend (`{"step": …}`), then every call of the policy (`{"call": …}`). The header
@@ -9,12 +9,15 @@ use std::path::Path;
 
 use sandtable_hardware::replay::Step;
 use sandtable_hardware::{END_OF_TIME, Fleet, GpuType, Job, Occurrence, Sharing, What};
+use sandtable_runtime::capsule::Capsule;
 use sandtable_runtime::contract::Cadence;
 use sandtable_runtime::tape::Call;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::plan::digest;
+use crate::trace::read_bytes;
+use crate::ui;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -197,4 +200,19 @@ fn check(header: &Header, steps: &[Step], calls: &[Call]) -> Result<(), (usize, 
 
 fn cadence_is_sound(cadence: Cadence) -> bool {
     cadence.round.map_or(cadence.on_events, |round| (1..END_OF_TIME).contains(&round))
+}
+
+/// Most bytes of a capsule, decompressed.
+const MOST_CAPSULE: u64 = 4 << 30;
+
+/// Reads a capsule, which may be a stranger's: its limits are at most those that a spec may ask for.
+///
+/// # Errors
+/// A file that can't be read or is no capsule.
+pub fn capsule(path: &Path) -> Result<Capsule, Error> {
+    let bytes = read_bytes(path, MOST_CAPSULE)?;
+    let wrong = |error: serde_json::Error| format!("{}: no capsule: {}", path.display(), ui::line(&error.to_string()));
+    let mut capsule: Capsule = serde_json::from_slice(&bytes).map_err(|error| Error::usage(wrong(error)))?;
+    capsule.limits = capsule.limits.clamped();
+    Ok(capsule)
 }

@@ -8,7 +8,6 @@ mod new;
 use std::path::{Path, PathBuf};
 
 use sandtable_runtime::Policy as _;
-use sandtable_runtime::capsule::Capsule;
 use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
 use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed};
 use serde_json::{Value, json};
@@ -16,7 +15,7 @@ use serde_json::{Value, json};
 use crate::artifact::{Finder, shipped};
 use crate::code;
 use crate::error::{Error, ExitCode};
-use crate::trace::{read_bytes, seconds};
+use crate::trace::seconds;
 use crate::ui;
 
 /// Policies.
@@ -150,14 +149,8 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     Ok(ExitCode::Done)
 }
 
-/// Most bytes of a capsule, decompressed.
-const MOST_CAPSULE: u64 = 4 << 30;
-
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
-    let bytes = read_bytes(path, MOST_CAPSULE)?;
-    let mut capsule: Capsule = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::usage(format!("{}: no capsule: {}", path.display(), ui::line(&error.to_string()))))?;
-    capsule.limits = capsule.limits.clamped();
+    let capsule = crate::recording::capsule(path)?;
     let mut finder = Finder::new(Path::new("."), None);
     let file = match policy {
         Some(name) => finder.find(name).map_err(Error::usage)?,

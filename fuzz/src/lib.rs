@@ -1,0 +1,362 @@
+//! What is fuzzed: a function of bytes for each kind of input that a stranger may have written. It may refuse them; it may
+//! not panic, abort, take over a second or over 512 MB. Files of a corpus are inputs that once showed something new.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use sandtable::bundle::Opened;
+use sandtable::engine::handed::{Handed, Header};
+use sandtable::plan::{Options, plan};
+use sandtable::spec::{Source, TraceFormat};
+use sandtable::store::Store;
+use sandtable::trace::{self, ReadLimits};
+use sandtable::{facts, output, profile, recording, results};
+use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, Laws, Model, SECOND, Sharing};
+use sandtable_nets::Weights;
+use sandtable_runtime::contract::{
+    Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Knowledge, Plan, Preempt, PreemptMode, Protect,
+    Readiness, SetBatch, Setup, Start, Throttle, Timer,
+};
+use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Settings};
+use sandtable_runtime::schedule::{Inputs, run};
+use sandtable_runtime::{Policy, World};
+
+/// What is fuzzed, by name.
+pub const TARGETS: [(&str, fn(&[u8])); 12] = [
+    ("bundle", bundle),
+    ("capsule", capsule),
+    ("component", component),
+    ("edit", edit),
+    ("judge", judge),
+    ("onnx", onnx),
+    ("planfile", planfile),
+    ("profile", profile),
+    ("recording", recording),
+    ("spec", spec),
+    ("store", store),
+    ("trace", trace),
+];
+
+/// The format that a trace is read in is its first byte.
+const FORMATS: [TraceFormat; 12] = [
+    TraceFormat::Native,
+    TraceFormat::Philly,
+    TraceFormat::Tiresias,
+    TraceFormat::Gavel,
+    TraceFormat::Muri,
+    TraceFormat::Lucid,
+    TraceFormat::Pollux,
+    TraceFormat::Openb,
+    TraceFormat::Pai,
+    TraceFormat::Swf,
+    TraceFormat::Sacct,
+    TraceFormat::Csv,
+];
+
+/// A folder in memory, where there is one.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let memory = Path::new("/dev/shm");
+        let above = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let own = above.join(format!("sandtable-fuzz-{}", std::process::id()));
+        std::fs::create_dir_all(&own).expect("a folder");
+        own
+    })
+}
+
+/// The bytes as a file of this thread.
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let thread = format!("{:?}", std::thread::current().id());
+    let number: String = thread.chars().filter(char::is_ascii_digit).collect();
+    let path = folder().join(format!("{number}-{name}"));
+    std::fs::write(&path, bytes).expect("written");
+    path
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// A specification: parsed and expanded; a mistake is drawn.
+fn spec(bytes: &[u8]) {
+    let path = file("spec.ron", bytes);
+    let reading = ReadLimits { bytes: 1 << 20, rows: 1_000 };
+    let options = Options { max_cells: Some(64), reading, elsewhere: true, ..Options::default() };
+    match plan(&path, &options) {
+        Ok(plan) => {
+            for cell in plan.cells.iter().take(2) {
+                assert_eq!(sandtable::plan::digest(cell.inputs().as_bytes()), cell.id);
+            }
+        }
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// A path, a value and a specification, each behind a line of its own: what `--set` does.
+fn edit(bytes: &[u8]) {
+    let Some(text) = text(bytes) else { return };
+    let mut parts = text.splitn(3, '\n');
+    let (Some(path), Some(value), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return };
+    let source = Source { origin: "spec.ron".into(), text: rest.into() };
+    match source.with(path, value) {
+        Ok(edited) => drop(edited.parse().map_err(|error| error.to_string())),
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// A log, in the format of its first byte: imported, and written in ours, which reads the same jobs.
+fn trace(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let format = FORMATS[*first as usize % FORMATS.len()];
+    let limits = ReadLimits { bytes: 1 << 20, rows: 10_000 };
+    let columns = ["submit", "gpus", "duration"].map(|name| (name.to_string(), name.to_string()));
+    let columns = if format == TraceFormat::Csv { columns.into() } else { Default::default() };
+    let options = trace::Options { columns, limits, ..trace::Options::default() };
+    let path = file("trace", rest);
+    match trace::read(&path, format, &options) {
+        Ok(read) => {
+            let again = file("again.csv", read.to_csv().as_bytes());
+            let options = trace::Options { limits, ..trace::Options::default() };
+            let known = trace::read(&again, TraceFormat::Native, &options);
+            let known = known.unwrap_or_else(|error| panic!("what was written can't be read: {error}"));
+            assert_eq!(known.rows.len(), read.rows.len());
+        }
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// A profile, in our format or one of those that are imported; and the weights of predictors.
+fn profile(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let path = file("profile", rest);
+    let read = match first % 7 {
+        0 => profile::read(&path),
+        1 => profile::gavel(&path),
+        2 => profile::gpumemnet(&path),
+        3 => profile::gavel_simulation(&path),
+        4 => profile::torchvision(&path, "fp32"),
+        5 => profile::throughputs(&path),
+        _ => {
+            if let Ok(weights) = serde_json::from_slice::<Weights>(rest) {
+                for predictor in ["iasp", "iapp", "bias", "forest"] {
+                    drop(weights.check(predictor));
+                }
+            }
+            return;
+        }
+    };
+    match read {
+        Ok(read) => {
+            let written = profile::write(&read).expect("a profile is text");
+            let again = profile::parse(&written, "again".into());
+            again.unwrap_or_else(|error| panic!("what was written can't be read: {error}\n{written}"));
+        }
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// A model's graph.
+fn onnx(bytes: &[u8]) {
+    if let Err(error) = facts::walk(bytes, 8) {
+        drop(error.to_string());
+    }
+}
+
+/// A bundle: unpacked, and expanded as `verify` does.
+fn bundle(bytes: &[u8]) {
+    // Whatever it decompresses to is written: not more than that.
+    let root = folder().join("bundle");
+    let _ = std::fs::remove_dir_all(&root);
+    std::fs::create_dir_all(&root).expect("made");
+    let options = Options { max_cells: Some(64), ..Options::default() };
+    let opened = Opened::new(bytes, &root, None).and_then(|opened| opened.plan(&options).map(drop));
+    if let Err(error) = opened {
+        drop(error.to_string());
+    }
+    for entry in std::fs::read_dir(folder()).expect("a folder") {
+        let name = entry.expect("an entry").file_name();
+        assert!(name == "bundle" || name.to_string_lossy().starts_with(|first: char| first.is_ascii_digit()));
+    }
+}
+
+/// A capsule.
+fn capsule(bytes: &[u8]) {
+    match recording::capsule(&file("capsule", bytes)) {
+        Ok(capsule) => drop(serde_json::to_string(&capsule).expect("JSON")),
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// The recording of a live run, and the fleet and jobs that it says it is of.
+fn recording(bytes: &[u8]) {
+    match recording::read(&file("recording", bytes)) {
+        Ok(recording) => drop(recording.header.ground.fleet()),
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// A plan file.
+fn planfile(bytes: &[u8]) {
+    let path = file("plan.jsonl", bytes);
+    drop(Header::read(&path).map_err(|error| error.to_string()));
+    match Handed::read(&path) {
+        Ok(handed) => drop(handed.text()),
+        Err(error) => drop(error.to_string()),
+    }
+}
+
+/// The files of a cell, one after the other, each behind four bytes that say how long it is.
+fn store(bytes: &[u8]) {
+    let id = "ab".repeat(32);
+    let store = Store::look(&folder().join("store")).expect("a path");
+    let cell = store.folder(&id);
+    let _ = std::fs::remove_dir_all(&cell);
+    std::fs::create_dir_all(&cell).expect("made");
+    let mut rest = bytes;
+    for name in ["cell.json", "summary.json", "jobs.csv", "timeline.csv", "producer.json"] {
+        let Some((length, more)) = rest.split_first_chunk::<2>() else { break };
+        let (contents, more) = more.split_at(more.len().min(u16::from_le_bytes(*length) as usize));
+        output::write(&cell.join(name), contents).expect("written");
+        rest = more;
+    }
+    drop(store.list().map_err(|error| error.to_string()));
+    drop(results::jobs(&store, &id).map_err(|error| error.to_string()));
+    drop(results::measured_jobs(&store, &id).map_err(|error| error.to_string()));
+    if let Ok(stays) = results::stays(&store, &id) {
+        results::rowed(&stays);
+    }
+    drop(results::summary(&store, &id).map_err(|error| error.to_string()));
+    if let Ok(inputs) = results::inputs(&store, &id) {
+        results::nodes(&inputs);
+        results::leaves(&inputs);
+    }
+    drop(store.producer(&id).map_err(|error| error.to_string()));
+}
+
+/// A component, loaded as `policy check` does but in this process.
+fn component(bytes: &[u8]) {
+    static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+    let sandbox = SANDBOX.get_or_init(|| Sandbox::new(&Settings::default()).expect("a sandbox"));
+    // To compile takes a time that its shape bounds, and is done by a process with limits.
+    if bytes.len() <= 4096
+        && let Err(fault) = sandbox.load(bytes)
+    {
+        drop(fault.to_string());
+    }
+}
+
+/// A policy whose plans are bytes: legal or not, the judge lets nothing through that breaks the books.
+fn judge(bytes: &[u8]) {
+    let mut bytes = Bytes(bytes);
+    let sharing = [Sharing::Exclusive, Sharing::Packed(2), Sharing::Shares][bytes.less(3) as usize];
+    let failures = (bytes.less(2) == 0).then_some(Failures { mtbf: 300 * SECOND, repair: 40 * SECOND });
+    let costs = Costs { start: 3 * SECOND, checkpoint: 2 * SECOND, batch: SECOND, ..Costs::default() };
+    let types = [(2, 4, GpuType::new("a", 1.0)), (1, 2, GpuType::new("b", 0.5))];
+    let fleet = Fleet::new(&types, costs, failures).and_then(|fleet| fleet.shared(sharing)).expect("a fleet");
+    let jobs: Vec<Job> = (0..1 + bytes.less(7))
+        .map(|at| {
+            let (submit, gpus) = (u64::from(bytes.less(50)) * SECOND, 1 + bytes.less(5));
+            let mut job = Job::new(&format!("j{at}"), submit, gpus, u64::from(1 + bytes.less(200)) * SECOND);
+            job.preemptible = bytes.less(4) > 0;
+            job.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
+            job
+        })
+        .collect();
+    let mut jobs = jobs;
+    jobs.sort_by_key(|job| job.submit);
+    let jobs: Arc<[Job]> = jobs.into();
+    let laws = Arc::new(Laws::none());
+    let seed = u64::from(bytes.less(256));
+    let backend = Box::new(Model::new(fleet, jobs.clone(), &laws, seed));
+    let inputs = Inputs { strict: false, ..Inputs::plain(jobs, Limits { calls: 300, ..Limits::default() }) };
+    run(&mut Scripted(bytes), backend, inputs).expect("the books balance");
+}
+
+/// Bytes, taken one by one; zeros when there are no more.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn less(&mut self, most: u32) -> u32 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        u32::from(*first) % most
+    }
+
+    fn action(&mut self, now: u64) -> Action {
+        let job = self.less(9);
+        match self.less(9) {
+            0 | 1 | 2 => Action::Start(self.start(job)),
+            3 => {
+                let mode = if self.less(2) == 0 { PreemptMode::Checkpoint } else { PreemptMode::Kill };
+                Action::Preempt(Preempt { job, mode })
+            }
+            4 => {
+                let all = (0..self.less(4)).map(|_| {
+                    let job = self.less(9);
+                    self.start(job)
+                });
+                Action::Reassign(all.collect())
+            }
+            5 => {
+                Action::SetTimer(Timer { token: u64::from(self.less(4)), at: now + u64::from(self.less(99)) * SECOND })
+            }
+            6 => Action::CancelTimer(u64::from(self.less(4))),
+            7 => Action::Throttle(Throttle { job, milli: self.less(255) * 5 }),
+            _ if self.less(2) == 0 => Action::SetBatch(SetBatch { job, batch: self.split() }),
+            _ => Action::Protect(Protect { gpu: self.less(12), until: now + u64::from(self.less(99)) * SECOND }),
+        }
+    }
+
+    fn start(&mut self, job: u32) -> Start {
+        let gpus = (0..self.less(6)).map(|_| self.less(12)).collect();
+        let batch = (self.less(4) == 0).then(|| self.split());
+        Start { job, gpus, batch }
+    }
+
+    fn split(&mut self) -> BatchSplit {
+        BatchSplit { local: self.less(12), accumulation: self.less(3) }
+    }
+}
+
+struct Scripted<'a>(Bytes<'a>);
+
+impl Policy for Scripted<'_> {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor {
+            name: "scripted".into(),
+            version: "0".into(),
+            about: String::new(),
+            uses: Abilities::all(),
+            needs: Knowledge::empty(),
+            config_schema: "{}".into(),
+        })
+    }
+
+    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+    }
+
+    fn decide(&mut self, batch: &Batch, mut world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        let actions: Vec<Action> = (0..self.0.less(6)).map(|_| self.0.action(batch.now)).collect();
+        let before = world.cluster.clone();
+        let refused = world.check(&actions);
+        assert_eq!(before, world.cluster, "a check moved something");
+        assert!(refused.len() <= actions.len());
+        (world, Ok(Plan { base: batch.seq, actions }))
+    }
+}
+
+/// A target of libFuzzer's, by its name in [`TARGETS`].
+#[macro_export]
+macro_rules! target {
+    ($name:literal) => {
+        #[cfg(feature = "libfuzzer")]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+            let (_, target) = $crate::TARGETS.iter().find(|(name, _)| *name == $name).expect("a target");
+            target(bytes);
+        });
+        #[cfg(not(feature = "libfuzzer"))]
+        fn main() {}
+    };
+}
