@@ -30,6 +30,24 @@ profiles:
 kernels nvrtc *flags:
     cargo run --release -p sandtable-hardware --example kernels -- --nvrtc {{ nvrtc }} {{ flags }}
 
+# Rewrite the notices of third parties that `sandtable reference licences` prints.
+licences:
+    cargo run --release --quiet --example licences > experiments/licences.txt.new
+    mv experiments/licences.txt.new experiments/licences.txt
+
+# Write a CycloneDX bill of materials, for a release.
+sbom file="sandtable.cdx.json":
+    cargo run --release --quiet --example licences -- --sbom > {{ file }}
+
+# Refuse what may not be linked, by deny.toml; asks for the advisories of today.
+deny:
+    command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
+    cargo deny check
+
+# Fuzz every target for some minutes in all, and keep what is new in the corpus.
+fuzz minutes="10" *targets:
+    .ci/fuzz $(({{ minutes }} * 60 / 6)) --grow {{ targets }}
+
 # What CI runs.
 check:
     bash .ci/run

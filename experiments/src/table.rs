@@ -63,9 +63,10 @@ pub fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
     let broken = |error: serde_json::Error| Error::usage(format!("{}: {error}", store.folder(&cell.id).display()));
     if store.has_failed(&cell.id) {
         let story: Value = serde_json::from_slice(&store.read(&cell.id, "failure.json")?).map_err(broken)?;
-        let text = |key: &str| story[key].as_str().unwrap_or_default().to_string();
+        // A store may be somebody else's.
+        let text = |key: &str| crate::ui::line(story[key].as_str().unwrap_or_default());
         let frames = story["backtrace"].as_array().into_iter().flatten();
-        let backtrace = frames.filter_map(|frame| frame.as_str().map(str::to_string)).collect();
+        let backtrace = frames.filter_map(|frame| frame.as_str().map(crate::ui::line)).collect();
         return Ok(Known::Failed(Failure { kind: text("kind"), message: text("message"), backtrace }));
     }
     let summary = serde_json::from_slice(&store.read(&cell.id, "summary.json")?).map_err(broken)?;

@@ -121,7 +121,7 @@ fn one(
                 }
                 for one in differences.iter().filter(|one| one.path != "build") {
                     let text = |of: &Option<String>| of.as_ref().map_or("-".to_string(), |text| cut(text));
-                    ui::result(&format!("    {}: {} -> {}\n", one.path, text(&one.before), text(&one.now)));
+                    ui::result(&format!("    {}: {} -> {}\n", ui::line(&one.path), text(&one.before), text(&one.now)));
                 }
             }
             if whole {
@@ -138,7 +138,8 @@ fn one(
 
 /// What the id is the hash of, a line a leaf.
 fn tree(inputs: &Value) -> String {
-    let lines = results::leaves(inputs).into_iter().map(|(path, value)| format!("    {path} = {}\n", cut(&value)));
+    let lines =
+        results::leaves(inputs).into_iter().map(|(path, value)| format!("    {} = {}\n", ui::line(&path), cut(&value)));
     format!("  its id is the blake3 of:\n{}", lines.collect::<String>())
 }
 

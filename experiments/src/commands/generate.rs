@@ -44,7 +44,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::Done)
 }
 
-/// Print a reference that is kept in `docs`.
+/// Print a reference.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReferenceArgs {
     /// Which.
@@ -61,6 +61,8 @@ pub(crate) enum Reference {
     Spec,
     /// The contract between host and policies, as Markdown.
     Contract,
+    /// The notices of the packages that this program is made of.
+    Licences,
 }
 
 pub(crate) fn reference(args: &ReferenceArgs) -> Result<ExitCode, Error> {
@@ -71,6 +73,7 @@ pub(crate) fn reference(args: &ReferenceArgs) -> Result<ExitCode, Error> {
             serde_json::to_string_pretty(&schema).map_err(|error| Error::internal(error.to_string()))? + "\n"
         }
         Reference::Contract => contract_reference(include_str!("../../../wit/policy.wit")),
+        Reference::Licences => include_str!("../../licences.txt").to_string(),
     });
     Ok(ExitCode::Done)
 }

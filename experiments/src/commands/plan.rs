@@ -170,7 +170,7 @@ impl Shown {
 fn machines(cell: &Cell) -> String {
     let kinds = cell.fleet.types.iter().zip(0..);
     let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
-        format!("{} {} of speed {}", cell.fleet.gpus_of(id), kind.name, kind.speed)
+        format!("{} {} of speed {}", cell.fleet.gpus_of(id), ui::line(&kind.name), kind.speed)
     };
     format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "))
 }

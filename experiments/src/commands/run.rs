@@ -52,7 +52,7 @@ pub(crate) struct RunArgs {
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
     /// End each cell that takes longer than this, as `10min`; it has no result.
-    #[arg(long, value_name = "TIME", value_parser = crate::spec::units::span)]
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
     timeout: Option<Micros>,
     /// Run cells again whose policy failed.
     #[arg(long)]
@@ -92,6 +92,12 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let wrong = || format!("expected a share of the cells, from 0% to 100%, found {text:?}");
     percent.filter(|percent| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(wrong)
+}
+
+/// A time that a cell may take.
+fn timeout(text: &str) -> Result<Micros, String> {
+    let time = crate::spec::units::span(text)?;
+    (time > 0).then_some(time).ok_or_else(|| "expected more than 0s".into())
 }
 
 fn swap(text: &str) -> Result<Swap, String> {

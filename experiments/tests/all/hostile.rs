@@ -498,7 +498,7 @@ fn a_plan_of_many_cells_needs_little_memory() {
     let many = spec.replace("seeds: Range(0, 2)", "seeds: Range(0, 100000)");
     assert_ne!(many, spec);
     std::fs::write(folder.path().join("many.ron"), many).expect("written");
-    for (format, lines) in [("table", 100_006), ("csv", 100_001), ("json", 100_000)] {
+    for (format, lines) in [("table", 100_007), ("csv", 100_001), ("json", 100_000)] {
         let line = format!("ulimit -d 250000; exec \"$0\" plan many.ron --store store --format {format}");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &line, env!("CARGO_BIN_EXE_sandtable")]).current_dir(folder.path());
