@@ -8,7 +8,7 @@ use sandtable::bundle::Opened;
 use sandtable::engine::handed::{Handed, Header};
 use sandtable::plan::{Options, plan};
 use sandtable::spec::{Source, TraceFormat};
-use sandtable::store::Store;
+use sandtable::store::{Store, sorted};
 use sandtable::trace::{self, ReadLimits};
 use sandtable::{facts, output, profile, recording, results};
 use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, Laws, Model, SECOND, Sharing};
@@ -21,8 +21,11 @@ use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Settings};
 use sandtable_runtime::schedule::{Inputs, run};
 use sandtable_runtime::{Policy, World};
 
+/// What takes the bytes.
+pub type Target = fn(&[u8]);
+
 /// What is fuzzed, by name.
-pub const TARGETS: [(&str, fn(&[u8])); 12] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("bundle", bundle),
     ("capsule", capsule),
     ("component", component),
@@ -174,9 +177,12 @@ fn bundle(bytes: &[u8]) {
     if let Err(error) = opened {
         drop(error.to_string());
     }
-    for entry in std::fs::read_dir(folder()).expect("a folder") {
-        let name = entry.expect("an entry").file_name();
-        assert!(name == "bundle" || name.to_string_lossy().starts_with(|first: char| first.is_ascii_digit()));
+    for path in sorted(folder()).expect("a folder") {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        // Those of this and of other targets.
+        let ours =
+            ["bundle", "store"].contains(&name.as_str()) || name.starts_with(|first: char| first.is_ascii_digit());
+        assert!(ours, "{name} was written outside of its folder");
     }
 }
 
@@ -286,7 +292,7 @@ impl Bytes<'_> {
     fn action(&mut self, now: u64) -> Action {
         let job = self.less(9);
         match self.less(9) {
-            0 | 1 | 2 => Action::Start(self.start(job)),
+            0..=2 => Action::Start(self.start(job)),
             3 => {
                 let mode = if self.less(2) == 0 { PreemptMode::Checkpoint } else { PreemptMode::Kill };
                 Action::Preempt(Preempt { job, mode })

@@ -9,7 +9,7 @@ use std::process::Command;
 use sandtable_needs::needs;
 
 use crate::guest::{Parts, guest};
-use crate::help::{Ran, dist, ran};
+use crate::help::{Ran, dist, ran, told};
 
 /// What can change a file system, and what opens files. (`copy_file_range` and its like fall back to `write`.)
 const CALLS: &str = "openat,write,pwrite64,rename,renameat,renameat2,mkdir,mkdirat,fsync,fdatasync,unlink,unlinkat,rmdir,\
@@ -245,6 +245,6 @@ fn whatever_write_fails_nothing_is_half_there_and_the_command_goes_on() {
             }
         }
     }
-    println!("faults by command: {tried:?}");
+    told(&format!("faults by command: {tried:?}"));
     assert!(tried.values().sum::<i32>() > 500, "{tried:?}");
 }

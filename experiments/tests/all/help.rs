@@ -43,10 +43,15 @@ pub(crate) fn ran(command: &mut Command) -> Ran {
     Ran { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Says that a part of a test is not done here, past libtest's capture.
+/// Says that a part of a test is not done here.
 pub(crate) fn skipped(why: &str) {
+    told(&format!("not done here: {why}"));
+}
+
+/// Says what a test found, past libtest's capture: it stands in CI's log.
+pub(crate) fn told(what: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "not done here: {why}");
+    let _ = writeln!(std::io::stderr(), "{what}");
 }
 
 /// The components of this checkout, for specs elsewhere.
