@@ -156,8 +156,8 @@ fn bench() -> Bench {
     Bench { root, files }
 }
 
-#[test]
 #[needs("runs:strace -qq -o /dev/null true")]
+#[test]
 fn whatever_write_fails_nothing_is_half_there_and_the_command_goes_on() {
     let mut bench = bench();
     bench.anew();

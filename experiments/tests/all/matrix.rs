@@ -77,8 +77,8 @@ fn sixty_four_ways_to_run_give_one_hash() {
 }
 
 /// What no code of this machine computes is what all snapshots are of.
-#[test]
 #[needs("env:SANDTABLE_SLOW_TESTS")]
+#[test]
 fn the_interpreter_gives_the_results_of_every_spec() {
     fn specs(folder: &Path, found: &mut Vec<PathBuf>) {
         for path in sorted(folder).expect("a folder") {
