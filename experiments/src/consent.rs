@@ -37,6 +37,9 @@ impl ConsentArgs {
             let text = format!("{value}\n");
             asked.entry(digest(text.as_bytes())).or_insert((text, commands));
         }
+        if asked.is_empty() {
+            return Ok(());
+        }
         let folder = folder().filter(|folder| private_folder(folder).is_ok());
         let kept = |id: &String| folder.as_ref().is_some_and(|folder| folder.join(id).is_file());
         asked.retain(|id, _| !kept(id));

@@ -156,7 +156,7 @@ fn bench() -> Bench {
     Bench { root, files }
 }
 
-#[needs("runs:strace -qq -o /dev/null true")]
+#[needs("runs:strace -f --seccomp-bpf -qq -o /dev/null true")]
 #[test]
 fn whatever_write_fails_nothing_is_half_there_and_the_command_goes_on() {
     let mut bench = bench();

@@ -373,3 +373,31 @@ fn a_bundle_has_all_that_a_spec_names() {
     let given = sandtable(folder.path(), &["verify", "y.tar.zst", "--data", "data"]);
     assert_eq!(given.code, 0, "{}", given.stderr);
 }
+
+/// What a stranger's spec names is read below its bundle alone, the graphs of its profile too.
+#[test]
+fn nothing_outside_of_a_bundle_is_read() {
+    use sandtable::plan::{Options, plan};
+    let outside = tempfile::tempdir().expect("a folder");
+    let root = outside.path().join("tree");
+    std::fs::create_dir(&root).expect("made");
+    std::fs::write(outside.path().join("secret.onnx"), "a secret").expect("written");
+    let options = Options { policies: Some(dist().into()), within: Some(root.clone()), ..Options::default() };
+    for model in ["../secret.onnx".to_string(), outside.path().join("secret.onnx").display().to_string()] {
+        let profile = format!(
+            "Profile(about: \"x\", workloads: [(name: \"a\", family: \"f\", model: {model:?})], \
+             gpus: [Gpu(kind: \"K80\", sources: {{\"all\": \"x\"}}, solo: {{}})])"
+        );
+        std::fs::write(root.join("profile.ron"), &profile).expect("written");
+        for named in ["File(\"profile.ron\")".to_string(), format!("Inline({profile})")] {
+            let spec = format!(
+                "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 1, kind: \"K80\"), profile: {named}, \
+                 workload: Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\", workload: \"a\")]), policies: [Policy(name: \"fifo\")])"
+            );
+            let path = root.join("spec.ron");
+            std::fs::write(&path, spec).expect("written");
+            let error = plan(&path, &options).map(drop).expect_err("it leads out");
+            assert!(error.message.contains("leads out of the bundle"), "{}", error.message);
+        }
+    }
+}
