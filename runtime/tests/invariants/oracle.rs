@@ -1,0 +1,365 @@
+//! The rules of the judge once more, from the words of the contract alone, slow and plain: every action is tried on a
+//! copy of the state, which is kept if the action breaks no rule. It knows of jobs what was announced of them and of
+//! machines what `init` told, no more; nothing here is shared with `runtime/src/judge.rs`.
+//!
+//! Quotations are of `wit/policy.wit`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_runtime::cluster::{Cluster, Phase, Pod};
+use sandtable_runtime::contract::RejectCode::{self, *};
+use sandtable_runtime::contract::{
+    Abilities, Action, BatchSplit, Elasticity, JobInfo, Node, Preempt, Protect, SetBatch, Setup, Sharing, Start,
+    Throttle, Timer,
+};
+
+/// «Every u64 stays below 2^53, whoever sends it.»
+const END_OF_NUMBERS: u64 = 1 << 53;
+
+/// How many timers are too many no word says.
+const MOST_TIMERS: usize = 1024;
+
+/// What was told of the site, of the policy and of jobs.
+pub struct Site<'a> {
+    pub setup: &'a Setup,
+    pub uses: Abilities,
+    pub announced: &'a BTreeMap<u32, JobInfo>,
+}
+
+/// An action that is refused.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    pub index: u32,
+    /// All rules that it breaks. The contract says that the host names the first of them by number; the judge asks by
+    /// action, then by job, then by GPU, and names the first that it meets.
+    pub broken: Vec<RejectCode>,
+}
+
+/// What comes of a plan: what is refused, and the state that the rest leaves.
+pub struct Outcome {
+    pub refused: Vec<Refused>,
+    pub after: Cluster,
+}
+
+/// Judges a plan.
+pub fn oracle(site: &Site, before: &Cluster, base: u64, actions: &[Action]) -> Outcome {
+    let (mut state, mut refused) = (before.clone(), Vec::new());
+    if let Some(code) = whole_plan(site, before, base, actions) {
+        return Outcome { refused: vec![Refused { index: 0, broken: vec![code] }], after: state };
+    }
+    // «Judged in order, against the state that the earlier ones leave.»
+    let mut placed = BTreeSet::new();
+    for (index, action) in actions.iter().enumerate() {
+        let mut copy = state.clone();
+        let broken = attempt(site, &mut copy, &placed, action);
+        if broken.is_empty() {
+            state = copy;
+            placed.extend(placing(action));
+        } else {
+            refused.push(Refused { index: index as u32, broken });
+        }
+    }
+    Outcome { refused, after: state }
+}
+
+/// V01: «`plan.base` is not the `batch.seq` that was answered.» V02: «more actions than `setup.max-actions`.» Both are
+/// of the plan: nothing of it is done.
+fn whole_plan(site: &Site, state: &Cluster, base: u64, actions: &[Action]) -> Option<RejectCode> {
+    let long = actions.len() > site.setup.max_actions as usize;
+    (base != state.seq).then_some(StalePlan).or(long.then_some(PlanTooLarge))
+}
+
+/// Carries an action out on a state, and says which rules it breaks; if any, the state is worth nothing.
+fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Action) -> Vec<RejectCode> {
+    let mut broken = Vec::from_iter(not_negotiated(site, action));
+    broken.extend(placed_twice(placed, action));
+    match action {
+        Action::Start(it) => {
+            broken.extend(known_and_in(site, state, it.job, &[Phase::Queued]));
+            broken.extend(placement(site, state, it));
+            if broken.is_empty() {
+                put(site, state, it);
+            }
+        }
+        Action::Reassign(moves) => broken.extend(reassign(site, state, moves)),
+        Action::Preempt(it) => broken.extend(preempt(site, state, it)),
+        Action::Throttle(it) => broken.extend(throttle(site, state, it)),
+        Action::SetBatch(it) => broken.extend(set_batch(site, state, it)),
+        Action::Protect(it) => broken.extend(protect(site, state, it)),
+        Action::SetTimer(it) => broken.extend(set_timer(state, it)),
+        // No word says what becomes of a timer that is not there: it counts as a bad one.
+        Action::CancelTimer(token) => broken.extend(state.timers.remove(token).is_none().then_some(BadTime)),
+    }
+    broken
+}
+
+/// The jobs that an action places: «placing actions (start, preempt, reassign)».
+fn placing(action: &Action) -> Vec<u32> {
+    match action {
+        Action::Start(it) => vec![it.job],
+        Action::Preempt(it) => vec![it.job],
+        Action::Reassign(moves) => moves.iter().map(|it| it.job).collect(),
+        _ => vec![],
+    }
+}
+
+/// V11: «two placing actions (start, preempt, reassign) for one job in one plan.» What was refused was no action.
+fn placed_twice(placed: &BTreeSet<u32>, action: &Action) -> Option<RejectCode> {
+    let mut all = placed.clone();
+    placing(action).into_iter().any(|job| !all.insert(job)).then_some(DuplicateJob)
+}
+
+/// V26: «a kind of action outside `descriptor.uses`», which are «kinds of action that a policy may use beside `start`».
+fn not_negotiated(site: &Site, action: &Action) -> Option<RejectCode> {
+    let needs = match action {
+        Action::Start(_) => Abilities::empty(),
+        Action::Preempt(_) => Abilities::PREEMPT,
+        Action::SetTimer(_) | Action::CancelTimer(_) => Abilities::TIMERS,
+        Action::Throttle(_) => Abilities::THROTTLE,
+        // «`elastic`: `reassign` and `set-batch`.»
+        Action::Reassign(_) | Action::SetBatch(_) => Abilities::ELASTIC,
+        Action::Protect(_) => Abilities::PROTECT,
+    };
+    (!site.uses.contains(needs)).then_some(NotNegotiated)
+}
+
+/// V03: «the job was never announced.» V05: «the action is not allowed in the job's phase.» A job that fits on no fleet
+/// ends as it comes and is announced to nobody: V03 by the words, V05 by the judge.
+fn known_and_in(site: &Site, state: &Cluster, job: u32, phases: &[Phase]) -> Vec<RejectCode> {
+    let phase = state.phase.get(job as usize);
+    let known = site.announced.contains_key(&job);
+    let mut broken = Vec::from_iter((!known).then_some(UnknownJob));
+    let wrong = phase.is_some_and(|phase| !phases.contains(phase) && (known || *phase == Phase::Ended));
+    broken.extend(wrong.then_some(WrongPhase));
+    broken
+}
+
+/// All that is demanded of a gang's GPUs, on a state in which the job holds none.
+fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
+    let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
+    let there: BTreeSet<u32> = it.gpus.iter().copied().filter(|gpu| *gpu < all).collect();
+    let mut broken = Vec::new();
+    // V04: «no such GPU.» V10: «one GPU twice in one placement.» V22: «an empty placement.»
+    broken.extend(it.gpus.iter().any(|gpu| *gpu >= all).then_some(UnknownGpu));
+    broken.extend(it.gpus.iter().enumerate().any(|(at, gpu)| it.gpus[..at].contains(gpu)).then_some(DuplicateGpu));
+    broken.extend(it.gpus.is_empty().then_some(BadNumber));
+    broken.extend(there.iter().any(|gpu| !available(site, state, it.job, *gpu)).then_some(GpuUnavailable));
+    let Some(job) = site.announced.get(&it.job) else { return broken };
+    broken.extend(wrong_count(job, it));
+    broken.extend(wrong_type(site, job, &there));
+    for gpu in &there {
+        broken.extend(crowded(site, state, job, *gpu));
+        broken.extend(too_little_memory(site, state, job, *gpu));
+    }
+    if let Some(elastic) = &job.elastic {
+        broken.extend(wrong_batch(elastic, it.batch, it.gpus.len() as u32));
+    }
+    broken
+}
+
+/// V08: «not a count that the job may have, or a change of a job that is not elastic.» An elastic one has «most GPUs;
+/// the fewest are 1», any other «has the GPUs that it asked for, always», and no batch to be told.
+fn wrong_count(job: &JobInfo, it: &Start) -> Option<RejectCode> {
+    let count = it.gpus.len();
+    let right = match &job.elastic {
+        Some(elastic) => (1..=elastic.most_gpus as usize).contains(&count),
+        None => count == job.demand.gpus as usize && it.batch.is_none(),
+    };
+    (!right).then_some(NotElastic)
+}
+
+/// V12: «a type that the job does not allow, or several types in one gang.» «Empty: any.»
+fn wrong_type(site: &Site, job: &JobInfo, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
+    let types: BTreeSet<u32> = gpus.iter().map(|gpu| node(site, *gpu).gpu_type).collect();
+    let allowed = |kind: &u32| job.demand.gpu_types.is_empty() || job.demand.gpu_types.contains(kind);
+    (types.len() > 1 || !types.iter().all(allowed)).then_some(GpuTypeNotAllowed)
+}
+
+/// V13: «the node is down, the GPU is promised to a starting job, or protected for a service.» Promises are of GPUs
+/// that one job has; a protected GPU is kept «for the service whose model it holds: until then nobody else may have
+/// it».
+fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
+    let service = site.announced.get(&job).and_then(|job| job.service);
+    let protected = |pod: &Pod| pod.until > state.now && pod.service != service;
+    let kept = state.pods.get(gpu as usize).is_some_and(protected);
+    state.up[node(site, gpu).id as usize] && !promised(site, state, gpu) && !kept
+}
+
+fn promised(site: &Site, state: &Cluster, gpu: u32) -> bool {
+    let starting = |other: &u32| state.phase[*other as usize] == Phase::Starting;
+    sharing(site, gpu) == Sharing::Exclusive && state.residents[gpu as usize].iter().any(starting)
+}
+
+/// V14: «held by another job, or by shares that leave too little.» V16: «more jobs than the GPU takes.» V26: «`share`:
+/// to start jobs beside others where GPUs are packed»; without it the GPU is held by another job, which is V14 too.
+fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectCode> {
+    let others = &state.residents[gpu as usize];
+    let share = |other: &u32| site.announced[other].demand.share_milli;
+    match sharing(site, gpu) {
+        Sharing::Exclusive if promised(site, state, gpu) => vec![],
+        Sharing::Exclusive => Vec::from_iter((!others.is_empty()).then_some(GpuOverCommitted)),
+        Sharing::Shares => {
+            let shares = others.iter().map(share).sum::<u32>() + job.demand.share_milli;
+            Vec::from_iter((shares > 1000).then_some(GpuOverCommitted))
+        }
+        Sharing::Packed(most) => {
+            let mut broken = Vec::from_iter((others.len() >= most as usize).then_some(TenancyExceeded));
+            if !others.is_empty() && !site.uses.contains(Abilities::SHARE) {
+                broken.extend([NotNegotiated, GpuOverCommitted]);
+            }
+            broken
+        }
+    }
+}
+
+/// V15: «more memory than the GPU has.» A GPU without memory is one of which «nobody said, and it is not looked at».
+fn too_little_memory(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Option<RejectCode> {
+    let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
+    let others = state.residents[gpu as usize].iter();
+    let needed: u32 = others.map(|other| site.announced[other].demand.memory_mib).sum::<u32>() + job.demand.memory_mib;
+    (has > 0 && needed > has).then_some(MemoryOverCommitted)
+}
+
+/// V24: «a batch that the job can't be split into so»: «samples of a pass on one GPU», fewest and most, and the
+/// largest batch of a step; of one that is not tunable, no other than its user's. «None: the batch that its user asked
+/// for.»
+///
+/// The contract calls `initial-batch` «the smallest batch of a step» too; the judge takes smaller ones, and so does
+/// this.
+fn wrong_batch(elastic: &Elasticity, batch: Option<BatchSplit>, gpus: u32) -> Option<RejectCode> {
+    let own = users_split(elastic, gpus.max(1));
+    let batch = batch.unwrap_or(own);
+    let other = (batch.local, batch.accumulation) != (own.local, own.accumulation);
+    let step = u64::from(batch.local) * u64::from(gpus) * (u64::from(batch.accumulation) + 1);
+    let passes = (elastic.least_local..=elastic.most_local).contains(&batch.local);
+    (other && !elastic.tunable || !passes || step > u64::from(elastic.most_batch)).then_some(BadBatch)
+}
+
+/// How a gang works through the batch of its user, which the contract leaves open: «the fewest passes that memory
+/// allows; one GPU with more than the initial batch takes two at least» (`hardware/src/elastic/mod.rs`), and what is
+/// rounded up does not exceed the largest batch.
+fn users_split(elastic: &Elasticity, gpus: u32) -> BatchSplit {
+    let least = if gpus == 1 && elastic.batch > elastic.initial_batch { 2 } else { 1 };
+    let each = elastic.batch.div_ceil(gpus);
+    let passes = (least..).find(|passes| each.div_ceil(*passes) <= elastic.most_local).expect("enough passes");
+    let local = each.div_ceil(passes).min(elastic.most_batch / (gpus * passes));
+    BatchSplit { local, accumulation: passes - 1 }
+}
+
+/// «Elastic jobs that hold GPUs go on with these: more, fewer, or others. All of them at once or none, so each may have
+/// what another of them leaves.»
+fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode> {
+    // No word says that somebody has to move: an empty list counts as an empty placement.
+    let mut broken = Vec::from_iter(moves.is_empty().then_some(BadNumber));
+    for it in moves {
+        broken.extend(known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]));
+        let rigid = |job: &JobInfo| job.elastic.is_none();
+        broken.extend(site.announced.get(&it.job).is_some_and(rigid).then_some(NotElastic));
+    }
+    for it in moves.iter().filter(|it| site.announced.contains_key(&it.job)) {
+        leave(site, state, it.job);
+    }
+    for it in moves {
+        let found = placement(site, state, it);
+        // Whoever can't be put there is in nobody's way.
+        if found.is_empty() && !broken.contains(&UnknownJob) {
+            put(site, state, it);
+        }
+        broken.extend(found);
+    }
+    broken
+}
+
+/// «Save, then release» or «release at once», of a job that has something to release. V07: «`demand.preemptible` is
+/// false.»
+fn preempt(site: &Site, state: &mut Cluster, it: &Preempt) -> Vec<RejectCode> {
+    let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
+    let bound = |job: &JobInfo| !job.demand.preemptible;
+    broken.extend(site.announced.get(&it.job).is_some_and(bound).then_some(NotPreemptible));
+    if broken.is_empty() {
+        leave(site, state, it.job);
+    }
+    broken
+}
+
+/// «Thousandths of its own speed that a running job is held to, 1 to 1000.» V22: «a share of 0 or above 1000».
+fn throttle(site: &Site, state: &Cluster, it: &Throttle) -> Vec<RejectCode> {
+    let mut broken = known_and_in(site, state, it.job, &[Phase::Running]);
+    broken.extend((!(1..=1000).contains(&it.milli)).then_some(BadNumber));
+    broken
+}
+
+/// V08: «a change of a job that is not elastic», and V24. Who has no GPUs has no batch to go over to.
+fn set_batch(site: &Site, state: &Cluster, it: &SetBatch) -> Vec<RejectCode> {
+    let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
+    match site.announced.get(&it.job).map(|job| &job.elastic) {
+        Some(Some(elastic)) => {
+            broken.extend(wrong_batch(elastic, Some(it.batch), state.held[it.job as usize].len() as u32));
+        }
+        Some(None) => broken.push(NotElastic),
+        None => {}
+    }
+    broken
+}
+
+/// «Keeps a GPU for the service whose model it holds»: one that holds none can't be kept. «An instant that is over
+/// takes it back.»
+fn protect(site: &Site, state: &mut Cluster, it: &Protect) -> Vec<RejectCode> {
+    let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
+    let mut broken = Vec::from_iter((it.until >= END_OF_NUMBERS).then_some(BadTime));
+    if it.gpu >= all {
+        broken.push(UnknownGpu);
+        return broken;
+    }
+    match state.pods.get_mut(it.gpu as usize).filter(|pod| pod.service.is_some()) {
+        Some(pod) => pod.until = it.until,
+        None => broken.push(GpuUnavailable),
+    }
+    broken
+}
+
+/// V23: «a timer not after now, a token in use, too many timers.»
+fn set_timer(state: &mut Cluster, it: &Timer) -> Option<RejectCode> {
+    let many = state.timers.len() >= MOST_TIMERS;
+    let bad = it.at <= state.now || it.at >= END_OF_NUMBERS || state.timers.contains_key(&it.token) || many;
+    state.timers.insert(it.token, it.at);
+    bad.then_some(BadTime)
+}
+
+/// A job has these GPUs; what was loaded there stays «until the GPU is given to somebody else».
+fn put(site: &Site, state: &mut Cluster, it: &Start) {
+    for gpu in &it.gpus {
+        state.residents[*gpu as usize].push(it.job);
+        state.residents[*gpu as usize].sort_unstable();
+        if let Some(pod) = state.pods.get_mut(*gpu as usize) {
+            *pod = Pod::default();
+        }
+    }
+    state.held[it.job as usize] = it.gpus.clone();
+    state.phase[it.job as usize] = Phase::Starting;
+    count_free(site, state);
+}
+
+/// A job lets its GPUs go: they «are free at once for whoever starts next» (`runtime/src/cluster.rs`).
+fn leave(site: &Site, state: &mut Cluster, job: u32) {
+    state.residents.iter_mut().for_each(|there| there.retain(|other| *other != job));
+    state.phase[job as usize] = Phase::Stopping;
+    count_free(site, state);
+}
+
+/// The table of free GPUs is what a look at all of them gives.
+fn count_free(site: &Site, state: &mut Cluster) {
+    for node in &site.setup.topology.nodes {
+        let gpus = (node.first_gpu..node.first_gpu + node.gpus).map(|gpu| &state.residents[gpu as usize]);
+        state.free[node.id as usize] = gpus.filter(|there| there.is_empty()).count() as u32;
+    }
+}
+
+fn node<'a>(site: &Site<'a>, gpu: u32) -> &'a Node {
+    let holds = |node: &&Node| (node.first_gpu..node.first_gpu + node.gpus).contains(&gpu);
+    site.setup.topology.nodes.iter().find(holds).expect("a GPU that exists")
+}
+
+fn sharing(site: &Site, gpu: u32) -> Sharing {
+    site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].sharing
+}

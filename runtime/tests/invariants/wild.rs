@@ -1,0 +1,194 @@
+//! A policy that starts what it can and does anything else at random. What the judge says of each of its plans has to
+//! be what the oracle says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Job, Laws, SECOND};
+use sandtable_runtime::cluster::{Cluster, Phase};
+use sandtable_runtime::contract::{
+    Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Knowledge, Plan, Readiness, RejectCode, Rejection,
+    Setup, Start, Timer,
+};
+use sandtable_runtime::judge::{Bench, judge};
+use sandtable_runtime::sandbox::Fault;
+use sandtable_runtime::{Policy, World};
+
+use crate::mischief::Scene;
+use crate::oracle::{Outcome, Refused, Site, oracle};
+
+pub struct Wild {
+    stream: Stream,
+    uses: Abilities,
+    mischief: u64,
+    near: bool,
+    jobs: Arc<[Job]>,
+    laws: Arc<Laws>,
+    setup: Option<Setup>,
+    announced: BTreeMap<u32, JobInfo>,
+    /// What the oracle says of the latest plan.
+    foretold: Vec<Refused>,
+    latest: Vec<Action>,
+}
+
+impl Wild {
+    pub fn new(
+        stream: Stream,
+        (uses, mischief, near): (Abilities, u64, bool),
+        (jobs, laws): (Arc<[Job]>, Arc<Laws>),
+    ) -> Wild {
+        let (announced, foretold, latest) = Default::default();
+        Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, foretold, latest }
+    }
+
+    /// Legal starts: whatever is free now, lowest first.
+    fn starts(&mut self, world: &mut World, setup: &Setup) -> Vec<Action> {
+        let (held, _) = world.occupancy();
+        let mut free: Vec<u32> = Vec::new();
+        for (node, some) in setup.topology.nodes.iter().zip(world.free_gpus()) {
+            if some > 0 {
+                let gpus = node.first_gpu..node.first_gpu + node.gpus;
+                free.extend(gpus.filter(|gpu| held.binary_search(gpu).is_err()));
+            }
+        }
+        let mut actions = Vec::new();
+        for (job, info) in &self.announced {
+            let gpus = info.demand.gpus as usize;
+            // Some are left for what is drawn, some are tried whatever the check says.
+            let luck = if self.near && self.mischief > 0 { self.stream.integer() % 4 } else { 1 };
+            if luck == 0 || free.len() < gpus || actions.len() >= setup.max_actions as usize {
+                continue;
+            }
+            let start = Action::Start(Start { job: *job, gpus: free[..gpus].to_vec(), batch: None });
+            let legal = world.check(std::slice::from_ref(&start)).is_empty();
+            if legal {
+                free.drain(..gpus);
+            }
+            if legal || luck == 2 {
+                actions.push(start);
+            }
+        }
+        actions
+    }
+
+    fn draw(&mut self, setup: &Setup, state: &Cluster) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for _ in 0..self.stream.integer() % (self.mischief + 1) {
+            let (stream, announced) = (&mut self.stream, &self.announced);
+            actions.push(Scene { stream, setup, announced, state }.action(self.near));
+        }
+        // More timers than anybody may have.
+        if self.mischief > 0 && self.stream.integer().is_multiple_of(500) {
+            let timer = |token| Action::SetTimer(Timer { token, at: state.now + 50 * SECOND });
+            actions.extend((0..1030).map(timer));
+        }
+        actions
+    }
+
+    /// The state that the judge leaves of a plan.
+    fn after(&self, world: &World, setup: &Setup, base: u64, actions: &[Action]) -> Cluster {
+        let told = |job: u32| self.announced.get(&job).map_or(0, |info| info.demand.memory_mib);
+        let memory: Vec<u32> = (0..self.jobs.len() as u32).map(told).collect();
+        let (fleet, jobs, laws, uses) = (world.fleet(), &self.jobs[..], &*self.laws, self.uses);
+        let mut state = world.cluster.clone();
+        let bench = Bench { fleet, jobs, laws, memory: &memory, uses, max_actions: setup.max_actions };
+        judge(&bench, &mut state, base, actions);
+        state
+    }
+}
+
+impl Policy for Wild {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor {
+            name: "wild".into(),
+            version: "0".into(),
+            about: String::new(),
+            uses: self.uses,
+            needs: Knowledge::empty(),
+            config_schema: "{}".into(),
+        })
+    }
+
+    fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
+        self.setup = Some(setup.clone());
+        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+    }
+
+    fn decide(&mut self, batch: &Batch, mut world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        let mut told = Vec::new();
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => drop(self.announced.insert(info.id, info.clone())),
+                Event::Rejected(rejection) => told.push(rejection.clone()),
+                _ => {}
+            }
+        }
+        agree(&self.foretold, &told, &self.latest);
+        let setup = self.setup.clone().expect("a setup");
+        let before = world.cluster.clone();
+        let nodes: Vec<(u32, u32)> = setup.topology.nodes.iter().map(|node| (node.first_gpu, node.gpus)).collect();
+        agrees_with_itself(&before, &nodes);
+        let mut actions = self.starts(&mut world, &setup);
+        actions.extend(self.draw(&setup, &before));
+        // What the check foretells is what the plan gets, and checking moves nothing.
+        let checked = world.check(&actions);
+        assert_eq!(before, world.cluster, "check moved something");
+        assert_eq!(checked, world.check(&actions));
+        let site = Site { setup: &setup, uses: self.uses, announced: &self.announced };
+        let Outcome { refused, after } = oracle(&site, &before, batch.seq, &actions);
+        agree(&refused, &checked, &actions);
+        assert_eq!(self.after(&world, &setup, batch.seq, &actions), after, "{actions:?}");
+        // Now and then the plan answers another batch.
+        let stale = self.mischief > 0 && self.stream.integer().is_multiple_of(20);
+        let base = if stale { batch.seq + 1 } else { batch.seq };
+        self.foretold = oracle(&site, &before, base, &actions).refused;
+        self.latest.clone_from(&actions);
+        (world, Ok(Plan { base, actions }))
+    }
+}
+
+/// The judge refuses what the oracle refuses, and names a rule that is broken and the job that breaks it.
+fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
+    let indices = |found: &[Rejection]| found.iter().map(|it| it.index).collect::<Vec<_>>();
+    let expected: Vec<u32> = foretold.iter().map(|it| it.index).collect();
+    assert_eq!(indices(found), expected, "judge and oracle, of {actions:?}: {found:?}, {foretold:?}");
+    for (judged, refused) in found.iter().zip(foretold) {
+        // A plan that is refused whole may be empty.
+        let action = actions.get(refused.index as usize);
+        assert!(refused.broken.contains(&judged.code), "{action:?}: {judged:?}, {refused:?}");
+        let job = match action {
+            _ if matches!(judged.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => None,
+            Some(Action::Start(it)) => Some(it.job),
+            Some(Action::Preempt(it)) => Some(it.job),
+            Some(Action::Throttle(it)) => Some(it.job),
+            Some(Action::SetBatch(it)) => Some(it.job),
+            _ => None,
+        };
+        assert_eq!(judged.job, job, "{action:?}: {judged:?}");
+    }
+}
+
+/// Every table of the state says the same of who is where.
+pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
+    let mut residents = vec![Vec::new(); cluster.residents.len()];
+    for (job, phase) in cluster.phase.iter().enumerate() {
+        let gpus = &cluster.held[job];
+        match phase {
+            Phase::Starting | Phase::Running => {
+                assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");
+                gpus.iter().for_each(|gpu| residents[*gpu as usize].push(job as u32));
+            }
+            // Its GPUs are given to others already; `held` says where it still is.
+            Phase::Stopping => {}
+            Phase::Future | Phase::Queued | Phase::Ended => {
+                assert!(gpus.is_empty(), "job {job} is {phase:?} on {gpus:?}");
+            }
+        }
+    }
+    assert_eq!(cluster.residents, residents);
+    let free = |(first, gpus): &(u32, u32)| {
+        residents[*first as usize..(first + gpus) as usize].iter().filter(|there| there.is_empty()).count() as u32
+    };
+    assert_eq!(cluster.free, nodes.iter().map(free).collect::<Vec<_>>());
+}
