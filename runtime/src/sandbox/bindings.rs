@@ -45,10 +45,27 @@ macro_rules! flags_as_names {
     };
 }
 flags_as_names!(Abilities {
-    "preempt" => PREEMPT, "timers" => TIMERS, "share" => SHARE, "throttle" => THROTTLE
+    "preempt" => PREEMPT, "timers" => TIMERS, "share" => SHARE, "throttle" => THROTTLE, "elastic" => ELASTIC,
+    "protect" => PROTECT
 });
 flags_as_names!(Knowledge {
     "declared-run-time" => DECLARED_RUN_TIME, "remaining" => REMAINING, "solo-profile" => SOLO_PROFILE,
     "model-facts" => MODEL_FACTS, "references" => REFERENCES, "similarity" => SIMILARITY, "pair-speed" => PAIR_SPEED,
-    "throughput" => THROUGHPUT, "utilisation" => UTILISATION, "memory" => MEMORY
+    "throughput" => THROUGHPUT, "utilisation" => UTILISATION, "memory" => MEMORY,
+    "steps" => STEPS
 });
+
+#[cfg(test)]
+mod tests {
+    use super::sandtable::policy::types::{Abilities, Knowledge};
+
+    /// A capsule would replay a policy that was told less than the one that failed.
+    #[test]
+    fn every_flag_is_told_by_its_name() {
+        fn again<T: serde::Serialize + serde::de::DeserializeOwned>(flags: &T) -> T {
+            serde_json::from_str(&serde_json::to_string(flags).expect("JSON")).expect("flags")
+        }
+        assert_eq!(again(&Abilities::all()), Abilities::all());
+        assert_eq!(again(&Knowledge::all()), Knowledge::all());
+    }
+}
