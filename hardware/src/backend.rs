@@ -79,6 +79,16 @@ impl What {
     }
 }
 
+/// The GPUs with which an elastic job goes on, in the order of its ring, and how it works through its batch there;
+/// without a split as its user asked.
+#[expect(missing_docs, reason = "the type's sentence says what they are")]
+#[derive(Clone, PartialEq, Debug)]
+pub struct Move {
+    pub job: JobId,
+    pub gpus: Vec<GpuId>,
+    pub split: Option<Split>,
+}
+
 /// Something that happened, and when.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Occurrence {
@@ -106,8 +116,9 @@ pub trait Backend {
     /// appended.
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>);
 
-    /// Gives an elastic job that holds GPUs others, in the order of its ring. What follows at once is appended.
-    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>);
+    /// Gives elastic jobs that hold GPUs others, all of them at once: each may have what another leaves. What follows
+    /// at once is appended.
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>);
 
     /// Has an elastic job that holds GPUs work through its batch so. What follows at once is appended.
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>);

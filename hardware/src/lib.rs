@@ -32,7 +32,7 @@ pub mod replay;
 mod telemetry;
 pub mod work;
 
-pub use backend::{Backend, Cause, Occurrence, StopMode, What};
+pub use backend::{Backend, Cause, Move, Occurrence, StopMode, What};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};

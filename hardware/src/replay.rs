@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Backend, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, Split, StopMode, TypeId, What,
+    Backend, Fleet, GpuId, Job, JobId, Laws, Micros, Move, Occurrence, SECOND, Sample, Split, StopMode, TypeId, What,
 };
 
 /// What a job showed, in millionths: whole numbers are read as they were written.
@@ -128,8 +128,8 @@ impl Backend for Recorder {
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
-    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
-        self.command(happened, |inner, happened| inner.reassign(job, gpus, split, happened));
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+        self.command(happened, |inner, happened| inner.reassign(moves, happened));
     }
 
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
@@ -241,7 +241,7 @@ impl Backend for Replay {
         self.next(happened);
     }
 
-    fn reassign(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<Occurrence>) {
+    fn reassign(&mut self, _: Vec<Move>, happened: &mut Vec<Occurrence>) {
         self.next(happened);
     }
 

@@ -58,11 +58,17 @@ pub struct Ledger {
     /// Job-time of each GPU.
     gpu_held: Vec<Micros>,
     /// Whom a draining GPU goes to.
-    promised: Vec<Vec<JobId>>,
+    promised: Vec<Vec<Promise>>,
     node_of: Vec<u32>,
     node_used: Vec<u32>,
     node_size: Vec<u32>,
     pub(crate) segment_count: u64,
+}
+
+/// A GPU that comes to a job when those have let it go who drained there when it was given.
+struct Promise {
+    job: JobId,
+    after: Vec<JobId>,
 }
 
 impl Ledger {
@@ -140,7 +146,7 @@ impl Ledger {
             there: vec![Vec::new(); gpus],
             gpu_since: vec![0; gpus],
             gpu_held: vec![0; gpus],
-            promised: vec![Vec::new(); gpus],
+            promised: (0..gpus).map(|_| Vec::new()).collect(),
             node_of: (0..gpus as u32).map(|gpu| fleet.node_of(gpu)).collect(),
             node_used: vec![0; fleet.nodes.len()],
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
@@ -195,17 +201,17 @@ impl Ledger {
         let mut awaited = 0;
         for gpu in gpus {
             let slot = *gpu as usize;
-            let stays = |other: &&JobId| !self.rows[**other as usize].draining;
-            let others: Vec<JobId> =
-                self.there[slot].iter().chain(&self.promised[slot]).filter(stays).copied().collect();
+            let heirs = self.promised[slot].iter().map(|promise| promise.job);
+            let drains = |other: &JobId| self.rows[*other as usize].draining;
+            let (after, others): (Vec<_>, Vec<_>) = self.there[slot].iter().copied().chain(heirs).partition(drains);
             if let Some(other) = others.first().filter(|_| !self.takes(job, &others)) {
                 return Err(Conservation::GivenTwice { gpu: *gpu, job, other: *other });
             }
-            if self.there[slot].iter().any(|other| self.rows[*other as usize].draining) {
-                self.promised[slot].push(job);
-                awaited += 1;
-            } else {
+            if after.is_empty() {
                 self.occupy(*gpu, job);
+            } else {
+                self.promised[slot].push(Promise { job, after });
+                awaited += 1;
             }
         }
         let row = &mut self.rows[job as usize];
@@ -308,20 +314,19 @@ impl Ledger {
             let slot = *gpu as usize;
             if self.there[slot].contains(&job) {
                 self.vacate(*gpu, job);
-                // Whoever was promised the GPU waits until the last one has drained.
-                if self.there[slot].iter().all(|other| !self.rows[*other as usize].draining) {
-                    for next in std::mem::take(&mut self.promised[slot]) {
-                        self.occupy(*gpu, next);
-                        let heir = &mut self.rows[next as usize];
-                        heir.awaited -= 1;
-                        heir.given_at = self.now;
-                        if heir.awaited == 0 {
-                            heir.began.get_or_insert(self.now);
-                        }
-                    }
+            }
+            let promised = &mut self.promised[slot];
+            promised.retain(|promise| promise.job != job);
+            promised.iter_mut().for_each(|promise| promise.after.retain(|other| *other != job));
+            let due = promised.extract_if(.., |promise| promise.after.is_empty());
+            for Promise { job: next, .. } in due.collect::<Vec<_>>() {
+                self.occupy(*gpu, next);
+                let heir = &mut self.rows[next as usize];
+                heir.awaited -= 1;
+                heir.given_at = self.now;
+                if heir.awaited == 0 {
+                    heir.began.get_or_insert(self.now);
                 }
-            } else {
-                self.promised[slot].retain(|other| *other != job);
             }
         }
         let row = &self.rows[job as usize];

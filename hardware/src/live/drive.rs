@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LOOK, Live, Phase, wait};
-use crate::{Backend, Fleet, GpuId, JobId, Micros, Occurrence, Sample, Split, StopMode, TypeId};
+use crate::{Backend, Fleet, GpuId, JobId, Micros, Move, Occurrence, Sample, Split, StopMode, TypeId};
 
 impl Backend for Live {
     fn fleet(&self) -> &Fleet {
@@ -55,11 +55,12 @@ impl Backend for Live {
         self.launch_ready();
     }
 
-    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
-        if self.attend(job, happened) {
-            return;
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+        for Move { job, gpus, split } in moves {
+            if !self.attend(job, happened) {
+                self.change(job, &gpus, split, happened);
+            }
         }
-        self.change(job, gpus, split, happened);
     }
 
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use crate::END_OF_TIME;
 use crate::{
-    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Sample, ServiceId, Sharing, Split,
-    StopMode, TypeId, What,
+    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Move, Occurrence, SECOND, Sample, ServiceId, Sharing,
+    Split, StopMode, TypeId, What,
 };
 use failures::NodeClock;
 use resize::Training;
@@ -290,8 +290,8 @@ impl Backend for Model {
         }
     }
 
-    fn reassign(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
-        self.move_to(job, gpus, split, happened);
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+        self.carry_over(moves, happened);
     }
 
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {

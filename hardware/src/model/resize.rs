@@ -3,7 +3,7 @@
 
 use super::{Due, Model, Phase};
 use crate::elastic::{Rescale, placement};
-use crate::{Elastic, GpuId, JobId, Micros, Occurrence, SECOND, Sample, Split, TypeId, What};
+use crate::{Elastic, GpuId, JobId, Micros, Move, Occurrence, SECOND, Sample, Split, TypeId, What};
 
 /// How an elastic job works.
 pub(super) struct Training {
@@ -159,32 +159,49 @@ impl Model {
         state.progress_from = now.max(state.progress_from);
     }
 
-    pub(super) fn move_to(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
-        self.settle(id);
-        let before = std::mem::take(&mut self.states[id as usize].gpus);
-        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !before.contains(gpu)).collect();
+    /// Elastic jobs go on with other GPUs: all have left theirs before the first takes its new ones, and all have
+    /// their places before anybody's pace is looked at.
+    pub(super) fn carry_over(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+        let mut left: Vec<GpuId> = Vec::new();
+        let mut due: Vec<(JobId, Micros)> = Vec::new();
+        for Move { job, gpus, split } in moves {
+            self.settle(job);
+            let before = std::mem::take(&mut self.states[job as usize].gpus);
+            self.depart(job, &before);
+            let until = self.goes_on_at(job, &before, &gpus);
+            let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !before.contains(gpu)).collect();
+            self.unload(&new);
+            left.extend(before);
+            let state = &mut self.states[job as usize];
+            state.phase = Phase::Starting;
+            state.gpus = gpus;
+            if !matches!(self.fleet.costs.rescale, Some(Rescale::Afe)) {
+                // A restart is from a checkpoint.
+                (state.saved, state.unsaved) = (state.left, 0);
+            }
+            self.settle_in(job, split);
+            due.push((job, until));
+        }
+        due.iter().for_each(|(job, _)| self.come(*job));
+        for (job, until) in due {
+            self.interrupt(job, until, happened);
+        }
+        self.repace_on(&left, None, happened);
+    }
+
+    /// When a job that leaves `before` has paid for going on with `gpus`.
+    fn goes_on_at(&self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Micros {
         let cost = match self.fleet.costs.rescale {
             Some(rescale) => rescale.cost(self.elastic(id), before.len() as u32, gpus.len() as u32),
             None => self.fleet.costs.restore,
         };
-        self.leave(id, &before, happened);
-        self.unload(&new);
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
-        let mut until = drained + cost;
-        let state = &mut self.states[id as usize];
-        if self.fleet.costs.epochs_end_on == 0 && state.phase == Phase::Starting {
+        let state = &self.states[id as usize];
+        match state.phase {
             // What is left to pay is still to be paid; published simulators forget it.
-            until = until.max(state.progress_from);
+            Phase::Starting if self.fleet.costs.epochs_end_on == 0 => (drained + cost).max(state.progress_from),
+            _ => drained + cost,
         }
-        if !matches!(self.fleet.costs.rescale, Some(Rescale::Afe)) {
-            // A restart is from a checkpoint.
-            (state.saved, state.unsaved) = (state.left, 0);
-        }
-        state.gpus = gpus.to_vec();
-        self.settle_in(id, split);
-        self.come(id);
-        self.interrupt(id, until, happened);
-        self.neighbours_repace(id, happened);
     }
 
     pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<Occurrence>) {

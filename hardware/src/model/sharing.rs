@@ -17,30 +17,38 @@ impl Model {
 
     /// A job has left these GPUs: whoever stays goes on at another pace.
     pub(super) fn leave(&mut self, id: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
-        if self.there.is_empty() {
-            return;
+        self.depart(id, gpus);
+        self.repace_on(gpus, None, happened);
+    }
+
+    /// A job has left these GPUs; nobody's pace has been looked at yet.
+    pub(super) fn depart(&mut self, id: JobId, gpus: &[GpuId]) {
+        if !self.there.is_empty() {
+            for gpu in gpus {
+                self.there[self.fleet.device_of(*gpu)].retain(|other| *other != id);
+            }
         }
-        for gpu in gpus {
-            self.there[self.fleet.device_of(*gpu)].retain(|other| *other != id);
-        }
-        self.repace_on(gpus, id, happened);
     }
 
     /// The others on a job's GPUs go on at the pace that it leaves them.
     pub(super) fn neighbours_repace(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
         if !self.there.is_empty() {
             let gpus = self.states[id as usize].gpus.clone();
-            self.repace_on(&gpus, id, happened);
+            self.repace_on(&gpus, Some(id), happened);
         }
     }
 
-    fn repace_on(&mut self, gpus: &[GpuId], but: JobId, happened: &mut Vec<Occurrence>) {
+    /// Those who are on these GPUs, `but` for one, go on at the pace that holds now.
+    pub(super) fn repace_on(&mut self, gpus: &[GpuId], but: Option<JobId>, happened: &mut Vec<Occurrence>) {
+        if self.there.is_empty() {
+            return;
+        }
         let mut touched: Vec<JobId> =
             gpus.iter().flat_map(|gpu| &self.there[self.fleet.device_of(*gpu)]).copied().collect();
         touched.sort_unstable();
         touched.dedup();
         for id in touched {
-            if id != but {
+            if Some(id) != but {
                 self.repace(id, happened);
             }
         }

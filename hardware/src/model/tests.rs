@@ -154,7 +154,7 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
     let sample = model.sample(0).unwrap();
     assert_eq!((sample.nodes, sample.gpus, sample.local, sample.step_s), (1, 1, 4, 1.0));
     // To two GPUs: 3 s, and half of the 17 more that a restart takes, in whole seconds.
-    model.reassign(0, &[0, 1], None, &mut happened);
+    model.reassign(vec![Move { job: 0, gpus: vec![0, 1], split: None }], &mut happened);
     assert_eq!(next(&mut model), [(161, What::Running(0))]);
     // 70 steps of half a second; and the last epoch, of which the batch doubles.
     assert_eq!(next(&mut model), [(196, What::Epoch(0))]);

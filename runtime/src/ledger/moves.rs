@@ -24,7 +24,7 @@ impl Ledger {
         for gpu in &before {
             let slot = *gpu as usize;
             if !self.there[slot].contains(&job) {
-                self.promised[slot].retain(|other| *other != job);
+                self.promised[slot].retain(|promise| promise.job != job);
             } else if !gpus.contains(gpu) {
                 self.vacate(*gpu, job);
             }

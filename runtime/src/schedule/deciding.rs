@@ -1,10 +1,10 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{Micros, Split, StopMode};
+use sandtable_hardware::{Micros, Move, Split, StopMode};
 
 use super::Run;
 use crate::capsule::Step;
-use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Trigger};
+use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, Trigger};
 use crate::ledger::Conservation;
 use crate::policy::Policy;
 use crate::sandbox::Fault;
@@ -110,8 +110,10 @@ impl Run {
                 moves.iter().for_each(|start| self.ledger.leaves(start.job, &start.gpus));
                 for start in moves {
                     self.ledger.goes_on(start.job, &start.gpus)?;
-                    self.world().backend.reassign(start.job, &start.gpus, start.batch.map(split), &mut happened);
                 }
+                let each =
+                    |start: &Start| Move { job: start.job, gpus: start.gpus.clone(), split: start.batch.map(split) };
+                self.world().backend.reassign(moves.iter().map(each).collect(), &mut happened);
             }
             Action::SetBatch(set) => {
                 self.world().backend.set_batch(set.job, split(set.batch), &mut happened);

@@ -8,8 +8,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Job, Laws, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Knowledge, Plan, Readiness, RejectCode, Rejection,
-    Setup, Start, Timer,
+    Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Plan, Readiness, RejectCode, Rejection, Setup,
+    Start, Timer,
 };
 use sandtable_runtime::judge::{Bench, judge};
 use sandtable_runtime::sandbox::Fault;
@@ -100,14 +100,7 @@ impl Wild {
 
 impl Policy for Wild {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
-        Ok(Descriptor {
-            name: "wild".into(),
-            version: "0".into(),
-            about: String::new(),
-            uses: self.uses,
-            needs: Knowledge::empty(),
-            config_schema: "{}".into(),
-        })
+        Ok(Descriptor::stand_in("wild", self.uses))
     }
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
