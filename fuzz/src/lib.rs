@@ -14,8 +14,8 @@ use sandtable::{facts, output, profile, recording, results};
 use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, Laws, Model, SECOND, Sharing};
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Knowledge, Plan, Preempt, PreemptMode, Protect,
-    Readiness, SetBatch, Setup, Start, Throttle, Timer,
+    Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
+    SetBatch, Setup, Start, Throttle, Timer,
 };
 use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Settings};
 use sandtable_runtime::schedule::{Inputs, run};
@@ -329,14 +329,7 @@ struct Scripted<'a>(Bytes<'a>);
 
 impl Policy for Scripted<'_> {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
-        Ok(Descriptor {
-            name: "scripted".into(),
-            version: "0".into(),
-            about: String::new(),
-            uses: Abilities::all(),
-            needs: Knowledge::empty(),
-            config_schema: "{}".into(),
-        })
+        Ok(Descriptor::stand_in("scripted", Abilities::all()))
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {

@@ -1,6 +1,6 @@
 //! The `hardware` command without a GPU.
 
-use crate::help::sandtable;
+use crate::help::{dist, sandtable};
 
 #[test]
 fn a_machine_without_a_driver_says_so_and_ends_with_its_own_code() {
@@ -38,4 +38,41 @@ fn the_catalogue_and_a_stand_in_are_shown_in_every_format() {
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         assert!(ran.stdout.starts_with(begins), "{}", ran.stdout);
     }
+}
+
+/// The harness on a core: every cell is measured, and the profile serves a model at once.
+#[test]
+fn a_measured_profile_serves_a_model_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = [
+        "hardware",
+        "profile",
+        "--stand-in",
+        "--families",
+        "cpu-tenth,cpu-half",
+        "--measure",
+        "250ms",
+        "--settle",
+        "20ms",
+        "-o",
+        "mine.ron",
+    ];
+    let ran = sandtable(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("speed of, beside"), "{}", ran.stdout);
+    let read = sandtable::profile::read(&folder.path().join("mine.ron")).expect("a profile");
+    let measured = read.gpus[0].measured.as_ref().expect("a measurement");
+    // Two alone, three pairs twice.
+    assert_eq!(measured.cells.len(), 8);
+    assert!(read.gpus[0].solo.values().all(|solo| solo.step_s.is_some_and(|step| step > 0.0)));
+    assert_eq!(read.gpus[0].pairs.len(), 3);
+    let text = "Experiment(title: \"model\", fleet: Model(nodes: 1, gpus: 4, kind: \"stand-in\", speed: 1.0, slots: 4), \
+        profile: File(\"mine.ron\"), workload: Generate(jobs: 10, arrivals: AtOnce, durations: Fixed(\"10s\"), gpus: {1: 1}), \
+        policies: [Policy(name: \"fifo\")])";
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let unknown = sandtable(folder.path(), &["hardware", "profile", "--stand-in", "--families", "mma", "-o", "x.ron"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("no family \"mma\" for this device"), "{}", unknown.stderr);
 }

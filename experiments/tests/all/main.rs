@@ -32,6 +32,7 @@ mod reference;
 mod results;
 mod slurm;
 mod store;
+mod strangers;
 mod submitting;
 mod takeover;
 
