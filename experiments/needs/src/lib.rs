@@ -7,6 +7,7 @@
 //! - `python:NAME`: a module that `python3` can import.
 //! - `loopback:`: the machine's own name means 127.0.0.1, or libnss-wrapper can make it so for a process.
 //! - `runs:COMMAND`: a command that ends with 0.
+//! - `cgroup:`: this user may make control groups (version 2), and the kernel can end them (5.14 or later).
 //! - `file:PATH`: a file; `env:NAME`: a variable of the environment that is set.
 
 use std::path::{Path, PathBuf};
@@ -62,30 +63,31 @@ fn lacking(need: &str) -> Option<String> {
             let there = names.split('|').any(|name| folders().any(|folder| Path::new(folder).join(name).is_file()));
             (!there).then(|| format!("no `{}` on this machine", names.replace('|', "` or `")))
         }
-        Some(("python", module)) => {
-            let mut python = Command::new("python3");
-            let status =
-                python.args(["-c", &format!("import {module}")]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            (!status.is_ok_and(|status| status.success()))
-                .then(|| format!("no Python module `{module}` on this machine"))
-        }
+        Some(("python", module)) => (!runs("python3", &format!("import {module}")))
+            .then(|| format!("no Python module `{module}` on this machine")),
         Some(("loopback", _)) => {
             let own = r#"[ "$(getent ahostsv4 "$(hostname -s)" | awk 'NR==1 {print $1}')" = 127.0.0.1 ]"#;
             // The loader says so where it finds no such library.
             let script = format!(r#"{own} || [ -z "$(LD_PRELOAD=libnss_wrapper.so true 2>&1)" ]"#);
-            let status = Command::new("bash").args(["-c", &script]).stderr(Stdio::null()).status();
-            (!status.is_ok_and(|status| status.success()))
+            (!runs("bash", &script))
                 .then(|| "this machine's name is not 127.0.0.1: apt-get install libnss-wrapper".to_string())
         }
-        Some(("runs", line)) => {
-            let mut command = Command::new("sh");
-            let status = command.args(["-c", line]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            (!status.is_ok_and(|status| status.success())).then(|| format!("`{line}` does not run on this machine"))
+        Some(("runs", line)) => (!runs("sh", line)).then(|| format!("`{line}` does not run on this machine")),
+        Some(("cgroup", _)) => {
+            let script = "d=$(grep -m1 ' - cgroup2 ' /proc/self/mountinfo | cut -d' ' -f5)$(sed -n s/^0:://p /proc/self/cgroup) \
+                && mkdir $d/sandtable-probe && test -f $d/sandtable-probe/cgroup.kill; it=$?; rmdir $d/sandtable-probe; exit $it";
+            (!runs("sh", script)).then(|| "no control group (version 2) can be made on this machine".to_string())
         }
         Some(("file", path)) => (!Path::new(path).exists()).then(|| format!("no {path} on this machine")),
         Some(("env", name)) => variable(name).is_none().then(|| format!("{name} is not set")),
         _ => Some(format!(
-            "`{need}` is nothing that a test can need: expected data:, tool:, python:, loopback:, file: or env:"
+            "`{need}` is nothing that a test can need: expected data:, tool:, python:, loopback:, runs:, cgroup:, file: or env:"
         )),
     }
+}
+
+/// Whether a program ends with 0 after `-c script`.
+fn runs(program: &str, script: &str) -> bool {
+    let status = Command::new(program).args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }

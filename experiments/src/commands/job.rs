@@ -20,6 +20,9 @@ pub(crate) struct ShimArgs {
     /// Bytes that a file may have.
     #[arg(long)]
     file_bytes: u64,
+    /// The folder of its control group.
+    #[arg(long)]
+    group: Option<PathBuf>,
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -51,7 +54,7 @@ pub(crate) struct WorkArgs {
 
 /// `job-shim`.
 pub(crate) fn shim(args: &ShimArgs) -> Error {
-    let error = live::shim(args.host, args.file_bytes, &args.command);
+    let error = live::shim(args.host, args.file_bytes, args.group.as_deref(), &args.command);
     Error::usage(format!("cannot run {}: {error}", args.command.join(" ")))
 }
 

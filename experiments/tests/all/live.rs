@@ -1,10 +1,8 @@
 //! Jobs that really run, on a core of the CPU that stands in for a GPU: through pause, save, kill, crash, floods and silence;
-//! policies that fail or are swapped; nothing left behind. Nothing here looks at how long things take.
+//! policies that fail or are swapped. Nothing here looks at how long things take.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
 
 use sandtable::store::sorted;
 
@@ -19,22 +17,22 @@ const PROFILE: &str = "Inline(Profile(about: \"by hand\", workloads: [(name: \"c
     \"cpu-memory\": Solo(step_s: Some(0.1), memory_mib: Some(16)), \
     \"own\": Solo(memory_mib: Some(64)), \"other\": Solo(memory_mib: Some(64))})]))";
 
-fn spec(fleet: &str, jobs: &str, policies: &str) -> String {
+pub fn spec(fleet: &str, jobs: &str, policies: &str) -> String {
     format!(
         "Experiment(title: \"live\", fleet: Nvidia(devices: StandIn(1), {fleet}), profile: {PROFILE}, \
          workload: Jobs([{jobs}]), policies: [{policies}], predictors: {{\"remaining\": Oracle}})"
     )
 }
 
-fn job(name: &str, workload: &str, submit: &str, gpus: u32, duration: &str) -> String {
+pub fn job(name: &str, workload: &str, submit: &str, gpus: u32, duration: &str) -> String {
     format!("Job(name: {name:?}, submit: {submit:?}, gpus: {gpus}, duration: {duration:?}, workload: {workload:?}), ")
 }
 
-fn shell(script: &str) -> String {
+pub fn shell(script: &str) -> String {
     format!("[\"sh\", \"-c\", {script:?}]")
 }
 
-struct Lived {
+pub struct Lived {
     code: i32,
     stdout: String,
     stderr: String,
@@ -56,7 +54,7 @@ impl Lived {
     }
 
     /// A column of `jobs.csv`, by job.
-    fn column(&self, name: &str) -> BTreeMap<String, String> {
+    pub fn column(&self, name: &str) -> BTreeMap<String, String> {
         let text = self.read("jobs.csv");
         let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let names = rows.next().expect("a header");
@@ -65,7 +63,7 @@ impl Lived {
     }
 }
 
-fn live(text: &str, more: &[&str]) -> Lived {
+pub fn live(text: &str, more: &[&str]) -> Lived {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("spec.ron"), text).expect("written");
     live_in(folder, more)
@@ -79,7 +77,7 @@ fn live_in(folder: tempfile::TempDir, more: &[&str]) -> Lived {
     Lived { code: ran.code, stdout: ran.stdout, stderr: ran.stderr, folder }
 }
 
-const FIFO: &str = "Policy(name: \"fifo\")";
+pub const FIFO: &str = "Policy(name: \"fifo\")";
 
 #[test]
 fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
@@ -386,53 +384,6 @@ fn the_limit_of_a_run_ends_every_job() {
         lived.column("outcome")
     );
     assert!(lived.read("recording.jsonl").len() < 100_000);
-}
-
-/// Whether a process is there, and no zombie.
-fn is_alive(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
-}
-
-/// Waits until it is so; a test that hangs is a test that fails.
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..12_000 {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("two minutes have gone by: {what}");
-}
-
-#[test]
-fn a_host_that_is_killed_or_interrupted_leaves_no_process_behind() {
-    for signal in ["-KILL", "-INT"] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let pids = folder.path().join("pids");
-        let script = format!(
-            "sleep 1000 & echo $! >> {0}; echo $$ >> {0}; \
-             setsid env -i /bin/sh -c 'echo $$ >> {0}; exec /bin/sleep 1000' & wait",
-            pids.display()
-        );
-        let fleet = format!("quiet: \"50ms\", commands: {{\"own\": {}}}", shell(&script));
-        std::fs::write(folder.path().join("spec.ron"), spec(&fleet, &job("a", "own", "0s", 1, "1h"), FIFO))
-            .expect("written");
-        let mut host =
-            command(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store", "--allow-commands"]);
-        let mut host = host.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a host");
-        let listed = || std::fs::read_to_string(&pids).unwrap_or_default();
-        until("the job begins", || listed().lines().count() == 3);
-        let text = listed();
-        let all: Vec<&str> = text.lines().collect();
-        assert!(all.iter().all(|pid| is_alive(pid)));
-        let sent = std::process::Command::new("kill").args([signal, &host.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
-        let code = host.wait().expect("the host ends").code();
-        assert_eq!(code, if signal == "-INT" { Some(130) } else { None });
-        until("the job and what it started are gone", || all.iter().all(|pid| !is_alive(pid)));
-        assert!(!folder.path().join("store/observations").exists());
-    }
 }
 
 /// The host's secrets are its own.

@@ -6,6 +6,7 @@
 
 mod clock;
 mod drive;
+mod group;
 mod process;
 mod progress;
 mod stopping;

@@ -1,7 +1,7 @@
 //! Jobs as processes: each in a session of its own, so that signals reach it and nothing else, below a guard of its own. The
 //! guard is the nearest ancestor to whom the kernel gives what a job leaves behind, so that everything that a job starts is
 //! found below it wherever that went; it ends all of it when the job has ended, or when this process is gone, however it
-//! went. A mark in the environment is the second net, for where a job has killed its guard.
+//! went. Where a job has killed its guard its control group is the second net, a mark in the environment the third.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 
+use super::group::Group;
 use super::progress::Listener;
 
 /// What a process runs.
@@ -194,7 +195,7 @@ impl Process {
             let told = self.control.read_line(&mut line).ok().and_then(|_| told(line.trim()));
             // A guard that says nothing was killed, by whoever it guarded.
             self.ending = Some(told.unwrap_or(Ending::Signal(9)));
-            sweep(&self.mark);
+            self.sweep();
         } else if crate::telemetry::stat(self.guard.id()).starts_with('T') {
             // Nobody but its job has stopped it.
             kill(self.guard.id(), Signal::CONT);
@@ -222,8 +223,14 @@ impl Process {
         // One that a job has stopped does not go by itself.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
-        sweep(&self.mark);
+        self.sweep();
         self.ending = Some(Ending::Signal(9));
+    }
+
+    /// Ends what a guard that was killed has left.
+    fn sweep(&self) {
+        Group::of(self.guard.id()).into_iter().for_each(|group| group.end());
+        sweep(&self.mark);
     }
 }
 
@@ -300,6 +307,12 @@ fn end_all_below() {
     }
 }
 
+/// Ends all of a job, as its guard.
+fn end_all(group: Option<&Group>) {
+    group.into_iter().for_each(Group::end);
+    end_all_below();
+}
+
 /// Processes with this mark in their environment.
 fn marked(mark: &str) -> Vec<u32> {
     let entry = format!("{MARK}={mark}\0");
@@ -337,20 +350,22 @@ pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     let (host, most) = (std::process::id().to_string(), file_bytes.to_string());
-    command.args(["job-shim", "--host", &host, "--file-bytes", &most, "--"]).args(argv);
+    let group = Group::make(std::process::id());
+    command.args(["job-shim", "--host", &host, "--file-bytes", &most]);
+    command.args(group.iter().flat_map(|group| ["--group".as_ref(), group.path().as_os_str()])).arg("--").args(argv);
     command.stdin(std::io::stdout().as_fd().try_clone_to_owned()?);
     command.stdout(std::io::stderr().as_fd().try_clone_to_owned()?).stderr(Stdio::inherit());
-    let job = Pid::from_child(&command.spawn()?);
+    let spawned = command.spawn();
     drop(command);
-    let outcome = attend(job, &control);
+    let outcome = spawned.and_then(|job| attend(Pid::from_child(&job), &control, group.clone()));
     // Whatever went wrong, nothing stays.
-    end_all_below();
+    end_all(group.as_ref());
     let _ = writeln!(&control, "{}", said(outcome?));
     Ok(())
 }
 
 /// Tells the host who the job is and waits for its end, or for the host's.
-fn attend(job: Pid, control: &UnixStream) -> std::io::Result<WaitStatus> {
+fn attend(job: Pid, control: &UnixStream, group: Option<Group>) -> std::io::Result<WaitStatus> {
     let mut host = control;
     writeln!(host, "{}", job.as_raw_nonzero())?;
     // Their readers wait for the job's end, not for this process'.
@@ -361,7 +376,7 @@ fn attend(job: Pid, control: &UnixStream) -> std::io::Result<WaitStatus> {
     std::thread::spawn(move || {
         // The host never writes: what comes is the end.
         let _ = (&line).read(&mut [0]);
-        end_all_below();
+        end_all(group.as_ref());
         std::process::exit(1);
     });
     loop {
@@ -381,14 +396,15 @@ fn said(status: WaitStatus) -> String {
     }
 }
 
-/// What `job-shim` does: a session of its own, death with its parent, a limit of the files that it writes, the progress pipe
+/// What `job-shim` does: the job's control group, a session of its own, death with its parent, a limit of the files that it writes, the progress pipe
 /// off standard input, and then it is the command.
 ///
 /// # Errors
 /// Only if the command can't be run.
-pub fn shim(host: u32, file_bytes: u64, argv: &[String]) -> std::io::Error {
+pub fn shim(host: u32, file_bytes: u64, group: Option<&Path>, argv: &[String]) -> std::io::Error {
     const PIPE: i32 = 3;
     let prepare = || -> std::io::Result<String> {
+        group.into_iter().for_each(Group::enter);
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // A host that was gone before that is not waited for.
