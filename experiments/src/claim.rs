@@ -395,7 +395,7 @@ fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> M
                     }
                 }
                 Some(Known::Failed(failure)) => measured.failed.push(format!("{}: {}", which(), failure.kind)),
-                Some(Known::Missing) | None => measured.missing += 1,
+                Some(Known::Missing | Known::TimedOut) | None => measured.missing += 1,
             }
         }
         match (values.as_slice(), spec.against.is_some()) {

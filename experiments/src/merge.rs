@@ -159,7 +159,7 @@ fn state(known: &Known) -> &'static str {
     match known {
         Known::Done(_) => "done",
         Known::Failed(_) => "failed",
-        Known::Missing => "missing",
+        Known::Missing | Known::TimedOut => "missing",
     }
 }
 

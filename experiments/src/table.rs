@@ -36,6 +36,8 @@ pub enum Known {
     Failed(Failure),
     /// It has not been run.
     Missing,
+    /// It took longer than this command allows, and has no result.
+    TimedOut,
 }
 
 /// The metric that is shown with its interval and its deviation over the seeds.
@@ -123,7 +125,7 @@ fn rows<'a>(plan: &'a Plan, known: &'a [Known]) -> Vec<Row<'a>> {
                 }
             }
             Known::Failed(_) => rows[place].failed += 1,
-            Known::Missing => rows[place].missing += 1,
+            Known::Missing | Known::TimedOut => rows[place].missing += 1,
         }
     }
     rows

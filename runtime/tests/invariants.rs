@@ -288,6 +288,40 @@ fn waiting_for_a_job_that_nobody_starts_is_no_idle_time() {
     assert_eq!((summary.completed, summary.unfinished, summary.utilisation), (1, 1, 1.0));
 }
 
+/// Starts a job on all GPUs and takes them from it again.
+struct Restless(u32);
+
+impl Policy for Restless {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor::stand_in("restless", Abilities::PREEMPT))
+    }
+
+    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+        Ok(Readiness { cadence: Cadence { round: Some(SECOND), on_events: false } })
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+        let action = match world.cluster.phase[0] {
+            Phase::Queued => Action::Start(Start { job: 0, gpus: (0..self.0).collect(), batch: None }),
+            _ => Action::Preempt(Preempt { job: 0, mode: PreemptMode::Kill }),
+        };
+        (world, Ok(Plan { base: batch.seq, actions: vec![action] }))
+    }
+}
+
+#[test]
+fn a_run_that_would_fill_the_hosts_memory_with_stays_ends() {
+    let gpus = 10_000;
+    let fleet = Fleet::new(&[(1, gpus, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
+    let jobs: Arc<[Job]> = [Job::new("a", 0, gpus, 1_000_000 * SECOND)].into();
+    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 1));
+    let finished =
+        run(&mut Restless(gpus), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
+    assert_eq!(finished.fault, Some(Fault::TooManyStays { limit: Limits::STAYS }));
+    let kept: usize = finished.ledger.segments.iter().map(|stay| 1 + stay.gpus.len()).sum();
+    assert!((Limits::STAYS..Limits::STAYS + gpus as usize + 2).contains(&kept), "{kept}");
+}
+
 /// Sets the batch of a running job and preempts it in the same plan.
 struct Indecisive;
 

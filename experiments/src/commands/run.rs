@@ -318,6 +318,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         .filter_map(|(cell, result)| Some((cell.id.as_str(), result.as_ref()?.2.as_ref()?)))
         .collect();
     let known = |cell: &Cell| match lost.get(cell.id.as_str()) {
+        Some(failure) if failure.kind == Fault::Stopped.kind() => Ok(Known::TimedOut),
         Some(failure) => Ok(Known::Failed((*failure).clone())),
         None => lookup(cell, store),
     };
@@ -411,10 +412,6 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode 
     for ((_, cell), known) in cells.iter().zip(known) {
         match known {
             Known::Failed(failure) => {
-                if failure.kind == Fault::Stopped.kind() {
-                    timed_out += 1;
-                    continue;
-                }
                 code = ExitCode::PolicyFailed;
                 // Every seed of a policy often fails alike: once is enough.
                 let line = format!("error: {} {}: {}", cell.label, failure.kind, failure.message);
@@ -436,6 +433,7 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode 
                 }
                 shown.push(line);
             }
+            Known::TimedOut => timed_out += 1,
             Known::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
             Known::Done(summary) => {
                 rejected += summary.rejected;
