@@ -110,6 +110,11 @@ impl Cell {
         format!("{before}{}{after}", self.seed)
     }
 
+    /// Whether two cells share all but the seed.
+    pub fn differs_in_seed_alone(&self, other: &Cell) -> bool {
+        Arc::ptr_eq(&self.of, &other.of)
+    }
+
     /// The jobs of this cell, by submission; their index is their id.
     ///
     /// # Errors

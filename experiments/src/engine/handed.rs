@@ -2,7 +2,8 @@
 //!
 //! # Format
 //! JSON lines. The first says how the spec is read and which binary wrote the file; every other is a cell: its id, its place
-//! among all cells of the spec, what it costs and needs, and what its id is the hash of.
+//! among all cells of the spec, what it costs and needs, and what its id is the hash of; that is left out where it is as in
+//! the line before but for the seed.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
@@ -20,7 +21,7 @@ use crate::plan::{Cell, Machines, Options, Plan, digest};
 use crate::results::leaves;
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How the spec of a plan file is read, and who wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,8 +80,9 @@ pub struct Line {
     pub needs: Needs,
     /// Whether its policy failed and it is to run all the same.
     pub retry: bool,
-    /// What its id is the hash of.
-    pub cell: Value,
+    /// What its id is the hash of, where it is not as in the line before but for the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Value>,
 }
 
 /// A plan file.
@@ -111,8 +113,8 @@ pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
     }
 }
 
-/// Where these cells stand in a plan, and what they cost.
-pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
+/// Where a cell stands in a plan, and what it costs; `before`: the cell of the line before.
+pub fn line(cell: &Cell, at: usize, times: &Times, before: Option<&Cell>) -> Line {
     let assumed = matches!(&cell.machines, Machines::Live(field) if field.assumed());
     let (cost, seconds) = cost(cell, times);
     Line {
@@ -126,11 +128,15 @@ pub fn line(cell: &Cell, at: usize, times: &Times) -> Line {
         seconds,
         needs: Needs { gpus: cell.devices() },
         retry: false,
-        cell: match assumed {
-            true => Value::Null,
-            false => serde_json::from_str(&cell.inputs()).unwrap_or_default(),
+        cell: match before {
+            Some(before) if before.differs_in_seed_alone(cell) => None,
+            _ => (!assumed).then(|| inputs(cell)),
         },
     }
+}
+
+fn inputs(cell: &Cell) -> Value {
+    serde_json::from_str(&cell.inputs()).unwrap_or_default()
 }
 
 /// A shard: those of N that are the I-th.
@@ -282,9 +288,18 @@ impl Handed {
                 // Who knows the devices knows the id: until then the spec's very text and the component stand for it.
                 None => there.filter(|cell| same_text && cell.policy.digest == line.component).map(|_| line.at),
             };
-            found.ok_or_else(|| changed(line, there))
+            found.ok_or_else(|| changed(line, self.inputs_of(line), there))
         };
         lines.iter().map(place).collect()
+    }
+
+    /// What the id of a line's cell is the hash of; none where only the machine that runs it can tell.
+    fn inputs_of(&self, line: &Line) -> Option<Value> {
+        line.id.as_ref()?;
+        let until = self.lines.iter().position(|other| std::ptr::eq(other, line))?;
+        let mut inputs = self.lines[..=until].iter().rev().find_map(|line| line.cell.clone())?;
+        inputs["seed"] = line.seed.into();
+        Some(inputs)
     }
 }
 
@@ -298,7 +313,7 @@ fn underneath(what: String) -> Error {
         .hint("submit again, or make the plan again: results that are there are kept")
 }
 
-fn changed(line: &Line, there: Option<&Cell>) -> Error {
+fn changed(line: &Line, before: Option<Value>, there: Option<&Cell>) -> Error {
     let name = line.id.as_ref().map_or_else(|| "a cell".to_string(), |id| format!("cell {}", short(id)));
     let of = format!(
         "{name} ({} seed {}{}{})",
@@ -307,13 +322,10 @@ fn changed(line: &Line, there: Option<&Cell>) -> Error {
         if line.variant.is_empty() { "" } else { " " },
         line.variant
     );
-    let why = match (there, &line.cell) {
+    let why = match (there, before) {
         (None, _) => "the spec has no such cell now".to_string(),
-        (Some(_), Value::Null) => "the spec or the policy's component was changed".into(),
-        (Some(cell), before) => {
-            let now = serde_json::from_str(&cell.inputs()).unwrap_or_default();
-            reason(&differences(&leaves(before), &leaves(&now)))
-        }
+        (Some(_), None) => "the spec or the policy's component was changed".into(),
+        (Some(cell), Some(before)) => reason(&differences(&leaves(&before), &leaves(&inputs(cell)))),
     };
     underneath(format!("{of} is another since the plan was made: {why}"))
 }

@@ -131,11 +131,11 @@ impl<'a> Page<'a> {
     /// The lines of these cells in a plan file, each cell once.
     pub fn lines(&self, places: &[usize]) -> Vec<Line> {
         let times = Times::of(self.store);
-        let mut seen = BTreeSet::new();
-        let new = places.iter().filter(|at| seen.insert(&self.plan.cells[**at].id));
-        new.map(|at| Line {
-            retry: self.store.has_failed(&self.plan.cells[*at].id),
-            ..line(&self.plan.cells[*at], *at, &times)
+        let (mut seen, mut before) = (BTreeSet::new(), None);
+        let new = places.iter().map(|at| (*at, &self.plan.cells[*at])).filter(|(_, cell)| seen.insert(&cell.id));
+        new.map(|(at, cell)| Line {
+            retry: self.store.has_failed(&cell.id),
+            ..line(cell, at, &times, before.replace(cell))
         })
         .collect()
     }

@@ -266,12 +266,14 @@ fn a_plan_of_many_cells_needs_little_memory() {
     let many = spec.replace("seeds: Range(0, 2)", "seeds: Range(0, 100000)");
     assert_ne!(many, spec);
     std::fs::write(folder.path().join("many.ron"), many).expect("written");
-    for (format, lines) in [("table", 100_007), ("csv", 100_001), ("json", 100_000)] {
-        let line = format!("ulimit -d 250000; exec \"$0\" plan many.ron --store store --format {format}");
+    for (how, lines) in
+        [("--format table", 100_007), ("--format csv", 100_001), ("--format json", 100_000), ("-o plan.jsonl", 1)]
+    {
+        let line = format!("ulimit -d 250000; exec \"$0\" plan many.ron --store store {how}");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &line, env!("CARGO_BIN_EXE_sandtable")]).current_dir(folder.path());
         let output = shell.env("XDG_CACHE_HOME", folder.path().join("cache")).output().expect("a shell");
-        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), lines, "{format}");
+        assert!(output.status.success(), "{how}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), lines, "{how}");
     }
 }
