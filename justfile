@@ -44,7 +44,7 @@ deny:
     command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
     cargo deny check
 
-# Fuzz every target for some minutes in all, and keep what is new in the corpus.
+# Fuzz every target for a tenth of so many minutes, as many at a time as there are cores, and keep what is new in the corpus.
 fuzz minutes="10" *targets:
     .ci/fuzz $(({{ minutes }} * 60 / 6)) --grow {{ targets }}
 

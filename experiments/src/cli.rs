@@ -93,7 +93,7 @@ enum Command {
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
     Man(commands::generate::ManArgs),
-    /// Print a reference: commands, specs, the contract.
+    /// Print a reference: commands, specs, the contract, third-party notices.
     Reference(commands::generate::ReferenceArgs),
 }
 

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use sandtable_runtime::sandbox::{Budget, CodeCache, Compiler, Settings};
 
+use crate::input;
 use crate::store::Store;
 use crate::ui;
 
@@ -43,14 +44,8 @@ fn with(folder: Option<PathBuf>) -> Settings {
 }
 
 /// `$XDG_CACHE_HOME/sandtable/code`, or that of `~/.cache`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "where a user's caches are is a fact of the machine and steers no result"
-)]
 fn folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-    Some(caches.join("sandtable").join("code"))
+    Some(input::own_folder("XDG_CACHE_HOME", ".cache")?.join("code"))
 }
 
 /// Whether a folder, which may not be there yet, is inside of another.

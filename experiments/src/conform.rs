@@ -83,8 +83,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     let fifo = finder.find("fifo").map_err(Error::usage)?;
     let folder = output::scratch()?;
     histories::write_profiles(folder.path())?;
-    std::fs::write(folder.path().join("policy.wasm"), bytes)
-        .map_err(|error| Error::file("write", folder.path(), &error))?;
+    output::write(&folder.path().join("policy.wasm"), bytes)?;
     let mut battery = Battery {
         folder: folder.path(),
         component,

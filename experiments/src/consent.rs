@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use sandtable_runtime::sandbox::private_folder;
+use sandtable_runtime::sandbox::{private_folder, tame};
 
 use crate::error::Error;
+use crate::input;
 use crate::output;
-use crate::plan::{Cell, Machines, digest};
+use crate::plan::{Cell, Field, digest};
 use crate::ui;
 
 /// Whether a spec's own programs may run.
@@ -26,46 +27,55 @@ impl ConsentArgs {
     /// # Errors
     /// Programs that nobody allowed.
     pub(crate) fn ask<'a>(&self, origin: &str, cells: impl Iterator<Item = &'a Cell>) -> Result<(), Error> {
-        let fields = cells.filter_map(|cell| match &cell.machines {
-            Machines::Live(field) if !field.commands.is_empty() => Some((&field.commands, &field.passed)),
-            _ => None,
-        });
         // The text is what is remembered: whoever looks finds what was allowed.
         let mut asked = BTreeMap::new();
-        for (commands, environment) in fields {
-            let value = serde_json::json!({ "commands": commands, "environment": environment });
+        for field in cells.filter_map(Cell::runs_commands) {
+            let value = serde_json::json!({ "commands": field.commands, "environment": field.passed });
             let text = format!("{value}\n");
-            asked.entry(digest(text.as_bytes())).or_insert((text, commands));
+            asked.entry(digest(text.as_bytes())).or_insert((text, field));
         }
         if asked.is_empty() {
             return Ok(());
         }
-        let folder = folder().filter(|folder| private_folder(folder).is_ok());
-        let kept = |id: &String| folder.as_ref().is_some_and(|folder| folder.join(id).is_file());
+        let folder = folder().ok_or_else(|| "neither XDG_STATE_HOME nor HOME is an absolute path".to_string());
+        let folder = folder.and_then(|folder| private_folder(&folder).map(|()| folder));
+        let kept = |id: &String| folder.as_ref().is_ok_and(|folder| folder.join(id).is_file());
         asked.retain(|id, _| !kept(id));
         if asked.is_empty() {
             return Ok(());
         }
-        let commands = asked.values().flat_map(|(_, commands)| *commands);
-        let listed: Vec<String> = commands.map(|(workload, words)| shown(workload, words)).collect();
+        let listed: Vec<String> = asked.values().flat_map(|(_, field)| shown(field)).collect();
         if !self.allow_commands && !agreed(origin, &listed)? {
             let first = listed.first().map_or("", String::as_str);
-            let rest = if listed.len() > 1 { format!(" and {} more", listed.len() - 1) } else { String::new() };
+            let rest = if listed.len() > 1 { format!(" and {} more lines", listed.len() - 1) } else { String::new() };
+            let first = ui::line(first);
             let error = Error::usage(format!("{origin} runs programs on this machine as you: {first}{rest}"));
             return Err(error.hint("read its `commands`; if you want them to run: --allow-commands, once"));
         }
         for (id, (text, _)) in &asked {
-            // Where it can't be remembered it is asked for again.
-            let _ = folder.as_ref().map(|folder| output::write(&folder.join(id), text));
+            let kept = match &folder {
+                Ok(folder) => output::write(&folder.join(id), text).map_err(|error| error.message),
+                Err(why) => Err(why.clone()),
+            };
+            if let Err(why) = kept {
+                ui::note(&format!("warning: these commands will be asked about again: {why}"));
+                break;
+            }
         }
         Ok(())
     }
 }
 
-/// `"train": python train.py`, in one line.
-fn shown(workload: &str, words: &[String]) -> String {
-    let words: Vec<String> = words.iter().map(|word| crate::engine::quoted(word)).collect();
-    ui::line(&format!("{workload:?}: {}", words.join(" ")))
+/// `"train": python train.py` of each command, and the variables that they are given, a line each. Nothing is cut: what is
+/// not shown was not agreed to.
+fn shown(field: &Field) -> Vec<String> {
+    let commands = field.commands.iter().map(|(workload, words)| {
+        let words: Vec<String> = words.iter().map(|word| crate::engine::quoted(word)).collect();
+        tame(&format!("{workload:?}: {}", words.join(" ")), usize::MAX)
+    });
+    let passed = (!field.passed.is_empty())
+        .then(|| tame(&format!("with these variables of your environment: {}", field.passed.join(", ")), usize::MAX));
+    commands.chain(passed).collect()
 }
 
 /// Asks whoever sits at the terminal; nobody there is no.
@@ -84,9 +94,6 @@ fn agreed(origin: &str, listed: &[String]) -> Result<bool, Error> {
 }
 
 /// `$XDG_STATE_HOME/sandtable/commands`, or that of `~/.local/state`.
-#[expect(clippy::disallowed_methods, reason = "what a user allowed is a fact of the machine and steers no result")]
 fn folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(Path::new(".local/state"))))?;
-    Some(state.join("sandtable").join("commands"))
+    Some(input::own_folder("XDG_STATE_HOME", ".local/state")?.join("commands"))
 }

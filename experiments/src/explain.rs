@@ -10,8 +10,14 @@ use crate::results::{inputs, leaves};
 use crate::store::Store;
 
 /// Cells of a store, by what went into them.
-pub struct Kept {
-    cells: Vec<(String, BTreeMap<String, String>)>,
+pub struct Kept<'a> {
+    store: &'a Store,
+    /// How many results the store has.
+    count: usize,
+    /// Those that can be read, once one was asked for.
+    cells: Option<Vec<(String, BTreeMap<String, String>)>>,
+    /// Comparisons that are left.
+    budget: usize,
 }
 
 /// One thing that differs: its path, its value in the nearest result, its value now.
@@ -28,26 +34,26 @@ pub struct Difference {
 /// Beyond so many comparisons nobody waits for reasons.
 const MOST: usize = 2_000_000;
 
-impl Kept {
-    /// What a store has; nothing where it has too much to be compared with so many cells.
+impl<'a> Kept<'a> {
+    /// The results of a store.
     ///
     /// # Errors
-    /// A file that can't be read.
-    pub fn of(store: &Store, asking: usize) -> Result<Kept, Error> {
-        let entries = store.list()?;
-        if entries.len().saturating_mul(asking) > MOST {
-            return Ok(Kept { cells: Vec::new() });
-        }
-        // One that can't be read is nobody's neighbour.
-        let cells =
-            entries.into_iter().filter_map(|entry| Some((entry.id.clone(), leaves(&inputs(store, &entry.id).ok()?))));
-        Ok(Kept { cells: cells.collect() })
+    /// A folder that can't be read.
+    pub fn of(store: &'a Store) -> Result<Kept<'a>, Error> {
+        Ok(Kept { store, count: store.list()?.len(), cells: None, budget: MOST })
     }
 
     /// The nearest result: of this seed, with the fewest differences; its id and what differs. None where there is nothing
-    /// that half of it agrees with. Results of `others`, by their components' digests, are not it: those are other policies of
+    /// that half of it agrees with, and after too many comparisons. Results of `others`, by their components' digests, are not it: those are other policies of
     /// the same spec, and not an earlier version of this one.
-    pub fn nearest(&self, cell: &Cell, others: &BTreeSet<String>) -> Option<(&str, Vec<Difference>)> {
+    pub fn nearest(&mut self, cell: &Cell, others: &BTreeSet<String>) -> Option<(&str, Vec<Difference>)> {
+        self.budget = self.budget.checked_sub(self.count)?;
+        let store = self.store;
+        let cells = self.cells.get_or_insert_with(|| {
+            // A result that can't be read is compared with nothing.
+            let read = |id: String| Some((id.clone(), leaves(&inputs(store, &id).ok()?)));
+            store.list().unwrap_or_default().into_iter().filter_map(|entry| read(entry.id)).collect()
+        });
         let wanted: Value = serde_json::from_str(&cell.inputs()).ok()?;
         let wanted = leaves(&wanted);
         let distance = |other: &BTreeMap<String, String>| {
@@ -58,7 +64,7 @@ impl Kept {
             let digest = other.get("policy.blake3").map(|text| text.trim_matches('"').to_string()).unwrap_or_default();
             digest == cell.policy.digest || !others.contains(&digest)
         };
-        let near = self.cells.iter().filter(|(_, other)| other.get("seed") == wanted.get("seed") && own(other));
+        let near = cells.iter().filter(|(_, other)| other.get("seed") == wanted.get("seed") && own(other));
         let (far, id, other) = near.map(|(id, other)| (distance(other), id.as_str(), other)).min_by_key(|one| one.0)?;
         if far * 2 > wanted.len() {
             return None;

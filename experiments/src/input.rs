@@ -83,6 +83,15 @@ fn name(path: &Path) -> String {
     ui::line(&path.display().to_string())
 }
 
+/// The folder of this program's files of one kind: below the folder that `variable` names, else below `fallback` in the
+/// user's home. `None` where neither is an absolute path.
+#[expect(clippy::disallowed_methods, reason = "where a user keeps files is a fact of the machine and steers no result")]
+pub(crate) fn own_folder(variable: &str, fallback: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let above = absolute(variable).or_else(|| Some(absolute("HOME")?.join(fallback)))?;
+    Some(above.join("sandtable"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

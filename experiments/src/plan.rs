@@ -110,6 +110,14 @@ impl Cell {
         format!("{before}{}{after}", self.seed)
     }
 
+    /// The fleet whose programs the spec itself names, if it does: they run as the user.
+    pub fn runs_commands(&self) -> Option<&Field> {
+        match &self.machines {
+            Machines::Live(field) if !field.commands.is_empty() => Some(field),
+            _ => None,
+        }
+    }
+
     /// Whether two cells share all but the seed.
     pub fn differs_in_seed_alone(&self, other: &Cell) -> bool {
         Arc::ptr_eq(&self.of, &other.of)

@@ -10,7 +10,7 @@ use std::path::Path;
 use sandtable_hardware::replay::Step;
 use sandtable_hardware::{END_OF_TIME, Fleet, GpuType, Job, Occurrence, Sharing, What};
 use sandtable_runtime::capsule::Capsule;
-use sandtable_runtime::contract::Cadence;
+use sandtable_runtime::contract::{Action, Cadence};
 use sandtable_runtime::tape::Call;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ use crate::plan::digest;
 use crate::trace::read_bytes;
 use crate::ui;
 
-/// The version of the format.
-const VERSION: u32 = 1;
+/// The version of the format. Version 1 has a step for each job of a reassignment, not one for all of them.
+const VERSION: u32 = 2;
 
 /// What a recording is of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ pub fn read(path: &Path) -> Result<Recording, Error> {
     let (first, body) = text.split_once('\n').ok_or_else(|| at(1, "expected a recording, found one line".into()))?;
     let header: Header =
         serde_json::from_str(first).map_err(|error| at(1, format!("expected the header of a recording: {error}")))?;
-    if header.recording != VERSION {
+    if !(1..=VERSION).contains(&header.recording) {
         return Err(at(1, format!("expected a recording of version {VERSION}, found {}", header.recording)));
     }
     let found = digest(body.as_bytes());
@@ -141,6 +141,11 @@ pub fn read(path: &Path) -> Result<Recording, Error> {
             Ok(Line::Call(call)) => calls.push(call),
             Err(error) => return Err(at(index + 2, error.to_string())),
         }
+    }
+    let several = |action: &Action| matches!(action, Action::Reassign(moves) if moves.len() > 1);
+    if header.recording == 1 && calls.iter().flat_map(|call: &Call| &call.actions).any(several) {
+        let why = format!("several jobs are reassigned at once: expected a recording of version {VERSION}, found 1");
+        return Err(at(1, why));
     }
     check(&header, &steps, &calls).map_err(|(line, why)| at(line, why))?;
     Ok(Recording { header, steps, calls, digest: digest(&bytes) })

@@ -68,6 +68,11 @@ fn folder() -> &'static Path {
     })
 }
 
+/// Removes the folder of this process.
+pub fn clear() {
+    let _ = std::fs::remove_dir_all(folder());
+}
+
 /// The bytes as a file of this thread.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let thread = format!("{:?}", std::thread::current().id());
@@ -212,7 +217,7 @@ fn planfile(bytes: &[u8]) {
     }
 }
 
-/// The files of a cell, one after the other, each behind four bytes that say how long it is.
+/// The files of a cell, one after the other, each behind two bytes that say how long it is.
 fn store(bytes: &[u8]) {
     let id = "ab".repeat(32);
     let store = Store::look(&folder().join("store")).expect("a path");

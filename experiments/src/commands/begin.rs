@@ -16,10 +16,10 @@ use crate::store::Store;
 use crate::ui;
 
 /// Compiles what the cells of a plan without a result need, and asks it to begin.
-pub(super) fn lacking_begin(plan: &Plan, store: &Store) -> Result<(), Error> {
+pub(super) fn lacking_begin(plan: &Plan, store: &Store, warned: &mut Warned) -> Result<(), Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
     all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store), missing.iter().copied())?)?;
-    never_run(plan, &missing)
+    never_run(plan, &missing, warned)
 }
 
 /// Every policy takes its parameters and is told what it must be: one seed of each is enough.
@@ -62,24 +62,29 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
 /// Workloads of at most so many variants are looked at: those of a sweep are mostly alike.
 const VARIANTS: usize = 16;
 
+/// What [`never_run`] has looked at and said, in all parts of a plan.
+#[derive(Default)]
+pub(super) struct Warned {
+    variants: Vec<Vec<(String, String)>>,
+    said: Vec<String>,
+}
+
 /// Warns of jobs that can never run on their fleet.
-pub(super) fn never_run(plan: &Plan, cells: &[&Cell]) -> Result<(), Error> {
-    let mut seen: Vec<&[(String, String)]> = Vec::new();
-    let mut said: Vec<String> = Vec::new();
+pub(super) fn never_run(plan: &Plan, cells: &[&Cell], warned: &mut Warned) -> Result<(), Error> {
     for cell in cells {
-        if seen.contains(&cell.variant.as_slice()) || seen.len() == VARIANTS {
+        if warned.variants.len() == VARIANTS || warned.variants.contains(&cell.variant) {
             continue;
         }
-        seen.push(&cell.variant);
+        warned.variants.push(cell.variant.clone());
         let jobs = cell.jobs()?;
         let capacities = capacities(&cell.fleet);
         let why: Vec<String> = jobs.iter().filter_map(|job| never_fits(&capacities, &cell.setting.laws, job)).collect();
         if let Some(first) = why.first() {
             let (count, all) = (why.len(), jobs.len());
             let sentence = format!("{count} of {all} jobs can never run: the first, since {first}");
-            if !said.contains(&sentence) {
+            if !warned.said.contains(&sentence) {
                 ui::note(&format!("warning: {}: {sentence}", plan.origin));
-                said.push(sentence);
+                warned.said.push(sentence);
             }
         }
     }

@@ -52,14 +52,14 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
         return Ok(ExitCode::Done);
     }
     let plan = args.spec.expand(path)?;
-    let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
+    let mut kept = Kept::of(&store)?;
     if args.format == Format::Csv {
         ui::result("id,policy,variant,seed,status,nearest,path,before,now\n");
     }
     let others = components(&plan);
     // One cell in full; of the others only why they would run.
     for (at, cell) in plan.cells.iter().enumerate() {
-        one(args, cell, at == 0, (&kept, &others), &store)?;
+        one(args, cell, at == 0, (&mut kept, &others), &store)?;
     }
     Ok(ExitCode::Done)
 }
@@ -68,7 +68,7 @@ fn one(
     args: &ExplainArgs,
     cell: &Cell,
     whole: bool,
-    (kept, others): (&Kept, &BTreeSet<String>),
+    (kept, others): (&mut Kept, &BTreeSet<String>),
     store: &Store,
 ) -> Result<(), Error> {
     let status = match (store.has(&cell.id), store.has_failed(&cell.id)) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::{Table, presets};
 use serde_json::json;
 
+use super::begin::Warned;
 use super::{SpecInStore, begin, expand_noting, note_workloads};
 use crate::engine::handed::{Handed, Needs, cost};
 use crate::engine::{Page, State, Times};
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
     let mut expansion = Expansion::open(&args.of.path, &options)?;
     let times = Times::of(&store);
     let mut shown = Shown { format: args.format, said: BTreeSet::new(), cells: 0, missing: 0, seconds: Some(0.0) };
-    let mut noted = Vec::new();
+    let (mut noted, mut warned, mut others) = (Vec::new(), Warned::default(), BTreeSet::new());
+    let mut kept = Kept::of(&store)?;
     while !expansion.is_done() {
         let plan = expansion.part(SHOWN)?;
         if expansion.is_done() {
@@ -50,10 +52,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
             expansion.claims()?;
         }
         note_workloads(&plan, &mut noted);
-        begin::lacking_begin(&plan, &store)?;
-        let kept = Kept::of(&store, plan.cells.iter().filter(|cell| !store.has(&cell.id)).count())?;
-        let others = components(&plan);
-        let row = |cell| {
+        begin::lacking_begin(&plan, &store, &mut warned)?;
+        others.extend(components(&plan));
+        let mut row = |cell| {
             let status = status(cell, &store);
             let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
             let why = near.map_or(String::new(), |(_, differences)| reason(&differences));
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
         };
         // A variant alone may have a million seeds.
         for cells in plan.cells.chunks(SHOWN) {
-            shown.show(&plan.title, &cells.iter().map(row).collect::<Vec<_>>());
+            shown.show(&plan.title, &cells.iter().map(&mut row).collect::<Vec<_>>());
         }
     }
     shown.end();
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
 fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Error> {
     let options = super::submit::elsewhere(&args.of.spec)?;
     let plan = expand_noting(&args.of.path, &options)?;
-    begin::lacking_begin(&plan, store)?;
+    begin::lacking_begin(&plan, store, &mut Warned::default())?;
     let page = Page::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();

@@ -203,8 +203,9 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
         let error = Error::usage("`--timeout` is of modelled runs: what really runs can't be run again");
         return Err(error.hint("`limit` of the fleet ends a live run"));
     }
-    args.consent.ask(&plan.origin, cells.iter().map(|(_, cell)| *cell))?;
+    // From here on an interrupt ends this process at once, also at the question.
     LIVE.store(true, Ordering::Relaxed);
+    args.consent.ask(&plan.origin, cells.iter().map(|(_, cell)| *cell))?;
     ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
     if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
@@ -280,7 +281,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let bar = ui::progress(missing.len() as u64, args.no_progress);
     let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
-    begin::never_run(asked.plan, &missing)?;
+    begin::never_run(asked.plan, &missing, &mut begin::Warned::default())?;
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
         bar.inc(1);

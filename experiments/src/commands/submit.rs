@@ -75,7 +75,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
     let options = elsewhere(spec)?;
     let plan = expand_noting(path, &options)?;
     let store = if args.print { store.look(Some(path))? } else { store.open(Some(path))? };
-    begin::lacking_begin(&plan, &store)?;
+    begin::lacking_begin(&plan, &store, &mut begin::Warned::default())?;
     let page = Page::new(&store, &plan);
     let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
     if args.retry_failed {

@@ -146,11 +146,7 @@ impl Page<'_> {
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
             let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, Machines::Live(_)));
-            let runs_commands = |line: &Line| match &self.plan.cells[line.at].machines {
-                Machines::Live(field) => !field.commands.is_empty(),
-                _ => false,
-            };
-            let commands = lines.iter().any(runs_commands);
+            let commands = lines.iter().any(|line| self.plan.cells[line.at].runs_commands().is_some());
             let text = Handed::new(self, spec, options, lines)?.text()?;
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
@@ -226,7 +222,7 @@ impl Page<'_> {
     /// Hands the merge over, to begin when these have ended; its number.
     ///
     /// # Errors
-    /// A file that can't be written, an engine that does not take it.
+    /// An engine that does not take it.
     pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
         let (path, _) = merge;
         let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();

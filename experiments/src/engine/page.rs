@@ -153,7 +153,9 @@ impl<'a> Page<'a> {
             let text = input::read(path, input::SPEC)?;
             serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
         };
-        sorted(&folder)?.iter().map(read).collect()
+        // A file that a killed `submit` left half-written has another ending.
+        let written = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "json");
+        sorted(&folder)?.iter().filter(written).map(read).collect()
     }
 
     /// The names of what was submitted from this store of the same spec, read otherwise: before an edit, or with other flags.

@@ -244,6 +244,9 @@ fn field(source: &Source, spec: &Spec, kind: Option<String>) -> Result<Field, Er
     if let Some((name, _)) = commands.iter().find(|(_, command)| command.is_empty()) {
         return wrong("commands", &format!("the command of {name:?} is empty"));
     }
+    if let Some((name, _)) = commands.iter().find(|(_, command)| command[0].contains("{job}")) {
+        return wrong("commands", &format!("the program of {name:?} is {{job}}: a job's name may be anybody's"));
+    }
     if let Some((name, _)) = commands.iter().find(|(_, command)| names_in_script(command)) {
         let message =
             format!("the command of {name:?} has {{job}} in a script: a job's name may be anybody's, and would be run");

@@ -32,12 +32,14 @@ fn no_path_of_a_machine_stands_in_a_component() {
     }
 }
 
-/// The example's program, which cargo builds beside the tests.
+/// By the example's program.
 #[test]
 fn the_notices_are_those_of_what_is_linked() {
     let here = std::env::current_exe().expect("a path");
     let target = here.parent().and_then(|deps| deps.parent()).expect("a folder");
-    let written = std::process::Command::new(target.join("examples/licences")).output().expect("examples/licences");
+    let program = target.join("examples/licences");
+    assert!(program.exists(), "`cargo test --workspace` builds it, as does `cargo build --example licences`");
+    let written = std::process::Command::new(program).output().expect("examples/licences");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     let printed = crate::help::sandtable(&root(), &["reference", "licences"]).stdout;
     assert!(printed.as_bytes() == written.stdout, "dependencies have changed: `just licences`");

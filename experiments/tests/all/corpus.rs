@@ -17,4 +17,5 @@ fn every_input_of_the_corpus_is_taken_or_refused() {
             assert!(taken.is_ok(), "{}", input.display());
         }
     }
+    targets::clear();
 }

@@ -1,4 +1,4 @@
-//! Every write of every command, failing: by `strace`, which has the kernel's calls return an error or kills the program at one.
+//! Writes of commands, failing: by `strace`, which has the kernel's calls return an error or kills the program at one.
 //! Afterwards nothing is half there, the exit code is one of the documented, and the same command goes on to what it would
 //! have left without the fault.
 

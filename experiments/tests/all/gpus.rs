@@ -72,6 +72,15 @@ fn a_measured_profile_serves_a_model_at_once() {
     std::fs::write(folder.path().join("spec.ron"), text).expect("written");
     let ran = sandtable(folder.path(), &["run", "spec.ron", "--policies", &dist(), "--store", "store"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // The profile that the spec names is not there, and is not needed.
+    let text = "Experiment(title: \"real\", fleet: Nvidia(devices: StandIn(1), slots: 4), profile: File(\"absent.ron\"), \
+        workload: Jobs([Job(name: \"a\", submit: \"0s\", gpus: 1, duration: \"200ms\", workload: \"cpu-tenth\")]), \
+        policies: [Policy(name: \"fifo\")])";
+    std::fs::write(folder.path().join("real.ron"), text).expect("written");
+    let args = ["hardware", "fidelity", "real.ron", "--stand-in", "--profile", "mine.ron", "--policies", &dist()];
+    let ran = sandtable(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("fifo"), "{}", ran.stdout);
     let unknown = sandtable(folder.path(), &["hardware", "profile", "--stand-in", "--families", "mma", "-o", "x.ron"]);
     assert_eq!(unknown.code, 2, "{}", unknown.stderr);
     assert!(unknown.stderr.contains("no family \"mma\" for this device"), "{}", unknown.stderr);

@@ -43,10 +43,14 @@ fn compiled(plan: &Plan, variation: Variation) -> Compiled {
 /// blake3 of every file of every cell.
 fn hash(plan: &Plan, compiled: &Compiled, threads: usize) -> String {
     let cells: Vec<&Cell> = plan.cells.iter().collect();
+    assert!(!cells.is_empty());
     let workers = Workers { threads, stop: &AtomicBool::new(false), done: &|_| {} };
     let of = |cell: &Cell| -> Result<blake3::Hash, Error> {
         let mut hasher = blake3::Hasher::new();
-        for (name, bytes) in execute(cell, compiled)?.files {
+        let executed = execute(cell, compiled)?;
+        // Ways that fail alike are not compared.
+        assert!(executed.outcome.is_ok(), "{} seed {}", cell.label, cell.seed);
+        for (name, bytes) in executed.files {
             hasher.update(name.as_bytes()).update(blake3::hash(&bytes).as_bytes());
         }
         Ok(hasher.finalize())
@@ -97,9 +101,13 @@ fn the_interpreter_gives_the_results_of_every_spec() {
     let mut cells = 0;
     for spec in found {
         let plan = cut(&spec, usize::MAX);
+        if plan.cells.is_empty() {
+            continue;
+        }
         cells += plan.cells.len();
         let [native, here] = [Variation::default(), interpreted].map(|way| hash(&plan, &compiled(&plan, way), 2));
         assert_eq!(native, here, "{}", spec.display());
     }
+    assert!(cells > 400, "{cells} cells were compared");
     told(&format!("{cells} cells gave the same bytes in the interpreter"));
 }

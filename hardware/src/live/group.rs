@@ -13,7 +13,10 @@ impl Group {
     pub(super) fn of(guard: u32) -> Option<Group> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        Some(Group(below(&mounts, &own)?.join(format!("sandtable-job-{guard}"))))
+        // The same number is another process in another namespace, which may have the same groups.
+        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+        let namespace: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+        Some(Group(below(&mounts, &own)?.join(format!("sandtable-job-{namespace}-{guard}"))))
     }
 
     /// Makes it; none: this user may not, or this kernel can't end a group.

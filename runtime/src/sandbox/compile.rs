@@ -53,7 +53,7 @@ pub struct Variation {
     pub plain: bool,
     /// Code is for wasmtime's interpreter, Pulley, and not for this machine.
     pub interpreted: bool,
-    /// Instances are taken from a pool.
+    /// Instances are taken from a pool, which does not fit into the address space of a compiling process: only without one.
     pub pooled: bool,
     /// Memories begin as copies and not as maps of their image.
     pub copied: bool,

@@ -61,11 +61,12 @@ struct Run {
 }
 
 pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
-    let as_it_stands = plan(&args.spec, &Options { policies: args.policies.clone(), ..Options::default() })?;
-    args.consent.ask(&as_it_stands.origin, as_it_stands.cells.iter())?;
     let file = match &args.profile {
         Some(file) => file.clone(),
         None => {
+            let as_it_stands = plan(&args.spec, &Options { policies: args.policies.clone(), ..Options::default() })?;
+            // Nobody wants to measure for minutes and say no then.
+            args.consent.ask(&as_it_stands.origin, as_it_stands.cells.iter())?;
             let families = families(&as_it_stands)?;
             let measured = measure(&args.how.plan(&families)?, &|line| ui::note(line))?;
             output::write(&args.output, &measured.text)?;
@@ -81,6 +82,9 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         plan(&args.spec, &Options { set, policies: args.policies.clone(), ..Options::default() })
     };
     let live = with(Vec::new())?;
+    if args.profile.is_some() {
+        args.consent.ask(&live.origin, live.cells.iter())?;
+    }
     let Some((first, field)) = live.cells.iter().find_map(|cell| Some((cell, field_of(cell)?))) else {
         let error = Error::usage(format!("{}: its fleet is not real", args.spec.display()));
         return Err(error.hint("fleet: Nvidia(devices: All, slots: 8)"));

@@ -69,8 +69,7 @@ impl HowArgs {
 pub(crate) fn run(args: &ProfileArgs) -> Result<ExitCode, Error> {
     let plan = args.how.plan(&[])?;
     // Minutes of measuring are not for a folder that is not there.
-    let created = std::fs::File::options().append(true).create(true).open(&args.output);
-    created.map_err(|error| Error::file("write", &args.output, &error))?;
+    output::check(&args.output)?;
     let measured = measure(&plan, &|line| ui::note(line))?;
     output::write(&args.output, &measured.text)?;
     ui::result(&measured.table());
