@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use sandtable_runtime::sandbox::Limits;
 
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use crate::text::nearest;
 
 /// A component's file.
 #[derive(Debug)]
@@ -130,7 +131,7 @@ impl Finder {
             }
         }
         if let Some((_, bytes)) = SHIPPED.iter().chain(&PREDICTORS).find(|(known, _)| *known == name) {
-            return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: crate::plan::digest(bytes) });
+            return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: crate::digest::digest(bytes) });
         }
         let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; is `{near}` meant?"));
         let all = shipped().chain(predictors()).collect::<Vec<_>>().join(", ");
@@ -146,7 +147,7 @@ pub fn is_path(name: &str) -> bool {
 
 fn open(path: &Path) -> Result<PolicyFile, Error> {
     let bytes = crate::input::read(path, Limits::COMPONENT as u64)?;
-    let digest = crate::plan::digest(&bytes);
+    let digest = crate::digest::digest(&bytes);
     Ok(PolicyFile { path: Some(path.to_path_buf()), bytes, digest })
 }
 

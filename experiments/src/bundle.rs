@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-use sandtable_hardware::Profile;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::digest;
 use crate::error::{Error, ExitCode};
 use crate::output;
-use crate::plan::{Bound, Options, Plan, digest, plan};
-use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
+use crate::plan::{Bound, Options, Plan, files, plan};
 use crate::store::{Store, sorted};
 
 /// What a bundle says of itself.
@@ -60,43 +59,6 @@ const ENTRIES: usize = 1_000_000;
 const MANIFEST: u64 = 256 << 20;
 /// Most bytes of a file's name.
 const LONGEST_NAME: u64 = 4096;
-
-/// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
-pub fn files(spec: &Spec) -> Vec<String> {
-    let mut all = Vec::new();
-    match &spec.profile {
-        Some(
-            ProfileSpec::File(path)
-            | ProfileSpec::Gavel(path)
-            | ProfileSpec::Lucid(path)
-            | ProfileSpec::GavelSimulation(path)
-            | ProfileSpec::Pollux(path)
-            | ProfileSpec::Throughputs(path)
-            | ProfileSpec::Torchvision { file: path, .. },
-        ) => all.push(path.clone()),
-        Some(ProfileSpec::Inline(_)) | None => {}
-    }
-    if let WorkloadSpec::Trace { file, throughputs, .. } = &spec.workload {
-        all.push(file.clone());
-        all.extend(throughputs.clone());
-    }
-    if let FleetSpec::Replay(file) = &spec.fleet {
-        all.push(file.clone());
-    }
-    let is_path = |name: &&String| crate::artifact::is_path(name);
-    let mut predictors: Vec<&PredictorSpec> = spec.predictors.values().collect();
-    for policy in &spec.policies {
-        all.extend(Some(&policy.name).filter(is_path).cloned());
-        predictors.extend(policy.predictors.values());
-    }
-    for predictor in predictors {
-        if let PredictorSpec::Component { name, weights, .. } = predictor {
-            all.extend(Some(name).filter(is_path).cloned());
-            all.extend(weights.iter().filter(|name| name.contains('/')).cloned());
-        }
-    }
-    all
-}
 
 /// What is packed of a spec.
 pub struct Wanted<'a> {
@@ -150,7 +112,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         return Err(error.hint(format!("sandtable run {}", wanted.spec.display())));
     }
     let spec = std::path::absolute(wanted.spec).map_err(|error| Error::file("open", wanted.spec, &error))?;
-    let spec = normal(&spec);
+    let spec = files::normal(&spec);
     let folder = spec.parent().unwrap_or(Path::new("/"));
     let mut paths = BTreeSet::from([spec.clone()]);
     let mut names = expanded.files.clone();
@@ -160,7 +122,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
             let error = Error::usage(format!("{}: {name} is a path of this machine alone", wanted.spec.display()));
             return Err(error.hint("name it relative to the spec"));
         }
-        every_file(&normal(&folder.join(name)), &mut paths, 0)?;
+        every_file(&files::normal(&folder.join(name)), &mut paths, 0)?;
     }
     let root = common(&paths);
     let inside = |path: &Path| path.strip_prefix(&root).map_or_else(|_| path.to_path_buf(), Path::to_path_buf);
@@ -216,26 +178,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
 /// Computation graphs that profiles name by their files, relative to the spec.
 fn graphs(plan: &Plan, folder: &Path) -> Vec<String> {
     let profiles = plan.files.iter().filter(|name| name.ends_with(".ron"));
-    profiles.flat_map(|name| graphs_of_file(name, folder)).collect()
-}
-
-/// The same of a spec.
-pub(crate) fn graphs_of(spec: &Spec, folder: &Path) -> Vec<String> {
-    match &spec.profile {
-        Some(ProfileSpec::File(name)) => graphs_of_file(name, folder),
-        Some(ProfileSpec::Inline(profile)) => graphs_in(profile, Path::new("")),
-        _ => Vec::new(),
-    }
-}
-
-fn graphs_of_file(name: &str, folder: &Path) -> Vec<String> {
-    let Ok(profile) = crate::profile::read(&folder.join(name)) else { return Vec::new() };
-    graphs_in(&profile, Path::new(name).parent().unwrap_or(Path::new("")))
-}
-
-fn graphs_in(profile: &Profile, beside: &Path) -> Vec<String> {
-    let models = profile.workloads.iter().filter_map(|workload| workload.model.as_ref());
-    models.filter(|model| model.ends_with(".onnx")).map(|model| beside.join(model).display().to_string()).collect()
+    profiles.flat_map(|name| files::graphs_of_file(name, folder)).collect()
 }
 
 /// Components and weights that the spec names without a path.
@@ -288,7 +231,7 @@ impl Opened {
     /// What is no bundle, a file that is not as the manifest says, a path that leads outside, what was left out and is not
     /// in `data`.
     pub fn new(packed: impl Read, folder: &Path, data: Option<&Path>) -> Result<Opened, Error> {
-        let no_bundle = |why: String| Error::usage(format!("not a bundle of Sandtable: {}", crate::ui::line(&why)));
+        let no_bundle = |why: String| Error::usage(format!("not a bundle of Sandtable: {}", crate::text::line(&why)));
         let broken = |error: std::io::Error| no_bundle(error.to_string());
         let unpacked = zstd::stream::read::Decoder::new(packed).map_err(broken)?;
         // Of the whole stream, records between the files included.
@@ -351,7 +294,7 @@ impl Opened {
                 };
                 return Err(Error {
                     exit: ExitCode::CheckFailed,
-                    ..Error::usage(format!("the bundle's {} {what}", crate::ui::line(name)))
+                    ..Error::usage(format!("the bundle's {} {what}", crate::text::line(name)))
                 });
             }
         }
@@ -389,8 +332,8 @@ impl Opened {
             let error = Error::usage(format!("the bundle is another experiment here: {which}"));
             let hint = format!(
                 "it was packed by sandtable {} (build {}), this is {} (build {})",
-                crate::ui::line(&of.sandtable),
-                crate::ui::line(&of.build),
+                crate::text::line(&of.sandtable),
+                crate::text::line(&of.build),
                 env!("CARGO_PKG_VERSION"),
                 crate::producer::BUILD
             );
@@ -417,19 +360,6 @@ fn ours(name: &Path) -> bool {
     let first = name.components().next().map(|part| part.as_os_str().to_string_lossy().to_string());
     let places = ["tree", "policies", "results", "bundle.json", "Cargo.toml"];
     plain && first.is_some_and(|first| places.contains(&first.as_str()))
-}
-
-/// A path without `.` and `..`, and without asking the file system: links stay what the spec calls them.
-pub fn normal(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(out.pop()),
-            other => out.push(other),
-        }
-    }
-    out
 }
 
 /// Writes what is read, as it is read; its blake3.

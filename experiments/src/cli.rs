@@ -1,6 +1,6 @@
 //! The `sandtable` command: its grammar and its exit codes.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
 use crate::commands;
@@ -165,8 +165,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::HwJob(_) | Command::CompileComponent(_) => unreachable!("taken by `main`"),
         Command::JobShim(args) => Err(commands::job::shim(&args)),
         Command::JobGuard(args) => commands::job::guard(&args),
-        Command::Completions(args) => commands::generate::completions(&args),
-        Command::Man(args) => commands::generate::man(&args),
-        Command::Reference(args) => commands::generate::reference(&args),
+        Command::Completions(args) => commands::generate::completions(&args, Cli::command()),
+        Command::Man(args) => commands::generate::man(&args, Cli::command()),
+        Command::Reference(args) => commands::generate::reference(&args, Cli::command()),
     }
 }

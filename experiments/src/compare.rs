@@ -5,6 +5,7 @@ mod jobs;
 use sandtable_runtime::Summary;
 use serde_json::{Value, json};
 
+use crate::columns::columns;
 use crate::error::Error;
 use crate::metric;
 use crate::plan::Cell;
@@ -12,7 +13,6 @@ use crate::results;
 use crate::stats::{Estimate, estimate, holm};
 use crate::store::Store;
 use crate::story::{Names, Parting, trigger};
-use crate::table::columns;
 pub use jobs::{JobChange, Jobs, jobs};
 
 /// One result of a side.
@@ -224,7 +224,7 @@ impl Comparison {
                 let known = metric::names().find(|name| *name == spelt || name.strip_suffix("_s") == Some(&spelt));
                 let Some(known) = known else {
                     let short = metric::names().map(|name| name.strip_suffix("_s").unwrap_or(name));
-                    let near = crate::error::nearest(&spelt, short.chain(metric::names()));
+                    let near = crate::text::nearest(&spelt, short.chain(metric::names()));
                     let error = Error::usage(format!("no metric `{asked}`"));
                     return Err(error.hint(match near {
                         Some(near) => format!("is `{near}` meant?"),

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use sandtable_runtime::sandbox::{private_folder, tame};
 
+use crate::digest::digest;
 use crate::error::Error;
 use crate::input;
 use crate::output;
-use crate::plan::{Cell, Field, digest};
+use crate::plan::{Cell, Field};
+use crate::text;
 use crate::ui;
 
 /// Whether a spec's own programs may run.
@@ -48,7 +50,7 @@ impl ConsentArgs {
         if !self.allow_commands && !agreed(origin, &listed)? {
             let first = listed.first().map_or("", String::as_str);
             let rest = if listed.len() > 1 { format!(" and {} more lines", listed.len() - 1) } else { String::new() };
-            let first = ui::line(first);
+            let first = text::line(first);
             let error = Error::usage(format!("{origin} runs programs on this machine as you: {first}{rest}"));
             return Err(error.hint("read its `commands`; if you want them to run: --allow-commands, once"));
         }

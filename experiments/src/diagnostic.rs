@@ -12,7 +12,7 @@ pub fn at(origin: &str, source: &str, span: Range<usize>, message: &str, label: 
     let end = span.end.min(source.len());
     let start = span.start.min(end);
     // Names of the source are in both.
-    let (message, label) = (crate::ui::line(message), crate::ui::line(label));
+    let (message, label) = (crate::text::line(message), crate::text::line(label));
     let annotation = AnnotationKind::Primary.span(start..end).label(&*label);
     let snippet = Snippet::source(source).path(origin).annotation(annotation);
     let report = [Level::ERROR.primary_title(&*message).element(snippet)];

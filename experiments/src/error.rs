@@ -60,14 +60,8 @@ impl Error {
             matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem);
         Error {
             no_room,
-            ..Error::usage(format!("cannot {doing} {}: {error}", crate::ui::line(&path.display().to_string())))
+            ..Error::usage(format!("cannot {doing} {}: {error}", crate::text::line(&path.display().to_string())))
         }
-    }
-
-    /// At a place of a spec, where it has none.
-    pub(crate) fn at(self, source: &crate::spec::Source, place: &str) -> Error {
-        let error = source.error(place, &self.message, "here");
-        Error { hint: self.hint.or(error.hint.clone()), ..error }
     }
 
     /// With a hint.
@@ -93,22 +87,3 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// The known word nearest to `found`, if one is near.
-pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let far = |word: &str| {
-        let (a, b): (Vec<char>, Vec<char>) = (found.chars().collect(), word.chars().collect());
-        let mut row: Vec<usize> = (0..=b.len()).collect();
-        for (i, x) in a.iter().enumerate() {
-            let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-            for (j, y) in b.iter().enumerate() {
-                let change = diagonal + usize::from(x != y);
-                diagonal = row[j + 1];
-                row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-            }
-        }
-        row[b.len()]
-    };
-    let best = known.into_iter().map(|word| (far(word), word)).min()?;
-    (best.0 <= 1.max(found.len() / 3)).then_some(best.1)
-}

@@ -25,21 +25,11 @@ use crate::code;
 use crate::error::Error;
 use crate::plan::{Bound, Bundle, Cell, Machines, Plan};
 use crate::spec::Judge;
+use crate::status::Failure;
 use crate::store::{Files, Store};
 use crate::trace::seconds;
 use files::{pretty, summary};
 pub(crate) use files::{ranges, results};
-
-/// Why a cell has no result.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The fault's stable name.
-    pub kind: String,
-    /// What went wrong.
-    pub message: String,
-    /// The guest's functions, innermost first.
-    pub backtrace: Vec<String>,
-}
 
 /// What came of a cell.
 pub struct Executed {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::error::Error;
-use crate::ui;
+use crate::text;
 
 /// Most bytes of a specification, and of what is written by hand beside one.
 pub const SPEC: u64 = 64 << 20;
@@ -80,7 +80,7 @@ fn too_large(path: &Path, most: u64) -> Error {
 }
 
 fn name(path: &Path) -> String {
-    ui::line(&path.display().to_string())
+    text::line(&path.display().to_string())
 }
 
 /// The folder of this program's files of one kind: below the folder that `variable` names, else below `fallback` in the

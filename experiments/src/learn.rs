@@ -8,7 +8,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{GpuProfile, Pair, Profile, catalogue};
 use sandtable_nets::{Bias, Draw, Features, Known, Mlp, NeuMf, Pairs, Rule, Seen, Weights};
 
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use crate::text::nearest;
 pub use solo::{Measured, MemoryError, SoloError, cross_validate, forests, horus_features, memory_errors};
 
 /// Predictors that have something to fit.

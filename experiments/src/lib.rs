@@ -10,7 +10,7 @@
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
 //! - [`producer`]: which build computed a result, and the [`fingerprint`] of its sources.
 //! - [`engine`]: handing cells to engines that place them on many machines; [`merge`]: their results in one table.
-//! - [`table`]: results for people, for spreadsheets and for snapshots.
+//! - [`status`]: what the store knows of the cells of a plan; [`table`]: results for people, for spreadsheets and for snapshots.
 //! - [`artifact`]: finding, building and beginning policies, in any language; [`conform`]: checking one, for its author.
 //! - [`witness`]: who looks on while a policy decides.
 //! - [`cli`]: the command. Only it and [`ui`] touch the terminal.
@@ -21,11 +21,13 @@ pub mod chrome;
 pub mod claim;
 pub mod cli;
 pub mod code;
+mod columns;
 mod commands;
 pub mod compare;
 pub mod conform;
 mod consent;
 pub mod diagnostic;
+pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod execute;
@@ -48,9 +50,11 @@ pub mod report;
 pub mod results;
 pub mod spec;
 pub mod stats;
+pub mod status;
 pub mod store;
 pub mod story;
 pub mod table;
+pub mod text;
 pub mod trace;
 pub mod ui;
 pub mod witness;

@@ -16,10 +16,10 @@ use sandtable_hardware::{
     Workload,
 };
 
+use crate::digest::digest;
 use crate::error::{Error, ExitCode};
 use crate::input;
 use crate::output;
-use crate::plan::digest;
 use law::Fitted;
 
 /// What is measured, and how.

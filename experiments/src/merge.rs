@@ -6,13 +6,15 @@ use std::path::Path;
 use comfy_table::{Table, presets};
 use serde_json::{Map, Value, json};
 
+use crate::columns::lines;
+use crate::digest::digest;
 use crate::engine::{Page, State};
 use crate::error::Error;
-use crate::execute::Failure;
 use crate::metric;
-use crate::plan::{Cell, Machines, Plan, digest};
+use crate::plan::{Cell, Machines, Plan};
+use crate::status::Failure;
+use crate::status::{Known, lookup};
 use crate::store::{Files, Store, files_of};
-use crate::table::{Known, lines, lookup};
 use crate::trace::csv_cell;
 
 /// A row.

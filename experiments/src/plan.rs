@@ -5,7 +5,8 @@
 //! that can move its result. Titles, labels and file names are not in it; bytes of files are, by their blake3.
 
 mod bind;
-mod canonical;
+mod claims;
+pub(crate) mod files;
 mod machines;
 mod preset;
 mod resolve;
@@ -25,13 +26,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::artifact::{Finder, PolicyFile};
-use crate::claim::Claim;
+use crate::digest::digest;
 use crate::error::Error;
 use crate::spec::{Judge, Source, Spec, Ties, tree};
 use crate::trace::ReadLimits;
 
 pub use bind::{Bindings, Bound, Bundle, MAX_WEIGHTS};
-pub use canonical::canonical;
+pub use claims::Claim;
 pub use machines::{Field, Machines};
 pub use workload::Workload;
 
@@ -323,14 +324,14 @@ impl<'a> Expansion<'a> {
             self.next += 1;
             let spec = edited.parse()?;
             let folder = self.folder.as_path();
-            let mut named = crate::bundle::files(&spec);
+            let mut named = files::files(&spec);
             named.retain(|name| terrain::shipped(folder, name).is_none());
             if let Some(root) = &self.options.within {
-                let out = |name: &&String| !crate::bundle::normal(&folder.join(name)).starts_with(root);
+                let out = |name: &&String| !files::normal(&folder.join(name)).starts_with(root);
                 if let Some(name) = named.iter().find(out) {
                     return Err(Error::usage(format!("{}: {name} leads out of the bundle", self.source.origin)));
                 }
-                let graphs = crate::bundle::graphs_of(&spec, folder);
+                let graphs = files::graphs_of(&spec, folder);
                 if let Some(name) = graphs.iter().find(out) {
                     return Err(Error::usage(format!(
                         "{}: the graph {name} leads out of the bundle",
@@ -383,9 +384,9 @@ impl<'a> Expansion<'a> {
     pub fn claims(&self) -> Result<Vec<Claim>, Error> {
         let stated: Vec<(&str, &[(String, String)])> =
             self.stated.iter().map(|(label, variant)| (label.as_str(), variant.as_slice())).collect();
-        let claims = crate::claim::resolve(&self.source, &self.spec.claims, &stated, self.options)?;
+        let claims = claims::resolve(&self.source, &self.spec.claims, &stated, self.options)?;
         if let Some(label) = self.options.only.iter().find(|label| !self.labels.contains(*label)) {
-            let message = format!("{}: no policy is called `{}`", self.source.origin, crate::ui::line(label));
+            let message = format!("{}: no policy is called `{}`", self.source.origin, crate::text::line(label));
             let all: Vec<&str> = self.labels.iter().map(String::as_str).collect();
             return Err(Error::usage(message).hint(format!("there is {}", all.join(", "))));
         }
@@ -467,11 +468,6 @@ fn at(axes: &mut [(String, Vec<String>)], source: &Source, wanted: &[(String, St
             })
         }
     }
-}
-
-/// blake3 of a text, in hex.
-pub fn digest(bytes: &[u8]) -> String {
-    blake3::hash(bytes).to_hex().to_string()
 }
 
 /// A number for a key: whole ones without a fraction, minus zero as zero.

@@ -14,10 +14,10 @@ use sandtable_runtime::contract::{Action, Cadence};
 use sandtable_runtime::tape::Call;
 use serde::{Deserialize, Serialize};
 
+use crate::digest::digest;
 use crate::error::Error;
-use crate::plan::digest;
+use crate::text;
 use crate::trace::read_bytes;
-use crate::ui;
 
 /// The version of the format. Version 1 has a step for each job of a reassignment, not one for all of them.
 const VERSION: u32 = 2;
@@ -216,7 +216,8 @@ const MOST_CAPSULE: u64 = 4 << 30;
 /// A file that can't be read or is no capsule.
 pub fn capsule(path: &Path) -> Result<Capsule, Error> {
     let bytes = read_bytes(path, MOST_CAPSULE)?;
-    let wrong = |error: serde_json::Error| format!("{}: no capsule: {}", path.display(), ui::line(&error.to_string()));
+    let wrong =
+        |error: serde_json::Error| format!("{}: no capsule: {}", path.display(), text::line(&error.to_string()));
     let mut capsule: Capsule = serde_json::from_slice(&bytes).map_err(|error| Error::usage(wrong(error)))?;
     capsule.limits = capsule.limits.clamped();
     Ok(capsule)

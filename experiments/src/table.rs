@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use comfy_table::{CellAlignment, Table, presets};
 use sandtable_hardware::Sharing;
 use sandtable_runtime::{Score, Summary};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::Error;
-use crate::execute::Failure;
+use crate::columns::lines;
 use crate::metric::{METRICS, Metric};
 use crate::plan::{Bound, Cell, Plan};
-use crate::report::{MetricCell, Metrics};
 use crate::stats::{estimate, mean_and_deviation};
-use crate::store::Store;
+use crate::status::Known;
 
 /// How rows are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -27,17 +26,26 @@ pub enum Format {
     Csv,
 }
 
-/// What is known of a cell.
-#[derive(Clone, Debug)]
-pub enum Known {
-    /// It is done.
-    Done(Box<Summary>),
-    /// Its policy failed.
-    Failed(Failure),
-    /// It has not been run.
-    Missing,
-    /// It took longer than this command allows, and has no result.
-    TimedOut,
+/// The table of metrics.
+#[derive(Serialize)]
+pub struct Metrics {
+    /// Its columns.
+    pub head: Vec<String>,
+    /// Columns of words, at the left.
+    pub words: usize,
+    /// A row a policy and variant.
+    pub rows: Vec<Vec<MetricCell>>,
+    /// What a reader must know before believing it.
+    pub notes: Vec<String>,
+}
+
+/// One of its cells.
+#[derive(Clone, Serialize)]
+pub struct MetricCell {
+    /// As people read it.
+    pub text: String,
+    /// By which it is sorted; none: by the text.
+    pub sort: Option<f64>,
 }
 
 /// The metric that is shown with its interval and its deviation over the seeds.
@@ -45,35 +53,6 @@ const HEADLINE: &str = "jct_mean_s";
 
 /// Shown only where somebody serves, beside those of tasks.
 const SERVING: [&str; 4] = ["warm", "in_slo", "reclaimed", "gpus_loaned"];
-
-/// What a store knows of the cells of a plan.
-///
-/// # Errors
-/// A file of the store that can't be read.
-pub fn known(plan: &Plan, store: &Store) -> Result<Vec<Known>, Error> {
-    plan.cells.iter().map(|cell| lookup(cell, store)).collect()
-}
-
-/// What a store knows of a cell.
-///
-/// # Errors
-/// A file of the store that can't be read.
-pub fn lookup(cell: &Cell, store: &Store) -> Result<Known, Error> {
-    if !store.has(&cell.id) {
-        return Ok(Known::Missing);
-    }
-    let broken = |error: serde_json::Error| Error::usage(format!("{}: {error}", store.folder(&cell.id).display()));
-    if store.has_failed(&cell.id) {
-        let story: Value = serde_json::from_slice(&store.read(&cell.id, "failure.json")?).map_err(broken)?;
-        // A store may be somebody else's.
-        let text = |key: &str| crate::ui::line(story[key].as_str().unwrap_or_default());
-        let frames = story["backtrace"].as_array().into_iter().flatten();
-        let backtrace = frames.filter_map(|frame| frame.as_str().map(crate::ui::line)).collect();
-        return Ok(Known::Failed(Failure { kind: text("kind"), message: text("message"), backtrace }));
-    }
-    let summary = serde_json::from_slice(&store.read(&cell.id, "summary.json")?).map_err(broken)?;
-    Ok(Known::Done(Box::new(summary)))
-}
 
 /// The cells of one policy in one variant.
 struct Row<'a> {
@@ -339,36 +318,6 @@ fn score_rows(rows: &[Row<'_>]) -> Vec<Vec<String>> {
         ]
     };
     all.iter().map(line).collect()
-}
-
-/// A table without the padding at its edges.
-/// Columns under the first row's names, numbers to the right.
-pub(crate) fn columns(rows: &[Vec<String>]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    rows.iter().for_each(|row| {
-        table.add_row(row);
-    });
-    let numeric = |at: usize| {
-        // A number and at most its unit: a sentence may begin with a number too.
-        let is_number = |cell: &String| {
-            let digit = cell.starts_with(|first: char| first.is_ascii_digit());
-            cell == "-" || (digit && cell.split_whitespace().count() <= 2)
-        };
-        rows.iter().skip(1).filter_map(|row| row.get(at)).all(is_number)
-    };
-    for at in 0..rows.first().map_or(0, Vec::len) {
-        if let Some(column) = table.column_mut(at)
-            && numeric(at)
-        {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    lines(&table)
-}
-
-pub(crate) fn lines(table: &Table) -> String {
-    table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
 }
 
 fn object(row: &Row<'_>) -> Value {

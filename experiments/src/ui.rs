@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandtable_runtime::sandbox::{tame, turns};
+use sandtable_runtime::sandbox::turns;
 
 use crate::error::ExitCode;
 
@@ -26,11 +26,6 @@ fn shown(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
-}
-
-/// Somebody else's text in one line: it must not look like a line of ours.
-pub fn line(text: &str) -> String {
-    tame(text, 2_000)
 }
 
 /// Writes a result.
@@ -85,7 +80,7 @@ mod tests {
         let shown = shown(&json);
         assert!(shown.trim_end().chars().all(|c| !c.is_control() && !turns(c)), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), name);
-        assert_eq!(line("x\nerror: y\u{2028}z"), "x\\nerror: y\\u{2028}z");
+        assert_eq!(crate::text::line("x\nerror: y\u{2028}z"), "x\\nerror: y\\u{2028}z");
         assert!(matches!(super::shown("plain\ttext\n"), Cow::Borrowed(_)));
     }
 }

@@ -94,7 +94,7 @@ fn spec(bytes: &[u8]) {
     match plan(&path, &options) {
         Ok(plan) => {
             for cell in plan.cells.iter().take(2) {
-                assert_eq!(sandtable::plan::digest(cell.inputs().as_bytes()), cell.id);
+                assert_eq!(sandtable::digest::digest(cell.inputs().as_bytes()), cell.id);
             }
         }
         Err(error) => drop(error.to_string()),

@@ -8,8 +8,9 @@ use sandtable::claim::{ExpectedFailures, measure, scope};
 use sandtable::error::ExitCode;
 use sandtable::execute::{Workers, complete};
 use sandtable::plan::{Machines, Options, plan};
+use sandtable::status::known;
 use sandtable::store::{Store, sorted};
-use sandtable::table::{known, snapshot};
+use sandtable::table::snapshot;
 
 fn main() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -128,7 +128,7 @@ fn sources(folder: &Path) -> Result<String, Error> {
                 walk(&path, endings, text)?;
             } else if ending == "wit" || endings.contains(&ending.as_str()) || name == "Cargo.toml" {
                 let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-                text.push_str(&format!("{name} {}\n", crate::plan::digest(&bytes)));
+                text.push_str(&format!("{name} {}\n", crate::digest::digest(&bytes)));
             }
         }
         Ok(())
@@ -142,7 +142,7 @@ fn sources(folder: &Path) -> Result<String, Error> {
     };
     let mut text = String::new();
     walk(folder, endings, &mut text)?;
-    Ok(crate::plan::digest(text.as_bytes()))
+    Ok(crate::digest::digest(text.as_bytes()))
 }
 
 /// Keeps what the component at `path` was built from.
@@ -151,7 +151,7 @@ fn sources(folder: &Path) -> Result<String, Error> {
 /// A file that can't be read or written.
 pub fn keep_built(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let folder = std::fs::canonicalize(folder).map_err(|error| Error::file("open", folder, &error))?;
-    let built = Built { component: crate::plan::digest(bytes), sources: sources(&folder)?, folder };
+    let built = Built { component: crate::digest::digest(bytes), sources: sources(&folder)?, folder };
     let text = serde_json::to_string(&built).map_err(|error| Error::internal(error.to_string()))?;
     let file = beside(path);
     output::write(&file, text + "\n")

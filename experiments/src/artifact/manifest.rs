@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::digest;
 use crate::error::Error;
 use crate::output;
-use crate::plan::digest;
 use crate::store::sorted;
 
 /// One shipped component.

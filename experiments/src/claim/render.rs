@@ -231,7 +231,7 @@ pub fn render(measured: &[Measured<'_>]) -> String {
         }
     }
     let notes: String = notes(&rows).into_iter().map(|note| note + "\n").collect();
-    crate::table::lines(&out) + &notes
+    crate::columns::lines(&out) + &notes
 }
 
 /// Claims as JSON lines.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::digest::canonical;
 use crate::error::Error;
-use crate::plan::{Cell, canonical};
+use crate::plan::Cell;
 use crate::results;
 use crate::store::Store;
 use crate::ui;

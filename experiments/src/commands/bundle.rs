@@ -39,7 +39,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<ExitCode, Error> {
     let wanted = Wanted { spec: &args.path, options: &options, without_data: args.without_data };
     let (bytes, manifest) = pack(&wanted, &store)?;
     output::write(&args.output, &bytes)?;
-    ui::result(&format!("{}  {} B  {}\n", args.output.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
+    ui::result(&format!("{}  {} B  {}\n", args.output.display(), bytes.len(), &crate::digest::digest(&bytes)[..10]));
     ui::note(&format!("{} cells, {} files", manifest.cells.len(), manifest.files.len()));
     for (name, hash) in &manifest.left_out {
         ui::note(&format!("left out: {} (blake3 {hash})", name.trim_start_matches("tree/")));

@@ -8,8 +8,9 @@ use crate::error::{Error, ExitCode};
 use crate::output;
 use crate::plan::{Options, plan};
 use crate::report::plot::Forest;
+use crate::status::known;
 use crate::store::sorted;
-use crate::table::{Format, known};
+use crate::table::Format;
 use crate::ui;
 
 /// Print every claim of specs beside what the results in the store show; runs nothing.

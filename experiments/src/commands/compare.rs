@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
 use crate::code;
+use crate::columns::columns;
 use crate::compare::{self, Comparison, Pair, pair};
 use crate::error::{Error, ExitCode};
 use crate::execute::Compiled;
@@ -13,7 +14,7 @@ use crate::metric::span;
 use crate::plan::Machines;
 use crate::store::Store;
 use crate::story::{Names, Parting, parting};
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::ui;
 
 /// What changed between two results: metrics over paired seeds, jobs, the first decision that differs.

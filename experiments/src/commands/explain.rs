@@ -13,6 +13,7 @@ use crate::producer::Producer;
 use crate::results;
 use crate::store::Store;
 use crate::table::Format;
+use crate::text;
 use crate::ui;
 
 /// What went into a cell's id, and why a cell would run again.
@@ -121,7 +122,12 @@ fn one(
                 }
                 for one in differences.iter().filter(|one| one.path != "build") {
                     let text = |of: &Option<String>| of.as_ref().map_or("-".to_string(), |text| cut(text));
-                    ui::result(&format!("    {}: {} -> {}\n", ui::line(&one.path), text(&one.before), text(&one.now)));
+                    ui::result(&format!(
+                        "    {}: {} -> {}\n",
+                        text::line(&one.path),
+                        text(&one.before),
+                        text(&one.now)
+                    ));
                 }
             }
             if whole {
@@ -138,8 +144,9 @@ fn one(
 
 /// What the id is the hash of, a line a leaf.
 fn tree(inputs: &Value) -> String {
-    let lines =
-        results::leaves(inputs).into_iter().map(|(path, value)| format!("    {} = {}\n", ui::line(&path), cut(&value)));
+    let lines = results::leaves(inputs)
+        .into_iter()
+        .map(|(path, value)| format!("    {} = {}\n", text::line(&path), cut(&value)));
     format!("  its id is the blake3 of:\n{}", lines.collect::<String>())
 }
 

@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-
-use crate::cli::Cli;
 use crate::error::{Error, ExitCode};
 use crate::ui;
 
@@ -24,21 +21,21 @@ pub(crate) struct ManArgs {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Error> {
+pub(crate) fn completions(args: &CompletionsArgs, mut of: clap::Command) -> Result<ExitCode, Error> {
     let mut out = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "sandtable", &mut out);
+    clap_complete::generate(args.shell, &mut of, "sandtable", &mut out);
     ui::result(&String::from_utf8_lossy(&out));
     Ok(ExitCode::Done)
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Error> {
+pub(crate) fn man(args: &ManArgs, of: clap::Command) -> Result<ExitCode, Error> {
     if let Some(folder) = &args.folder {
         std::fs::create_dir_all(folder).map_err(|error| Error::file("make", folder, &error))?;
-        clap_mangen::generate_to(Cli::command(), folder).map_err(|error| Error::file("write", folder, &error))?;
+        clap_mangen::generate_to(of, folder).map_err(|error| Error::file("write", folder, &error))?;
         return Ok(ExitCode::Done);
     }
     let mut out = Vec::new();
-    let page = clap_mangen::Man::new(Cli::command()).render(&mut out);
+    let page = clap_mangen::Man::new(of).render(&mut out);
     page.map_err(|error| Error::internal(error.to_string()))?;
     ui::result(&String::from_utf8_lossy(&out));
     Ok(ExitCode::Done)
@@ -65,9 +62,9 @@ pub(crate) enum Reference {
     Licences,
 }
 
-pub(crate) fn reference(args: &ReferenceArgs) -> Result<ExitCode, Error> {
+pub(crate) fn reference(args: &ReferenceArgs, of: clap::Command) -> Result<ExitCode, Error> {
     ui::result(&match args.of {
-        Reference::Cli => cli_reference(),
+        Reference::Cli => cli_reference(of),
         Reference::Spec => {
             let schema = schemars::schema_for!(crate::spec::Spec);
             serde_json::to_string_pretty(&schema).map_err(|error| Error::internal(error.to_string()))? + "\n"
@@ -79,9 +76,8 @@ pub(crate) fn reference(args: &ReferenceArgs) -> Result<ExitCode, Error> {
 }
 
 /// A section a command, the options in a table.
-fn cli_reference() -> String {
+fn cli_reference(mut root: clap::Command) -> String {
     let mut out = String::from("# Commands\n\nWritten by `sandtable reference cli`; a test compares.\n");
-    let mut root = Cli::command();
     root.build();
     section(&root, "sandtable", &mut out);
     out

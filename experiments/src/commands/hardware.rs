@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use sandtable_hardware::catalogue::{Figure, GpuModel, catalogue};
 use serde_json::json;
 
+use crate::columns::columns;
 use crate::error::{Error, ExitCode};
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::ui;
 
 /// GPUs.
@@ -83,7 +84,7 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
     if models.is_empty() {
         let known = catalogue().models.iter().map(|model| model.name.as_str());
         let error = Error::usage(format!("no GPU {:?} in the catalogue", args.name.as_deref().unwrap_or("")));
-        let near = crate::error::nearest(args.name.as_deref().unwrap_or(""), known);
+        let near = crate::text::nearest(args.name.as_deref().unwrap_or(""), known);
         return Err(near.map_or_else(
             || Error::usage(error.message.clone()),
             |near| Error::usage(error.message.clone()).hint(format!("is {near:?} meant?")),

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use sandtable_hardware::Group;
 
-use crate::error::{Error, ExitCode, nearest};
+use crate::columns::columns;
+use crate::error::{Error, ExitCode};
 use crate::facts::{self, Walked, zoo};
 use crate::learn::horus_features;
 use crate::output;
-use crate::{table, ui};
+use crate::text::nearest;
+use crate::ui;
 
 /// Facts of models.
 #[derive(Debug, clap::Subcommand)]
@@ -91,7 +93,7 @@ fn list() -> Result<ExitCode, Error> {
             facts.source.clone(),
         ]);
     }
-    ui::result(&table::columns(&rows));
+    ui::result(&columns(&rows));
     Ok(ExitCode::Done)
 }
 
@@ -117,7 +119,7 @@ fn as_text(walked: &Walked) {
     let nodes: u32 = walked.operators.iter().map(|row| row.nodes).sum();
     let total = walked.total().all().map(|(_, x)| scaled(x));
     rows.push(["all".to_string(), nodes.to_string()].into_iter().chain(total).collect());
-    ui::result(&table::columns(&rows));
+    ui::result(&columns(&rows));
     ui::result("\nfor one sample\n");
     for (name, x) in [
         ("trained parameters", facts.parameters),

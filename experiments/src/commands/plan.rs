@@ -16,6 +16,7 @@ use crate::output;
 use crate::plan::{Bound, Cell, Expansion};
 use crate::store::Store;
 use crate::table::Format;
+use crate::text;
 use crate::ui;
 
 /// Show the cells of a spec and why each would run.
@@ -171,7 +172,7 @@ impl Shown {
 fn machines(cell: &Cell) -> String {
     let kinds = cell.fleet.types.iter().zip(0..);
     let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
-        format!("{} {} of speed {}", cell.fleet.gpus_of(id), ui::line(&kind.name), kind.speed)
+        format!("{} {} of speed {}", cell.fleet.gpus_of(id), text::line(&kind.name), kind.speed)
     };
     format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "))
 }
@@ -209,7 +210,7 @@ fn table(rows: &[Row<'_>], first: bool) -> String {
         let status = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
         table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), &status]);
     }
-    crate::table::lines(&table)
+    crate::columns::lines(&table)
 }
 
 fn csv(rows: &[Row<'_>], first: bool) -> String {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::artifact::{Finder, shipped};
 use crate::code;
 use crate::error::{Error, ExitCode};
+use crate::text;
 use crate::trace::seconds;
 use crate::ui;
 
@@ -140,9 +141,9 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
             let words = parameter["enum"]
                 .as_array()
                 .map(|words| words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | "));
-            let kind = words.unwrap_or_else(|| ui::line(parameter["type"].as_str().unwrap_or("any")));
-            let about = ui::line(parameter["description"].as_str().unwrap_or_default());
-            out.push_str(&format!("  {}: {kind} = {}\n      {about}\n", ui::line(name), parameter["default"]));
+            let kind = words.unwrap_or_else(|| text::line(parameter["type"].as_str().unwrap_or("any")));
+            let about = text::line(parameter["description"].as_str().unwrap_or_default());
+            out.push_str(&format!("  {}: {kind} = {}\n      {about}\n", text::line(name), parameter["default"]));
         }
     }
     ui::result(&out);
@@ -158,7 +159,7 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
             let mut all = shipped().filter_map(|name| finder.find(name).ok());
             let fits = all.find(|file| file.digest == capsule.component);
             fits.ok_or_else(|| {
-                Error::usage(format!("no shipped policy has the digest {}", ui::line(&capsule.component)))
+                Error::usage(format!("no shipped policy has the digest {}", text::line(&capsule.component)))
                     .hint("name the file: --policy FILE")
             })?
         }

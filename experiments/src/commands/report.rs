@@ -7,7 +7,7 @@ use crate::error::{Error, ExitCode};
 use crate::report::frame::{Rows, frame};
 use crate::report::plot::{Dress, side_by_side};
 use crate::report::{Captioned, PAGE, figures, gather, html, markdown};
-use crate::table::known;
+use crate::status::known;
 use crate::ui;
 use crate::{input, output};
 

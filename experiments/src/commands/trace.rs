@@ -8,13 +8,14 @@ use sandtable_runtime::Distribution;
 use serde_json::json;
 
 use super::{ReadArgs, SpecArgs, StoreArgs};
+use crate::columns::columns;
 use crate::error::{Error, ExitCode};
 use crate::execute::{Workers, complete};
 use crate::metric::span;
 use crate::output;
 use crate::plan::Cell;
 use crate::results;
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::trace::calibrate::{Calibration, Group, calibrate};
 use crate::trace::{self, Imported, Options, Stats, Trace, TraceFormat};
 use crate::ui;

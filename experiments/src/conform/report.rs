@@ -63,7 +63,7 @@ impl Report {
     /// Adds a check.
     pub fn add(&mut self, what: impl Into<String>, verdict: Verdict, found: impl Into<String>, advice: &'static str) {
         // A guest's words, and names of its parameters, are in both.
-        let [what, found] = [what.into(), found.into()].map(|text| crate::ui::line(&text));
+        let [what, found] = [what.into(), found.into()].map(|text| crate::text::line(&text));
         self.checks.push(Check { what, verdict, found, advice });
     }
 

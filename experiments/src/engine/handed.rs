@@ -14,10 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Page, Times};
+use crate::digest::digest;
 use crate::error::Error;
 use crate::explain::{differences, reason};
 use crate::input;
-use crate::plan::{Cell, Machines, Options, Plan, digest};
+use crate::plan::{Cell, Machines, Options, Plan};
 use crate::results::leaves;
 
 /// The version of the format.
@@ -167,7 +168,7 @@ impl Shard {
 }
 
 fn no_plan(path: &Path, line: usize, why: String) -> Error {
-    let error = Error::usage(format!("{}:{line}: {}", path.display(), crate::ui::line(&why)));
+    let error = Error::usage(format!("{}:{line}: {}", path.display(), crate::text::line(&why)));
     error.hint("a plan file is what `sandtable plan SPEC --output FILE` writes")
 }
 

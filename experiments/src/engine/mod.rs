@@ -23,10 +23,11 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::digest;
 use crate::error::Error;
 use crate::input;
 use crate::output;
-use crate::plan::{Machines, Options, digest};
+use crate::plan::{Machines, Options};
 use handed::{Handed, Line, Needs};
 
 pub use page::Page;

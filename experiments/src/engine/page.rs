@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::handed::{Header, Line, line};
 use super::{Job, State, Times};
+use crate::digest::{canonical, digest};
 use crate::error::Error;
-use crate::plan::{Cell, Machines, Plan, canonical, digest};
+use crate::plan::{Cell, Machines, Plan};
 use crate::store::{Store, sorted};
 use crate::{input, output};
 

@@ -21,7 +21,8 @@ use std::sync::LazyLock;
 
 use sandtable_hardware::{ModelFacts, Profile};
 
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use crate::text::nearest;
 pub use walk::{GraphError, OperatorRow, Walked, walk, walk_graph};
 
 static CATALOGUE: LazyLock<Vec<ModelFacts>> =

@@ -3,7 +3,7 @@
 use sandtable_hardware::{Pair, SECOND};
 
 use super::Outcome;
-use crate::table::columns;
+use crate::columns::columns;
 
 impl Outcome {
     /// For people: rates alone, speeds beside each other, and how good they are.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use sandtable_runtime::Remaining;
 use serde_json::{Value, json};
 
-use super::{canonical, digest, number};
+use super::number;
 use crate::artifact::{Finder, PolicyFile, data, workspace_above};
-use crate::error::{Error, nearest};
+use crate::digest::{canonical, digest};
+use crate::error::Error;
 use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
+use crate::text::nearest;
 
 /// Largest weights file, bytes.
 pub const MAX_WEIGHTS: usize = 1 << 20;

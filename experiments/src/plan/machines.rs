@@ -148,7 +148,8 @@ pub(super) fn machines(
     match &spec.fleet {
         FleetSpec::Model { .. } => Ok(Machines::Model),
         FleetSpec::Replay(file) => {
-            let recording = crate::recording::read(&folder.join(file)).map_err(|error| error.at(source, "fleet"))?;
+            let recording =
+                crate::recording::read(&folder.join(file)).map_err(|error| source.locate(error, "fleet"))?;
             Ok(Machines::Replay(Arc::new(recording)))
         }
         FleetSpec::Nvidia { .. } => Ok(Machines::Live(Arc::new(field(source, spec, assumed)?))),
@@ -175,7 +176,7 @@ fn found(source: &Source, devices: &DevicesSpec) -> Result<Vec<Device>, Error> {
         DevicesSpec::Only(uuids) => {
             let uuids: Vec<&str> = uuids.iter().map(String::as_str).collect();
             let opened = crate::gpus::open(None, Some(&uuids)).map_err(|error| match error.exit {
-                ExitCode::Usage => error.at(source, "fleet.devices"),
+                ExitCode::Usage => source.locate(error, "fleet.devices"),
                 _ => error,
             })?;
             let visible = crate::gpus::visible()?;

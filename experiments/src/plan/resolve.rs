@@ -9,8 +9,9 @@ use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
-use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, bind, canonical, machines, terrain, workload};
+use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, bind, machines, terrain, workload};
 use crate::artifact::Finder;
+use crate::digest::canonical;
 use crate::error::{Error, ExitCode};
 use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
 
@@ -47,7 +48,7 @@ pub(super) fn cells(
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let ask = (slots, spec.serving.as_ref(), options.reading);
     let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask)?;
-    let used = jobs.workloads().map_err(|error| error.at(source, "workload"))?;
+    let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
     let references = terrain::references(source, spec, profile.as_deref())?;
     let told: Vec<u32> = used.iter().chain(&references).copied().collect();
     let (laws, laws_key) = terrain::laws(source, spec, profile.as_ref(), &base, &told)?;
@@ -76,7 +77,7 @@ pub(super) fn cells(
     if base.slots > 1 {
         semantics.push(format!("{} virtual slots a device", base.slots));
     }
-    semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", crate::ui::line(&profile.about))));
+    semantics.extend(profile.as_ref().map(|profile| format!("profile: {}", crate::text::line(&profile.about))));
     semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
     let laws = Arc::new(laws);
     let setting =

@@ -10,12 +10,14 @@ use sandtable_hardware::{
 use serde_json::{Value, json};
 
 use super::machines::Machines;
+use super::number;
 use super::preset::Preset;
-use super::{digest, number};
-use crate::error::{Error, nearest};
+use crate::digest::digest;
+use crate::error::Error;
 use crate::profile;
 use crate::spec::RescaleSpec;
 use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spec};
+use crate::text::nearest;
 
 /// Links between the GPUs of all nodes together.
 const MOST_LINKS: u64 = 16_000_000;
@@ -277,7 +279,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
             let checked = profile.check();
             checked.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
             let filled = crate::facts::fill((**profile).clone(), folder);
-            return Ok(Some(Arc::new(filled.map_err(|error| error.at(source, "profile"))?)));
+            return Ok(Some(Arc::new(filled.map_err(|error| source.locate(error, "profile"))?)));
         }
         // A bare name is a file beside the spec, or else a profile that ships.
         ProfileSpec::File(file) if shipped(folder, file).is_some() => {
@@ -292,7 +294,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         ProfileSpec::Throughputs(file) => (profile::throughputs(&open(file)?)?, file),
         ProfileSpec::Torchvision { file, precision } => {
             let read = profile::torchvision(&open(file)?, precision);
-            (read.map_err(|error| error.at(source, "profile.precision"))?, file)
+            (read.map_err(|error| source.locate(error, "profile.precision"))?, file)
         }
     };
     // Models that are files are named from where the profile is.

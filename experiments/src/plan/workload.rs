@@ -7,7 +7,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Fleet, Job, Profile, WorkloadId};
 use serde_json::{Value, json};
 
-use super::{digest, number};
+use super::number;
+use crate::digest::digest;
 use crate::error::Error;
 use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, WorkloadSpec};
 use crate::trace::{self, ReadLimits, Recipe, Row, Terrain, Trace};
@@ -154,7 +155,7 @@ fn service_of(row: &Row, name: &str, fleet: &Fleet) -> Result<u32, Error> {
     known().position(|service| service == name).map(|id| id as u32).ok_or_else(|| {
         let error =
             Error::usage(format!("{:?} is a task of the service {name:?}, which `serving` does not name", row.name));
-        match crate::error::nearest(name, known()) {
+        match crate::text::nearest(name, known()) {
             Some(near) => error.hint(format!("is {near:?} meant?")),
             None => error.hint("serving: Serving(services: {\"NAME\": Service(cold_start: \"6s\")})"),
         }
@@ -169,7 +170,7 @@ fn workload_id(name: &str, profile: Option<&Profile>) -> Result<WorkloadId, Erro
     profile.id(name).ok_or_else(|| {
         let known = || profile.workloads.iter().map(|workload| workload.name.as_str());
         let error = Error::usage(format!("the profile has no workload {name:?}"));
-        match crate::error::nearest(name, known()) {
+        match crate::text::nearest(name, known()) {
             Some(near) => error.hint(format!("is {near:?} meant?")),
             None => error.hint(format!("it has {}", known().collect::<Vec<_>>().join(", "))),
         }

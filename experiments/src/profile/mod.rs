@@ -16,7 +16,8 @@ use std::path::Path;
 use sandtable_hardware::{Pair, Profile, Solo};
 
 use crate::diagnostic;
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use crate::text::nearest;
 
 /// Most bytes of a table of measurements, decompressed.
 const MOST: u64 = 1 << 30;

@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::plan::{Cell, Plan};
 use crate::results::{self, JobRow};
 use crate::stats::{ecdf, estimate};
+use crate::status::Known;
 use crate::store::Store;
-use crate::table::Known;
 use crate::trace::{Trace, date};
 
 /// Steps of a line over time.

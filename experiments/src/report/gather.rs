@@ -10,8 +10,10 @@ use super::figures::{drawn, drawn_points, timelines};
 use crate::claim::{self, ClaimRow};
 use crate::error::Error;
 use crate::plan::{Bound, Cell, Machines, Plan};
+use crate::status;
+use crate::status::Known;
 use crate::store::Store;
-use crate::table::{self, Known};
+use crate::table::{self, Metrics};
 
 /// All of a report.
 #[derive(Serialize)]
@@ -38,28 +40,6 @@ pub struct Gathered {
     pub predictors: Vec<Vec<String>>,
     /// Where all of it comes from.
     pub provenance: Provenance,
-}
-
-/// The table of metrics.
-#[derive(Serialize)]
-pub struct Metrics {
-    /// Its columns.
-    pub head: Vec<String>,
-    /// Columns of words, at the left.
-    pub words: usize,
-    /// A row a policy and variant.
-    pub rows: Vec<Vec<MetricCell>>,
-    /// What a reader must know before believing it.
-    pub notes: Vec<String>,
-}
-
-/// One of its cells.
-#[derive(Clone, Serialize)]
-pub struct MetricCell {
-    /// As people read it.
-    pub text: String,
-    /// By which it is sorted; none: by the text.
-    pub sort: Option<f64>,
 }
 
 /// A figure, drawn.
@@ -110,7 +90,7 @@ pub struct Provenance {
 /// # Errors
 /// A file of the store that can't be read.
 pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Gathered, Error> {
-    let known = table::known(plan, store)?;
+    let known = status::known(plan, store)?;
     let count = |is: fn(&Known) -> bool| known.iter().filter(|one| is(one)).count();
     let (failed, missing) = (count(|one| matches!(one, Known::Failed(_))), count(|one| matches!(one, Known::Missing)));
     let mut notes = Vec::new();
@@ -190,7 +170,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     let mut facts = vec![
         ("command".to_string(), command.to_string()),
         ("contract".into(), sandtable_runtime::CONTRACT.into()),
-        ("spec".into(), format!("{} (blake3 {})", spec.display(), crate::plan::digest(&text))),
+        ("spec".into(), format!("{} (blake3 {})", spec.display(), crate::digest::digest(&text))),
     ];
     // Who computed the results, which need not be who prints them.
     let mut producers: BTreeMap<String, usize> = BTreeMap::new();
@@ -238,7 +218,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
             if let Bound::Component(bundle) = bound {
                 let weights = match bundle.weights.is_empty() {
                     true => "no weights".to_string(),
-                    false => format!("weights {}", crate::plan::digest(&bundle.weights)),
+                    false => format!("weights {}", crate::digest::digest(&bundle.weights)),
                 };
                 let row = [
                     format!("{} for {quantity}", bundle.name),

@@ -15,7 +15,7 @@ pub mod plot;
 use crate::error::Error;
 
 pub use figures::{Captioned, figures};
-pub use gather::{Gathered, MetricCell, Metrics, Provenance, gather};
+pub use gather::{Gathered, Provenance, gather};
 
 /// The page's template.
 pub const PAGE: &str = include_str!("page.html");

@@ -3,7 +3,8 @@
 use super::expected::{Around, better};
 use super::{Spec, tree};
 use crate::diagnostic;
-use crate::error::{Error, nearest};
+use crate::error::Error;
+use crate::text::nearest;
 
 /// A spec and the source that it was read from.
 #[derive(Clone, Debug)]
@@ -67,6 +68,12 @@ impl Source {
             Some(node) => diagnostic::at(&self.origin, &self.text, node.span.clone(), message, label, None),
             None => Error::usage(format!("{}: {path}: {message}", self.origin)),
         }
+    }
+
+    /// Adds the place at `path` to an error that has none.
+    pub(crate) fn locate(&self, error: Error, path: &str) -> Error {
+        let located = self.error(path, &error.message, "here");
+        Error { hint: error.hint.or(located.hint.clone()), ..located }
     }
 
     /// The source with one value set.

@@ -167,8 +167,8 @@ impl Imported {
         let imported = Imported {
             schema: SCHEMA.into(),
             file: file.into(),
-            blake3: crate::plan::digest(&bytes),
-            trace: crate::plan::digest(text.as_bytes()),
+            blake3: crate::digest::digest(&bytes),
+            trace: crate::digest::digest(text.as_bytes()),
             account: account.clone(),
         };
         let path = beside(trace);
@@ -181,6 +181,6 @@ impl Imported {
     pub fn of(trace: &Path, bytes: &[u8]) -> Option<Imported> {
         let text = crate::input::read(&beside(trace), crate::input::SPEC).ok()?;
         let imported: Imported = serde_json::from_slice(&text).ok()?;
-        (imported.schema == SCHEMA && imported.trace == crate::plan::digest(bytes)).then_some(imported)
+        (imported.schema == SCHEMA && imported.trace == crate::digest::digest(bytes)).then_some(imported)
     }
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use sandtable_hardware::Micros;
 
 use super::Options;
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::spec::units::{decimal, is_exact};
+use crate::text::nearest;
 
 /// A cell that can't be understood.
 #[derive(Debug, PartialEq, thiserror::Error)]

@@ -152,7 +152,7 @@ fn the_id_is_the_digest_of_the_inputs() {
     let files = cells(&folder.path().join("store"));
     let (path, bytes) = files.iter().find(|(path, _)| path.ends_with("cell.json")).expect("cell.json");
     let id = path.parent().and_then(Path::file_name).expect("a folder").to_string_lossy().to_string();
-    assert_eq!(sandtable::plan::digest(bytes), id);
+    assert_eq!(sandtable::digest::digest(bytes), id);
 }
 
 #[test]

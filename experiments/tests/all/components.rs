@@ -1,7 +1,7 @@
 //! The shipped components: as their manifest says, built from these sources, and with no machine's path in them.
 
 use sandtable::artifact::{manifest, predictors, shipped};
-use sandtable::plan::digest;
+use sandtable::digest::digest;
 
 use crate::help::root;
 

@@ -77,7 +77,7 @@ fn each_ends_its_own_cell_and_no_other() {
         let inputs: serde_json::Value = serde_json::from_str(&story).expect("JSON");
         let digest = inputs["policy"]["blake3"].as_str().expect("a digest").to_string();
         let policy =
-            guests().into_iter().find(|(_, bytes)| sandtable::plan::digest(bytes) == digest).expect("a guest").0;
+            guests().into_iter().find(|(_, bytes)| sandtable::digest::digest(bytes) == digest).expect("a guest").0;
         let (capsule, policy) = (store.join(&path).display().to_string(), format!("./{policy}.wasm"));
         let ran = sandtable(folder.path(), &["policy", "replay", &capsule, "--policy", &policy]);
         assert_eq!(ran.code, 0, "{policy}: {}{}", ran.stdout, ran.stderr);

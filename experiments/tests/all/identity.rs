@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use sandtable::digest::{canonical, digest};
 use sandtable::fingerprint::{fingerprint, sources};
-use sandtable::plan::{Options, canonical, digest, plan};
+use sandtable::plan::{Options, plan};
 use sandtable::producer::BUILD;
 use serde_json::Value;
 

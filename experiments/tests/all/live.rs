@@ -148,7 +148,7 @@ fn a_live_run_is_an_observation_and_its_recording_replays_to_the_same_bytes() {
         let changed = change(body);
         assert_ne!(changed, body, "{name}");
         let mut head: serde_json::Value = serde_json::from_str(header).expect("JSON");
-        head["blake3"] = sandtable::plan::digest(changed.as_bytes()).into();
+        head["blake3"] = sandtable::digest::digest(changed.as_bytes()).into();
         let file = format!("{name}.jsonl");
         std::fs::write(again.folder.path().join(&file), format!("{head}\n{changed}")).expect("written");
         std::fs::write(again.folder.path().join(name), replayed.replace("run.jsonl", &file)).expect("written");

@@ -212,7 +212,7 @@ fn explanations_name_what_would_have_a_cell_run_again() {
     let line = done.stdout.lines().find(|line| line.contains("b3sum")).expect("a command");
     let file = line.rsplit(' ').next().expect("a file");
     let id = Path::new(file).parent().and_then(Path::file_name).expect("an id").to_string_lossy().to_string();
-    assert_eq!(sandtable::plan::digest(&std::fs::read(file).expect("cell.json")), id);
+    assert_eq!(sandtable::digest::digest(&std::fs::read(file).expect("cell.json")), id);
     let other =
         ask(folder.path(), &["explain", "spec.ron", "--only", "las", "--set", "fleet.nodes=3", "--format", "json"]);
     let first = &lines(&other)[0];
@@ -299,7 +299,7 @@ fn a_bundle_is_the_same_bytes_and_verifies_anywhere_else() {
             let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
             let files = manifest["files"].as_object_mut().expect("files");
             for (_, hash) in files.iter_mut().filter(|(file, _)| file.ends_with("summary.json")) {
-                *hash = Value::from(sandtable::plan::digest(b"{}"));
+                *hash = Value::from(sandtable::digest::digest(b"{}"));
             }
             *contents = manifest.to_string().into_bytes();
         } else if name.ends_with("summary.json") {

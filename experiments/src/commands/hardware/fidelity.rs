@@ -10,6 +10,7 @@ use sandtable_runtime::sandbox::Settings;
 
 use super::measure::HowArgs;
 use crate::code;
+use crate::columns::columns;
 use crate::commands::StoreArgs;
 use crate::consent::ConsentArgs;
 use crate::error::{Error, ExitCode};
@@ -18,7 +19,6 @@ use crate::measure::measure;
 use crate::observe::{Observed, Swaps, means, observe};
 use crate::output;
 use crate::plan::{Cell, Field, Machines, Options, Plan, plan};
-use crate::table::columns;
 use crate::trace::seconds;
 use crate::ui;
 

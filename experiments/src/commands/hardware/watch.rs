@@ -8,9 +8,10 @@ use sandtable_hardware::{Device, Reading, StandIn, Telemetry};
 use serde_json::json;
 
 use super::LibraryArgs;
+use crate::columns::columns;
 use crate::error::{Error, ExitCode};
 use crate::spec::units::span;
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::ui;
 
 /// Devices, again and again.

@@ -9,10 +9,11 @@ use serde_json::json;
 
 use super::{Error, ExitCode, sandbox, ui};
 use crate::artifact::Finder;
+use crate::columns::columns;
 use crate::execute::{Compiled, Extras, simulate};
 use crate::output;
 use crate::plan::{Options, plan};
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::witness::Witness;
 
 /// Measure a policy: fuel, time and memory by the size of the cluster and the number of jobs that arrive at once.

@@ -59,7 +59,7 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     let path = place.join(format!("{name}.wasm"));
     output::write(&path, &bytes)?;
     keep_built(folder, &path, &bytes)?;
-    ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::plan::digest(&bytes)[..10]));
+    ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::digest::digest(&bytes)[..10]));
     Ok(())
 }
 
@@ -90,7 +90,7 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
         let bytes = build::build(&root, name, &toolchain)?;
         let path = dist.join(format!("{name}.wasm"));
         output::write(&path, &bytes)?;
-        let component = crate::plan::digest(&bytes);
+        let component = crate::digest::digest(&bytes);
         ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
         let sources = manifest::sources(&root, name)?;
         manifest.insert(name.to_string(), Entry { component, sources, rustc: toolchain.version.clone() });
@@ -106,7 +106,7 @@ fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Mani
     for name in names {
         let path = dist.join(format!("{name}.wasm"));
         let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        let digest = crate::plan::digest(&bytes);
+        let digest = crate::digest::digest(&bytes);
         let verdict = match manifest.get(*name) {
             None => Err("not in the manifest".to_string()),
             Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use crate::artifact::Finder;
 use crate::artifact::guests::{build_folder, name_of};
+use crate::columns::columns;
 use crate::conform::{Effort, Report, Verdict, check};
 use crate::error::{Error, ExitCode};
-use crate::table::{Format, columns};
+use crate::table::Format;
 use crate::ui;
 
 /// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.

@@ -1,8 +1,14 @@
-//! Canonical JSON: sorted keys, no white space, shortest round-trip decimals, whole numbers without a fraction.
+//! Digests, and the canonical JSON that they are of: sorted keys, no white space, shortest round-trip decimals, whole numbers
+//! without a fraction.
 //!
-//! Written by hand since `serde_json` keeps another order as soon as any dependency switches a feature on.
+//! The JSON is written by hand since `serde_json` keeps another order as soon as any dependency switches a feature on.
 
 use serde_json::Value;
+
+/// The blake3 digest of some bytes, as 64 hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
 
 /// The canonical text.
 pub fn canonical(value: &Value) -> String {
