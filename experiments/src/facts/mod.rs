@@ -8,6 +8,7 @@
 //! # Format
 //! The catalogue is RON: `[Model(model: NAME, family, source, …)]`, the fields those of [`ModelFacts`].
 
+mod graph;
 pub mod onnx;
 mod rules;
 mod shapes;

@@ -3,7 +3,7 @@
 
 use sandtable_hardware::{Counts, Group};
 
-use super::walk::{Flow, Site};
+use super::graph::{Flow, Site};
 
 type Count = fn(&Site<'_>, &[Flow]) -> Result<Counts, String>;
 

@@ -1,6 +1,6 @@
 //! How shapes propagate through operators, and the whole numbers that shapes are made of.
 
-use super::walk::{Flow, Site};
+use super::graph::{Flow, Site};
 
 /// What a node gives: shapes, and values where they are known beforehand.
 pub(super) fn outputs(site: &Site<'_>) -> Result<Vec<Flow>, String> {

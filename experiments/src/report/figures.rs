@@ -1,6 +1,6 @@
 //! Which figures a spec's results give.
 
-use super::gather::{Drawn, Timeline};
+use super::data::{Drawn, Timeline};
 use super::lanes::lanes;
 use super::plot::{COLOURS, Dress, Figure, Line};
 use crate::chrome::held;

@@ -6,6 +6,7 @@
 //! - [`frame`]: the same results as columns: CSV, JSON Lines, Parquet.
 //! - `page.html`: the page, a minijinja template that users may replace.
 
+mod data;
 mod figures;
 pub mod frame;
 mod gather;

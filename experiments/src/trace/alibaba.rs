@@ -5,8 +5,7 @@ use std::path::Path;
 use sandtable_hardware::Job;
 
 use super::account::Fate;
-use super::formats::Options;
-use super::rows::{NO_TIME, Rows};
+use super::rows::{NO_TIME, Options, Rows};
 use super::table::{Table, Unit};
 use super::{Recorded, Trace};
 use crate::error::Error;

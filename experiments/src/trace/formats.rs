@@ -1,49 +1,15 @@
 //! Every format that is read: most are a mapping of columns, a line in a table; a few need more.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use sandtable_hardware::{Job, Micros, SECOND};
-use serde::{Deserialize, Serialize};
+use sandtable_hardware::{Job, SECOND};
 
 use super::account::Fate;
 use super::alibaba::{openb, pai};
-use super::rows::{NO_TIME, Rows, absent};
+use super::rows::{NO_TIME, Options, Rows, absent, micros};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Recorded, Trace, TraceFormat, plain};
 use crate::error::Error;
-
-/// What reading may need beside the file.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The first so many jobs.
-    pub jobs: Option<u32>,
-    /// Only rows whose column has this value.
-    pub filter: BTreeMap<String, String>,
-    /// For [`TraceFormat::Csv`]: columns by what they hold: `submit`, `gpus`, and `duration` or `end` (with `start`,
-    /// if it has one), and if there are such `name`, `declared`, `workload`; `hundredths` in place of `gpus` counts
-    /// hundredths of a GPU; `unit` is `s`, `ms`, `min` or `h`. Of what a log recorded: `user`, `recorded_start`, `recorded_end`, `partition`, `outcome`.
-    pub columns: BTreeMap<String, String>,
-    /// The user's copy of Gavel's throughputs, or of Pollux's folder `traces`.
-    pub throughputs: Option<PathBuf>,
-    /// How much is read.
-    pub limits: ReadLimits,
-}
-
-/// How much of a file is read: what is larger is refused and not tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadLimits {
-    /// Bytes, decompressed.
-    pub bytes: u64,
-    /// Records.
-    pub rows: usize,
-}
-
-impl Default for ReadLimits {
-    fn default() -> ReadLimits {
-        ReadLimits { bytes: 1 << 30, rows: 2_000_000 }
-    }
-}
 
 /// Which column holds what.
 struct Mapping<'a> {
@@ -230,12 +196,6 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         unit,
     };
     mapped(file, bytes, &map, options)
-}
-
-/// Seconds that are a time at all.
-pub(super) fn micros(seconds: f64) -> Option<Micros> {
-    let micros = seconds * SECOND as f64;
-    (0.0..9_007_199_254_740_992.0).contains(&micros).then_some(micros as Micros)
 }
 
 /// Gavel's duration is steps over throughput, on V100 for a gang of that size; the table is the user's own copy.

@@ -41,8 +41,8 @@ use crate::error::Error;
 pub use crate::spec::TraceFormat;
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use formats::{Options, ReadLimits};
 pub use generate::{PHILLY_GPUS, Recipe, Terrain, generate};
+pub use rows::{Options, ReadLimits};
 pub use stats::Stats;
 pub use table::TraceError;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandtable_hardware::Job;
 
-use super::formats::Options;
+use super::rows::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Recorded, Row, Trace, plain};
 use crate::error::Error;

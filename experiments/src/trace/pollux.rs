@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::account::Fate;
-use super::formats::{Options, micros};
-use super::rows::Rows;
+use super::rows::{Options, Rows, micros};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Row, Trace};
 use crate::error::Error;

@@ -6,8 +6,7 @@ use std::path::Path;
 use sandtable_hardware::Micros;
 
 use super::account::Fate;
-use super::formats::Options;
-use super::rows::{NO_GPU, NO_TIME, Rows};
+use super::rows::{NO_GPU, NO_TIME, Options, Rows};
 use super::table::{Record, Table, TraceError, Unit};
 use super::{Recorded, Row, Trace, plain};
 use crate::error::Error;
