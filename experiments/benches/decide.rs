@@ -9,7 +9,8 @@ use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model};
 use sandtable_runtime::contract::{
     Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Pool, Setup, Sharing, Topology, Trigger,
 };
-use sandtable_runtime::sandbox::{Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, Predictors, Remaining, Told, World};
 
 const NODES: u32 = 32;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use sandtable::execute::{Compiled, Extras, simulate};
 use sandtable::plan::{Cell, Options, plan};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, Readiness, Setup};
-use sandtable_runtime::sandbox::{Fault, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, World};
 
 /// A policy under a stop-watch.

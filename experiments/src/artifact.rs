@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::limits::Limits;
 
 use crate::error::Error;
 use crate::text::nearest;

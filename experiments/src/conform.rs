@@ -11,7 +11,9 @@ use std::path::Path;
 
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
-use sandtable_runtime::sandbox::{Component, Fault, Limits, Place, Sandbox, Sandboxed, Settings, Variation};
+use sandtable_runtime::fault::{Fault, Place};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings, Variation};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
 use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
 use serde_json::{Value, json};
@@ -405,7 +407,7 @@ impl Battery<'_> {
     }
 
     fn budget(&mut self, fuel: u64, memory: usize, calls: u64) {
-        let limits = sandtable_runtime::sandbox::Limits::default();
+        let limits = sandtable_runtime::limits::Limits::default();
         let (fuel_part, memory_part) =
             (fuel as f64 / limits.decide_fuel as f64 * 100.0, memory as f64 / limits.memory as f64 * 100.0);
         let found = format!(

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use sandtable_runtime::sandbox::{private_folder, tame};
+use sandtable_runtime::fault::tame;
+use sandtable_runtime::sandbox::private_folder;
 
 use crate::digest::digest;
 use crate::error::Error;

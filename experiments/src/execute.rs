@@ -13,8 +13,9 @@ use sandtable_hardware::live::Clock;
 use sandtable_hardware::replay::Replay;
 use sandtable_hardware::{Backend, Job, Model};
 use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
+use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::sandbox::{
-    Component, Fault, Place, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
+    Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
 use sandtable_runtime::schedule::{Finished, Inputs, Stop, gpu_types, run};
 use sandtable_runtime::tape::Script;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use sandtable_hardware::{Elastic, Fleet, Job, Laws, Micros, SECOND};
 use sandtable_runtime::Window;
-use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::Reveal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

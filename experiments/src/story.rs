@@ -163,7 +163,7 @@ pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan
     if matches!(cell.machines, Machines::Live(_)) {
         return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
     }
-    let failed = |fault: sandtable_runtime::sandbox::Fault| Error {
+    let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: crate::error::ExitCode::PolicyFailed,
         ..Error::usage(format!("{}: {fault}", cell.label))
     };

@@ -1,6 +1,6 @@
 //! Text that others wrote, made safe to print, and what they may have meant by it.
 
-use sandtable_runtime::sandbox::tame;
+use sandtable_runtime::fault::tame;
 
 /// Returns a foreign text as one line of at most 2,000 characters, with control characters escaped, so that it cannot pass
 /// for a line of ours.

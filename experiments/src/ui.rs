@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandtable_runtime::sandbox::turns;
+use sandtable_runtime::fault::turns;
 
 use crate::error::ExitCode;
 

@@ -1,8 +1,9 @@
 //! Somebody who looks on while a policy decides: what it was told, what it said, what that cost.
 
-use sandtable_runtime::capsule::Taped;
+use sandtable_runtime::answers::Taped;
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, Readiness, Setup};
-use sandtable_runtime::sandbox::{Fault, Sandboxed};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::{Policy, World};
 
 /// A sandboxed policy, watched.

@@ -17,7 +17,9 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
     SetBatch, Setup, Start, Throttle, Timer,
 };
-use sandtable_runtime::sandbox::{Fault, Limits, Sandbox, Settings};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Sandbox, Settings};
 use sandtable_runtime::schedule::{Inputs, run};
 use sandtable_runtime::{Policy, World};
 

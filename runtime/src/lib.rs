@@ -1,8 +1,9 @@
 //! Runs one policy against one backend.
 //!
 //! # Architecture
-//! - [`contract`]: the types of `wit/`, as the host sees them.
-//! - [`sandbox`]: the only place that names wasmtime. Loads components, calls them under limits, names their faults.
+//! - [`contract`]: the types of `wit/`, as the host sees them; [`fault`]: what a guest can do wrong; [`limits`]: what it may use.
+//! - [`answers`]: what imports answered, recorded for [`capsule`], which replays a failed policy.
+//! - [`sandbox`]: the only place that names wasmtime, beside the generated code of [`contract`]. Loads components, calls them under limits, names their faults.
 //! - [`Policy`]: what the loop asks for decisions; a [`sandbox::Sandboxed`] component, or a native stand-in.
 //! - [`World`]: what a policy may read while it decides.
 //! - [`Predictors`]: who answers its questions; a [`Provider`] is a component or a native stand-in.
@@ -12,11 +13,15 @@
 //!
 //! Knows no file and no RON; time is what the backend says.
 
+pub mod answers;
 mod busy;
 pub mod capsule;
 pub mod cluster;
+pub mod contract;
+pub mod fault;
 pub mod judge;
 mod ledger;
+pub mod limits;
 mod metrics;
 mod policy;
 mod pools;
@@ -35,7 +40,6 @@ pub use policy::Policy;
 pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment};
-pub use sandbox::contract;
 pub use serving::{Serving, Tasks};
 pub use told::{capacities, never_fits};
 pub use world::{Predictors, Remaining, Told, World};

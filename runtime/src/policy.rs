@@ -1,9 +1,9 @@
 //! What the loop asks for decisions.
 
 use crate::World;
-use crate::capsule::Taped;
+use crate::answers::Taped;
 use crate::contract::{Batch, Descriptor, Plan, Readiness, Setup};
-use crate::sandbox::Fault;
+use crate::fault::Fault;
 
 /// A policy, sandboxed or compiled in.
 pub trait Policy {

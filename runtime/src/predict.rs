@@ -8,7 +8,7 @@ use sandtable_hardware::{Backend, Job, JobId, TypeId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{SoloQuantity, Sources, WorkloadProfile};
-use crate::sandbox::Fault;
+use crate::fault::Fault;
 
 /// A predictor, sandboxed or compiled in. Workloads are numbered in the order of their introduction.
 pub trait Provider {
@@ -392,7 +392,7 @@ pub(crate) fn shown(profile: &WorkloadProfile, reads: Sources) -> WorkloadProfil
 
 /// The answer to one question, which must be from 0 to `most`, or NaN.
 fn one(answers: Vec<f64>, most: f64) -> Result<f64, Fault> {
-    let wrong = |message: String| Fault::BadValue { place: crate::sandbox::Place::Predict, message };
+    let wrong = |message: String| Fault::BadValue { place: crate::fault::Place::Predict, message };
     match answers.as_slice() {
         [answer] if answer.is_nan() || (0.0..=most).contains(answer) => Ok(*answer),
         [answer] => Err(wrong(format!("expected an answer from 0 to {most}, or NaN, found {answer}"))),

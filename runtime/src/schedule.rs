@@ -16,11 +16,12 @@ use sandtable_hardware::{Backend, END_OF_TIME, Job, JobId, Laws, Micros, Occurre
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{Abilities, Cadence, Event, Setup, Trigger};
+use crate::fault::Fault;
 use crate::ledger::{Conservation, Ledger};
+use crate::limits::Limits;
 use crate::metrics::Window;
 use crate::policy::Policy;
 use crate::predict::Score;
-use crate::sandbox::{Fault, Limits};
 use crate::tape::{Agreement, Script, Tape};
 use crate::told::{Introduced, capacities, setup, told, utilisation};
 pub use crate::told::{Reveal, gpu_types};
@@ -211,7 +212,7 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence),
         _ => None,
     };
     match why.map(str::to_string) {
-        Some(message) => Err(Fault::BadValue { place: crate::sandbox::Place::Init, message }),
+        Some(message) => Err(Fault::BadValue { place: crate::fault::Place::Init, message }),
         None => Ok((descriptor.uses, cadence)),
     }
 }

@@ -7,9 +7,9 @@ use sandtable_hardware::{Backend, Fleet, Job, JobId, Laws, SECOND, TypeId};
 
 use crate::cluster::Cluster;
 use crate::contract::{Abilities, Action, Knowledge, Rejection, WorkloadProfile};
+use crate::fault::Fault;
 use crate::judge::{Bench, Verdict, judge};
 use crate::predict::{Alone, Answerer, Errors, Facts, Quantity, Score};
-use crate::sandbox::Fault;
 
 /// Who answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]

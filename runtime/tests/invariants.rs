@@ -20,7 +20,8 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, SetBatch, Setup,
     Start,
 };
-use sandtable_runtime::sandbox::{Fault, Limits};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
 use sandtable_runtime::{JobOutcome, Policy, Predictors, Remaining, Summary, World};
 

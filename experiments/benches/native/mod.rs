@@ -8,7 +8,7 @@ use sandtable_policy as guest;
 use sandtable_policy::driver::{Driver, describe};
 use sandtable_policy::host::{Host, stand_in};
 use sandtable_runtime::contract;
-use sandtable_runtime::sandbox::{Fault, Place};
+use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::{Policy, World};
 
 type Lent = Rc<RefCell<Option<Box<World>>>>;

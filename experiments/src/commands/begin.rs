@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use sandtable_runtime::sandbox::Fault;
+use sandtable_runtime::fault::Fault;
 use sandtable_runtime::{capacities, never_fits};
 
 use crate::code;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
-use sandtable_runtime::sandbox::{Component, Limits, Sandbox, Sandboxed};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
 use serde_json::{Value, json};
 
 use crate::artifact::{Finder, shipped};
@@ -90,7 +91,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
 fn open(sandbox: &Sandbox, policy: &str) -> Result<(Component, Descriptor), Error> {
     let mut finder = Finder::new(Path::new("."), None);
     let file = finder.find(policy).map_err(Error::usage)?;
-    let failed = |fault: sandtable_runtime::sandbox::Fault| Error {
+    let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: if fault.is_no_guests() { ExitCode::Usage } else { ExitCode::PolicyFailed },
         ..Error::usage(format!("{policy} {}: {fault}", fault.kind()))
     };
@@ -184,7 +185,7 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
         // Plans are judged outside of the policy: that they break the rules is in the capsule, not in the replay.
         (
             Ok(()),
-            sandtable_runtime::sandbox::Fault::BadPlan { .. } | sandtable_runtime::sandbox::Fault::Livelock { .. },
+            sandtable_runtime::fault::Fault::BadPlan { .. } | sandtable_runtime::fault::Fault::Livelock { .. },
         ) => true,
         (Ok(()), _) => false,
     };

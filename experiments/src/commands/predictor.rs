@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sandtable_hardware::{Profile, ShareMode};
 use sandtable_runtime::contract::Quantities;
-use sandtable_runtime::sandbox::{Limits, Sandbox, SandboxedProvider};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Sandbox, SandboxedProvider};
 
 use crate::artifact::{Finder, predictors};
 use crate::code;
@@ -228,7 +229,7 @@ fn list() -> Result<ExitCode, Error> {
     let mut finder = Finder::new(Path::new("."), None);
     for name in predictors() {
         let file = finder.find(name).map_err(Error::usage)?;
-        let failed = |fault: sandtable_runtime::sandbox::Fault| Error::usage(format!("{name}: {fault}"));
+        let failed = |fault: sandtable_runtime::fault::Fault| Error::usage(format!("{name}: {fault}"));
         let component = sandbox.load_predictor(&file.bytes).map_err(failed)?;
         let described = SandboxedProvider::new(&component, Limits::default()).and_then(|mut made| made.describe());
         let descriptor = described.map_err(failed)?;

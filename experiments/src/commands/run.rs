@@ -24,7 +24,8 @@ use crate::table::{Format, render};
 use crate::ui;
 use sandtable_hardware::Micros;
 use sandtable_hardware::live::Clock;
-use sandtable_runtime::sandbox::{Fault, Settings};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::sandbox::Settings;
 use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.

@@ -1,7 +1,7 @@
 //! What a check found, and what its author does about it.
 
 use sandtable_runtime::contract::PolicyError;
-use sandtable_runtime::sandbox::{Fault, LoadFault};
+use sandtable_runtime::fault::{Fault, LoadFault};
 
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sandtable_runtime::CONTRACT;
-use sandtable_runtime::sandbox::{Limits, turns};
+use sandtable_runtime::fault::turns;
+use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 

@@ -35,7 +35,7 @@ use std::io::Read;
 use std::path::Path;
 
 use sandtable_hardware::{Micros, SECOND};
-use sandtable_runtime::sandbox::{tame, turns};
+use sandtable_runtime::fault::{tame, turns};
 
 use crate::error::Error;
 pub use crate::spec::TraceFormat;

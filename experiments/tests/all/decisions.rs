@@ -13,7 +13,9 @@ use sandtable_runtime::contract::{
     PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources, Topology, Trigger, WorkloadProfile,
 };
 use sandtable_runtime::contract::{ChangeCause, Start};
-use sandtable_runtime::sandbox::{Component, Fault, Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Answerer, Policy, Predictors, Provider, Told, World};
 use serde_json::Value;
 

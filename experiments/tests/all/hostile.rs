@@ -4,7 +4,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use sandtable::store::sorted;
-use sandtable_runtime::sandbox::{Budget, Compiler, Fault, LoadFault, Sandbox, Settings};
+use sandtable_runtime::fault::{Fault, LoadFault};
+use sandtable_runtime::sandbox::{Budget, Compiler, Sandbox, Settings};
 
 use sandtable_needs::needs;
 

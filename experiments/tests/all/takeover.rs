@@ -10,7 +10,9 @@ use sandtable::profile;
 use sandtable_hardware::replay::{Recorder, Replay};
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::Action;
-use sandtable_runtime::sandbox::{Component, Fault, Limits, Sandbox, Sandboxed, Settings};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
 use sandtable_runtime::tape::{Script, Tape};
 

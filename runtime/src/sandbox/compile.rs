@@ -13,8 +13,11 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use wasmtime::Engine;
 use wasmtime::component::Component as Compiled;
 
-use super::engine::{Settings, one_line};
-use super::{Fault, Limits, LoadFault, shape};
+use super::code::CodeCache;
+use super::engine::{Flags, engine, one_line};
+use super::shape;
+use crate::fault::{Fault, LoadFault};
+use crate::limits::Limits;
 
 /// The program that compiles a component, and what it may use: one that calls [`serve`] when it is started with these
 /// arguments, `--seconds S --bytes B` and those of [`Flags`].
@@ -43,53 +46,6 @@ impl Default for Budget {
     }
 }
 
-/// What of code and instances may be otherwise than in a run. None of it may change a result: `verify` and tests vary it to
-/// prove that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Variation {
-    /// Every NaN is made the canonical one.
-    pub canonical_nan: bool,
-    /// Code is not optimised.
-    pub plain: bool,
-    /// Code is for wasmtime's interpreter, Pulley, and not for this machine.
-    pub interpreted: bool,
-    /// Instances are taken from a pool, which does not fit into the address space of a compiling process: only without one.
-    pub pooled: bool,
-    /// Memories begin as copies and not as maps of their image.
-    pub copied: bool,
-}
-
-/// The settings that change the code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
-    /// How code is made.
-    pub variation: Variation,
-    /// A call can be interrupted by the clock.
-    pub interruptible: bool,
-}
-
-impl Flags {
-    /// The arguments by which the program that compiles is told.
-    const WORDS: [&'static str; 6] = ["interruptible", "canonical-nan", "plain", "interpreted", "pooled", "copied"];
-
-    pub(super) fn of(settings: &Settings) -> Flags {
-        Flags { variation: settings.variation, interruptible: settings.deadline.is_some() }
-    }
-
-    /// The flags that are named.
-    pub fn named(words: &[String]) -> Flags {
-        let [interruptible, canonical_nan, plain, interpreted, pooled, copied] =
-            Flags::WORDS.map(|known| words.iter().any(|word| word == known));
-        Flags { variation: Variation { canonical_nan, plain, interpreted, pooled, copied }, interruptible }
-    }
-
-    fn arguments(self) -> impl Iterator<Item = &'static str> {
-        let Variation { canonical_nan, plain, interpreted, pooled, copied } = self.variation;
-        let set = [self.interruptible, canonical_nan, plain, interpreted, pooled, copied];
-        Flags::WORDS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
-    }
-}
-
 /// Most threads of the process that compiles: each takes address space of its limit.
 const THREADS: usize = 4;
 
@@ -97,22 +53,27 @@ const THREADS: usize = 4;
 const REFUSED: u8 = 3;
 
 /// Compiles, or takes from the cache what was compiled.
-pub(super) fn load(engine: &Engine, settings: &Settings, bytes: &[u8]) -> Result<Compiled, Fault> {
+pub(super) fn load(
+    engine: &Engine,
+    flags: Flags,
+    (cache, compiler): (Option<&CodeCache>, Option<&Compiler>),
+    bytes: &[u8],
+) -> Result<Compiled, Fault> {
     check_file(bytes).map_err(Fault::Load)?;
     let key = key(engine, bytes);
-    if let Some(cache) = &settings.cache
+    if let Some(cache) = cache
         && let Some(code) = cache.get(&key)
         && let Ok(compiled) = code_of(engine, &code)
     {
         return Ok(compiled);
     }
     shape::check(bytes).map_err(Fault::Load)?;
-    let code = match &settings.compiler {
-        Some(compiler) => compiler.compile(Flags::of(settings), bytes)?,
+    let code = match compiler {
+        Some(compiler) => compiler.compile(flags, bytes)?,
         None => compile(engine, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
     };
     let compiled = code_of(engine, &code).map_err(|error| Fault::Host(one_line(&error)))?;
-    if let Some(cache) = &settings.cache {
+    if let Some(cache) = cache {
         cache.put(&key, &code);
     }
     Ok(compiled)
@@ -203,7 +164,7 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(std::io::Error::other)?;
     let mut bytes = Vec::new();
     std::io::stdin().take(Limits::COMPONENT as u64).read_to_end(&mut bytes)?;
-    let engine = super::engine::engine(flags).map_err(std::io::Error::other)?;
+    let engine = engine(flags).map_err(std::io::Error::other)?;
     Ok(match compile(&engine, &bytes) {
         Ok(code) => Ok(std::io::stdout().write_all(&code)?),
         Err(wrong) => Err(wrong),

@@ -1,114 +1,52 @@
-//! Engines under deterministic settings, and the components that they run.
+//! wasmtime's engine under deterministic settings.
 
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
-use wasmtime::component::{InstancePre, Linker};
 use wasmtime::{Config, Engine, OptLevel, PoolingAllocationConfig};
 
-use super::bindings::PolicyPre;
-use super::bindings::predictor::PredictorComponentPre;
-use super::code::CodeCache;
-use super::compile::{self, Compiler, Flags, Variation};
-use super::imports::{self, Guest};
-use super::{Fault, Limits, LoadFault};
+use crate::fault::Fault;
+use crate::limits::Limits;
 
-/// How components are compiled and run.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Keep compiled code here.
-    pub cache: Option<CodeCache>,
-    /// Compile in a process of its own; none: in this one, for components that are trusted or refused by their shape.
-    pub compiler: Option<Compiler>,
-    /// How code is made and instances are kept, otherwise than in a run.
+/// What of code and instances may be otherwise than in a run. None of it may change a result: `verify` and tests vary it to
+/// prove that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Variation {
+    /// Every NaN is made the canonical one.
+    pub canonical_nan: bool,
+    /// Code is not optimised.
+    pub plain: bool,
+    /// Code is for wasmtime's interpreter, Pulley, and not for this machine.
+    pub interpreted: bool,
+    /// Instances are taken from a pool, which does not fit into the address space of a compiling process: only without one.
+    pub pooled: bool,
+    /// Memories begin as copies and not as maps of their image.
+    pub copied: bool,
+}
+
+/// The settings that change the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// How code is made.
     pub variation: Variation,
-    /// A call that takes longer by the wall's clock is a fault; for live runs alone.
-    pub deadline: Option<Duration>,
+    /// A call can be interrupted by the clock.
+    pub interruptible: bool,
 }
 
-/// An engine and the imports that it offers; one for all threads.
-pub struct Sandbox {
-    engine: Engine,
-    linker: Linker<Guest>,
-    turns: Option<u64>,
-    settings: Settings,
-}
+impl Flags {
+    /// The arguments by which the program that compiles is told.
+    const WORDS: [&'static str; 6] = ["interruptible", "canonical-nan", "plain", "interpreted", "pooled", "copied"];
 
-/// How often the clock of live calls turns.
-const TURN: Duration = Duration::from_millis(10);
-
-/// A compiled component, shared by all threads.
-#[derive(Clone)]
-pub struct Component {
-    pub(super) pre: PolicyPre<Guest>,
-    /// Turns of the engine's clock that a call may take.
-    pub(super) turns: Option<u64>,
-    digest: String,
-}
-
-impl Component {
-    /// blake3 of the file, in hex.
-    pub fn digest(&self) -> &str {
-        &self.digest
-    }
-}
-
-/// A compiled predictor, shared by all threads.
-#[derive(Clone)]
-pub struct PredictorComponent {
-    pub(super) turns: Option<u64>,
-    pub(super) pre: PredictorComponentPre<Guest>,
-}
-
-impl Sandbox {
-    /// An engine.
-    ///
-    /// # Errors
-    /// [`Fault::Host`] where this machine can't run compiled code.
-    pub fn new(settings: &Settings) -> Result<Sandbox, Fault> {
-        let engine = engine(Flags::of(settings)).map_err(host)?;
-        let turns = settings.deadline.map(|deadline| (deadline.as_millis() / TURN.as_millis()).max(1) as u64);
-        if turns.is_some() {
-            let clock = engine.weak();
-            std::thread::spawn(move || {
-                while let Some(engine) = clock.upgrade() {
-                    engine.increment_epoch();
-                    drop(engine);
-                    std::thread::sleep(TURN);
-                }
-            });
-        }
-        let mut linker = Linker::new(&engine);
-        imports::define(&mut linker).map_err(host)?;
-        Ok(Sandbox { engine, linker, turns, settings: settings.clone() })
+    /// The flags that are named.
+    pub fn named(words: &[String]) -> Flags {
+        let [interruptible, canonical_nan, plain, interpreted, pooled, copied] =
+            Flags::WORDS.map(|known| words.iter().any(|word| word == known));
+        Flags { variation: Variation { canonical_nan, plain, interpreted, pooled, copied }, interruptible }
     }
 
-    /// Compiles a component and checks that it is a policy.
-    ///
-    /// # Errors
-    /// [`Fault::Load`] with the reason.
-    pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        let pre = PolicyPre::new(self.prepare(bytes)?).map_err(wrong)?;
-        Ok(Component { pre, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })
-    }
-
-    /// Compiles a component and checks that it is a predictor.
-    ///
-    /// # Errors
-    /// [`Fault::Load`] with the reason.
-    pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        Ok(PredictorComponent {
-            turns: self.turns,
-            pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)?,
-        })
-    }
-
-    fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {
-        let compiled = compile::load(&self.engine, &self.settings, bytes)?;
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        self.linker.instantiate_pre(&compiled).map_err(wrong)
+    pub(super) fn arguments(self) -> impl Iterator<Item = &'static str> {
+        let Variation { canonical_nan, plain, interpreted, pooled, copied } = self.variation;
+        let set = [self.interruptible, canonical_nan, plain, interpreted, pooled, copied];
+        Flags::WORDS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
     }
 }
 

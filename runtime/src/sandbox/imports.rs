@@ -3,12 +3,13 @@
 use wasmtime::component::Linker;
 use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
 
-use super::bindings::sandtable::policy::log::Level;
-use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
-use super::fault::tame;
-use super::{Limits, contract};
 use crate::World;
-use crate::capsule::Tape;
+use crate::answers::Tape;
+use crate::contract;
+use crate::contract::bindings::sandtable::policy::log::Level;
+use crate::contract::bindings::sandtable::policy::predictor::{Quantity, Shapes};
+use crate::fault::tame;
+use crate::limits::Limits;
 use crate::predict::Alone;
 
 /// The host's side of one instance.
@@ -315,13 +316,13 @@ fn equal(function: &str, first: usize, second: usize) -> wasmtime::Result<()> {
 /// A predictor that failed while a policy asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct LetDown(pub(super) super::Fault);
+pub(super) struct LetDown(pub(super) crate::fault::Fault);
 
 /// An answer that may fail, by no fault of the policy.
 fn foretell(
     cx: &mut StoreContextMut<'_, Guest>,
     function: &'static str,
-    ask: impl FnOnce(&mut World) -> Result<Vec<u64>, super::Fault>,
+    ask: impl FnOnce(&mut World) -> Result<Vec<u64>, crate::fault::Fault>,
 ) -> wasmtime::Result<Vec<u64>> {
     let mut fault = None;
     let fuel = cx.get_fuel()?;

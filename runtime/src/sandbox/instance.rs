@@ -2,13 +2,15 @@
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::bindings::Policy as Bound;
-use super::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
-use super::engine::{Component, host};
-use super::fault::tame;
+use super::component::Component;
+use super::engine::host;
 use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, LetDown, Limiter, Log, What};
-use super::{Fault, Limits, LoadFault, Place};
-use crate::capsule::{Tape, Taped};
+use crate::answers::{Tape, Taped};
+use crate::contract::bindings::Policy as Bound;
+use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
+use crate::fault::tame;
+use crate::fault::{Fault, LoadFault, Place};
+use crate::limits::Limits;
 use crate::{Policy, World};
 
 /// A component of either world in a store of its own, called under limits until it fails.

@@ -2,15 +2,16 @@
 
 use wasmtime::Store;
 
-use super::bindings::predictor::PredictorComponent as Bound;
-use super::bindings::predictor::exports::sandtable::policy::provider::Setup;
-use super::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
-use super::engine::PredictorComponent;
-use super::fault::tame;
+use super::component::PredictorComponent;
 use super::imports::Guest;
 use super::instance::{Live, described};
-use super::{Fault, Limits, Place};
 use crate::Provider;
+use crate::contract::bindings::predictor::PredictorComponent as Bound;
+use crate::contract::bindings::predictor::exports::sandtable::policy::provider::Setup;
+use crate::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
+use crate::fault::tame;
+use crate::fault::{Fault, Place};
+use crate::limits::Limits;
 
 /// What a predictor is given before its first question.
 #[derive(Clone, Debug)]

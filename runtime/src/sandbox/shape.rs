@@ -6,7 +6,8 @@ use std::fmt::Display;
 
 use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
-use super::{Limits, LoadFault};
+use crate::fault::LoadFault;
+use crate::limits::Limits;
 
 /// Most functions of a component, all modules together.
 const FUNCTIONS: u64 = 100_000;

@@ -5,9 +5,9 @@ use sandtable_hardware::{Micros, Move, Split, StopMode};
 use super::Run;
 use crate::capsule::Step;
 use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, Trigger};
+use crate::fault::Fault;
 use crate::ledger::Conservation;
 use crate::policy::Policy;
-use crate::sandbox::Fault;
 use crate::tape::Script;
 
 /// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.

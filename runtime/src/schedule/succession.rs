@@ -6,8 +6,8 @@ use sandtable_hardware::{JobId, Micros};
 use super::{Run, begin};
 use crate::cluster::Phase;
 use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, PhaseChange, Setup};
+use crate::fault::Fault;
 use crate::policy::Policy;
-use crate::sandbox::Fault;
 
 /// A policy and what results call it.
 pub struct Successor {

@@ -1,6 +1,6 @@
 //! What the sandbox once got wrong.
 
-use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::limits::Limits;
 
 use crate::calls::{decide, panicking};
 use crate::guest::{ANSWER, HEAP, Parts, TEXT, then_decide};

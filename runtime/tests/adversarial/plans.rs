@@ -1,7 +1,7 @@
 //! Plans that break the rules, and policies that never get anywhere.
 
 use sandtable_hardware::SECOND;
-use sandtable_runtime::sandbox::Limits;
+use sandtable_runtime::limits::Limits;
 
 use crate::calls::decide;
 use crate::guest::Act::{CancelTimer, Preempt, SetTimer, Start};

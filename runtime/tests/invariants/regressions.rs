@@ -6,7 +6,8 @@ use sandtable_hardware::{Communication, Costs, Fleet, GpuType, Interference, Job
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
-use sandtable_runtime::sandbox::{Fault, Limits};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
 use sandtable_runtime::{Policy, Summary, World};
 

@@ -11,8 +11,8 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Plan, Readiness, RejectCode, Rejection, Setup,
     Start, Timer,
 };
+use sandtable_runtime::fault::Fault;
 use sandtable_runtime::judge::{Bench, judge};
-use sandtable_runtime::sandbox::Fault;
 use sandtable_runtime::{Policy, World};
 
 use crate::mischief::Scene;

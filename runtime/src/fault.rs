@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Limits;
 use crate::contract::{PolicyError, RejectCode, Rejection};
+use crate::limits::Limits;
 
 /// Where in a policy's life a fault struck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

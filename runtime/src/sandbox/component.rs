@@ -1,0 +1,122 @@
+//! Components, compiled and checked for the imports that a sandbox offers.
+
+use std::time::Duration;
+
+use wasmtime::Engine;
+use wasmtime::component::{InstancePre, Linker};
+
+use super::code::CodeCache;
+use super::compile::{self, Compiler};
+use super::engine::{Flags, Variation, engine, host, one_line};
+use super::imports::{self, Guest};
+use crate::contract::bindings::PolicyPre;
+use crate::contract::bindings::predictor::PredictorComponentPre;
+use crate::fault::{Fault, LoadFault};
+
+/// How components are compiled and run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Keep compiled code here.
+    pub cache: Option<CodeCache>,
+    /// Compile in a process of its own; none: in this one, for components that are trusted or refused by their shape.
+    pub compiler: Option<Compiler>,
+    /// How code is made and instances are kept, otherwise than in a run.
+    pub variation: Variation,
+    /// A call that takes longer by the wall's clock is a fault; for live runs alone.
+    pub deadline: Option<Duration>,
+}
+
+impl Settings {
+    fn flags(&self) -> Flags {
+        Flags { variation: self.variation, interruptible: self.deadline.is_some() }
+    }
+}
+
+/// An engine and the imports that it offers; one for all threads.
+pub struct Sandbox {
+    engine: Engine,
+    linker: Linker<Guest>,
+    turns: Option<u64>,
+    settings: Settings,
+}
+
+/// How often the clock of live calls turns.
+const TURN: Duration = Duration::from_millis(10);
+
+/// A compiled component, shared by all threads.
+#[derive(Clone)]
+pub struct Component {
+    pub(super) pre: PolicyPre<Guest>,
+    /// Turns of the engine's clock that a call may take.
+    pub(super) turns: Option<u64>,
+    digest: String,
+}
+
+impl Component {
+    /// blake3 of the file, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// A compiled predictor, shared by all threads.
+#[derive(Clone)]
+pub struct PredictorComponent {
+    pub(super) turns: Option<u64>,
+    pub(super) pre: PredictorComponentPre<Guest>,
+}
+
+impl Sandbox {
+    /// An engine.
+    ///
+    /// # Errors
+    /// [`Fault::Host`] where this machine can't run compiled code.
+    pub fn new(settings: &Settings) -> Result<Sandbox, Fault> {
+        let engine = engine(settings.flags()).map_err(host)?;
+        let turns = settings.deadline.map(|deadline| (deadline.as_millis() / TURN.as_millis()).max(1) as u64);
+        if turns.is_some() {
+            let clock = engine.weak();
+            std::thread::spawn(move || {
+                while let Some(engine) = clock.upgrade() {
+                    engine.increment_epoch();
+                    drop(engine);
+                    std::thread::sleep(TURN);
+                }
+            });
+        }
+        let mut linker = Linker::new(&engine);
+        imports::define(&mut linker).map_err(host)?;
+        Ok(Sandbox { engine, linker, turns, settings: settings.clone() })
+    }
+
+    /// Compiles a component and checks that it is a policy.
+    ///
+    /// # Errors
+    /// [`Fault::Load`] with the reason.
+    pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        let pre = PolicyPre::new(self.prepare(bytes)?).map_err(wrong)?;
+        Ok(Component { pre, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })
+    }
+
+    /// Compiles a component and checks that it is a predictor.
+    ///
+    /// # Errors
+    /// [`Fault::Load`] with the reason.
+    pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        Ok(PredictorComponent {
+            turns: self.turns,
+            pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)?,
+        })
+    }
+
+    fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {
+        let compiled = {
+            let Settings { cache, compiler, .. } = &self.settings;
+            compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?
+        };
+        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
+        self.linker.instantiate_pre(&compiled).map_err(wrong)
+    }
+}
