@@ -12,9 +12,10 @@ use std::path::Path;
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
 use sandtable_runtime::fault::{Fault, Place};
+use sandtable_runtime::inputs::{Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings, Variation};
-use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
 use serde_json::{Value, json};
 

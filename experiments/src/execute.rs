@@ -14,10 +14,11 @@ use sandtable_hardware::replay::Replay;
 use sandtable_hardware::{Backend, Job, Model};
 use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
 use sandtable_runtime::fault::{Fault, Place};
+use sandtable_runtime::inputs::{Inputs, Stop};
 use sandtable_runtime::sandbox::{
     Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
-use sandtable_runtime::schedule::{Finished, Inputs, Stop, gpu_types, run};
+use sandtable_runtime::schedule::{Finished, gpu_types, run};
 use sandtable_runtime::tape::Script;
 use sandtable_runtime::{Answerer, Policy, Predictors, Summary};
 use serde_json::json;

@@ -11,9 +11,10 @@ use sandtable_hardware::replay::Recorder;
 use sandtable_hardware::{Job, Micros, Reading, differences};
 use sandtable_runtime::Summary;
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Succession, Successor, Takeover};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
-use sandtable_runtime::schedule::{Finished, Succession, Successor, Takeover, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::tape::Tape;
 use serde_json::json;
 
@@ -188,7 +189,7 @@ pub fn observe(
     let live = Live::new(fleet, jobs.clone(), laws, telemetry, setting);
     let (look, outputs) = (live.look(), live.outputs());
     let (recorder, recorded) = Recorder::new(Box::new(live));
-    let inputs = sandtable_runtime::schedule::Inputs {
+    let inputs = sandtable_runtime::inputs::Inputs {
         // Whatever is forbidden does not happen, and jobs go on.
         strict: false,
         succession: Some(Box::new(relay)),

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use sandtable_hardware::{Elastic, Fleet, Job, Laws, Micros, SECOND};
 use sandtable_runtime::Window;
+use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::schedule::Reveal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

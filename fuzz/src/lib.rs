@@ -18,9 +18,10 @@ use sandtable_runtime::contract::{
     SetBatch, Setup, Start, Throttle, Timer,
 };
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Settings};
-use sandtable_runtime::schedule::{Inputs, run};
+use sandtable_runtime::schedule::run;
 use sandtable_runtime::{Policy, World};
 
 /// What takes the bytes.

@@ -7,9 +7,9 @@ mod areas;
 mod moves;
 
 use crate::busy::Busy;
-use crate::metrics::Window;
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
+use crate::window::Window;
 pub(crate) use areas::Areas;
 use areas::{Measured, Rates};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};

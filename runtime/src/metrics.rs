@@ -3,57 +3,13 @@
 use sandtable_hardware::{Micros, SECOND};
 use serde::{Deserialize, Serialize};
 
+use crate::distribution::{Distribution, quantile, ratio};
 use crate::ledger::{Areas, Ledger};
 use crate::predict::Score;
 use crate::row::{JobRow, Outcome};
 use crate::serving::Serving;
 
-/// A sample, of times in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
-    /// The arithmetic mean.
-    pub mean: f64,
-    /// The 50th percentile.
-    pub median: f64,
-    /// The 95th percentile.
-    pub p95: f64,
-    /// The 99th percentile.
-    pub p99: f64,
-    /// The greatest.
-    pub max: f64,
-}
-
-/// Until when a run is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Until {
-    /// The last submission; where all jobs come at once, as [`Until::AllEnded`].
-    #[default]
-    LastArrival,
-    /// The last job has let its GPUs go.
-    AllEnded,
-    /// So long after the run's beginning.
-    At(Micros),
-}
-
-/// The part of a run that is measured. Of areas, as utilisation, what lies in it counts. Of jobs those count that were
-/// submitted in it, whenever they end: the run goes on until they have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    /// Since the run's beginning.
-    pub warm_up: Micros,
-    /// To then.
-    pub until: Until,
-}
-
-impl Window {
-    /// Whether a job that was submitted then counts.
-    pub fn has(&self, submit: Micros) -> bool {
-        submit >= self.warm_up && !matches!(self.until, Until::At(end) if submit > end)
-    }
-}
-
-/// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the [`Window`].
+/// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the [`Window`](crate::Window).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Jobs that count.
@@ -142,38 +98,6 @@ pub struct Summary {
     pub predictors: Vec<Score>,
 }
 
-impl Distribution {
-    /// Of microseconds.
-    pub fn of(mut sample: Vec<Micros>) -> Distribution {
-        if sample.is_empty() {
-            return Distribution::default();
-        }
-        sample.sort_unstable();
-        let sum: u128 = sample.iter().map(|x| u128::from(*x)).sum();
-        let sorted: Vec<f64> = sample.iter().map(|x| *x as f64).collect();
-        let quantile = |q: f64| quantile(&sorted, q) / SECOND as f64;
-        Distribution {
-            mean: sum as f64 / sample.len() as f64 / SECOND as f64,
-            median: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            max: quantile(1.0),
-        }
-    }
-
-    /// Of numbers that are no times.
-    pub fn of_numbers(mut sample: Vec<f64>) -> Distribution {
-        sample.sort_by(f64::total_cmp);
-        Distribution {
-            mean: ratio(sample.iter().sum(), sample.len() as f64),
-            median: quantile(&sample, 0.5),
-            p95: quantile(&sample, 0.95),
-            p99: quantile(&sample, 0.99),
-            max: quantile(&sample, 1.0),
-        }
-    }
-}
-
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -244,17 +168,6 @@ impl Summary {
     }
 }
 
-/// Of an ascending sample, interpolated (type 7); 0 of an empty one.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    if sorted.is_empty() {
-        return 0.0;
-    }
-    let at = q * (sorted.len() - 1) as f64;
-    let (low, part) = (at.floor() as usize, at - at.floor());
-    let (a, b) = (sorted[low], sorted[(low + 1).min(sorted.len() - 1)]);
-    a + (b - a) * part
-}
-
 /// Time with progress over time alone.
 fn stretched(row: &JobRow) -> f64 {
     (row.productive + row.lost) as f64 / row.solo as f64
@@ -275,10 +188,6 @@ fn heaviest(rows: &[&JobRow]) -> f64 {
     ratio(work.iter().take(work.len().div_ceil(100)).sum(), work.iter().sum())
 }
 
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
-}
-
 /// Finish-time fairness ρ of a completed job.
 fn unfairness(row: &JobRow, jct: Micros, total: f64) -> f64 {
     if jct == 0 || row.solo == 0 {
@@ -286,19 +195,4 @@ fn unfairness(row: &JobRow, jct: Micros, total: f64) -> f64 {
     }
     let contention = (row.contention as f64 / jct as f64 / total).max(1.0);
     jct as f64 / ((row.solo + row.startup) as f64 * contention)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_interpolate() {
-        let seconds = |list: &[u64]| Distribution::of(list.iter().map(|s| s * SECOND).collect());
-        let four = seconds(&[4, 1, 3, 2]);
-        assert_eq!((four.mean, four.median, four.max), (2.5, 2.5, 4.0));
-        assert!((four.p95 - 3.85).abs() < 1e-9);
-        assert_eq!(seconds(&[7]).p99, 7.0);
-        assert_eq!(seconds(&[]), Distribution::default());
-    }
 }

@@ -9,87 +9,21 @@ mod happening;
 mod reports;
 mod succession;
 
-use std::sync::Arc;
-
-use sandtable_hardware::{Backend, END_OF_TIME, Job, JobId, Laws, Micros, Occurrence};
+use sandtable_hardware::{Backend, END_OF_TIME, JobId, Micros, Occurrence};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::contract::{Abilities, Cadence, Event, Setup, Trigger};
 use crate::fault::Fault;
+use crate::inputs::{Inputs, Takeover};
 use crate::ledger::{Conservation, Ledger};
 use crate::limits::Limits;
-use crate::metrics::Window;
 use crate::policy::Policy;
 use crate::predict::Score;
 use crate::tape::{Agreement, Script, Tape};
+pub use crate::told::gpu_types;
 use crate::told::{Introduced, capacities, setup, told, utilisation};
-pub use crate::told::{Reveal, gpu_types};
-use crate::world::{Predictors, World};
-pub use succession::{Succession, Successor, Takeover};
-
-/// What a run is given beside the policy and the machines.
-pub struct Inputs {
-    /// By submission; their index is their id.
-    pub jobs: Arc<[Job]>,
-    /// The policy's configuration: a JSON object, canonical.
-    pub config: String,
-    /// All the policy's randomness.
-    pub seed: u64,
-    /// What jobs are, and do to each other.
-    pub laws: Arc<Laws>,
-    /// Who answers for predicted quantities.
-    pub predictors: Predictors,
-    /// What policies are told.
-    pub reveal: Reveal,
-    /// Workloads that the site has measured, by number.
-    pub references: Vec<sandtable_hardware::WorkloadId>,
-    /// The first refused action fails the run; else it is skipped and the policy told.
-    pub strict: bool,
-    /// What the policy may use.
-    pub limits: Limits,
-    /// The part of the run that is measured.
-    pub measured: Window,
-    /// Keep every stay of a job on GPUs.
-    pub keep_segments: bool,
-    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
-    pub record: Option<String>,
-    /// Who goes on where a policy is taken off; none: a fault ends the run.
-    pub succession: Option<Box<dyn Succession>>,
-    /// Where the plans that were carried out are entered.
-    pub tape: Option<Tape>,
-    /// The plans of a recorded run: they are carried out, whatever the policy says.
-    pub script: Option<Script>,
-    /// Asked before each decision: whether the run ends here, without a result.
-    pub stop: Option<Stop>,
-}
-
-/// Whether a run is to end.
-pub type Stop = Box<dyn Fn() -> bool + Send>;
-
-impl Inputs {
-    /// Jobs that are in nobody's way, no predictor, nothing revealed, strict judging.
-    pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
-        Inputs {
-            jobs,
-            config: "{}".into(),
-            seed: 0,
-            laws: Arc::new(Laws::none()),
-            predictors: Predictors::default(),
-            reveal: Reveal::default(),
-            references: Vec::new(),
-            strict: true,
-            limits,
-            measured: Window::default(),
-            keep_segments: true,
-            record: None,
-            succession: None,
-            tape: None,
-            script: None,
-            stop: None,
-        }
-    }
-}
+use crate::world::World;
 
 /// What came of a run.
 pub struct Finished {

@@ -3,8 +3,8 @@
 use sandtable_hardware::Micros;
 use serde::{Deserialize, Serialize};
 
+use crate::distribution::Distribution;
 use crate::ledger::Ledger;
-use crate::metrics::Distribution;
 use crate::pools::Use;
 use crate::row::JobRow;
 

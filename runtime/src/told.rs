@@ -8,26 +8,9 @@ use crate::contract::{
     Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Sample, Service, Setup, Sources,
     Throughput, Topology, WorkloadProfile,
 };
+use crate::inputs::{Inputs, Reveal};
 use crate::predict::shown;
-use crate::schedule::Inputs;
 use crate::world::{Told, World};
-
-/// What policies are told beside what every scheduler sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Reveal {
-    /// What users declared that their jobs would take.
-    pub declared_run_time: bool,
-    /// The memory that jobs need; then the judge holds policies to it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub memory: bool,
-    /// What running alone has shown of workloads.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub solo_profile: bool,
-    /// What the computation graphs of workloads show.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub model_facts: bool,
-}
 
 /// GPU utilisation of each job alone by type of GPU, where it is known of all.
 pub(crate) fn utilisation(fleet: &Fleet, inputs: &Inputs) -> Option<Vec<Vec<f64>>> {

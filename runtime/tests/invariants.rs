@@ -21,8 +21,9 @@ use sandtable_runtime::contract::{
     Start,
 };
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{JobOutcome, Policy, Predictors, Remaining, Summary, World};
 
 #[path = "invariants/mischief.rs"]

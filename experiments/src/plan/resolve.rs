@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sandtable_runtime::CONTRACT;
 use sandtable_runtime::fault::turns;
+use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::schedule::Reveal;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};

@@ -26,13 +26,14 @@ fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error>
         let application = row.text("application")?.to_string();
         let (name, submit) = (row.text("name")?.to_string(), row.instant("time", Unit::Seconds)?);
         let submit = rows.at(row, "time", submit)?;
-        rows.keep(if application.starts_with("infer-") {
+        let job = if application.starts_with("infer-") {
             let duration = row.span("duration", Unit::Seconds)?;
             Row { service: Some(application), preemptible: false, ..Row::new(name, submit, 1, duration) }
         } else {
             let (gpus, batch) = (row.whole("num_replicas")?, row.whole("batch_size")?);
             Row { workload: Some(application), batch: Some(batch), ..Row::new(name, submit, gpus, 0) }
-        });
+        };
+        rows.keep(row.line, job);
         Ok(())
     })?;
     Ok(rows.finish(read))

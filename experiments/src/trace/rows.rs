@@ -104,7 +104,7 @@ impl Rows {
         }
     }
 
-    /// A job, unless it asks for no GPU.
+    /// Adds a job, unless it asks for no GPU.
     pub(super) fn push(
         &mut self,
         row: &Record<'_>,
@@ -112,17 +112,18 @@ impl Rows {
         submit: Micros,
         (gpus, duration): (u32, Micros),
     ) -> Option<&mut Row> {
-        if gpus == 0 {
-            self.account().note(Fate::LeftOut, NO_GPU, row.line);
-            return None;
-        }
         let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
-        self.keep(Row::new(name, submit, gpus, duration));
-        self.trace.rows.last_mut()
+        self.keep(row.line, Row::new(name, submit, gpus, duration))
     }
 
-    pub(super) fn keep(&mut self, row: Row) {
-        self.trace.rows.push(row);
+    /// Adds the job of a line, unless it asks for no GPU.
+    pub(super) fn keep(&mut self, line: u64, job: Row) -> Option<&mut Row> {
+        if job.gpus == 0 {
+            self.account().note(Fate::LeftOut, NO_GPU, line);
+            return None;
+        }
+        self.trace.rows.push(job);
+        self.trace.rows.last_mut()
     }
 
     pub(super) fn finish(mut self, read: Read) -> Trace {

@@ -264,11 +264,12 @@ fn job(run: Run, last: Micros, rows: &mut Rows) {
     let outcome = if run.end.is_none() { Some("running".into()) } else { run.recorded.outcome };
     let submitted = (submit > run.submit).then_some(run.submit);
     let recorded = Recorded { submitted, start: Some(first), end: run.end, outcome, ..run.recorded };
-    rows.keep(Row {
+    let job = Row {
         declared: run.limit,
         kinds: run.kinds,
         user: run.user,
         recorded: Some(Box::new(recorded)),
         ..Row::new(run.job, submit, run.gpus, duration)
-    });
+    };
+    rows.keep(run.line, job);
 }

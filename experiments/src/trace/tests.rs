@@ -272,6 +272,13 @@ fn gavel_needs_its_table() {
 }
 
 #[test]
+fn a_job_without_gpus_is_left_out_whatever_the_format() {
+    let text = "time,name,application,num_replicas,batch_size\n0,a,cifar10,0,128\n5,b,cifar10,2,128\n";
+    let read = parse(TraceFormat::Pollux, text, &Options::default()).expect("a trace");
+    assert_eq!(read.rows.iter().map(|row| (row.name.as_str(), row.gpus)).collect::<Vec<_>>(), [("b", 2)]);
+}
+
+#[test]
 fn mistakes_name_file_line_column_and_reason() {
     let plain = Options::default();
     let native =

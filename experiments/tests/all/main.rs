@@ -20,6 +20,7 @@ mod gpus;
 mod help;
 mod hostile;
 mod identity;
+mod layout;
 mod leftovers;
 mod lifo;
 mod live;

@@ -11,9 +11,10 @@ use sandtable_hardware::replay::{Recorder, Replay};
 use sandtable_hardware::{Micros, Model, SECOND};
 use sandtable_runtime::contract::Action;
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
-use sandtable_runtime::schedule::{Finished, Succession, Successor, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::tape::{Script, Tape};
 
 use crate::guest::{Act, Parts, endless, guest, then_decide};

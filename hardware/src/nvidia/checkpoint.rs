@@ -24,14 +24,14 @@ type Call<A> = unsafe extern "C" fn(c_int, *mut A) -> CUresult;
 
 /// Whether the driver has all of the functions; that they work is another matter.
 pub(super) fn known() -> Result<bool, NoGpu> {
-    super::cuda::driver()?;
+    super::driver::driver()?;
     // SAFETY: the library is there, and a symbol that is only looked up is not called.
     let has = |name: &&str| unsafe { sys::culib().get::<Call<u8>>(name.as_bytes()).is_ok() };
     Ok(NAMES.iter().all(has))
 }
 
 fn call<A>(name: &str, process: u32, arguments: *mut A) -> Result<(), NoGpu> {
-    super::cuda::driver()?;
+    super::driver::driver()?;
     // SAFETY: the driver's own declarations of these functions: a process and a pointer to their arguments, or none.
     let outcome = unsafe {
         let function = sys::culib().get::<Call<A>>(name.as_bytes());

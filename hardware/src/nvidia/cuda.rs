@@ -1,4 +1,4 @@
-//! The only door to CUDA: cudarc panics where its library is missing, so nobody calls it before [`driver`] has looked.
+//! Built-in work on a GPU: kernels of a family, launched through cudarc once [`driver`] has looked for its library.
 
 #![expect(unsafe_code, reason = "whether a launch is sound only its kernel says")]
 
@@ -7,42 +7,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
 
+use super::NoGpu;
+use super::driver::{driver, refused};
 use super::kernels::{self, Launch, Recipe};
-use super::nvml::cuda_version;
-use super::{CUDA, NoGpu};
 use crate::live::wait;
 use crate::work::Engine;
-
-/// The oldest CUDA that the driver must know: `cuEventElapsedTime_v2` and the useful form of checkpoints came with it.
-const OLDEST: i32 = 12_080;
-
-/// The version of CUDA that the driver knows.
-///
-/// # Errors
-/// No driver, or one that is too old.
-pub(super) fn driver() -> Result<String, NoGpu> {
-    let lacking = |why: &str| NoGpu::Driver { looked_for: CUDA.into(), why: why.into() };
-    // SAFETY: only opens the library.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(lacking("there is no such library"));
-    }
-    let mut version = 0;
-    // SAFETY: may be called before `cuInit`, and writes an integer.
-    let outcome = unsafe { sys::cuDriverGetVersion(&raw mut version) };
-    if outcome != sys::CUresult::CUDA_SUCCESS {
-        return Err(lacking(&format!("{outcome:?}")));
-    }
-    if version < OLDEST {
-        return Err(NoGpu::TooOld { found: cuda_version(version), need: cuda_version(OLDEST) });
-    }
-    // Nothing but asking for the version works before that; it makes no context.
-    cudarc::driver::result::init().map_err(refused)?;
-    Ok(cuda_version(version))
-}
-
-fn refused(error: DriverError) -> NoGpu {
-    NoGpu::Cuda(error.to_string())
-}
 
 /// Kernels of a family on the first device that this process sees.
 struct Gpu {

@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod cuda;
+mod driver;
 pub mod kernels;
 mod nvml;
 mod probe;

@@ -14,6 +14,7 @@ use nvml_wrapper::gpm::{GpmSample, gpm_metrics_get};
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device as Handle, Nvml};
 
+use super::driver::cuda_version;
 use super::{CUDA, NVML, NoGpu, checkpoint};
 use crate::{Device, Micros, Reading, Settings, Telemetry, catalogue};
 
@@ -225,9 +226,4 @@ impl Telemetry for Gpus {
         let moved = if away { checkpoint::suspend(process) } else { checkpoint::restore(process) };
         moved.map_err(|error| error.to_string())
     }
-}
-
-/// 13000 is 13.0.
-pub(super) fn cuda_version(number: i32) -> String {
-    format!("{}.{}", number / 1000, number % 1000 / 10)
 }

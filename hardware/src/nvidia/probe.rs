@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Gpus, NoGpu, checkpoint, cuda};
+use super::{Gpus, NoGpu, checkpoint, driver};
 use crate::live::Level;
 use crate::{Device, Reading, Settings, Telemetry};
 
@@ -79,7 +79,7 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
             }
         }
     }
-    let opened = cuda::driver();
+    let opened = driver::driver();
     let cuda = match &opened {
         Ok(version) => Ability::of(true, format!("the driver knows CUDA {version}")),
         Err(error) => Ability::of(false, error.to_string()),

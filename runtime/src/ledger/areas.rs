@@ -2,7 +2,7 @@
 
 use sandtable_hardware::Micros;
 
-use crate::metrics::{Until, Window};
+use crate::window::{Until, Window};
 
 /// What goes on at an instant; in GPUs unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,47 +7,7 @@ use super::{Run, begin};
 use crate::cluster::Phase;
 use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, PhaseChange, Setup};
 use crate::fault::Fault;
-use crate::policy::Policy;
-
-/// A policy and what results call it.
-pub struct Successor {
-    /// Its name.
-    pub name: String,
-    /// Ready for `describe`.
-    pub policy: Box<dyn Policy>,
-    /// Its configuration: a JSON object.
-    pub config: String,
-}
-
-/// Who takes over from a policy, and when.
-pub trait Succession {
-    /// Whoever is to take over now, because somebody asked for it.
-    fn asked(&mut self, now: Micros) -> Option<Successor>;
-
-    /// The next instant at which somebody will, if that is known beforehand.
-    fn due(&self) -> Option<Micros>;
-
-    /// Whoever goes on after a fault; none: the run fails.
-    fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
-
-    /// One that was asked for can't begin: the one before goes on.
-    fn refused(&mut self, name: &str, fault: &Fault) {
-        let _ = (name, fault);
-    }
-}
-
-/// One policy took over from another.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Takeover {
-    /// When.
-    pub at: Micros,
-    /// Who.
-    pub to: String,
-    /// The fault of the one before, or why it could not begin itself; none: it was asked for, and did.
-    pub fault: Option<Fault>,
-    /// Whether it decides from then on.
-    pub begun: bool,
-}
+use crate::inputs::{Successor, Takeover};
 
 impl Run {
     /// Has whoever is asked for take over, if anybody is.

@@ -4,9 +4,10 @@ use std::sync::{Arc, LazyLock};
 
 use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model, SECOND};
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
-use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{Policy, Predictors, Remaining};
 
 use crate::guest::{Parts, guest};

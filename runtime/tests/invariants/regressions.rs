@@ -7,8 +7,9 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::schedule::{Finished, Inputs, Reveal, run};
+use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{Policy, Summary, World};
 
 /// Does at each instant what is written for it.

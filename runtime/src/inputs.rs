@@ -1,0 +1,132 @@
+//! What a run is given beside the policy and the machines.
+
+use std::sync::Arc;
+
+use sandtable_hardware::{Job, Laws, Micros};
+
+use crate::fault::Fault;
+use crate::limits::Limits;
+use crate::policy::Policy;
+use crate::tape::{Script, Tape};
+use crate::window::Window;
+use crate::world::Predictors;
+
+/// What a run is given beside the policy and the machines.
+pub struct Inputs {
+    /// By submission; their index is their id.
+    pub jobs: Arc<[Job]>,
+    /// The policy's configuration: a JSON object, canonical.
+    pub config: String,
+    /// All the policy's randomness.
+    pub seed: u64,
+    /// What jobs are, and do to each other.
+    pub laws: Arc<Laws>,
+    /// Who answers for predicted quantities.
+    pub predictors: Predictors,
+    /// What policies are told.
+    pub reveal: Reveal,
+    /// Workloads that the site has measured, by number.
+    pub references: Vec<sandtable_hardware::WorkloadId>,
+    /// The first refused action fails the run; else it is skipped and the policy told.
+    pub strict: bool,
+    /// What the policy may use.
+    pub limits: Limits,
+    /// The part of the run that is measured.
+    pub measured: Window,
+    /// Keep every stay of a job on GPUs.
+    pub keep_segments: bool,
+    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
+    pub record: Option<String>,
+    /// Who goes on where a policy is taken off; none: a fault ends the run.
+    pub succession: Option<Box<dyn Succession>>,
+    /// Where the plans that were carried out are entered.
+    pub tape: Option<Tape>,
+    /// The plans of a recorded run: they are carried out, whatever the policy says.
+    pub script: Option<Script>,
+    /// Asked before each decision: whether the run ends here, without a result.
+    pub stop: Option<Stop>,
+}
+
+/// Whether a run is to end.
+pub type Stop = Box<dyn Fn() -> bool + Send>;
+
+impl Inputs {
+    /// Jobs that are in nobody's way, no predictor, nothing revealed, strict judging.
+    pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
+        Inputs {
+            jobs,
+            config: "{}".into(),
+            seed: 0,
+            laws: Arc::new(Laws::none()),
+            predictors: Predictors::default(),
+            reveal: Reveal::default(),
+            references: Vec::new(),
+            strict: true,
+            limits,
+            measured: Window::default(),
+            keep_segments: true,
+            record: None,
+            succession: None,
+            tape: None,
+            script: None,
+            stop: None,
+        }
+    }
+}
+
+/// What policies are told beside what every scheduler sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reveal {
+    /// What users declared that their jobs would take.
+    pub declared_run_time: bool,
+    /// The memory that jobs need; then the judge holds policies to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory: bool,
+    /// What running alone has shown of workloads.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub solo_profile: bool,
+    /// What the computation graphs of workloads show.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub model_facts: bool,
+}
+
+/// A policy and what results call it.
+pub struct Successor {
+    /// Its name.
+    pub name: String,
+    /// Ready for `describe`.
+    pub policy: Box<dyn Policy>,
+    /// Its configuration: a JSON object.
+    pub config: String,
+}
+
+/// Who takes over from a policy, and when.
+pub trait Succession {
+    /// Whoever is to take over now, because somebody asked for it.
+    fn asked(&mut self, now: Micros) -> Option<Successor>;
+
+    /// The next instant at which somebody will, if that is known beforehand.
+    fn due(&self) -> Option<Micros>;
+
+    /// Whoever goes on after a fault; none: the run fails.
+    fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
+
+    /// One that was asked for can't begin: the one before goes on.
+    fn refused(&mut self, name: &str, fault: &Fault) {
+        let _ = (name, fault);
+    }
+}
+
+/// One policy took over from another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Takeover {
+    /// When.
+    pub at: Micros,
+    /// Who.
+    pub to: String,
+    /// The fault of the one before, or why it could not begin itself; none: it was asked for, and did.
+    pub fault: Option<Fault>,
+    /// Whether it decides from then on.
+    pub begun: bool,
+}
