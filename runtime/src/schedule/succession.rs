@@ -41,6 +41,8 @@ impl Run {
                 self.takeovers.push(Takeover { at, to: name, fault: why, begun: true });
                 self.world().uses = uses;
                 self.relief = Some(policy);
+                // A capsule is of one policy, and what was recorded is of the one before.
+                (self.inputs.record, self.steps) = (None, Vec::new());
                 self.tell_everything(at);
                 Ok(cadence)
             }

@@ -7,7 +7,7 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
 use sandtable_runtime::fault::Fault;
-use sandtable_runtime::inputs::{Inputs, Reveal};
+use sandtable_runtime::inputs::{Inputs, Reveal, Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{Policy, Summary, World};
@@ -88,4 +88,44 @@ fn jobs_that_part_leave_no_pace_behind() {
     let together = throughput(vec![Action::Reassign(vec![first.clone(), second.clone()])]);
     let each = throughput(vec![Action::Reassign(vec![first]), Action::Reassign(vec![second])]);
     assert_eq!(together, each);
+}
+
+/// Hands over to a policy that starts a job which nobody announced.
+struct Handover(bool);
+
+impl Succession for Handover {
+    fn asked(&mut self, now: u64) -> Option<Successor> {
+        let wrong = Written(vec![(9, vec![Action::Start(start(7, &[0]))])]);
+        (now == 5 * SECOND && !std::mem::replace(&mut self.0, true)).then(|| Successor {
+            name: "wrong".into(),
+            policy: Box::new(wrong),
+            config: "{}".into(),
+        })
+    }
+
+    fn due(&self) -> Option<u64> {
+        (!self.0).then_some(5 * SECOND)
+    }
+
+    fn fallback(&mut self, _: &Fault) -> Option<Successor> {
+        None
+    }
+}
+
+#[test]
+fn a_capsule_is_of_one_policy_alone() {
+    let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
+    let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 100 * SECOND)].into();
+    let finished = |succession: Option<Box<dyn Succession>>, at| {
+        let record = Some("digest".to_string());
+        let inputs = Inputs { record, succession, ..Inputs::plain(jobs.clone(), Limits::default()) };
+        let backend = Box::new(Model::new(fleet.clone(), jobs.clone(), &Laws::none(), 1));
+        run(&mut Written(vec![(at, vec![Action::Start(start(7, &[0]))])]), backend, inputs).expect("the books balance")
+    };
+    let one = finished(None, 9);
+    assert!(matches!(one.fault, Some(Fault::BadPlan { .. })) && one.capsule.is_some(), "{:?}", one.fault);
+    let two = finished(Some(Box::new(Handover(false))), 99);
+    assert_eq!(two.takeovers.len(), 1);
+    assert!(matches!(two.fault, Some(Fault::BadPlan { .. })), "{:?}", two.fault);
+    assert!(two.capsule.is_none(), "what the first was told would replay as the second's");
 }
