@@ -184,11 +184,15 @@ fn settled(holds: HoldsSpec, low: f64, high: f64) -> bool {
 
 /// Measures every claim of a plan.
 pub fn measure<'a>(plan: &'a Plan, known: &[Known]) -> Vec<Measured<'a>> {
-    let results: BTreeMap<&str, &Known> = plan.cells.iter().map(|cell| cell.id.as_str()).zip(known).collect();
+    let place = |cell: &'a Cell| (cell.label.as_str(), cell.seed, cell.variant.as_slice());
+    let results: Results<'_> = plan.cells.iter().map(place).zip(known).collect();
     plan.claims.iter().map(|claim| one(plan, &results, claim)).collect()
 }
 
-fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> Measured<'a> {
+/// What is known of each cell, by policy, seed and values of the sweep.
+type Results<'a> = BTreeMap<(&'a str, u64, &'a [(String, String)]), &'a Known>;
+
+fn one<'a>(plan: &Plan, results: &Results<'_>, claim: &'a Claim) -> Measured<'a> {
     let mut measured = Measured {
         claim,
         estimate: None,
@@ -201,16 +205,13 @@ fn one<'a>(plan: &Plan, results: &BTreeMap<&str, &Known>, claim: &'a Claim) -> M
     let spec = &claim.spec;
     let Some(metric) = metric::find(&spec.metric) else { return measured };
     let stated = |cell: &&Cell| claim.at.iter().all(|value| cell.variant.contains(value));
-    let twin = |cell: &Cell, label: &str| {
-        plan.cells.iter().find(|other| other.label == label && other.seed == cell.seed && other.variant == cell.variant)
-    };
     // By seed: what its runs yield, and what tells them from another seed's.
     let mut seeds: BTreeMap<u64, (Vec<f64>, Vec<String>, bool)> = BTreeMap::new();
     for cell in plan.cells.iter().filter(|cell| cell.label == spec.of).filter(stated) {
         let mut values = Vec::new();
         let (runs, prints, whole) = seeds.entry(cell.seed).or_insert_with(|| (Vec::new(), Vec::new(), true));
         for side in [Some(spec.of.as_str()), spec.against.as_deref()].into_iter().flatten() {
-            let known = twin(cell, side).and_then(|cell| results.get(cell.id.as_str()).copied());
+            let known = results.get(&(side, cell.seed, cell.variant.as_slice())).copied();
             let which = || format!("{} {} seed {}", side, cell.variant_text(), cell.seed).replace("  ", " ");
             match known {
                 Some(Known::Done(summary)) => {

@@ -255,6 +255,7 @@ pub struct Expansion<'a> {
     /// Cells so far.
     made: usize,
     finder: Finder,
+    last_trace: workload::LastTrace,
     /// Policies at the values of the sweep, of all parts so far: what claims are about.
     stated: Vec<(String, Vec<(String, String)>)>,
     labels: BTreeSet<String>,
@@ -304,8 +305,9 @@ impl<'a> Expansion<'a> {
         };
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let finder = Finder::new(&folder, options.policies.as_deref());
-        let (stated, labels) = (Vec::new(), BTreeSet::new());
-        Ok(Expansion { source, spec, folder, options, axes, count, next: 0, made: 0, finder, stated, labels })
+        let (stated, labels, last_trace) = (Vec::new(), BTreeSet::new(), workload::LastTrace::default());
+        let (next, made) = (0, 0);
+        Ok(Expansion { source, spec, folder, options, axes, count, next, made, finder, last_trace, stated, labels })
     }
 
     /// Whether all cells were made.
@@ -341,7 +343,10 @@ impl<'a> Expansion<'a> {
             }
             files.extend(named);
             let made = self.made + cells.len();
-            let more = resolve::cells(&edited, &spec, (folder, self.options, made), &mut self.finder, &variant)?;
+            let more = {
+                let kept = (&mut self.finder, &mut self.last_trace);
+                resolve::cells(&edited, &spec, (folder, self.options, made), kept, &variant)?
+            };
             cells.extend(more);
         }
         self.made += cells.len();

@@ -21,7 +21,7 @@ pub enum Conservation {
     #[error("GPU {gpu} was given to job {job} while job {other} had it")]
     GivenTwice { gpu: GpuId, job: JobId, other: JobId },
     #[error("jobs held {jobs} GPU-µs, GPUs were held {gpus} GPU-µs, the clock says {clock} GPU-µs")]
-    GpuTime { jobs: u128, gpus: u128, clock: u128 },
+    GpuTime { jobs: i128, gpus: i128, clock: i128 },
     #[error("GPU {gpu} was held {held} job-µs in a run of {run} µs, more than it takes")]
     TooLong { gpu: GpuId, held: Micros, run: Micros },
     #[error("job {job} ended {times} times")]
@@ -416,9 +416,9 @@ impl Ledger {
                 return Err(Conservation::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
             }
         }
-        let jobs: u128 = self.rows.iter().map(|row| u128::from(row.gpu_time)).sum();
-        let gpus: u128 = self.gpu_held.iter().map(|held| u128::from(*held)).sum();
-        let clock = self.measured.all.resident;
+        let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
+        let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(*held)).sum();
+        let clock = self.measured.all.resident as i128;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
     }
 
@@ -432,7 +432,7 @@ impl Ledger {
         self.count(gpu, -1);
         self.there[gpu as usize].push(job);
         self.count(gpu, 1);
-        self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_sub(self.now);
+        self.rows[job as usize].gpu_time -= i128::from(self.now);
         self.rates.resident += 1;
         if self.there[gpu as usize].len() == 1 {
             self.rates.free -= 1;
@@ -449,7 +449,7 @@ impl Ledger {
         self.there[gpu as usize].retain(|other| *other != job);
         self.count(gpu, 1);
         // Less the instant at which it came, which `occupy` has taken off.
-        self.rows[job as usize].gpu_time = self.rows[job as usize].gpu_time.wrapping_add(self.now);
+        self.rows[job as usize].gpu_time += i128::from(self.now);
         self.rates.resident -= 1;
         if self.there[gpu as usize].is_empty() {
             self.rates.free += 1;

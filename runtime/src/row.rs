@@ -59,7 +59,7 @@ pub struct JobRow {
     pub contention: u128,
     /// Thousandths of a GPU that it asks for.
     pub(crate) share: u32,
-    pub(crate) gpu_time: u64,
+    pub(crate) gpu_time: i128,
     pub(crate) given_at: Micros,
     /// GPUs that it holds, or held last.
     pub(crate) size: u32,

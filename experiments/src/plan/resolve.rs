@@ -10,6 +10,7 @@ use sandtable_runtime::limits::Limits;
 use serde_json::{Value, json};
 
 use super::preset::{PRESETS, Preset};
+use super::workload::LastTrace;
 use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, bind, machines, terrain, workload};
 use crate::artifact::Finder;
 use crate::digest::canonical;
@@ -21,7 +22,7 @@ pub(super) fn cells(
     source: &Source,
     spec: &Spec,
     (folder, options, made): (&Path, &Options, usize),
-    finder: &mut Finder,
+    (finder, last): (&mut Finder, &mut LastTrace),
     variant: &[(String, String)],
 ) -> Result<Vec<Cell>, Error> {
     let preset = preset(source, spec)?;
@@ -48,7 +49,7 @@ pub(super) fn cells(
     let base = terrain::fleet(source, spec, preset, ground, "")?;
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let ask = (slots, spec.serving.as_ref(), options.reading);
-    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask)?;
+    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
     let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
     let references = terrain::references(source, spec, profile.as_deref())?;
     let told: Vec<u32> = used.iter().chain(&references).copied().collect();

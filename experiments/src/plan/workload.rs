@@ -1,6 +1,6 @@
 //! The jobs of a cell, and what of them is in its identity.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::number;
 use crate::digest::digest;
 use crate::error::Error;
-use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, WorkloadSpec};
+use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, TraceFormat, WorkloadSpec};
 use crate::trace::{self, ReadLimits, Recipe, Row, Terrain, Trace};
 
 /// The jobs of a spec.
@@ -23,6 +23,36 @@ pub struct Workload {
     /// What is asked of services, beside what a trace has recorded.
     demand: DemandSpec,
     services: Vec<String>,
+}
+
+/// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
+#[derive(Default)]
+pub(super) struct LastTrace(Option<(PathBuf, TraceFormat, trace::Options, Arc<Trace>, Value)>);
+
+impl LastTrace {
+    /// Reads a trace, or returns the last one where it is the same file, read in the same way.
+    fn read(
+        &mut self,
+        path: PathBuf,
+        format: TraceFormat,
+        options: trace::Options,
+    ) -> Result<(Arc<Trace>, Value), Error> {
+        if let Some((known, as_format, with, trace, key)) = &self.0
+            && (known, *as_format, with) == (&path, format, &options)
+        {
+            return Ok((trace.clone(), key.clone()));
+        }
+        // How a trace is compressed moves no result.
+        let bytes = trace::read_bytes(&path, options.limits.bytes)?;
+        let table = options.throughputs.as_deref().map(table_digest).transpose()?;
+        let trace = Arc::new(trace::of_bytes(&path, &bytes, format, &options)?);
+        let key = json!({"trace": {
+            "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": options.jobs, "where": options.filter,
+            "columns": options.columns, "throughputs": table,
+        }});
+        self.0 = Some((path, format, options, trace.clone(), key.clone()));
+        Ok((trace, key))
+    }
 }
 
 /// Where jobs come from: the fields are those of the spec's `Generate`.
@@ -245,8 +275,9 @@ pub(super) fn resolve(
     folder: &Path,
     profile: Option<Arc<Profile>>,
     (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
+    last: &mut LastTrace,
 ) -> Result<(Workload, Value), Error> {
-    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref())?;
+    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
     let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
     let asked = super::serving::demand_key(serving);
@@ -261,6 +292,7 @@ fn read(
     spec: &WorkloadSpec,
     (folder, limits): (&Path, ReadLimits),
     profile: Option<&Profile>,
+    last: &mut LastTrace,
 ) -> Result<(From, Value), Error> {
     match spec {
         WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared } => {
@@ -306,18 +338,11 @@ fn read(
                 let shown = source.error("workload.file", &error.message, "this file");
                 Error { hint: error.hint, ..shown }
             })?;
-            // How a trace is compressed moves no result.
-            let bytes = trace::read_bytes(&path, limits.bytes)?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
-            let table = throughputs.as_deref().map(table_digest).transpose()?;
             let (filter, columns) = (filter.clone(), columns.clone());
             let options = trace::Options { jobs: *jobs, filter, columns, throughputs, limits };
-            let trace = trace::of_bytes(&path, &bytes, *format, &options)?;
-            let key = json!({"trace": {
-                "blake3": digest(&bytes), "format": format!("{format:?}"), "jobs": jobs, "where": options.filter,
-                "columns": options.columns, "throughputs": table,
-            }});
-            Ok((From::Fixed(Arc::new(trace)), key))
+            let (trace, key) = last.read(path, *format, options)?;
+            Ok((From::Fixed(trace), key))
         }
         WorkloadSpec::Jobs(list) => {
             if list.is_empty() {
@@ -448,5 +473,28 @@ fn durations_key(durations: &Durations) -> Value {
         Durations::Pareto { least, shape } => json!({"pareto": {"least": least.0, "shape": number(*shape)}}),
         Durations::Empirical(list) => json!({"empirical": list.iter().map(|span| span.0).collect::<Vec<_>>()}),
         Durations::Fixed(span) => json!({"fixed": span.0}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_read_once_for_all_variants_that_have_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, "submit_s,gpus,duration_s\n0,1,60\n5,1,60\n").expect("written");
+        let mut last = LastTrace::default();
+        let mut read = |jobs| {
+            let options = trace::Options { jobs, ..trace::Options::default() };
+            last.read(path.clone(), TraceFormat::Native, options).expect("a trace")
+        };
+        let (first, key) = read(None);
+        let (second, same) = read(None);
+        assert!(Arc::ptr_eq(&first, &second) && key == same);
+        let (cut, other) = read(Some(1));
+        assert!(cut.rows.len() == 1 && key != other);
+        assert_eq!(read(None).0.rows.len(), 2);
     }
 }

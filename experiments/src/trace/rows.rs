@@ -11,7 +11,7 @@ use super::table::{Clock, Read, Record, TraceError, Unit};
 use super::{Row, Trace};
 
 /// What reading may need beside the file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The first so many jobs.
     pub jobs: Option<u32>,
