@@ -26,8 +26,8 @@ pub struct PolicyFile {
     pub digest: String,
 }
 
-/// Components that the binary carries: it works without a checkout.
-const SHIPPED: [(&str, &[u8]); 22] = [
+/// Components that the binary carries: it works without a checkout. Static: each use of a constant would carry its own copy.
+static SHIPPED: [(&str, &[u8]); 22] = [
     ("afs", include_bytes!("../../policies/dist/afs.wasm")),
     ("allox", include_bytes!("../../policies/dist/allox.wasm")),
     ("antman-like", include_bytes!("../../policies/dist/antman-like.wasm")),
@@ -53,7 +53,7 @@ const SHIPPED: [(&str, &[u8]); 22] = [
 ];
 
 /// Predictors likewise.
-const PREDICTORS: [(&str, &[u8]); 7] = [
+static PREDICTORS: [(&str, &[u8]); 7] = [
     ("bias", include_bytes!("../../policies/dist/bias.wasm")),
     ("cosine", include_bytes!("../../policies/dist/cosine.wasm")),
     ("forest", include_bytes!("../../policies/dist/forest.wasm")),

@@ -1,7 +1,7 @@
 //! Weights and profiles that the binary carries, so that an example works outside of a checkout as in it.
 
 /// Weights by file name, as in `policies/predictors/weights`.
-const WEIGHTS: [(&str, &[u8]); 11] = [
+static WEIGHTS: [(&str, &[u8]); 11] = [
     ("bias-synthetic.json", include_bytes!("../../../policies/predictors/weights/bias-synthetic.json")),
     ("forest-synthetic.json", include_bytes!("../../../policies/predictors/weights/forest-synthetic.json")),
     ("iapp-synthetic.json", include_bytes!("../../../policies/predictors/weights/iapp-synthetic.json")),
@@ -22,7 +22,7 @@ const WEIGHTS: [(&str, &[u8]); 11] = [
 ];
 
 /// Profiles by file name, as in `experiments/specs/profiles`.
-const PROFILES: [(&str, &str); 6] = [
+static PROFILES: [(&str, &str); 6] = [
     ("gavel-fit.ron", include_str!("../../specs/profiles/gavel-fit.ron")),
     ("pollux-fit.ron", include_str!("../../specs/profiles/pollux-fit.ron")),
     ("stand-in.ron", include_str!("../../specs/profiles/stand-in.ron")),
