@@ -28,11 +28,12 @@ use sandtable_runtime::{Policy, World};
 pub type Target = fn(&[u8]);
 
 /// What is fuzzed, by name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("bundle", bundle),
     ("capsule", capsule),
     ("component", component),
     ("edit", edit),
+    ("engine", engine),
     ("judge", judge),
     ("onnx", onnx),
     ("planfile", planfile),
@@ -114,6 +115,12 @@ fn edit(bytes: &[u8]) {
         Ok(edited) => drop(edited.parse().map_err(|error| error.to_string())),
         Err(error) => drop(error.to_string()),
     }
+}
+
+/// What Slurm's and HyperQueue's commands answer; Slurm's accounting is a trace.
+fn engine(bytes: &[u8]) {
+    let Some(text) = text(bytes) else { return };
+    sandtable::engine::read_answers(&text);
 }
 
 /// A log, in the format of its first byte: imported, and written in ours, which reads the same jobs.

@@ -298,6 +298,11 @@ impl Call<'_> {
     }
 }
 
+/// Reads a text as each of the answers that the commands of engines give. For fuzzing: their values are not kept.
+pub fn read_answers(text: &str) {
+    let _ = (slurm::number(text), hyperqueue::number(text), slurm::counted(text), slurm::max_array_size(text));
+}
+
 /// A word as a shell reads it.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);

@@ -31,7 +31,7 @@ pub(super) fn most() -> usize {
     ask(&["scontrol", "show", "config"]).ok().and_then(|text| max_array_size(&text)).unwrap_or(MOST)
 }
 
-fn max_array_size(config: &str) -> Option<usize> {
+pub(super) fn max_array_size(config: &str) -> Option<usize> {
     let value = config.lines().find_map(|line| line.split_once('=').filter(|(key, _)| key.trim() == "MaxArraySize"));
     value?.1.trim().parse().ok().filter(|most| *most > 0)
 }
@@ -135,7 +135,8 @@ pub(super) fn live(name: &str, clusters: &[String]) -> Result<Live, Error> {
     ask(&words).map(|text| counted(&text))
 }
 
-fn counted(states: &str) -> Live {
+/// Running and waiting jobs, of a state a line.
+pub(super) fn counted(states: &str) -> Live {
     let mut live = Live::default();
     // Of several clusters each has a heading.
     for state in states.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("CLUSTER:")) {
