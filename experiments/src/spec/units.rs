@@ -49,7 +49,12 @@ pub fn is_exact(text: &str, scale: u64) -> bool {
     let part = text.split_once('.').map_or("", |(_, part)| part).trim_end_matches('0');
     let Ok(digits) = u32::try_from(part.len()) else { return false };
     let Some(tenth) = 10u128.checked_pow(digits) else { return false };
-    part.is_empty() || part.parse::<u128>().is_ok_and(|parts| (parts * u128::from(scale)).is_multiple_of(tenth))
+    // What `scale` takes out of the denominator: their product may be beyond any number.
+    let (mut common, mut rest) = (tenth, u128::from(scale));
+    while rest > 0 {
+        (common, rest) = (rest, common % rest);
+    }
+    part.is_empty() || part.parse::<u128>().is_ok_and(|parts| parts.is_multiple_of(tenth / common))
 }
 
 /// Reads "128MiB".
@@ -115,6 +120,13 @@ impl schemars::JsonSchema for Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_digits_are_no_overflow() {
+        assert!(!is_exact(".1001111111111111111111111111111111", 1_000_000));
+        assert!(is_exact("0.5", 2) && is_exact("1.000001", 1_000_000) && !is_exact("1.0000001", 1_000_000));
+        assert!(is_exact("3", 1) && is_exact("3.000000000000000000000000000000000000000000", 1));
+    }
 
     #[test]
     fn spans() {
