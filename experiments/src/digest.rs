@@ -1,5 +1,5 @@
-//! Digests, and the canonical JSON that they are of: sorted keys, no white space, shortest round-trip decimals, whole numbers
-//! without a fraction.
+//! Digests, and the canonical JSON that they are of: sorted keys, no white space, shortest round-trip decimals, whole
+//! numbers without a fraction.
 //!
 //! The JSON is written by hand since `serde_json` keeps another order as soon as any dependency switches a feature on.
 

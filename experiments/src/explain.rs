@@ -12,8 +12,8 @@ use crate::store::Store;
 /// Cells of a store, by what went into them.
 pub struct Kept<'a> {
     store: &'a Store,
-    /// How many results the store has.
-    count: usize,
+    /// The ids of its results.
+    ids: Vec<String>,
     /// Those that can be read, once one was asked for.
     cells: Option<Vec<(String, BTreeMap<String, String>)>>,
     /// Comparisons that are left.
@@ -40,20 +40,19 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// A folder that can't be read.
     pub fn of(store: &'a Store) -> Result<Kept<'a>, Error> {
-        Ok(Kept { store, count: store.list()?.len(), cells: None, budget: MOST })
+        let ids = store.list()?.into_iter().map(|entry| entry.id).collect();
+        Ok(Kept { store, ids, cells: None, budget: MOST })
     }
 
     /// The nearest result: of this seed, with the fewest differences; its id and what differs. None where there is nothing
-    /// that half of it agrees with, and after too many comparisons. Results of `others`, by their components' digests, are not it: those are other policies of
+    /// that half of it agrees with, and after too many comparisons. Results of `others`, by their components' digests, are
+    /// not it: those are other policies of
     /// the same spec, and not an earlier version of this one.
     pub fn nearest(&mut self, cell: &Cell, others: &BTreeSet<String>) -> Option<(&str, Vec<Difference>)> {
-        self.budget = self.budget.checked_sub(self.count)?;
-        let store = self.store;
-        let cells = self.cells.get_or_insert_with(|| {
-            // A result that can't be read is compared with nothing.
-            let read = |id: String| Some((id.clone(), leaves(&inputs(store, &id).ok()?)));
-            store.list().unwrap_or_default().into_iter().filter_map(|entry| read(entry.id)).collect()
-        });
+        self.budget = self.budget.checked_sub(self.ids.len())?;
+        // A result that can't be read is compared with nothing.
+        let read = |id: &String| Some((id.clone(), leaves(&inputs(self.store, id).ok()?)));
+        let cells = self.cells.get_or_insert_with(|| self.ids.iter().filter_map(read).collect());
         let wanted: Value = serde_json::from_str(&cell.inputs()).ok()?;
         let wanted = leaves(&wanted);
         let distance = |other: &BTreeMap<String, String>| {

@@ -10,7 +10,9 @@
 //! - [`execute`]: one cell, from inputs to files; [`store`]: where they are kept, by the hash of the inputs.
 //! - [`producer`]: which build computed a result, and the [`fingerprint`] of its sources.
 //! - [`engine`]: handing cells to engines that place them on many machines; [`merge`]: their results in one table.
-//! - [`status`]: what the store knows of the cells of a plan; [`table`]: results for people, for spreadsheets and for snapshots.
+//! - [`status`]: what the store knows of the cells of a plan; [`table`]: results for people, for spreadsheets and for
+//!   snapshots.
+//! - [`digest`]: hashes and canonical JSON; [`text`]: foreign text, made safe to print.
 //! - [`artifact`]: finding, building and beginning policies, in any language; [`conform`]: checking one, for its author.
 //! - [`witness`]: who looks on while a policy decides.
 //! - [`cli`]: the command. Only it and [`ui`] touch the terminal.

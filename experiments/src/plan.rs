@@ -343,11 +343,8 @@ impl<'a> Expansion<'a> {
             }
             files.extend(named);
             let made = self.made + cells.len();
-            let more = {
-                let kept = (&mut self.finder, &mut self.last_trace);
-                resolve::cells(&edited, &spec, (folder, self.options, made), kept, &variant)?
-            };
-            cells.extend(more);
+            let kept = (&mut self.finder, &mut self.last_trace);
+            cells.extend(resolve::cells(&edited, &spec, (folder, self.options, made), kept, &variant)?);
         }
         self.made += cells.len();
         let mut known = None;

@@ -60,13 +60,11 @@ const FORMATS: [TraceFormat; 12] = [
     TraceFormat::Csv,
 ];
 
-/// A folder in memory, where there is one.
+/// The folder of this process' files, in that of `TMPDIR`.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let memory = Path::new("/dev/shm");
-        let above = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
-        let own = above.join(format!("sandtable-fuzz-{}", std::process::id()));
+        let own = std::env::temp_dir().join(format!("sandtable-fuzz-{}", std::process::id()));
         std::fs::create_dir_all(&own).expect("a folder");
         own
     })

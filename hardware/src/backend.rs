@@ -79,13 +79,14 @@ impl What {
     }
 }
 
-/// The GPUs with which an elastic job goes on, in the order of its ring, and how it works through its batch there;
-/// without a split as its user asked.
-#[expect(missing_docs, reason = "the type's sentence says what they are")]
+/// A new placement of an elastic job that holds GPUs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Move {
+    /// The job.
     pub job: JobId,
+    /// Its GPUs from now on, in the order of its ring.
     pub gpus: Vec<GpuId>,
+    /// How it works through its batch there; `None`: as its user asked.
     pub split: Option<Split>,
 }
 

@@ -1,9 +1,11 @@
 //! Runs one policy against one backend.
 //!
 //! # Architecture
-//! - [`contract`]: the types of `wit/`, as the host sees them; [`fault`]: what a guest can do wrong; [`limits`]: what it may use.
+//! - [`contract`]: the types of `wit/`, as the host sees them; [`fault`]: what a guest can do wrong; [`limits`]: what it
+//!   may use.
 //! - [`answers`]: what imports answered, recorded for [`capsule`], which replays a failed policy.
-//! - [`sandbox`]: the only place that names wasmtime, beside the generated code of [`contract`]. Loads components, calls them under limits, names their faults.
+//! - [`sandbox`]: the only place that names wasmtime, beside the generated code of [`contract`]. Loads components, calls
+//!   them under limits, names their faults.
 //! - [`inputs`]: what a run is given beside the policy and the machines.
 //! - [`Policy`]: what the loop asks for decisions; a [`sandbox::Sandboxed`] component, or a native stand-in.
 //! - [`World`]: what a policy may read while it decides.

@@ -9,7 +9,8 @@ use crate::predict::Score;
 use crate::row::{JobRow, Outcome};
 use crate::serving::Serving;
 
-/// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the [`Window`](crate::Window).
+/// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the
+/// [`Window`](crate::Window).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Jobs that count.

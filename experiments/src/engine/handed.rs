@@ -299,7 +299,7 @@ impl Handed {
         line.id.as_ref()?;
         let until = self.lines.iter().position(|other| std::ptr::eq(other, line))?;
         let mut inputs = self.lines[..=until].iter().rev().find_map(|line| line.cell.clone())?;
-        inputs["seed"] = line.seed.into();
+        inputs.as_object_mut()?.insert("seed".into(), line.seed.into());
         Some(inputs)
     }
 }

@@ -138,7 +138,13 @@ fn bad_plan_files_and_shards_are_shown_at_their_line() {
     let cut: String = text.lines().take(5).map(|line| format!("{line}\n")).collect();
     assert!(with(&cut).contains("p.jsonl:5: expected 40 cells, found 4"));
     let id = text.split("\"id\":\"").nth(1).expect("an id")[..64].to_string();
-    assert!(with(&text.replacen(&id, "123456789é", 1)).contains("changed underneath: cell 123456789é ("));
+    let other = text.replacen(&id, "123456789é", 1);
+    assert!(with(&other).contains("changed underneath: cell 123456789é ("));
+    // Whatever stands where the inputs of the cell were.
+    let (before, after) = other.split_once("\"cell\":{").expect("inputs");
+    let after = after.split_once("\n").expect("a line").1;
+    let error = with(&format!("{before}\"cell\":\"none\"}}\n{after}"));
+    assert!(error.contains("the spec or the policy's component was changed"), "{error}");
     for shard in ["2/2", "x", "-1/2", "1/0"] {
         let ran = sweep.on_spec("run", &[&format!("--shard={shard}")]);
         assert_eq!(ran.code, 2);

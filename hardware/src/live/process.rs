@@ -396,8 +396,8 @@ fn said(status: WaitStatus) -> String {
     }
 }
 
-/// What `job-shim` does: the job's control group, a session of its own, death with its parent, a limit of the files that it writes, the progress pipe
-/// off standard input, and then it is the command.
+/// What `job-shim` does: the job's control group, a session of its own, death with its parent, a limit of the files that
+/// it writes, the progress pipe off standard input, and then it is the command.
 ///
 /// # Errors
 /// Only if the command can't be run.

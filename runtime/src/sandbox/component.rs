@@ -112,10 +112,8 @@ impl Sandbox {
     }
 
     fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {
-        let compiled = {
-            let Settings { cache, compiler, .. } = &self.settings;
-            compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?
-        };
+        let Settings { cache, compiler, .. } = &self.settings;
+        let compiled = compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?;
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
         self.linker.instantiate_pre(&compiled).map_err(wrong)
     }

@@ -1,7 +1,8 @@
 //! Hosting components: deterministic settings, limits, host imports, and a name for everything that can go wrong.
 //!
 //! A guest gets no WASI, no clock and no entropy. Fuel is the only limit that may steer a result. Any error from a
-//! call ends the store. Nothing of wasmtime is visible outside this module.
+//! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the generated types
+//! of `contract` know it.
 
 mod code;
 mod compile;
