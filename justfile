@@ -6,7 +6,7 @@ default:
 policies *names:
     cargo run --release -- policy build {{ names }}
 
-# Rewrite the catalogue of models from the graphs in experiments/src/facts/zoo.
+# Rewrite the catalogue of models from the graphs in experiments/inputs/src/facts/zoo.
 models:
     cargo run --release --example models > experiments/models.ron.new
     mv experiments/models.ron.new experiments/models.ron

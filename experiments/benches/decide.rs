@@ -5,24 +5,30 @@ use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SimulatedBackend};
 use sandtable_runtime::contract::{
     Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Pool, Setup, Sharing, Topology, Trigger,
 };
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
-use sandtable_runtime::{Policy, Predictors, Remaining, Told, World};
+use sandtable_runtime::{DecisionContext, Policy, Predictors, Remaining, VisibleInfo};
 
 const NODES: u32 = 32;
 
-fn world(jobs: u32) -> Box<World> {
+fn world(jobs: u32) -> Box<DecisionContext> {
     let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(NODES, 8, kind)], Costs::default(), None).expect("a fleet");
     let job = |_| Job::new("", 0, 1, 1_000_000);
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
-    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 0));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0));
     let predictors = Predictors { remaining: Remaining::Oracle, ..Predictors::default() };
-    Box::new(World::new(backend, (jobs, std::sync::Arc::new(Laws::none())), predictors, Told::default(), 100_000))
+    Box::new(DecisionContext::new(
+        backend,
+        (jobs, std::sync::Arc::new(PerformanceModel::none())),
+        predictors,
+        VisibleInfo::default(),
+        100_000,
+    ))
 }
 
 fn setup() -> Setup {

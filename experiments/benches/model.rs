@@ -4,26 +4,26 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use sandtable_hardware::{Backend, Costs, Fleet, GpuType, Job, Laws, Model, Occurrence, SECOND};
+use sandtable_hardware::{Backend, Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend, TimedEvent};
 
 const JOBS: u32 = 100_000;
 const GPUS: u32 = 1024;
 
-fn model() -> Model {
+fn model() -> SimulatedBackend {
     let kind = GpuType::new("g", 1.0);
     let costs = Costs { start: SECOND, ..Costs::default() };
     let fleet = Fleet::new(&[(GPUS / 8, 8, kind)], costs, None).expect("a fleet");
     let job = |index: u32| Job::new("", 0, 1, u64::from(index.wrapping_mul(2_654_435_761) % 100_000 + 1) * SECOND);
     let jobs: Arc<[Job]> = (0..JOBS).map(job).collect();
-    Model::new(fleet, jobs, &Laws::none(), 0)
+    SimulatedBackend::new(fleet, jobs, &PerformanceModel::none(), 0)
 }
 
 /// Every job starts as soon as a GPU is free; two events a job: it begins to make progress, it ends.
-fn run(mut model: Model) -> u64 {
+fn run(mut model: SimulatedBackend) -> u64 {
     let (mut next, mut events) = (0, 0);
     let mut held: Vec<u32> = vec![0; JOBS as usize];
     let mut free: Vec<u32> = (0..GPUS).collect();
-    let mut happened: Vec<Occurrence> = Vec::new();
+    let mut happened: Vec<TimedEvent> = Vec::new();
     loop {
         while next < JOBS
             && let Some(gpu) = free.pop()
@@ -38,7 +38,7 @@ fn run(mut model: Model) -> u64 {
         }
         for occurrence in happened.drain(..) {
             events += 1;
-            if let sandtable_hardware::What::Ended(job) = occurrence.what {
+            if let sandtable_hardware::BackendEvent::Ended(job) = occurrence.what {
                 free.push(held[job as usize]);
             }
         }

@@ -9,7 +9,7 @@ use sandtable::plan::{Cell, Options, plan};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, Readiness, Setup};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
-use sandtable_runtime::{Policy, World};
+use sandtable_runtime::{DecisionContext, Policy};
 
 /// A policy under a stop-watch.
 struct Timed<P> {
@@ -29,7 +29,7 @@ impl<P: Policy> Policy for Timed<P> {
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
         self.inner.init(setup)
     }
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let begun = now();
         let answer = self.inner.decide(batch, world);
         self.spent += begun.elapsed();

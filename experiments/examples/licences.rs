@@ -69,7 +69,7 @@ fn notices(packages: &[&Value]) -> String {
         let name = format!("{} {}", text(package, "name"), text(package, "version"));
         out.push_str(&format!("{name}: {}\n", text(package, "license")));
         let folder = Path::new(text(package, "manifest_path")).parent().expect("a folder");
-        let files = sandtable::store::sorted(folder).expect("a folder");
+        let files = sandtable::input::sorted(folder).expect("a folder");
         for file in files.iter().filter(|file| is_notice(file)) {
             let words = String::from_utf8_lossy(&std::fs::read(file).expect("a file")).replace('\r', "");
             let words = words.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-#[path = "../src/profile/pollux_fit.rs"]
+#[path = "../inputs/src/profile/pollux_fit.rs"]
 mod pollux_fit;
 
 use sandtable::facts::fill;

@@ -1,10 +1,10 @@
 //! The `sandtable` command: its grammar and its exit codes.
 
 use clap::{CommandFactory, Parser, Subcommand};
+use sandtable_core::error::{Error, ExitCode};
 use sandtable_runtime::sandbox::{Budget, Flags, serve};
 
 use crate::commands;
-use crate::error::{Error, ExitCode};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -41,47 +41,47 @@ enum Command {
     Run(commands::run::RunArgs),
     /// Show the cells of a spec and why each would run; runs nothing.
     Plan(commands::plan::PlanArgs),
-    /// Results as a page, a figure or a table: HTML, Markdown, SVG, CSV, JSON Lines, Parquet.
+    /// Write results as a page, a figure or a table: HTML, Markdown, SVG, CSV, JSON Lines, Parquet.
     Report(commands::report::ReportArgs),
     /// Print every claim of specs beside what the results in the store show; runs nothing.
     Claims(commands::claims::ClaimsArgs),
-    /// What changed between two results, metric by metric and job by job, and the first decision that differs.
+    /// Compare two results by metric and by job, and show the first decision that differs.
     Compare(commands::compare::CompareArgs),
-    /// What went into a cell's id, and why a cell would run again.
+    /// Explain what a cell's id is made of, and why a cell would run again.
     Explain(commands::explain::ExplainArgs),
-    /// One result: its metrics, the life of a job, its timeline for other tools.
+    /// Show one result: its metrics, the life of a job, its timeline for other tools.
     Show(commands::show::ShowArgs),
-    /// Pack a spec with all that it is made of, for whoever is to run it elsewhere.
+    /// Pack a spec with everything that it needs to run elsewhere.
     Bundle(commands::bundle::BundleArgs),
-    /// Hand the cells of a spec that have no result to an engine: Slurm, HyperQueue.
+    /// Submit the cells without a result to an engine: Slurm, HyperQueue.
     Submit(commands::submit::SubmitArgs),
-    /// How far a sweep is: what the store has, what an engine still does.
+    /// Show the progress of a sweep.
     Status(commands::submit::StatusArgs),
-    /// Have an engine end what it does for a spec; results are kept.
+    /// Cancel the jobs of a sweep; results are kept.
     Cancel(commands::submit::CancelArgs),
-    /// Gather the results of a sweep: a row for each cell, by id.
+    /// Merge the results of a sweep into one table, a row per cell.
     Merge(commands::merge::MergeArgs),
-    /// Run cells again, every NaN made canonical, and compare byte for byte with the store.
+    /// Run cells again with canonical NaNs and compare byte for byte with the store.
     Verify(commands::verify::VerifyArgs),
-    /// What the store keeps.
+    /// Manage the store.
     #[command(subcommand)]
     Store(commands::store::StoreCommand),
-    /// Traces: import, generate, describe.
+    /// Import, generate and describe traces.
     #[command(subcommand)]
     Trace(commands::trace::TraceCommand),
-    /// Policies: list, inspect, build, replay, measure.
+    /// List, inspect, build, replay and measure policies.
     #[command(subcommand)]
     Policy(commands::policy::PolicyCommand),
-    /// Facts of models: from ONNX files, and the catalogue.
+    /// Show facts of models: from ONNX files, and the catalogue.
     #[command(subcommand)]
     Model(commands::model::ModelCommand),
-    /// Predictors: list, fit to a profile, measure.
+    /// List, fit and measure predictors.
     #[command(subcommand)]
     Predictor(commands::predictor::PredictorCommand),
-    /// GPUs: the catalogue, those of this machine, what they do to jobs beside each other.
+    /// List, probe, watch and measure GPUs.
     #[command(subcommand)]
     Hardware(commands::hardware::HardwareCommand),
-    #[command(hide = true, name = crate::code::COMMAND)]
+    #[command(hide = true, name = sandtable_run::code::COMMAND)]
     CompileComponent(CompileArgs),
     #[command(hide = true, name = "hw-job")]
     HwJob(commands::job::WorkArgs),
@@ -89,7 +89,7 @@ enum Command {
     JobShim(commands::job::ShimArgs),
     #[command(hide = true)]
     JobGuard(commands::job::GuardArgs),
-    /// Print the completions of a shell.
+    /// Print shell completions.
     Completions(commands::generate::CompletionsArgs),
     /// Print the manual page, or write those of all commands to a folder.
     Man(commands::generate::ManArgs),
@@ -97,7 +97,7 @@ enum Command {
     Reference(commands::generate::ReferenceArgs),
 }
 
-/// How the host has a component compiled; see [`crate::code`].
+/// How the host has a component compiled; see [`sandtable_run::code`].
 #[derive(Debug, clap::Args)]
 struct CompileArgs {
     #[arg(long)]
@@ -126,7 +126,7 @@ pub fn main() -> u8 {
         }
     };
     hear();
-    crate::code::compile_in_a_child();
+    sandtable_run::code::compile_in_a_child();
     let ended = match cli.command {
         Command::CompileComponent(CompileArgs { seconds, bytes, flags }) => {
             return serve(Flags::named(&flags), Budget { seconds, bytes });

@@ -5,21 +5,22 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use sandtable_runtime::fault::tame;
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_core::input;
+use sandtable_core::output;
+use sandtable_core::text;
+use sandtable_hardware::text::escape_control_chars;
+use sandtable_plan::{Cell, LiveDevices};
 use sandtable_runtime::sandbox::private_folder;
 
-use crate::digest::digest;
-use crate::error::Error;
-use crate::input;
-use crate::output;
-use crate::plan::{Cell, Field};
-use crate::text;
 use crate::ui;
 
 /// Whether a spec's own programs may run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConsentArgs {
-    /// Let the programs that the spec names in `commands` run on this machine. Needed once for the same commands.
+    /// Allow the programs that the spec names in `commands` to run on this machine. Needed once for the same
+    /// commands.
     #[arg(long)]
     pub(crate) allow_commands: bool,
 }
@@ -71,13 +72,17 @@ impl ConsentArgs {
 
 /// `"train": python train.py` of each command, and the variables that they are given, a line each. Nothing is cut: what is
 /// not shown was not agreed to.
-fn shown(field: &Field) -> Vec<String> {
+fn shown(field: &LiveDevices) -> Vec<String> {
     let commands = field.commands.iter().map(|(workload, words)| {
         let words: Vec<String> = words.iter().map(|word| crate::engine::quoted(word)).collect();
-        tame(&format!("{workload:?}: {}", words.join(" ")), usize::MAX)
+        escape_control_chars(&format!("{workload:?}: {}", words.join(" ")), usize::MAX)
     });
-    let passed = (!field.passed.is_empty())
-        .then(|| tame(&format!("with these variables of your environment: {}", field.passed.join(", ")), usize::MAX));
+    let passed = (!field.passed.is_empty()).then(|| {
+        escape_control_chars(
+            &format!("with these variables of your environment: {}", field.passed.join(", ")),
+            usize::MAX,
+        )
+    });
     commands.chain(passed).collect()
 }
 

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandtable_runtime::fault::turns;
-
-use crate::error::ExitCode;
+use sandtable_core::error::ExitCode;
+use sandtable_hardware::text::turns;
 
 /// Text as it may reach a terminal: whatever would move the cursor, colour or turn the direction of what follows is written
 /// as `\u001b`, which JSON reads as what it was.
@@ -80,7 +79,7 @@ mod tests {
         let shown = shown(&json);
         assert!(shown.trim_end().chars().all(|c| !c.is_control() && !turns(c)), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), name);
-        assert_eq!(crate::text::line("x\nerror: y\u{2028}z"), "x\\nerror: y\\u{2028}z");
+        assert_eq!(sandtable_core::text::line("x\nerror: y\u{2028}z"), "x\\nerror: y\\u{2028}z");
         assert!(matches!(super::shown("plain\ttext\n"), Cow::Borrowed(_)));
     }
 }

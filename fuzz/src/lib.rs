@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use sandtable::bundle::Opened;
-use sandtable::engine::handed::{Handed, Header};
+use sandtable::engine::plan_file::{Header, PlanFile};
+use sandtable::input::sorted;
 use sandtable::plan::{Options, plan};
 use sandtable::spec::{Source, TraceFormat};
-use sandtable::store::{Store, sorted};
+use sandtable::store::Store;
 use sandtable::trace::{self, ReadLimits};
 use sandtable::{facts, output, profile, recording, results};
-use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, Laws, Model, SECOND, Sharing};
+use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend};
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
@@ -22,7 +23,7 @@ use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Settings};
 use sandtable_runtime::schedule::run;
-use sandtable_runtime::{Policy, World};
+use sandtable_runtime::{DecisionContext, Policy};
 
 /// What takes the bytes.
 pub type Target = fn(&[u8]);
@@ -219,7 +220,7 @@ fn recording(bytes: &[u8]) {
 fn planfile(bytes: &[u8]) {
     let path = file("plan.jsonl", bytes);
     drop(Header::read(&path).map_err(|error| error.to_string()));
-    match Handed::read(&path) {
+    match PlanFile::read(&path) {
         Ok(handed) => drop(handed.text()),
         Err(error) => drop(error.to_string()),
     }
@@ -233,7 +234,7 @@ fn store(bytes: &[u8]) {
     let _ = std::fs::remove_dir_all(&cell);
     std::fs::create_dir_all(&cell).expect("made");
     let mut rest = bytes;
-    for name in ["cell.json", "summary.json", "jobs.csv", "timeline.csv", "producer.json"] {
+    for name in ["cell.json", "summary.json", "jobs.csv", "timeline.csv", "producer.json", "run.json"] {
         let Some((length, more)) = rest.split_first_chunk::<2>() else { break };
         let (contents, more) = more.split_at(more.len().min(u16::from_le_bytes(*length) as usize));
         output::write(&cell.join(name), contents).expect("written");
@@ -246,8 +247,8 @@ fn store(bytes: &[u8]) {
         results::rowed(&stays);
     }
     drop(results::summary(&store, &id).map_err(|error| error.to_string()));
+    drop(results::nodes(&store, &id).map_err(|error| error.to_string()));
     if let Ok(inputs) = results::inputs(&store, &id) {
-        results::nodes(&inputs);
         results::leaves(&inputs);
     }
     drop(store.producer(&id).map_err(|error| error.to_string()));
@@ -285,9 +286,9 @@ fn judge(bytes: &[u8]) {
     let mut jobs = jobs;
     jobs.sort_by_key(|job| job.submit);
     let jobs: Arc<[Job]> = jobs.into();
-    let laws = Arc::new(Laws::none());
+    let laws = Arc::new(PerformanceModel::none());
     let seed = u64::from(bytes.less(256));
-    let backend = Box::new(Model::new(fleet, jobs.clone(), &laws, seed));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, seed));
     let inputs = Inputs { strict: false, ..Inputs::plain(jobs, Limits { calls: 300, ..Limits::default() }) };
     run(&mut Scripted(bytes), backend, inputs).expect("the books balance");
 }
@@ -349,7 +350,11 @@ impl Policy for Scripted<'_> {
         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
     }
 
-    fn decide(&mut self, batch: &Batch, mut world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(
+        &mut self,
+        batch: &Batch,
+        mut world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let actions: Vec<Action> = (0..self.0.less(6)).map(|_| self.0.action(batch.now)).collect();
         let before = world.cluster.clone();
         let refused = world.check(&actions);

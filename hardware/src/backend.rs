@@ -26,10 +26,10 @@ pub enum StopMode {
 
 /// Something that happened on the machines.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub enum What {
+pub enum BackendEvent {
     /// The job did all its work and let its GPUs go.
     Ended(JobId),
-    /// The node failed. The jobs on it are [`What::Released`] at the same instant.
+    /// The node failed. The jobs on it are [`BackendEvent::Released`] at the same instant.
     NodeDown(NodeId),
     /// The node is back.
     NodeUp(NodeId),
@@ -51,11 +51,11 @@ pub enum What {
     },
     /// The job makes progress from now on.
     Running(JobId),
-    /// The elastic job goes over to another batch: it makes no progress until it is [`What::Running`] again.
+    /// The elastic job goes over to another batch: it makes no progress until it is [`BackendEvent::Running`] again.
     Stalled(JobId),
     /// The elastic job has begun another epoch.
     Epoch(JobId),
-    /// The job ran out of memory: it makes no progress any more, and is [`What::Released`] after the relaunch cost.
+    /// The job ran out of memory: it makes no progress any more, and is [`BackendEvent::Released`] after the relaunch cost.
     Died(JobId),
     /// The job's progress from now on; it was told that it runs, and until now meant 1.
     Pace {
@@ -66,15 +66,19 @@ pub enum What {
     },
 }
 
-impl What {
+impl BackendEvent {
     /// Whom it happened to; none: a node.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            What::NodeDown(_) | What::NodeUp(_) => None,
-            What::Ended(job) | What::Running(job) | What::Stalled(job) | What::Epoch(job) | What::Died(job) => {
+            BackendEvent::NodeDown(_) | BackendEvent::NodeUp(_) => None,
+            BackendEvent::Ended(job)
+            | BackendEvent::Running(job)
+            | BackendEvent::Stalled(job)
+            | BackendEvent::Epoch(job)
+            | BackendEvent::Died(job) => Some(*job),
+            BackendEvent::Failed { job, .. } | BackendEvent::Released { job, .. } | BackendEvent::Pace { job, .. } => {
                 Some(*job)
             }
-            What::Failed { job, .. } | What::Released { job, .. } | What::Pace { job, .. } => Some(*job),
         }
     }
 }
@@ -92,11 +96,11 @@ pub struct Move {
 
 /// Something that happened, and when.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Occurrence {
+pub struct TimedEvent {
     /// When.
     pub at: Micros,
     /// What.
-    pub what: What,
+    pub what: BackendEvent,
 }
 
 /// Machines that run jobs. Whoever calls has judged the commands: a job that is started waits, its GPUs are of one
@@ -111,18 +115,18 @@ pub trait Backend {
     /// Moves on to the next instant at which something happens by itself, at the latest to `until`, and appends all
     /// that happened then, in the order ends, node changes, releases, starts of progress; each by id. Without
     /// `until` and with nothing to come, does nothing.
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>);
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>);
 
     /// Gives a job its GPUs; an elastic one works through its batch so, or as its user asked. What follows at once is
     /// appended.
-    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>);
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>);
 
     /// Gives elastic jobs that hold GPUs others, all of them at once: each may have what another leaves. What follows
     /// at once is appended.
-    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>);
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>);
 
     /// Has an elastic job that holds GPUs work through its batch so. What follows at once is appended.
-    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>);
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<TimedEvent>);
 
     /// What an elastic job reports of itself, once it has run for a while.
     fn sample(&self, job: JobId) -> Option<Sample>;
@@ -137,10 +141,10 @@ pub trait Backend {
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);
 
     /// Takes a job's GPUs. What follows at once is appended.
-    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>);
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>);
 
     /// Holds a job to thousandths of its own speed. What follows at once is appended.
-    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>);
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<TimedEvent>);
 
     /// Progress of a job over its progress alone at its best place on the same type; NaN while it makes none.
     fn speed(&self, job: JobId) -> f64;

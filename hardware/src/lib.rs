@@ -6,10 +6,10 @@
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
 //! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
-//! - [`Laws`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
+//! - [`PerformanceModel`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
 //!   costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
-//! - [`Backend`]: what the loop drives; [`Model`] is the simulated one, [`live`] runs processes on real devices,
+//! - [`Backend`]: what the loop drives; [`SimulatedBackend`] is the simulated one, [`live`] runs processes on real devices,
 //!   [`replay`] answers as a recorded run did.
 //! - [`Telemetry`]: what devices say of themselves.
 //! - [`random`]: seeded streams by name, and the distributions drawn from them.
@@ -20,25 +20,26 @@ pub mod elastic;
 mod facts;
 mod fleet;
 mod job;
-mod laws;
 pub mod live;
 mod model;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
+mod performance;
 mod profile;
 pub mod random;
 mod rates;
 pub mod replay;
 mod telemetry;
+pub mod text;
 pub mod work;
 
-pub use backend::{Backend, Cause, Move, Occurrence, StopMode, What};
+pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
 pub use job::Job;
-pub use laws::{Communication, Interference, Law, LawError, Laws};
-pub use model::Model;
+pub use model::SimulatedBackend;
+pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use rates::DurationsOn;
 pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};

@@ -1,5 +1,5 @@
 //! What workloads do alone and beside each other, on each type of GPU. Files in RON, every table with its source;
-//! what a profile means on a fleet is [`Laws`](crate::Laws)'s business.
+//! what a profile means on a fleet is [`PerformanceModel`](crate::Laws)'s business.
 //!
 //! # Format
 //! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(…)])`, a `Gpu` being `(kind, mode, sources, noise, solo: {name:

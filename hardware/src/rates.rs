@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Fleet, Job, LawError, Laws, TypeId, WorkloadId};
+use crate::{Fleet, Job, LawError, PerformanceModel, TypeId, WorkloadId};
 
 /// The GPU on which durations hold, for workloads whose throughputs are known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,12 +15,12 @@ pub enum DurationsOn {
     Kind(TypeId),
 }
 
-impl Laws {
+impl PerformanceModel {
     /// The same laws, with durations that hold elsewhere than on the mean.
     ///
     /// # Errors
     /// Where one of these workloads does not run there.
-    pub fn with_durations_on(mut self, base: DurationsOn, used: &[WorkloadId]) -> Result<Laws, LawError> {
+    pub fn with_durations_on(mut self, base: DurationsOn, used: &[WorkloadId]) -> Result<PerformanceModel, LawError> {
         if let (DurationsOn::Kind(kind), Some(profile)) = (&base, &self.profile)
             && let Some(of) = self.types.get(*kind as usize)
         {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::{Communication, Costs, GpuProfile, GpuType, Interference, Profile, ShareMode, Solo, Workload};
 
-    fn laws(fast: &[(u32, f64)]) -> Result<(Laws, Fleet), LawError> {
+    fn laws(fast: &[(u32, f64)]) -> Result<(PerformanceModel, Fleet), LawError> {
         let gpu = |kind: &str, rates: &[(u32, f64)]| {
             let solo = Solo { throughput: rates.iter().copied().collect(), ..Solo::default() };
             let solo = BTreeMap::from([("w".to_string(), solo)]);
@@ -94,7 +94,7 @@ mod tests {
         let groups = [(1, 8, GpuType::new("slow", 1.0)), (1, 8, GpuType::new("fast", 3.0))];
         let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
         let none = Interference::NONE;
-        Ok((Laws::new(Arc::new(profile), &fleet, &[0], none, Communication::default())?, fleet))
+        Ok((PerformanceModel::new(Arc::new(profile), &fleet, &[0], none, Communication::default())?, fleet))
     }
 
     fn job(gpus: u32) -> Job {

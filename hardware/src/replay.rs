@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Backend, Fleet, GpuId, Job, JobId, Laws, Micros, Move, Occurrence, SECOND, Sample, Split, StopMode, TypeId, What,
+    Backend, BackendEvent, Fleet, GpuId, Job, JobId, Micros, Move, PerformanceModel, SECOND, Sample, Split, StopMode,
+    TimedEvent, TypeId,
 };
 
 /// What a job showed, in millionths: whole numbers are read as they were written.
@@ -33,7 +34,7 @@ pub struct Step {
     pub now: Micros,
     /// What happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub happened: Vec<Occurrence>,
+    pub happened: Vec<TimedEvent>,
     /// What jobs showed then, where it changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shown: Vec<Shown>,
@@ -83,9 +84,9 @@ impl Recorder {
         (Recorder { inner, steps: steps.clone(), begun: Default::default(), shown: BTreeMap::new() }, steps)
     }
 
-    fn enter(&mut self, happened: &[Occurrence]) {
-        for Occurrence { what, .. } in happened {
-            if let What::Ended(job) | What::Failed { job, .. } = what {
+    fn enter(&mut self, happened: &[TimedEvent]) {
+        for TimedEvent { what, .. } in happened {
+            if let BackendEvent::Ended(job) | BackendEvent::Failed { job, .. } = what {
                 self.begun.remove(job);
             }
         }
@@ -102,7 +103,7 @@ impl Recorder {
         self.steps.with(|steps| steps.push(Step { now, happened: happened.to_vec(), shown, samples: Vec::new() }));
     }
 
-    fn command(&mut self, happened: &mut Vec<Occurrence>, act: impl FnOnce(&mut dyn Backend, &mut Vec<Occurrence>)) {
+    fn command(&mut self, happened: &mut Vec<TimedEvent>, act: impl FnOnce(&mut dyn Backend, &mut Vec<TimedEvent>)) {
         let mut own = Vec::new();
         act(&mut *self.inner, &mut own);
         self.enter(&own);
@@ -119,28 +120,28 @@ impl Backend for Recorder {
         self.inner.now()
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.advance(until, happened));
     }
 
-    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         self.begun.insert(job);
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
-    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.reassign(moves, happened));
     }
 
-    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.set_batch(job, split, happened));
     }
 
-    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.stop(job, mode, happened));
     }
 
-    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.throttle(job, milli, happened));
     }
 
@@ -185,7 +186,7 @@ pub(crate) fn step_s(job: &Job, steps: u64, gpus: u32) -> f64 {
 pub struct Replay {
     fleet: Fleet,
     jobs: Arc<[Job]>,
-    laws: Arc<Laws>,
+    laws: Arc<PerformanceModel>,
     /// Steps of each job; 0: nobody knows.
     tasks: Vec<u64>,
     steps: std::vec::IntoIter<Step>,
@@ -197,12 +198,18 @@ pub struct Replay {
 
 impl Replay {
     /// A recording of these jobs on this fleet.
-    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: Arc<Laws>, tasks: Vec<u64>, steps: Vec<Step>) -> Replay {
+    pub fn new(
+        fleet: Fleet,
+        jobs: Arc<[Job]>,
+        laws: Arc<PerformanceModel>,
+        tasks: Vec<u64>,
+        steps: Vec<Step>,
+    ) -> Replay {
         let (shown, samples) = (BTreeMap::new(), Vec::new());
         Replay { fleet, jobs, laws, tasks, steps: steps.into_iter(), now: 0, shown, samples, ended: false }
     }
 
-    fn next(&mut self, happened: &mut Vec<Occurrence>) {
+    fn next(&mut self, happened: &mut Vec<TimedEvent>) {
         let Some(step) = self.steps.next() else {
             self.ended = true;
             return;
@@ -228,7 +235,7 @@ impl Backend for Replay {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
         let _ = until;
         self.next(happened);
         if self.ended {
@@ -237,23 +244,23 @@ impl Backend for Replay {
         }
     }
 
-    fn start(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<Occurrence>) {
+    fn start(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 
-    fn reassign(&mut self, _: Vec<Move>, happened: &mut Vec<Occurrence>) {
+    fn reassign(&mut self, _: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 
-    fn set_batch(&mut self, _: JobId, _: Split, happened: &mut Vec<Occurrence>) {
+    fn set_batch(&mut self, _: JobId, _: Split, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 
-    fn stop(&mut self, _: JobId, _: StopMode, happened: &mut Vec<Occurrence>) {
+    fn stop(&mut self, _: JobId, _: StopMode, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 
-    fn throttle(&mut self, _: JobId, _: u32, happened: &mut Vec<Occurrence>) {
+    fn throttle(&mut self, _: JobId, _: u32, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 

@@ -70,7 +70,7 @@ pub fn find(name: &str) -> Option<&'static Family> {
 }
 
 /// Whatever takes steps.
-pub trait Engine {
+pub trait WorkEngine {
     /// Takes one, and returns when it is done.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ pub struct Orders {
 ///
 /// # Errors
 /// What went wrong, for people.
-pub fn run(orders: &Orders, engine: &mut dyn Engine, save: &Arc<AtomicBool>) -> Result<i32, String> {
+pub fn run(orders: &Orders, engine: &mut dyn WorkEngine, save: &Arc<AtomicBool>) -> Result<i32, String> {
     let clock = Clock::start();
     let mut done = match &orders.restore {
         Some(path) => restored(path)?,
@@ -164,7 +164,7 @@ impl Core {
 /// Turns of a step: about 10 ms of a core of today.
 const TURNS: u64 = 9_000_000;
 
-impl Engine for Core {
+impl WorkEngine for Core {
     fn step(&mut self) -> Result<(), String> {
         let mut x = self.buffer[0];
         let mask = self.buffer.len() - 1;
@@ -189,7 +189,7 @@ mod tests {
 
     struct Count(u64, Arc<AtomicBool>, u64);
 
-    impl Engine for Count {
+    impl WorkEngine for Count {
         fn step(&mut self) -> Result<(), String> {
             self.0 += 1;
             self.1.store(self.0 == self.2, Ordering::Relaxed);

@@ -6,17 +6,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Answers of the imports during one call, each as JSON.
-pub type Taped = Vec<String>;
+pub type ImportAnswers = Vec<String>;
 
 /// What an instance does with the answers of its imports.
 #[derive(Debug)]
-pub(crate) enum Tape {
+pub(crate) enum ImportLog {
     /// Nothing.
     Off,
     /// Keeps them while there is room.
     Record {
         /// Those of this call.
-        answers: Taped,
+        answers: ImportAnswers,
         /// Bytes that are left.
         room: usize,
     },
@@ -26,11 +26,11 @@ pub(crate) enum Tape {
     Replay(VecDeque<String>),
 }
 
-impl Tape {
+impl ImportLog {
     pub(crate) fn next_answer<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
         match self {
-            Tape::Off | Tape::Record { .. } | Tape::Full => Ok(None),
-            Tape::Replay(answers) => match answers.pop_front() {
+            ImportLog::Off | ImportLog::Record { .. } | ImportLog::Full => Ok(None),
+            ImportLog::Replay(answers) => match answers.pop_front() {
                 Some(text) => serde_json::from_str(&text).map(Some).map_err(|error| format!("the recording: {error}")),
                 None => Err("the replay asks more than the recording answered".into()),
             },
@@ -38,7 +38,7 @@ impl Tape {
     }
 
     pub(crate) fn record_answer<T: Serialize>(&mut self, answer: &T) {
-        if let Tape::Record { answers, room } = self
+        if let ImportLog::Record { answers, room } = self
             && let Ok(text) = serde_json::to_string(answer)
         {
             match room.checked_sub(weight(&text)) {
@@ -46,17 +46,17 @@ impl Tape {
                     *room = left;
                     answers.push(text);
                 }
-                None => *self = Tape::Full,
+                None => *self = ImportLog::Full,
             }
         }
     }
 
     /// What was recorded; none: there was no room for it.
-    pub(crate) fn recorded(self) -> Option<Taped> {
+    pub(crate) fn recorded(self) -> Option<ImportAnswers> {
         match self {
-            Tape::Record { answers, .. } => Some(answers),
-            Tape::Full => None,
-            Tape::Off | Tape::Replay(_) => Some(Vec::new()),
+            ImportLog::Record { answers, .. } => Some(answers),
+            ImportLog::Full => None,
+            ImportLog::Off | ImportLog::Replay(_) => Some(Vec::new()),
         }
     }
 }

@@ -3,12 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Policy;
-use crate::answers::{Taped, weight};
+use crate::answers::{ImportAnswers, weight};
 use crate::contract::{Batch, Event, Setup};
 use crate::fault::Fault;
 use crate::limits::Limits;
-use crate::sandbox::{Component, Sandboxed};
 
 /// One call of `decide`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -16,7 +14,7 @@ pub struct Step {
     /// What it was told.
     pub batch: Batch,
     /// What the imports answered.
-    pub answers: Taped,
+    pub answers: ImportAnswers,
 }
 
 impl Step {
@@ -48,21 +46,4 @@ pub struct Capsule {
     pub steps: Vec<Step>,
     /// What went wrong.
     pub fault: Fault,
-}
-
-impl Capsule {
-    /// Runs the component through the recording. `Ok`: it got through without a fault of its own (as where its plan
-    /// was what broke the rules).
-    ///
-    /// # Errors
-    /// The fault that it ends with.
-    pub fn replay(&self, component: &Component) -> Result<(), Fault> {
-        let mut policy = Sandboxed::new(component, self.limits)?;
-        policy.describe()?;
-        policy.init(&self.setup)?;
-        for step in &self.steps {
-            policy.replay(&step.batch, step.answers.clone())?;
-        }
-        Ok(())
-    }
 }

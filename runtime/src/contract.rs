@@ -1,8 +1,56 @@
 //! The types of `wit/`, as the host has them.
+//!
+//! With the feature `sandbox` they cross the border of a component as they are; without it they are plain data, so that whoever
+//! plans or reads results needs no wasmtime.
 
-pub(crate) mod bindings;
+#[macro_use]
+mod define;
 
-pub use bindings::predictor::exports::sandtable::policy::provider::{
-    Descriptor as ProviderDescriptor, Quantities, SoloQuantity, Sources,
-};
-pub use bindings::sandtable::policy::types::*;
+mod exchange;
+mod facts;
+mod provider;
+
+pub use exchange::*;
+pub use facts::*;
+pub use provider::{ProviderDescriptor, Quantities, SoloQuantity, Sources};
+
+/// Microseconds since the start of the experiment.
+pub type Instant = u64;
+/// Microseconds.
+pub type Duration = u64;
+/// The number of a job: jobs are numbered from 0 as they are announced.
+pub type JobId = u32;
+/// The number of a GPU: GPUs are numbered from 0, node by node.
+pub type GpuId = u32;
+/// The number of a node, from 0.
+pub type NodeId = u32;
+/// The number of a type of GPU, from 0.
+pub type GpuTypeId = u32;
+/// The number of a workload, from 0.
+pub type WorkloadId = u32;
+/// The number of a service, from 0.
+pub type ServiceId = u32;
+
+impl Descriptor {
+    /// What a policy that is compiled into the host says of itself where nobody asks for more: version 0, without
+    /// configuration.
+    pub fn stand_in(name: &str, uses: Abilities) -> Self {
+        let (version, about, needs) = ("0".into(), String::new(), Knowledge::empty());
+        Self { name: name.into(), version, about, uses, needs, config_schema: "{}".into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Abilities, Knowledge};
+
+    /// A capsule would replay a policy that was told less than the one that failed.
+    #[test]
+    fn every_flag_is_told_by_its_name() {
+        fn again<T: serde::Serialize + serde::de::DeserializeOwned>(flags: &T) -> T {
+            serde_json::from_str(&serde_json::to_string(flags).expect("JSON")).expect("flags")
+        }
+        assert_eq!(again(&Abilities::all()), Abilities::all());
+        assert_eq!(again(&Knowledge::all()), Knowledge::all());
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sandtable_hardware::text::escape_control_chars;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{PolicyError, RejectCode, Rejection};
@@ -187,41 +188,18 @@ impl fmt::Display for Place {
     }
 }
 
-/// A text of somebody else's in one line of at most `most` characters: whatever would move the cursor, colour or turn the
-/// direction of what follows, or begin another line, is written as an escape.
-pub fn tame(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count >= most {
-            out.push('…');
-            break;
-        }
-        match c {
-            c if turns(c) => out.extend(c.escape_unicode()),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Marks that turn the direction of what follows, or begin another line.
-pub fn turns(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Load(fault) => f.write_str(&tame(&fault.to_string(), 1000)),
+            Fault::Load(fault) => f.write_str(&escape_control_chars(&fault.to_string(), 1000)),
             Fault::Refused { error: PolicyError::BadConfig(why), .. } => {
-                write!(f, "refused its configuration: {}", tame(why, 1000))
+                write!(f, "refused its configuration: {}", escape_control_chars(why, 1000))
             }
             Fault::Refused { error: PolicyError::Unsupported(why), .. } => {
-                write!(f, "can't run in this experiment: {}", tame(why, 1000))
+                write!(f, "can't run in this experiment: {}", escape_control_chars(why, 1000))
             }
             Fault::Refused { place, error: PolicyError::Internal(why) } => {
-                write!(f, "gave up in {place}: {}", tame(why, 1000))
+                write!(f, "gave up in {place}: {}", escape_control_chars(why, 1000))
             }
             Fault::OutOfFuel { place, budget, .. } => write!(f, "ran out of fuel in {place}: it may use {budget}"),
             Fault::OutOfFuelOfRun { budget } => {
@@ -240,17 +218,21 @@ impl fmt::Display for Fault {
             Fault::Table { place, wanted, limit } => {
                 write!(f, "grew too large in {place}: it wanted {wanted} table elements and may have {limit}")
             }
-            Fault::TooMany { place, message } => write!(f, "grew too large in {place}: {}", tame(message, 300)),
+            Fault::TooMany { place, message } => {
+                write!(f, "grew too large in {place}: {}", escape_control_chars(message, 300))
+            }
             Fault::TooMuchData { place, limit } => {
                 write!(f, "handed over too much data in {place}: one call may hand over {limit} bytes")
             }
-            Fault::Panicked { place, message, .. } => write!(f, "panicked in {place}: {}", tame(message, 1000)),
-            Fault::Trap { place, trap, .. } => write!(f, "trapped in {place}: {}", tame(trap, 300)),
+            Fault::Panicked { place, message, .. } => {
+                write!(f, "panicked in {place}: {}", escape_control_chars(message, 1000))
+            }
+            Fault::Trap { place, trap, .. } => write!(f, "trapped in {place}: {}", escape_control_chars(trap, 300)),
             Fault::BadValue { place, message } => {
-                write!(f, "broke the contract in {place}: {}", tame(message, 300))
+                write!(f, "broke the contract in {place}: {}", escape_control_chars(message, 300))
             }
             Fault::Closed { place, function } => {
-                let function = tame(function, 100);
+                let function = escape_control_chars(function, 100);
                 write!(f, "broke the contract in {place}: `{function}` answers only while `decide` runs")
             }
             Fault::BadPlan { rejections } => {
@@ -258,9 +240,9 @@ impl fmt::Display for Fault {
                 match rejections.first() {
                     // The first two rules are about the whole plan.
                     Some(first) if matches!(first.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => {
-                        f.write_str(&tame(&first.message, 1000))?;
+                        f.write_str(&escape_control_chars(&first.message, 1000))?;
                     }
-                    Some(first) => write!(f, "action {}: {}", first.index, tame(&first.message, 1000))?,
+                    Some(first) => write!(f, "action {}: {}", first.index, escape_control_chars(&first.message, 1000))?,
                     None => write!(f, "no reason given")?,
                 }
                 if rejections.len() > 1 {
@@ -275,11 +257,11 @@ impl fmt::Display for Fault {
                 write!(f, "moved jobs too often: the stays of all jobs and the GPUs of each are {limit} at most")
             }
             Fault::Predictor { quantity, fault } => {
-                write!(f, "was let down: the predictor of {} {fault}", tame(quantity, 200))
+                write!(f, "predictor for {} failed: {fault}", escape_control_chars(quantity, 200))
             }
             Fault::Stopped => f.write_str("was ended before its result"),
-            Fault::Machine(why) => write!(f, "this machine failed: {}", tame(why, 1000)),
-            Fault::Host(why) => write!(f, "the host failed: {}", tame(why, 1000)),
+            Fault::Machine(why) => write!(f, "this machine failed: {}", escape_control_chars(why, 1000)),
+            Fault::Host(why) => write!(f, "the host failed: {}", escape_control_chars(why, 1000)),
         }
     }
 }

@@ -1,15 +1,15 @@
-//! What a run is given beside the policy and the machines.
+//! The inputs of a run, apart from its policy and its backend.
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Job, Laws, Micros};
+use sandtable_hardware::{Job, Micros, PerformanceModel};
 
+use crate::context::Predictors;
+use crate::decision_log::{DecisionLog, ReplayScript};
 use crate::fault::Fault;
 use crate::limits::Limits;
 use crate::policy::Policy;
-use crate::tape::{Script, Tape};
 use crate::window::Window;
-use crate::world::Predictors;
 
 /// What a run is given beside the policy and the machines.
 pub struct Inputs {
@@ -20,7 +20,7 @@ pub struct Inputs {
     /// All the policy's randomness.
     pub seed: u64,
     /// What jobs are, and do to each other.
-    pub laws: Arc<Laws>,
+    pub laws: Arc<PerformanceModel>,
     /// Who answers for predicted quantities.
     pub predictors: Predictors,
     /// What policies are told.
@@ -40,9 +40,9 @@ pub struct Inputs {
     /// Who goes on where a policy is taken off; none: a fault ends the run.
     pub succession: Option<Box<dyn Succession>>,
     /// Where the plans that were carried out are entered.
-    pub tape: Option<Tape>,
+    pub decision_log: Option<DecisionLog>,
     /// The plans of a recorded run: they are carried out, whatever the policy says.
-    pub script: Option<Script>,
+    pub script: Option<ReplayScript>,
     /// Asked before each decision: whether the run ends here, without a result.
     pub stop: Option<Stop>,
 }
@@ -57,7 +57,7 @@ impl Inputs {
             jobs,
             config: "{}".into(),
             seed: 0,
-            laws: Arc::new(Laws::none()),
+            laws: Arc::new(PerformanceModel::none()),
             predictors: Predictors::default(),
             reveal: Reveal::default(),
             references: Vec::new(),
@@ -67,7 +67,7 @@ impl Inputs {
             keep_segments: true,
             record: None,
             succession: None,
-            tape: None,
+            decision_log: None,
             script: None,
             stop: None,
         }

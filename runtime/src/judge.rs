@@ -4,7 +4,7 @@
 //! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
 //! does not have yet are absent.
 
-use sandtable_hardware::{Fleet, Job, Laws, Sharing, Split};
+use sandtable_hardware::{Fleet, Job, PerformanceModel, Sharing, Split};
 
 use crate::cluster::{Cluster, Phase, Undo};
 use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
@@ -19,7 +19,7 @@ pub struct Bench<'a> {
     /// What the jobs ask for.
     pub jobs: &'a [Job],
     /// Which of them are elastic.
-    pub laws: &'a Laws,
+    pub laws: &'a PerformanceModel,
     /// MiB that each job needs on a GPU, as policies are told; empty: nobody is told, and it is not judged.
     pub memory: &'a [u32],
     /// What the policy said that it uses.

@@ -3,21 +3,21 @@
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
 //! promised to. All sums that must balance are integers, so they balance exactly or not at all.
 
-mod areas;
+mod integrals;
 mod moves;
 
-use crate::busy::Busy;
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment};
+use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
-pub(crate) use areas::Areas;
-use areas::{Measured, Rates};
+pub(crate) use integrals::TimeIntegrals;
+use integrals::{Measured, Rates};
 use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Conservation {
+pub enum AccountingError {
     #[error("GPU {gpu} was given to job {job} while job {other} had it")]
     GivenTwice { gpu: GpuId, job: JobId, other: JobId },
     #[error("jobs held {jobs} GPU-µs, GPUs were held {gpus} GPU-µs, the clock says {clock} GPU-µs")]
@@ -47,7 +47,7 @@ pub struct Ledger {
     rates: Rates,
     sharing: Sharing,
     /// GPU utilisation, where it is known of the jobs.
-    pub(crate) busy: Option<Busy>,
+    pub(crate) busy: Option<UtilisationTracker>,
     /// What GPUs are used for, where some serve.
     pub pools: Option<Pools>,
     /// Whether any job is elastic.
@@ -74,7 +74,7 @@ struct Promise {
 impl Ledger {
     /// Counts GPU utilisation too, from that of each job alone by type of GPU; 0 to 1.
     pub fn with_utilisation(mut self, fleet: &Fleet, of_job: Vec<Vec<f64>>) -> Ledger {
-        self.busy = Some(Busy::new(fleet, of_job));
+        self.busy = Some(UtilisationTracker::new(fleet, of_job));
         self
     }
 
@@ -164,14 +164,14 @@ impl Ledger {
     ///
     /// # Errors
     /// Where time would go back.
-    pub fn advance(&mut self, now: Micros) -> Result<(), Conservation> {
+    pub fn advance(&mut self, now: Micros) -> Result<(), AccountingError> {
         if now < self.now {
-            return Err(Conservation::TimeBack { from: self.now, to: now });
+            return Err(AccountingError::TimeBack { from: self.now, to: now });
         }
         if now == self.now {
             return Ok(());
         }
-        self.rates.busy = self.busy.as_ref().map_or(0.0, Busy::sum);
+        self.rates.busy = self.busy.as_ref().map_or(0.0, UtilisationTracker::sum);
         self.measured.advance(self.now, now, &self.rates);
         self.now = now;
         if let Some(pools) = &mut self.pools {
@@ -197,7 +197,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Where one is promised to another.
-    pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
+    pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
         let mut awaited = 0;
         for gpu in gpus {
             let slot = *gpu as usize;
@@ -205,7 +205,7 @@ impl Ledger {
             let drains = |other: &JobId| self.rows[*other as usize].draining;
             let (after, others): (Vec<_>, Vec<_>) = self.there[slot].iter().copied().chain(heirs).partition(drains);
             if let Some(other) = others.first().filter(|_| !self.takes(job, &others)) {
-                return Err(Conservation::GivenTwice { gpu: *gpu, job, other: *other });
+                return Err(AccountingError::GivenTwice { gpu: *gpu, job, other: *other });
             }
             if after.is_empty() {
                 self.occupy(*gpu, job);
@@ -357,13 +357,13 @@ impl Ledger {
     ///
     /// # Errors
     /// Where it had ended before.
-    pub fn ended(&mut self, job: JobId, at: Micros) -> Result<(), Conservation> {
+    pub fn ended(&mut self, job: JobId, at: Micros) -> Result<(), AccountingError> {
         self.stopped(job, false);
         self.released(job, 0);
         let demanded = self.measured.all.demanded;
         let row = &mut self.rows[job as usize];
         if row.end.replace(at).is_some() {
-            return Err(Conservation::Ends { job, times: 2 });
+            return Err(AccountingError::Ends { job, times: 2 });
         }
         row.outcome = Outcome::Completed;
         row.contention = demanded - row.contention;
@@ -387,7 +387,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The balance that does not close.
-    pub fn close(&mut self) -> Result<(), Conservation> {
+    pub fn close(&mut self) -> Result<(), AccountingError> {
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
                 self.vacate(gpu, job);
@@ -403,7 +403,7 @@ impl Ledger {
             }
             let ends = u32::from(row.end.is_some());
             if (row.outcome == Outcome::Completed) != (ends == 1) {
-                return Err(Conservation::Ends { job: job as JobId, times: ends });
+                return Err(AccountingError::Ends { job: job as JobId, times: ends });
             }
         }
         for (gpu, held) in self.gpu_held.iter().enumerate() {
@@ -413,13 +413,13 @@ impl Ledger {
                 Sharing::Shares => u64::from(Job::WHOLE),
             };
             if *held > self.now.saturating_mul(most) {
-                return Err(Conservation::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
+                return Err(AccountingError::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
             }
         }
         let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
         let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(*held)).sum();
         let clock = self.measured.all.resident as i128;
-        if jobs == gpus && gpus == clock { Ok(()) } else { Err(Conservation::GpuTime { jobs, gpus, clock }) }
+        if jobs == gpus && gpus == clock { Ok(()) } else { Err(AccountingError::GpuTime { jobs, gpus, clock }) }
     }
 
     /// Stays that are kept, and the GPUs of each, all together.

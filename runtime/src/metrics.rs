@@ -4,7 +4,7 @@ use sandtable_hardware::{Micros, SECOND};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Distribution, quantile, ratio};
-use crate::ledger::{Areas, Ledger};
+use crate::ledger::{Ledger, TimeIntegrals};
 use crate::predict::Score;
 use crate::row::{JobRow, Outcome};
 use crate::serving::Serving;
@@ -111,9 +111,9 @@ impl Summary {
         let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
-        let share = |area: u128, areas: &Areas| ratio(area as f64, areas.time as f64 * total);
-        let given_away = |areas: &Areas| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
-        let done_of = |part: f64, areas: &Areas| ratio(part, areas.time as f64 * total);
+        let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time as f64 * total);
+        let given_away = |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
+        let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time as f64 * total);
         let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
         let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         rho.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
-//! What the loop asks for decisions.
+//! The trait of a policy, sandboxed or native.
 
-use crate::World;
-use crate::answers::Taped;
+use crate::DecisionContext;
+use crate::answers::ImportAnswers;
 use crate::contract::{Batch, Descriptor, Plan, Readiness, Setup};
 use crate::fault::Fault;
 
@@ -23,7 +23,7 @@ pub trait Policy {
     ///
     /// # Errors
     /// Any fault ends the policy.
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>);
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>);
 
     /// Records the answers of the imports during the next call of `decide`: at most `room` bytes.
     fn record(&mut self, room: usize) {
@@ -31,7 +31,7 @@ pub trait Policy {
     }
 
     /// The answers recorded during the last call; none: there was no room for them.
-    fn recorded(&mut self) -> Option<Taped> {
-        Some(Taped::new())
+    fn recorded(&mut self) -> Option<ImportAnswers> {
+        Some(ImportAnswers::new())
     }
 }

@@ -1,4 +1,4 @@
-//! What GPUs are used for where some serve: who has them, and since when.
+//! The use of each GPU over time where services run: training, loaned, serving, protected or idle.
 
 use std::collections::BTreeSet;
 

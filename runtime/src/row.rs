@@ -1,5 +1,7 @@
 //! What happened to one job, as the ledger enters it.
 
+use std::fmt;
+
 use sandtable_hardware::{GpuId, JobId, Micros, ServiceId};
 
 /// How a job's story ended.
@@ -13,6 +15,17 @@ pub enum Outcome {
     Unfinished(String),
     /// Its process failed, in this way; only on real machines.
     Failed(String),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Completed => f.write_str("completed"),
+            Outcome::Rejected(why) => write!(f, "rejected: {why}"),
+            Outcome::Failed(why) => write!(f, "failed: {why}"),
+            Outcome::Unfinished(why) => write!(f, "unfinished: {why}"),
+        }
+    }
 }
 
 /// What happened to one job.

@@ -9,21 +9,21 @@ mod happening;
 mod reports;
 mod succession;
 
-use sandtable_hardware::{Backend, END_OF_TIME, JobId, Micros, Occurrence};
+use sandtable_hardware::{Backend, END_OF_TIME, JobId, Micros, TimedEvent};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
+use crate::context::DecisionContext;
 use crate::contract::{Abilities, Cadence, Event, Setup, Trigger};
+use crate::decision_log::{Agreement, DecisionLog, ReplayScript};
 use crate::fault::Fault;
 use crate::inputs::{Inputs, Takeover};
-use crate::ledger::{Conservation, Ledger};
+use crate::ledger::{AccountingError, Ledger};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::predict::Score;
-use crate::tape::{Agreement, Script, Tape};
-pub use crate::told::gpu_types;
-use crate::told::{Introduced, capacities, setup, told, utilisation};
-use crate::world::World;
+pub use crate::visibility::gpu_types;
+use crate::visibility::{Introduced, capacities, setup, told, utilisation};
 
 /// What came of a run.
 pub struct Finished {
@@ -42,7 +42,7 @@ pub struct Finished {
     /// Who took over from whom.
     pub takeovers: Vec<Takeover>,
     /// The plans that were carried out, if they were asked for.
-    pub tape: Option<Tape>,
+    pub decision_log: Option<DecisionLog>,
     /// How the policy's plans compare with those of the recorded run, if it follows one.
     pub agreement: Option<Agreement>,
 }
@@ -58,44 +58,8 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 ///
 /// # Errors
 /// A balance that does not close: a defect of this crate or of the backend.
-pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, Conservation> {
-    let mut inputs = inputs;
-    let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments).measuring(inputs.measured);
-    ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
-    ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
-    let told = told(backend.fleet(), &inputs);
-    if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
-        ledger = ledger.with_utilisation(backend.fleet(), of_job);
-    }
-    let predictors = std::mem::take(&mut inputs.predictors);
-    let workloads = Introduced::new(&told.profiles, inputs.reveal);
-    let world =
-        World::new(backend, (inputs.jobs.clone(), inputs.laws.clone()), predictors, told, inputs.limits.actions);
-    let setup = setup(&world, &inputs);
-    let capacities = capacities(world.fleet());
-    let mut run = Run {
-        world: Some(Box::new(world)),
-        ledger,
-        happened: Vec::new(),
-        events: Vec::new(),
-        wake: false,
-        epoch: false,
-        next_job: 0,
-        capacities,
-        workloads,
-        fresh: Vec::new(),
-        live: 0,
-        calls: 0,
-        rejections: 0,
-        idle: 0,
-        barren: 0,
-        steps: Vec::new(),
-        recorded: 0,
-        resync: false,
-        relief: None,
-        takeovers: Vec::new(),
-        inputs,
-    };
+pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, AccountingError> {
+    let (mut run, setup) = Run::new(backend, inputs);
     let fault = match begin(policy, &setup) {
         Ok((uses, cadence)) => {
             // What is recorded was allowed to whoever wished it.
@@ -122,7 +86,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     });
     let scores = run.world().scores();
     let (calls, rejections, takeovers) = (run.calls, run.rejections, run.takeovers);
-    let agreement = run.inputs.script.map(Script::agreement);
+    let agreement = run.inputs.script.map(ReplayScript::agreement);
     Ok(Finished {
         ledger: run.ledger,
         calls,
@@ -131,9 +95,57 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         fault,
         capsule,
         takeovers,
-        tape: run.inputs.tape,
+        decision_log: run.inputs.decision_log,
         agreement,
     })
+}
+
+impl Run {
+    /// A run at its beginning, and what its policy is told first.
+    fn new(backend: Box<dyn Backend>, mut inputs: Inputs) -> (Run, Setup) {
+        let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments).measuring(inputs.measured);
+        ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
+        ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
+        let told = told(backend.fleet(), &inputs);
+        if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
+            ledger = ledger.with_utilisation(backend.fleet(), of_job);
+        }
+        let predictors = std::mem::take(&mut inputs.predictors);
+        let workloads = Introduced::new(&told.profiles, inputs.reveal);
+        let world = DecisionContext::new(
+            backend,
+            (inputs.jobs.clone(), inputs.laws.clone()),
+            predictors,
+            told,
+            inputs.limits.actions,
+        );
+        let setup = setup(&world, &inputs);
+        let capacities = capacities(world.fleet());
+        let run = Run {
+            world: Some(Box::new(world)),
+            ledger,
+            happened: Vec::new(),
+            events: Vec::new(),
+            wake: false,
+            epoch: false,
+            next_job: 0,
+            capacities,
+            workloads,
+            fresh: Vec::new(),
+            live: 0,
+            calls: 0,
+            rejections: 0,
+            idle: 0,
+            barren: 0,
+            steps: Vec::new(),
+            recorded: 0,
+            resync: false,
+            replacement: None,
+            takeovers: Vec::new(),
+            inputs,
+        };
+        (run, setup)
+    }
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {
@@ -153,9 +165,9 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence),
 
 struct Run {
     /// Away only while the policy decides.
-    world: Option<Box<World>>,
+    world: Option<Box<DecisionContext>>,
     ledger: Ledger,
-    happened: Vec<Occurrence>,
+    happened: Vec<TimedEvent>,
     /// What the policy has not been told yet.
     events: Vec<Event>,
     wake: bool,
@@ -180,13 +192,13 @@ struct Run {
     /// The next batch tells everything.
     resync: bool,
     /// Whoever took over from the policy that the run began with.
-    relief: Option<Box<dyn Policy>>,
+    replacement: Option<Box<dyn Policy>>,
     takeovers: Vec<Takeover>,
     inputs: Inputs,
 }
 
 impl Run {
-    fn world(&mut self) -> &mut World {
+    fn world(&mut self) -> &mut DecisionContext {
         match &mut self.world {
             Some(world) => world,
             None => unreachable!("the world is lent only to a call"),
@@ -198,19 +210,19 @@ impl Run {
         policy: &mut dyn Policy,
         cadence: Cadence,
         setup: &Setup,
-    ) -> Result<Result<(), Fault>, Conservation> {
+    ) -> Result<Result<(), Fault>, AccountingError> {
         let mut cadence = self.inputs.script.as_ref().map_or(cadence, |script| script.cadence);
-        self.enter(|tape| tape.begins(cadence));
+        self.enter(|decision_log| decision_log.begins(cadence));
         // No round is called twice at one instant.
         let mut no_round_before = 0;
         while self.live > 0 || self.next_job < self.inputs.jobs.len() {
             if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
                 return Ok(Err(Fault::Stopped));
             }
-            match self.relieve(setup) {
+            match self.try_handover(setup) {
                 Some(Ok(next)) => {
                     cadence = next;
-                    self.enter(|tape| tape.begins(next));
+                    self.enter(|decision_log| decision_log.begins(next));
                 }
                 Some(Err(fault)) if fault.is_no_guests() => return Ok(Err(fault)),
                 // Whoever was asked for can't begin: the one before goes on.
@@ -259,11 +271,11 @@ impl Run {
                 no_round_before = now + period;
             }
             if let Err(fault) = self.decide(policy, now, trigger)? {
-                self.enter(|tape| tape.decided(now, trigger, Vec::new()));
+                self.enter(|decision_log| decision_log.decided(now, trigger, Vec::new()));
                 match self.fall_back(fault, setup) {
                     Ok(next) => {
                         cadence = next;
-                        self.enter(|tape| tape.begins(next));
+                        self.enter(|decision_log| decision_log.begins(next));
                     }
                     Err(fault) => return Ok(Err(fault)),
                 }
@@ -290,10 +302,10 @@ impl Run {
         Ok(Ok(()))
     }
 
-    /// Onto the tape, if one runs.
-    fn enter(&mut self, entry: impl FnOnce(&mut Tape)) {
-        if let Some(tape) = &mut self.inputs.tape {
-            entry(tape);
+    /// Enters a decision into the log, if one is kept.
+    fn enter(&mut self, entry: impl FnOnce(&mut DecisionLog)) {
+        if let Some(decision_log) = &mut self.inputs.decision_log {
+            entry(decision_log);
         }
     }
 

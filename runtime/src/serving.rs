@@ -1,4 +1,4 @@
-//! How those who ask were served, beside every number of those who train.
+//! Metrics of services: how their tasks were served.
 
 use sandtable_hardware::Micros;
 use serde::{Deserialize, Serialize};

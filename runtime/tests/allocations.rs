@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model, SECOND};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Readiness, RejectCode, Setup, Start,
 };
@@ -12,7 +12,7 @@ use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::run;
-use sandtable_runtime::{Policy, World};
+use sandtable_runtime::{DecisionContext, Policy};
 
 /// Counts the bytes that are asked for.
 struct Counting;
@@ -53,7 +53,11 @@ impl Policy for Insistent {
         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
     }
 
-    fn decide(&mut self, batch: &Batch, mut world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(
+        &mut self,
+        batch: &Batch,
+        mut world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         if batch.seq == 1 {
             let start = |job: u32| Start { job, gpus: vec![job], batch: None };
             let starts = (0..self.jobs).map(|job| Action::Start(start(job)));
@@ -74,7 +78,7 @@ fn checking_a_plan_takes_memory_by_its_length() {
     let per_action = |jobs: u32| {
         let fleet = Fleet::new(&[(1, jobs, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
         let all: Arc<[Job]> = (0..jobs).map(|id| Job::new(&id.to_string(), 0, 1, SECOND)).collect();
-        let backend = Box::new(Model::new(fleet, all.clone(), &Laws::none(), 1));
+        let backend = Box::new(SimulatedBackend::new(fleet, all.clone(), &PerformanceModel::none(), 1));
         let mut policy = Insistent { jobs, refused: 0, bytes: 0 };
         run(&mut policy, backend, Inputs::plain(all, Limits::default())).expect("the books balance");
         assert_eq!(policy.refused, 10 * jobs as usize);

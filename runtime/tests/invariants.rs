@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Communication, Costs, Failures, Fleet, GpuProfile, GpuType, Interference, Job, Law, Laws, Model, Pool, Profile,
-    RestartRule, SECOND, Service, ShareMode, Sharing, Solo, Workload,
+    Communication, Costs, Failures, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, PerformanceModel,
+    Pool, Profile, RestartRule, SECOND, Service, ShareMode, Sharing, SimulatedBackend, Solo, Workload,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -24,7 +24,7 @@ use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
-use sandtable_runtime::{JobOutcome, Policy, Predictors, Remaining, Summary, World};
+use sandtable_runtime::{DecisionContext, JobOutcome, Policy, Predictors, Remaining, Summary};
 
 #[path = "invariants/mischief.rs"]
 mod mischief;
@@ -184,8 +184,9 @@ fn simulate(case: &Case) -> Finished {
     jobs.sort_by_key(|job| job.submit);
     let jobs: Arc<[Job]> = jobs.into();
     let stream = Stream::new(case.seed, "wild");
-    let interference = Interference { law: Law::Constant(0.3), ..Interference::NONE };
-    let laws = Laws::new(Arc::new(profile(&kinds)), &fleet, &[0, 1, 2], interference, Communication::default());
+    let interference = Interference { law: InterferenceModel::Constant(0.3), ..Interference::NONE };
+    let laws =
+        PerformanceModel::new(Arc::new(profile(&kinds)), &fleet, &[0, 1, 2], interference, Communication::default());
     let laws = Arc::new(laws.expect("laws"));
     let mut policy = Wild::new(stream, (case.uses, case.mischief, case.near), (jobs.clone(), laws.clone()));
     let inputs = Inputs {
@@ -196,7 +197,7 @@ fn simulate(case: &Case) -> Finished {
         strict: false,
         ..Inputs::plain(jobs.clone(), Limits { calls: 3000, actions: case.actions, ..Limits::default() })
     };
-    run(&mut policy, Box::new(Model::new(fleet, jobs, &laws, case.seed)), inputs).expect("the books balance")
+    run(&mut policy, Box::new(SimulatedBackend::new(fleet, jobs, &laws, case.seed)), inputs).expect("the books balance")
 }
 
 proptest! {
@@ -271,7 +272,7 @@ impl Policy for Once {
         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
     }
 
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let first = !std::mem::replace(&mut self.0, true);
         let start = Action::Start(Start { job: 0, gpus: vec![0], batch: None });
         (world, Ok(Plan { base: batch.seq, actions: if first { vec![start] } else { vec![] } }))
@@ -284,7 +285,7 @@ fn waiting_for_a_job_that_nobody_starts_is_no_idle_time() {
     let failures = Some(Failures { mtbf: 1_000_000 * SECOND, repair: 60 * SECOND });
     let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), failures).expect("a fleet");
     let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 100 * SECOND), Job::new("b", 0, 1, 100 * SECOND)].into();
-    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 1));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 1));
     let finished = run(&mut Once(false), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
     let summary = Summary::of(&finished.ledger);
     assert_eq!((summary.completed, summary.unfinished, summary.utilisation), (1, 1, 1.0));
@@ -302,7 +303,7 @@ impl Policy for Restless {
         Ok(Readiness { cadence: Cadence { round: Some(SECOND), on_events: false } })
     }
 
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let action = match world.cluster.phase[0] {
             Phase::Queued => Action::Start(Start { job: 0, gpus: (0..self.0).collect(), batch: None }),
             _ => Action::Preempt(Preempt { job: 0, mode: PreemptMode::Kill }),
@@ -316,7 +317,7 @@ fn a_run_that_would_fill_the_hosts_memory_with_stays_ends() {
     let gpus = 10_000;
     let fleet = Fleet::new(&[(1, gpus, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
     let jobs: Arc<[Job]> = [Job::new("a", 0, gpus, 1_000_000 * SECOND)].into();
-    let backend = Box::new(Model::new(fleet, jobs.clone(), &Laws::none(), 1));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 1));
     let finished =
         run(&mut Restless(gpus), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
     assert_eq!(finished.fault, Some(Fault::TooManyStays { limit: Limits::STAYS }));
@@ -336,7 +337,7 @@ impl Policy for Indecisive {
         Ok(Readiness { cadence: Cadence { round: Some(50 * SECOND), on_events: true } })
     }
 
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         agrees_with_itself(&world.cluster, &[(0, 1)]);
         let actions = match (world.cluster.phase[0], batch.now) {
             (Phase::Queued, _) => vec![Action::Start(Start { job: 0, gpus: vec![0], batch: None })],
@@ -354,11 +355,17 @@ impl Policy for Indecisive {
 fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
     let costs = Costs { checkpoint: 7 * SECOND, batch: 2 * SECOND, ..Costs::default() };
     let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], costs, None).expect("a fleet");
-    let laws = Laws::new(Arc::new(profile(&["g".into()])), &fleet, &[0], Interference::NONE, Communication::default());
+    let laws = PerformanceModel::new(
+        Arc::new(profile(&["g".into()])),
+        &fleet,
+        &[0],
+        Interference::NONE,
+        Communication::default(),
+    );
     let laws = Arc::new(laws.expect("laws"));
     let job = Job { workload: Some(0), batch: Some(4), ..Job::new("a", 0, 1, 100 * SECOND) };
     let jobs: Arc<[Job]> = [job].into();
-    let backend = Box::new(Model::new(fleet, jobs.clone(), &laws, 1));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
     let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };
     let finished = run(&mut Indecisive, backend, inputs).expect("the books balance");
     assert_eq!(finished.fault, None);

@@ -9,9 +9,9 @@ use sandtable_policy::driver::{Driver, describe};
 use sandtable_policy::host::{Host, stand_in};
 use sandtable_runtime::contract;
 use sandtable_runtime::fault::{Fault, Place};
-use sandtable_runtime::{Policy, World};
+use sandtable_runtime::{DecisionContext, Policy};
 
-type Lent = Rc<RefCell<Option<Box<World>>>>;
+type Lent = Rc<RefCell<Option<Box<DecisionContext>>>>;
 
 struct Asked(Lent);
 
@@ -92,7 +92,11 @@ impl<P: guest::Policy> Policy for Native<P> {
         Ok(contract::Readiness { cadence })
     }
 
-    fn decide(&mut self, batch: &contract::Batch, world: Box<World>) -> (Box<World>, Result<contract::Plan, Fault>) {
+    fn decide(
+        &mut self,
+        batch: &contract::Batch,
+        world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<contract::Plan, Fault>) {
         self.lent.borrow_mut().replace(world);
         let plan = match &mut self.driver {
             Some(driver) => driver.decide(batch_of(batch)),

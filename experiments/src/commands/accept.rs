@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use sandtable_core::digest::canonical;
+use sandtable_core::error::Error;
+use sandtable_plan::Cell;
+use sandtable_results::reader;
+use sandtable_results::schema::CELL;
+use sandtable_results::store::Store;
 use serde_json::Value;
 
-use crate::digest::canonical;
-use crate::error::Error;
-use crate::plan::Cell;
-use crate::results;
-use crate::store::Store;
 use crate::ui;
 
 /// Results of a store by their inputs without the build: several where several builds computed one cell.
@@ -30,7 +31,7 @@ impl Earlier {
     pub(crate) fn of(store: &Store) -> Result<Earlier, Error> {
         let mut by_inputs: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for entry in store.list()? {
-            let inputs = without_build(results::inputs(store, &entry.id)?);
+            let inputs = without_build(reader::inputs(store, &entry.id)?);
             by_inputs.entry(inputs).or_default().push(entry.id);
         }
         Ok(Earlier(by_inputs))
@@ -82,6 +83,6 @@ impl Earlier {
 /// The files of a result but its inputs, which name the build.
 fn compared(store: &Store, id: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let mut files = store.files(id)?;
-    files.retain(|(name, _)| name != "cell.json");
+    files.retain(|(name, _)| name != CELL);
     Ok(files)
 }

@@ -3,22 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use sandtable_core::error::Error;
+use sandtable_core::input;
+use sandtable_plan::spec::{Source, short_name};
+use sandtable_plan::{Cell, Plan};
+use sandtable_results::store::Store;
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, refusal};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::{capacities, never_fits};
 
-use crate::code;
-use crate::error::Error;
-use crate::execute::{Compiled, refusal};
-use crate::input;
-use crate::plan::{Cell, Plan};
-use crate::spec::{Source, short_name};
-use crate::store::Store;
 use crate::ui;
 
 /// Compiles what the cells of a plan without a result need, and asks it to begin.
 pub(super) fn lacking_begin(plan: &Plan, store: &Store, warned: &mut Warned) -> Result<(), Error> {
     let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
-    all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store), missing.iter().copied())?)?;
+    all_begin(plan, &missing, &Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?)?;
     never_run(plan, &missing, warned)
 }
 
@@ -32,8 +32,8 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
         let Some(fault) = refusal(cell, compiled)? else { continue };
         let variant = if cell.variant.is_empty() { String::new() } else { format!(" at {}", cell.variant_text()) };
         let message = format!("`{}`{variant} does not begin: {fault}", cell.label);
-        let text = input::text(Path::new(&plan.origin), input::SPEC).unwrap_or_default();
-        let source = Source { origin: plan.origin.clone(), text };
+        let text = input::text(Path::new(&plan.source.origin), input::SPEC).unwrap_or_default();
+        let source = Source { origin: plan.source.origin.clone(), text };
         let labels = source.parse().map_or_else(
             |_| Vec::new(),
             |spec| {
@@ -53,7 +53,7 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
                 source.error(&format!("policies.{at}.with"), &message, "these parameters")
             }
             Some(at) => source.error(&format!("policies.{at}"), &message, "this policy"),
-            None => Error::usage(format!("{}: {message}", plan.origin)),
+            None => Error::usage(format!("{}: {message}", plan.source.origin)),
         });
     }
     Ok(())
@@ -83,7 +83,7 @@ pub(super) fn never_run(plan: &Plan, cells: &[&Cell], warned: &mut Warned) -> Re
             let (count, all) = (why.len(), jobs.len());
             let sentence = format!("{count} of {all} jobs can never run: the first, since {first}");
             if !warned.said.contains(&sentence) {
-                ui::note(&format!("warning: {}: {sentence}", plan.origin));
+                ui::note(&format!("warning: {}: {sentence}", plan.source.origin));
                 warned.said.push(sentence);
             }
         }

@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::input::sorted;
+use sandtable_core::output;
+use sandtable_plan::{Options, plan};
+use sandtable_report::plot::Forest;
+use sandtable_results::claim::{ClaimRow, ExpectedFailures, Measured, data, in_words, measure, notes, render, table};
+use sandtable_results::status::known;
+
 use super::StoreArgs;
-use crate::claim::{ClaimRow, ExpectedFailures, Measured, in_words, json_lines, measure, notes, render, table};
-use crate::error::{Error, ExitCode};
-use crate::output;
-use crate::plan::{Options, plan};
-use crate::report::plot::Forest;
-use crate::status::known;
-use crate::store::sorted;
-use crate::table::Format;
+use crate::commands::Format;
 use crate::ui;
 
 /// Print every claim of specs beside what the results in the store show; runs nothing.
@@ -20,21 +21,21 @@ Examples:
   sandtable claims experiments/specs/geng2020
   sandtable claims experiments/specs --expected experiments/expected-failures.ron -o claims.md")]
 pub(crate) struct ClaimsArgs {
-    /// Specs, or folders of them.
+    /// Specs, or folders of specs.
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<PathBuf>,
-    /// Claims that are known not to hold, and why.
+    /// File of claims that are known to fail, with reasons.
     #[arg(long, value_name = "FILE")]
     expected: Option<PathBuf>,
-    /// Write a page in Markdown.
+    /// Write a Markdown page to this file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draw every comparison of two policies as a figure with its interval: a file.svg.
+    /// Draw every comparison of two policies with its interval into this SVG file.
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
-    /// How claims are printed without `--output`.
+    /// Output format without `--output`.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     let (mut count, mut failing, mut unsure, mut unknown) = (0, 0, 0, 0);
     for spec in &specs {
         // What has no claim is not expanded: it may need data that are not here.
-        let text = crate::input::text(spec, crate::input::SPEC)?;
+        let text = sandtable_core::input::text(spec, sandtable_core::input::SPEC)?;
         if !text.contains("claims:") {
             continue;
         }
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
         drawn.extend(rows(&measured));
         match (&args.output, args.format) {
             (None, Format::Table) if args.figure.is_some() => {}
-            (None, Format::Json) => ui::result(&json_lines(&measured)),
+            (None, Format::Json) => ui::result(&data(&measured).json_lines()),
             (None, _) => ui::result(&format!("{}\n{}\n", spec.display(), render(&measured))),
             (Some(_), _) => {
                 let rows: Vec<ClaimRow> = measured.iter().map(in_words).collect();
@@ -158,10 +159,11 @@ fn name_of(spec: &Path) -> String {
 
 fn section(name: &str, title: &str, rows: &[ClaimRow], reasons: Vec<Option<String>>) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
-    let (head, cells) = table(rows);
-    let mut out = format!("\n## {name}\n\n{title}\n\n| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len()));
-    for row in cells {
-        out.push_str(&format!("| {} |\n", row.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | ")));
+    let (table, mut out) = (table(rows), format!("\n## {name}\n\n{title}\n\n"));
+    let head = table.heads();
+    out.push_str(&format!("| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len())));
+    for row in table.texts() {
+        out.push_str(&format!("| {} |\n", row.iter().map(|(text, _)| cell(text)).collect::<Vec<_>>().join(" | ")));
     }
     let mut below = notes(rows);
     for (row, reason) in rows.iter().zip(reasons) {

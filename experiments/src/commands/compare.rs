@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
+use sandtable_core::display::Unit;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame};
+use sandtable_plan::CellBackend;
+use sandtable_results::compare::{self, Comparison, Pair, pair};
+use sandtable_results::store::Store;
+use sandtable_run::code;
+use sandtable_run::execute::Compiled;
+use sandtable_run::story::{FirstDivergence, Names, parting, parting_in_words, parting_object};
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
-use crate::code;
-use crate::columns::columns;
-use crate::compare::{self, Comparison, Pair, pair};
-use crate::error::{Error, ExitCode};
-use crate::execute::Compiled;
-use crate::metric::span;
-use crate::plan::Machines;
-use crate::store::Store;
-use crate::story::{Names, Parting, parting};
-use crate::table::Format;
+use crate::commands::Format;
 use crate::ui;
 
-/// What changed between two results: metrics over paired seeds, jobs, the first decision that differs.
+/// Compare two results: metrics over paired seeds, jobs, the first decision that differs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,23 +29,23 @@ pub(crate) struct CompareArgs {
     /// A spec, a cell's id, or a label of `--spec`'s policies.
     #[arg(value_name = "A")]
     first: String,
-    /// What it is compared with.
+    /// The result to compare with.
     #[arg(value_name = "B")]
     second: String,
     /// The spec whose policies A and B are.
     #[arg(long = "spec", short = 's', value_name = "SPEC")]
     of: Option<PathBuf>,
-    /// One metric: `jct-mean`, `makespan`, `utilisation` …
+    /// Compare only this metric, such as `jct-mean`, `makespan` or `utilisation`.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// Jobs that are listed.
+    /// Maximum number of jobs to list.
     #[arg(long, value_name = "N", default_value_t = 5)]
     jobs: usize,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Error> {
     if !strangers.is_empty() {
         ui::note(&format!("only on one side, and not compared: {}", strangers.join(", ")));
     }
-    if args.format == Format::Csv {
-        ui::result("variant,first,second,metric,first_mean,second_mean,change,low,high,pairs,holm,verdict\n");
+    if let (Format::Csv, Some(first)) = (args.format, all.first()) {
+        ui::result(&compare::table(first, &[]).csv_header());
     }
     for (at, comparison) in all.iter().enumerate() {
         if at > 0 && args.format == Format::Table {
@@ -80,48 +80,21 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
     if !comparison.variant.is_empty() && args.format == Format::Table {
         ui::result(&format!("{}\n", comparison.variant));
     }
+    let table = compare::table(comparison, &changes);
     match args.format {
+        // A CSV has one kind of row.
         Format::Csv => {
-            for change in &changes {
-                let (low, high) = change.effect.and_then(|effect| effect.interval()).unzip();
-                let number = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
-                let row = [
-                    comparison.variant.clone(),
-                    names[0].clone(),
-                    names[1].clone(),
-                    change.metric.to_string(),
-                    change.means[0].to_string(),
-                    change.means[1].to_string(),
-                    number(change.effect.map(|effect| effect.mean)),
-                    number(low),
-                    number(high),
-                    comparison.pairs.len().to_string(),
-                    change.survives.to_string(),
-                    change.verdict(names),
-                ];
-                let cells: Vec<String> = row.iter().map(|cell| crate::trace::csv_cell(cell)).collect();
-                ui::result(&(cells.join(",") + "\n"));
-            }
-            // A CSV has one kind of row.
+            ui::result(&table.csv_rows());
             return Ok(());
         }
         Format::Json => {
-            for change in &changes {
-                let interval = change.effect.and_then(|effect| effect.interval());
-                let row = json!({
-                    "kind": "metric", "variant": comparison.variant, "first": names[0], "second": names[1], "metric": change.metric,
-                    "first_mean": change.means[0], "second_mean": change.means[1],
-                    "change": change.effect.map(|effect| effect.mean), "interval_95": interval.map(|(a, b)| [a, b]),
-                    "pairs": comparison.pairs.len(), "holm": change.survives, "verdict": change.verdict(names),
-                });
-                ui::result(&(row.to_string() + "\n"));
-            }
+            ui::result(&table.json_lines());
             for (path, a, b) in &comparison.inputs {
                 let row = json!({"kind": "input", "path": path, "first": a, "second": b});
                 ui::result(&(row.to_string() + "\n"));
             }
         }
-        Format::Table => ui::result(&compare::render(comparison, &changes)),
+        Format::Table => ui::result(&(table.text() + &compare::notes(comparison))),
     }
     // The first pair that differs at all.
     let differs = |pair: &&Pair| {
@@ -136,8 +109,8 @@ fn one(args: &CompareArgs, comparison: &Comparison, store: &Store) -> Result<(),
     job_by_job(args, pair, names, store)?;
     match decision(comparison, pair, store)? {
         Seen::Parted(parting, told) => ui::result(&match args.format {
-            Format::Json => compare::parting_object(&parting, &told, names).to_string() + "\n",
-            _ => compare::parting_in_words(&parting, &told, names),
+            Format::Json => parting_object(&parting, &told, names).to_string() + "\n",
+            _ => parting_in_words(&parting, &told, names),
         }),
         Seen::Never => ui::note("the plans are the same: what differs is not the policy's doing"),
         Seen::Unknown(why) => ui::note(why),
@@ -173,15 +146,19 @@ fn job_by_job(args: &CompareArgs, pair: &Pair, names: &[String; 2], store: &Stor
         ui::result(&format!("\nno job's completion time changed ({where_}, {common} jobs)\n"));
         return Ok(());
     }
-    let mut rows = vec![vec!["job".to_string(), names[0].clone(), names[1].clone(), "why".into()]];
-    rows.extend(jobs.iter().map(|job| vec![job.job.clone(), span(job.jct[0]), span(job.jct[1]), job.why.clone()]));
-    let table = columns(&rows);
+    let of = |name: &'static str, side: usize| Column::of(name, Unit::Seconds).head(names[side].clone());
+    let mut table =
+        Frame::new([Column::words("job"), of("first_jct_s", 0), of("second_jct_s", 1), Column::words("why")]);
+    for job in &jobs {
+        table.push([(&job.job).into(), job.jct[0].into(), job.jct[1].into(), (&job.why).into()]);
+    }
+    let table = table.text();
     ui::result(&format!("\njobs whose completion time changed most ({where_}, of {common}):\n{table}"));
     Ok(())
 }
 
 enum Seen {
-    Parted(Box<Parting>, [Names; 2]),
+    Parted(Box<FirstDivergence>, [Names; 2]),
     Never,
     Unknown(&'static str),
 }
@@ -191,7 +168,7 @@ fn decision(comparison: &Comparison, pair: &Pair, store: &Store) -> Result<Seen,
     let [Some(first), Some(second)] = [&pair.sides[0].cell, &pair.sides[1].cell] else {
         return Ok(Seen::Unknown("name specs instead of ids to see the first decision that differs"));
     };
-    if [first, second].iter().any(|cell| !matches!(cell.machines, Machines::Model)) {
+    if [first, second].iter().any(|cell| !matches!(cell.machines, CellBackend::Model)) {
         return Ok(Seen::Unknown(
             "of recorded and observed runs the decisions are in agreement.json and recording.jsonl",
         ));
@@ -201,7 +178,7 @@ fn decision(comparison: &Comparison, pair: &Pair, store: &Store) -> Result<Seen,
     if !comparison.inputs.iter().all(|(path, ..)| same(path)) {
         return Ok(Seen::Unknown("their jobs are not the same: there is no first decision that differs"));
     }
-    let compiled = Compiled::new(&code::settings_beside(store), [first, second].into_iter())?;
+    let compiled = Compiled::new(&code::settings_beside(store, ui::note), [first, second].into_iter())?;
     Ok(match parting([first, second], &compiled)? {
         Some(parting) => Seen::Parted(Box::new(parting), [Names::of(first)?, Names::of(second)?]),
         None => Seen::Never,

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::text;
+use sandtable_plan::Cell;
+use sandtable_results::explain::{Difference, Kept, components};
+use sandtable_results::producer::Producer;
+use sandtable_results::reader;
+use sandtable_results::schema::CELL;
+use sandtable_results::store::Store;
+use serde_json::{Value as Json, json};
 
 use super::{SpecArgs, StoreArgs, select};
-use crate::error::{Error, ExitCode};
-use crate::explain::{Difference, Kept, components};
-use crate::plan::Cell;
-use crate::producer::Producer;
-use crate::results;
-use crate::store::Store;
-use crate::table::Format;
-use crate::text;
+use crate::commands::Format;
 use crate::ui;
 
 /// What went into a cell's id, and why a cell would run again.
@@ -31,7 +33,7 @@ pub(crate) struct ExplainArgs {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// How it is printed; JSON is one object a cell.
+    /// Output format; JSON has one object per cell.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -40,12 +42,12 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
     let path = Path::new(&args.result);
     let store = select::store_of(&args.store, &[&args.result])?;
     if !path.is_file() {
-        if !results::looks_like_an_id(&args.result) {
+        if !reader::looks_like_an_id(&args.result) {
             let error = Error::usage(format!("`{}` is no spec and no cell's id", args.result));
             return Err(error.hint("`sandtable plan SPEC` has the ids of its cells"));
         }
-        let id = results::find(&store, &args.result)?;
-        let inputs = results::inputs(&store, &id)?;
+        let id = reader::find(&store, &args.result)?;
+        let inputs = reader::inputs(&store, &id)?;
         ui::result(&match args.format {
             Format::Json => json!({"id": id, "inputs": inputs}).to_string() + "\n",
             _ => format!("cell {id}\n{}{}", tree(&inputs), proof(&store, &id)),
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
     let plan = args.spec.expand(path)?;
     let mut kept = Kept::of(&store)?;
     if args.format == Format::Csv {
-        ui::result("id,policy,variant,seed,status,nearest,path,before,now\n");
+        ui::result(&columns().csv_header());
     }
     let others = components(&plan);
     // One cell in full; of the others only why they would run.
@@ -79,35 +81,38 @@ fn one(
     };
     let near = if store.has(&cell.id) { None } else { kept.nearest(cell, others) };
     let (nearest, differences) = near.map_or((None, Vec::new()), |(id, all)| (Some(id), all));
-    let inputs: Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
+    let inputs: Json = serde_json::from_str(&cell.inputs()).unwrap_or_default();
+    let known: [Value; 6] = [
+        (&cell.id).into(),
+        (&cell.label).into(),
+        cell.variant_text().into(),
+        cell.seed.into(),
+        status.into(),
+        nearest.into(),
+    ];
     match args.format {
         Format::Json => {
-            let differences: Vec<Value> =
-                differences.iter().map(|one| json!({"path": one.path, "before": one.before, "now": one.now})).collect();
-            let object = json!({
-                "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed, "status": status,
-                "nearest": nearest, "differences": differences, "inputs": inputs,
-            });
-            ui::result(&(object.to_string() + "\n"));
+            let of = |one: &Difference| json!({"path": one.path, "before": one.before, "now": one.now});
+            let differences: Vec<Json> = differences.iter().map(of).collect();
+            let row = [Value::Absent, Value::Absent, Value::Absent, json!(differences).into(), inputs.into()];
+            let mut table = columns();
+            table.push(known.into_iter().chain(row).collect::<Vec<Value>>());
+            ui::result(&table.json_lines());
         }
         Format::Csv => {
+            let mut table = columns();
             let none = [Difference { path: String::new(), before: None, now: None }];
             for one in if differences.is_empty() { &none[..] } else { &differences[..] } {
-                let (before, now) = (one.before.clone().unwrap_or_default(), one.now.clone().unwrap_or_default());
-                let variant = cell.variant_text();
-                let cells = [
-                    &cell.label,
-                    &variant,
-                    &cell.seed.to_string(),
-                    status,
-                    nearest.unwrap_or(""),
-                    &one.path,
-                    &before,
-                    &now,
+                let row = [
+                    (&one.path).into(),
+                    one.before.as_ref().into(),
+                    one.now.as_ref().into(),
+                    Value::Absent,
+                    Value::Absent,
                 ];
-                let cells = cells.map(crate::trace::csv_cell).join(",");
-                ui::result(&format!("{},{cells}\n", cell.id));
+                table.push(known.iter().cloned().chain(row).collect::<Vec<Value>>());
             }
+            ui::result(&table.csv_rows());
         }
         Format::Table => {
             let variant = cell.variant_text();
@@ -142,16 +147,24 @@ fn one(
     Ok(())
 }
 
+/// CSV has a row a difference, JSON a row a cell.
+fn columns() -> Frame {
+    let of_cell = ["id", "policy", "variant", "seed", "status", "nearest"].map(Column::words);
+    let of_difference = ["path", "before", "now"].map(|name| Column::words(name).in_json(false));
+    let in_json = ["differences", "inputs"].map(|name| Column::words(name).only_in_json());
+    Frame::new(of_cell.into_iter().chain(of_difference).chain(in_json).collect::<Vec<Column>>())
+}
+
 /// What the id is the hash of, a line a leaf.
-fn tree(inputs: &Value) -> String {
-    let lines = results::leaves(inputs)
+fn tree(inputs: &Json) -> String {
+    let lines = reader::leaves(inputs)
         .into_iter()
         .map(|(path, value)| format!("    {} = {}\n", text::line(&path), cut(&value)));
     format!("  its id is the blake3 of:\n{}", lines.collect::<String>())
 }
 
 fn proof(store: &Store, id: &str) -> String {
-    format!("  the same: b3sum {}\n", store.folder(id).join("cell.json").display())
+    format!("  the same: b3sum {}\n", store.folder(id).join(CELL).display())
 }
 
 fn cut(text: &str) -> String {

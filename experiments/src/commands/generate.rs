@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, ExitCode};
+use sandtable_core::error::{Error, ExitCode};
+
 use crate::ui;
 
-/// Print the completions of a shell.
+/// Print shell completions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
@@ -16,7 +17,7 @@ pub(crate) struct CompletionsArgs {
 /// Print the manual page.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// Write the pages of all commands here instead.
+    /// Write the pages of all commands to this folder instead.
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -44,7 +45,7 @@ pub(crate) fn man(args: &ManArgs, of: clap::Command) -> Result<ExitCode, Error> 
 /// Print a reference.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReferenceArgs {
-    /// Which.
+    /// Reference to print.
     #[arg(value_enum)]
     of: Reference,
 }
@@ -58,6 +59,8 @@ pub(crate) enum Reference {
     Spec,
     /// The contract between host and policies, as Markdown.
     Contract,
+    /// Every metric, as Markdown.
+    Metrics,
     /// The notices of the packages that this program is made of.
     Licences,
 }
@@ -66,10 +69,11 @@ pub(crate) fn reference(args: &ReferenceArgs, of: clap::Command) -> Result<ExitC
     ui::result(&match args.of {
         Reference::Cli => cli_reference(of),
         Reference::Spec => {
-            let schema = schemars::schema_for!(crate::spec::Spec);
+            let schema = schemars::schema_for!(sandtable_plan::spec::Spec);
             serde_json::to_string_pretty(&schema).map_err(|error| Error::internal(error.to_string()))? + "\n"
         }
         Reference::Contract => contract_reference(include_str!("../../../wit/policy.wit")),
+        Reference::Metrics => sandtable_results::metric::page(),
         Reference::Licences => include_str!("../../licences.txt").to_string(),
     });
     Ok(ExitCode::Done)

@@ -6,24 +6,24 @@ mod watch;
 
 use std::path::PathBuf;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_hardware::catalogue::{Figure, GpuModel, catalogue};
 use serde_json::json;
 
-use crate::columns::columns;
-use crate::error::{Error, ExitCode};
-use crate::table::Format;
+use crate::commands::Format;
 use crate::ui;
 
 /// GPUs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum HardwareCommand {
-    /// The catalogue of GPU models; `?` marks figures that nobody vouches for.
+    /// List the catalogue of GPU models; `?` marks unverified figures.
     List(ListArgs),
-    /// What this machine has: driver, devices, how they are connected, and which ways of preemption work.
+    /// Print the driver, devices, links and working ways of preemption of this machine.
     Probe(ProbeArgs),
-    /// Devices as they are now, again and again.
+    /// Watch the devices of this machine.
     Watch(watch::WatchArgs),
-    /// Measure what built-in work does alone and beside each other: a profile for modelled fleets.
+    /// Measure built-in work alone and co-located, and write a profile for modelled fleets.
     Profile(measure::ProfileArgs),
     /// Run a live spec twice for real and once on the model, with a profile measured just before, and compare.
     Fidelity(fidelity::FidelityArgs),
@@ -32,10 +32,10 @@ pub(crate) enum HardwareCommand {
 /// The catalogue.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only models whose name contains this.
+    /// List only models whose name contains this.
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// How rows are printed; `json` has every figure with its source.
+    /// Output format; `json` has every figure with its source.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -43,7 +43,7 @@ pub(crate) struct ListArgs {
 /// The driver's library.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct LibraryArgs {
-    /// NVML, where it is not where the loader finds it.
+    /// Path of the NVML library [default: as the loader finds it].
     #[arg(long, value_name = "FILE")]
     nvml: Option<PathBuf>,
 }
@@ -59,10 +59,10 @@ impl LibraryArgs {
 pub(crate) struct ProbeArgs {
     #[command(flatten)]
     library: LibraryArgs,
-    /// The folder of MPS' pipes.
+    /// Folder of the MPS pipes.
     #[arg(long, value_name = "DIR", default_value = "/tmp/nvidia-mps")]
     mps: PathBuf,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -84,10 +84,10 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
     if models.is_empty() {
         let known = catalogue().models.iter().map(|model| model.name.as_str());
         let error = Error::usage(format!("no GPU {:?} in the catalogue", args.name.as_deref().unwrap_or("")));
-        let near = crate::text::nearest(args.name.as_deref().unwrap_or(""), known);
+        let near = sandtable_core::text::nearest(args.name.as_deref().unwrap_or(""), known);
         return Err(near.map_or_else(
             || Error::usage(error.message.clone()),
-            |near| Error::usage(error.message.clone()).hint(format!("is {near:?} meant?")),
+            |near| Error::usage(error.message.clone()).hint(format!("did you mean {near:?}?")),
         ));
     }
     let figure = |figure: Option<&Figure>, scale: f64| match figure {
@@ -99,12 +99,12 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
     };
     ui::result(&match args.format {
         Format::Table => {
-            let head =
-                ["model", "SMs", "fp32 TF", "tf32", "bf16", "GiB", "GB/s", "L2 MB", "links", "PCIe", "W", "copied"];
-            let mut rows = vec![head.map(str::to_string).to_vec()];
-            rows.extend(models.iter().map(|model| {
-                let mut row = vec![model.name.clone()];
-                row.extend([
+            let heads = ["SMs", "fp32 TF", "tf32", "bf16", "GiB", "GB/s", "L2 MB", "links", "PCIe", "W", "copied"];
+            let mut columns = vec![Column::words("model")];
+            columns.extend(heads.map(Column::number));
+            let mut table = Frame::new(columns);
+            for model in &models {
+                let figures = [
                     figure(Some(&model.sms), 1.0),
                     figure(Some(&model.fp32_gflops), 1000.0),
                     figure(model.tf32_gflops.as_ref(), 1000.0),
@@ -116,10 +116,12 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
                     figure(Some(&model.pcie), 1.0),
                     figure(Some(&model.watts), 1.0),
                     figure(model.achieved_gbps.as_ref(), 1.0),
-                ]);
-                row
-            }));
-            columns(&rows)
+                ];
+                let mut row: Vec<Value> = vec![(&model.name).into()];
+                row.extend(figures.map(Value::from));
+                table.push(row);
+            }
+            table.text()
         }
         Format::Json => {
             let of = |(name, Figure(value, source)): (&'static str, &Figure)| {
@@ -133,14 +135,15 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
             models.iter().map(line).collect()
         }
         Format::Csv => {
-            let mut out = String::from("model,figure,value,source\n");
+            let names = ["model", "figure", "value", "source"].map(Column::words);
+            let mut table = Frame::new(names);
             for model in &models {
                 for (name, Figure(value, source)) in model.figures() {
                     let said = catalogue().sources.get(source).map_or("", String::as_str);
-                    out.push_str(&format!("{},{name},{value},{}\n", model.name, crate::trace::csv_cell(said)));
+                    table.push([(&model.name).into(), name.into(), (*value).into(), said.into()]);
                 }
             }
-            out
+            table.csv()
         }
     });
     Ok(ExitCode::Done)
@@ -149,7 +152,7 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
 #[cfg(not(feature = "nvidia"))]
 fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
     let _ = (&args.mps, args.format);
-    crate::gpus::open(args.library.path(), None).map(|_| ExitCode::Done)
+    sandtable_plan::gpus::open(args.library.path(), None).map(|_| ExitCode::Done)
 }
 
 #[cfg(feature = "nvidia")]
@@ -162,8 +165,8 @@ fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
         ui::result(&format!("{text}\n"));
         return Ok(ExitCode::Done);
     }
-    let mut rows: Vec<Vec<String>> = vec![vec!["what".into(), "found".into()]];
-    let mut add = |what: &str, found: String| rows.push(vec![what.to_string(), found]);
+    let mut table = Frame::new(["what", "found"].map(Column::words));
+    let mut add = |what: &str, found: String| table.push([what.into(), found.into()]);
     let ability = |of: &Ability| format!("{}: {}", if of.works { "yes" } else { "no" }, of.because);
     found.versions.iter().for_each(|(name, version)| add(name, version.clone()));
     add("CUDA usable", ability(&found.cuda));
@@ -183,6 +186,6 @@ fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
     add("MPS", ability(&found.mps));
     found.levels.iter().for_each(|(level, of)| add(&format!("preemption by {level}"), ability(of)));
     found.settings.iter().for_each(|(setting, value)| add(&format!("setting {setting}"), value.clone()));
-    ui::result(&columns(&rows));
+    ui::result(&table.text());
     Ok(ExitCode::Done)
 }

@@ -1,14 +1,14 @@
-//! What jobs of a live run are started through. Nobody types these: they are not in the help.
+//! Hidden commands through which the jobs of a live run are started.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::input;
 use sandtable_hardware::live;
-use sandtable_hardware::work::{self, Core, Engine, Kind, Orders};
+use sandtable_hardware::work::{self, Core, Kind, Orders, WorkEngine};
 
-use crate::error::{Error, ExitCode};
-use crate::input;
 use crate::ui;
 
 /// The command, in a session of its own.
@@ -81,13 +81,13 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
     let save = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, save.clone())
         .map_err(|error| Error::internal(error.to_string()))?;
-    let mut engine: Box<dyn Engine> = match family.kind {
+    let mut engine: Box<dyn WorkEngine> = match family.kind {
         Kind::Cpu { busy_milli, mib } => {
             Box::new(Core::new(busy_milli, mib, number("SANDTABLE_CORE").map(|core| core as usize)))
         }
         Kind::Cuda => {
             let limit = told("SANDTABLE_MEM_LIMIT").and_then(|text| text.parse().ok());
-            crate::gpus::engine(family.name, limit)?
+            sandtable_plan::gpus::engine(family.name, limit)?
         }
     };
     // Of a gang on one device each rank takes its turns: the first one counts the steps of all.

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{SpecArgs, StoreArgs, expand_noting};
-use crate::engine::handed::Handed;
-use crate::engine::{Page, State};
-use crate::error::{Error, ExitCode};
-use crate::merge::{Merged, from_others, render};
-use crate::output;
-use crate::plan::Options;
-use crate::table::Format;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::output;
+use sandtable_plan::Options;
+use sandtable_results::merge::{Merged, from_others, table};
+use sandtable_results::sweep::{State, SweepState};
+
+use super::{Format, SpecArgs, StoreArgs, expand_noting};
+use crate::engine::plan_file::PlanFile;
 use crate::ui;
 
 /// Gather the results of a spec: a row for each cell, by id, the same bytes wherever the cells ran.
@@ -19,23 +19,23 @@ pub(crate) struct MergeArgs {
     /// The spec.
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     path: Option<PathBuf>,
-    /// All cells of the spec of a plan file, read as it says.
+    /// Merge all cells of the spec of this plan file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["path", "set", "at", "sweep", "only", "test", "policies", "max_bytes", "max_rows", "max_cells"])]
     plan: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// Take in what these stores have of its cells: of machines without a common file system.
+    /// Copy results from these stores first, for machines without a shared file system.
     #[arg(long, value_name = "DIR", num_args = 1)]
     from: Vec<PathBuf>,
-    /// A shared file system may show new files late: look again for so long before cells count as missing.
+    /// Time to wait for files to appear on a shared file system before cells count as missing.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = super::submit::settle)]
     settle: u64,
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Into this file, instead of to standard output.
+    /// Output file [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -43,10 +43,10 @@ pub(crate) struct MergeArgs {
 pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
     let (path, options, store) = match (&args.plan, &args.path) {
         (Some(file), _) => {
-            let handed = Handed::read(file)?;
-            handed.same_program()?;
-            let store = args.store.open_for(&handed)?;
-            (handed.header.spec, Options { elsewhere: true, ..handed.header.options }, store)
+            let plan_file = PlanFile::read(file)?;
+            plan_file.same_program()?;
+            let store = args.store.open_for(&plan_file)?;
+            (plan_file.header.spec, Options { elsewhere: true, ..plan_file.header.options }, store)
         }
         (None, path) => {
             let path = path.clone().unwrap_or_default();
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
         let (cells, observations) = from_others(&plan, &store, other)?;
         ui::note(&format!("{cells} cells and {observations} observations taken in from {}", other.display()));
     }
-    let page = Page::new(&store, &plan);
+    let page = SweepState::new(&store, &plan);
     let mut missing = page.places(State::Missing)?;
     for _ in 0..args.settle {
         if missing.is_empty() {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
         missing = still;
     }
     let merged = Merged::of(&page)?;
-    let text = render(&merged, args.format);
+    let text = args.format.of(&table(&merged));
     match &args.output {
         Some(file) => output::write(file, &text)?,
         None => ui::result(&text),
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &MergeArgs) -> Result<ExitCode, Error> {
 }
 
 /// Says which cells.
-fn named(page: &Page<'_>, what: &str, places: &[usize]) {
+fn named(page: &SweepState<'_>, what: &str, places: &[usize]) {
     const SHOWN: usize = 10;
     for at in places.iter().take(SHOWN) {
         let cell = &page.plan.cells[*at];

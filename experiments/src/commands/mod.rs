@@ -27,37 +27,41 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::artifact::workspace_above;
-use crate::engine::handed::Handed;
-use crate::error::Error;
-use crate::plan::{Options, Plan, plan as expand};
-use crate::store::Store;
-use crate::trace::{Fate, ReadLimits};
+use sandtable_core::error::Error;
+use sandtable_core::frame::Frame;
+use sandtable_inputs::trace::{Fate, ReadLimits};
+use sandtable_plan::artifact::workspace_above;
+use sandtable_plan::{Options, Plan, plan as expand};
+use sandtable_results::claim;
+use sandtable_results::store::Store;
+
+use crate::engine::plan_file::PlanFile;
 
 /// How specs are read: the same for every command that reads them.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct SpecArgs {
-    /// Set a value of the spec, by path: `fleet.nodes=8`. A path that the spec sweeps has this value alone.
+    /// Set a value of the spec by its path, such as `fleet.nodes=8`. A path that the spec sweeps gets this value
+    /// only.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// Of a sweep only the cells with this value: `workload.arrivals.load=1.2`.
+    /// Select the cells of a sweep with this value, such as `workload.arrivals.load=1.2`.
     #[arg(long, value_name = "PATH=VALUE")]
     at: Vec<String>,
-    /// Try several values: `workload.arrivals.load=0.8,1.2`.
+    /// Sweep a path over several values, such as `workload.arrivals.load=0.8,1.2`.
     #[arg(long, value_name = "PATH=A,B")]
     sweep: Vec<String>,
-    /// Only these policies, by label.
+    /// Select policies by label.
     #[arg(long, value_name = "LABEL", value_delimiter = ',')]
     only: Vec<String>,
-    /// Apply the spec's own cut for its test.
+    /// Apply the smaller settings that the spec declares in `test`.
     #[arg(long)]
     test: bool,
-    /// Look for shipped policies here first.
+    /// Search this folder for shipped policies first.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
     #[command(flatten)]
     reading: ReadArgs,
-    /// Most cells of a spec; by default 100000.
+    /// Maximum number of cells of a spec [default: 100000].
     #[arg(long, value_name = "N")]
     max_cells: Option<usize>,
 }
@@ -65,10 +69,10 @@ pub(crate) struct SpecArgs {
 /// How much of a file is read.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ReadArgs {
-    /// Most bytes of a trace, decompressed; by default 1GiB.
-    #[arg(long, value_name = "SIZE", value_parser = crate::spec::units::bytes)]
+    /// Maximum decompressed size of a trace [default: 1GiB].
+    #[arg(long, value_name = "SIZE", value_parser = sandtable_core::units::bytes)]
     max_bytes: Option<usize>,
-    /// Most rows of a trace; by default 2000000.
+    /// Maximum number of rows of a trace [default: 2000000].
     #[arg(long, value_name = "N")]
     max_rows: Option<usize>,
 }
@@ -86,7 +90,7 @@ impl ReadArgs {
 /// Where results are kept.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The folder of results; by default `store` beside the workspace's Cargo.toml, else here.
+    /// Folder of results [default: `store` next to the workspace's Cargo.toml, else in the current folder].
     #[arg(long = "store", value_name = "DIR")]
     root: Option<PathBuf>,
 }
@@ -130,6 +134,7 @@ impl SpecArgs {
 /// Expands a spec and says what was left out of its workload.
 pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Error> {
     let plan = expand(spec, options)?;
+    claim::check(&plan.source, &plan.claims)?;
     note_workloads(&plan, &mut Vec::new());
     Ok(plan)
 }
@@ -144,6 +149,29 @@ pub(crate) fn note_workloads(plan: &Plan, said: &mut Vec<String>) {
                 crate::ui::note(&format!("workload: {sentence}"));
                 said.push(sentence);
             }
+        }
+    }
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns.
+    #[default]
+    Table,
+    /// One JSON object a line.
+    Json,
+    /// CSV with a header.
+    Csv,
+}
+
+impl Format {
+    /// A table in this form.
+    pub(crate) fn of(self, table: &Frame) -> String {
+        match self {
+            Format::Table => table.text(),
+            Format::Json => table.json_lines(),
+            Format::Csv => table.csv(),
         }
     }
 }
@@ -205,11 +233,11 @@ impl StoreArgs {
 
     /// The store of a plan file, which has to be this user's, unless another is asked for: a plan file may come from
     /// anybody, and what a store holds is believed.
-    pub(crate) fn open_for(&self, handed: &Handed) -> Result<Store, Error> {
+    pub(crate) fn open_for(&self, plan_file: &PlanFile) -> Result<Store, Error> {
         if let Some(root) = &self.root {
             return Store::open(root);
         }
-        let root = &handed.header.store;
+        let root = &plan_file.header.store;
         let there = root.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
         let me = rustix::process::geteuid().as_raw();
         match there {

@@ -2,29 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
+use sandtable_core::text::nearest;
 use sandtable_hardware::Group;
+use sandtable_inputs::facts::{self, Walked, zoo};
+use sandtable_run::learn::horus_features;
 
-use crate::columns::columns;
-use crate::error::{Error, ExitCode};
-use crate::facts::{self, Walked, zoo};
-use crate::learn::horus_features;
-use crate::output;
-use crate::text::nearest;
 use crate::ui;
 
 /// Facts of models.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ModelCommand {
-    /// The models of the catalogue.
+    /// List the models of the catalogue.
     List,
-    /// What a model's computation graph shows: operations, bytes, and the features that policies use.
+    /// Print what a model's computation graph shows: operations, bytes, and the features that policies use.
     Facts {
         /// An ONNX file, or a model of the catalogue.
         model: String,
-        /// Samples of a batch, where the graph leaves them open.
+        /// Samples per batch, if the graph leaves it open.
         #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
         batch: u64,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -32,7 +32,7 @@ pub(crate) enum ModelCommand {
     Graph {
         /// The model.
         model: String,
-        /// Where to.
+        /// Output file.
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
     },
@@ -51,7 +51,7 @@ pub(crate) fn run(command: &ModelCommand) -> Result<ExitCode, Error> {
             Ok(ExitCode::Done)
         }
         ModelCommand::Graph { model, output } => {
-            let bytes = prost::Message::encode_to_vec(&zoo::model(zoo::graph(entry(model)?)));
+            let bytes = zoo::model(zoo::graph(entry(model)?)).to_bytes();
             output::write(output, &bytes)?;
             ui::note(&format!("{} bytes written to {}", bytes.len(), output.display()));
             Ok(ExitCode::Done)
@@ -59,11 +59,11 @@ pub(crate) fn run(command: &ModelCommand) -> Result<ExitCode, Error> {
     }
 }
 
-fn entry(name: &str) -> Result<&'static zoo::Entry, Error> {
+fn entry(name: &str) -> Result<&'static zoo::CatalogueEntry, Error> {
     zoo::entries().find(|entry| entry.name == name).ok_or_else(|| {
         let error = Error::usage(format!("no model {name:?} in the catalogue"));
         match nearest(name, zoo::entries().map(|entry| entry.name)) {
-            Some(near) => error.hint(format!("is {near:?} meant?")),
+            Some(near) => error.hint(format!("did you mean {near:?}?")),
             None => error.hint("`sandtable model list` has them all; a file's name ends in .onnx"),
         }
     })
@@ -82,18 +82,25 @@ fn walked(model: &str, batch: u64) -> Result<Walked, Error> {
 }
 
 fn list() -> Result<ExitCode, Error> {
-    let mut rows = vec![["model", "family", "parameters", "GMACs", "layers", "source"].map(str::to_string).to_vec()];
+    let mut table = Frame::new([
+        Column::words("model"),
+        Column::words("family"),
+        Column::number("parameters"),
+        Column::number("GMACs"),
+        Column::number("layers"),
+        Column::words("source"),
+    ]);
     for facts in facts::catalogue() {
-        rows.push(vec![
-            facts.model.clone(),
-            facts.family.clone(),
-            scaled(facts.parameters),
-            format!("{:.3}", facts.layer_multiply_adds / 1e9),
-            facts.depth.to_string(),
-            facts.source.clone(),
+        table.push([
+            (&facts.model).into(),
+            (&facts.family).into(),
+            scaled(facts.parameters).into(),
+            format!("{:.3}", facts.layer_multiply_adds / 1e9).into(),
+            facts.depth.into(),
+            (&facts.source).into(),
         ]);
     }
-    ui::result(&columns(&rows));
+    ui::result(&table.text());
     Ok(ExitCode::Done)
 }
 
@@ -110,16 +117,18 @@ fn scaled(x: f64) -> String {
 fn as_text(walked: &Walked) {
     let facts = &walked.facts;
     ui::result(&format!("{}, batch {}\n\n", facts.model, walked.batch));
-    let mut rows = vec![["operator", "nodes"].map(str::to_string).to_vec()];
-    rows[0].extend(walked.total().all().map(|(name, _)| name.replace('_', " ")));
-    for row in &walked.operators {
-        let counts = row.counts.all().map(|(_, x)| scaled(x));
-        rows.push([row.op.clone(), row.nodes.to_string()].into_iter().chain(counts).collect());
+    let mut columns = vec![Column::words("operator"), Column::count("nodes")];
+    columns.extend(walked.total().all().map(|(name, _)| Column::number(name.replace('_', " "))));
+    let mut table = Frame::new(columns);
+    let row = |name: &str, nodes: u32, counts: Vec<String>| -> Vec<Value> {
+        [name.into(), nodes.into()].into_iter().chain(counts.into_iter().map(Value::from)).collect()
+    };
+    for of in &walked.operators {
+        table.push(row(&of.op, of.nodes, of.counts.all().map(|(_, x)| scaled(x)).to_vec()));
     }
     let nodes: u32 = walked.operators.iter().map(|row| row.nodes).sum();
-    let total = walked.total().all().map(|(_, x)| scaled(x));
-    rows.push(["all".to_string(), nodes.to_string()].into_iter().chain(total).collect());
-    ui::result(&columns(&rows));
+    table.push(row("all", nodes, walked.total().all().map(|(_, x)| scaled(x)).to_vec()));
+    ui::result(&table.text());
     ui::result("\nfor one sample\n");
     for (name, x) in [
         ("trained parameters", facts.parameters),

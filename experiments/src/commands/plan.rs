@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use comfy_table::{Table, presets};
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
+use sandtable_core::text;
+use sandtable_plan::{Cell, Expansion, PredictorBinding};
+use sandtable_results::claim;
+use sandtable_results::explain::{Kept, components, reason};
+use sandtable_results::store::Store;
+use sandtable_results::sweep::State;
 use serde_json::json;
 
 use super::begin::Warned;
 use super::{SpecInStore, begin, expand_noting, note_workloads};
-use crate::engine::handed::{Handed, Needs, cost};
-use crate::engine::{Page, State, Times};
-use crate::error::{Error, ExitCode};
-use crate::explain::{Kept, components, reason};
-use crate::output;
-use crate::plan::{Bound, Cell, Expansion};
-use crate::store::Store;
-use crate::table::Format;
-use crate::text;
+use crate::commands::Format;
+use crate::engine::plan_file::{Needs, PlanFile, cost};
+use crate::engine::{Submitted, Times};
 use crate::ui;
 
 /// Show the cells of a spec and why each would run.
@@ -24,10 +26,10 @@ use crate::ui;
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     of: SpecInStore,
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Write the cells that have no result into a plan file, for `run --plan FILE --shard I/N`; its length is printed.
+    /// Write the cells without a result to a plan file for `run --plan FILE --shard I/N`, and print their number.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
         let plan = expansion.part(SHOWN)?;
         if expansion.is_done() {
             // Claims are the spec's mistakes or not before the last cell is shown.
-            expansion.claims()?;
+            claim::check(expansion.source(), &expansion.claims()?)?;
         }
         note_workloads(&plan, &mut noted);
         begin::lacking_begin(&plan, &store, &mut warned)?;
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<ExitCode, Error> {
             let near = if status == "missing" { kept.nearest(cell, &others) } else { None };
             let why = near.map_or(String::new(), |(_, differences)| reason(&differences));
             let (jobs, seconds) = cost(cell, &times);
-            Row { cell, status, jobs, seconds, reason: why }
+            PlannedCell { cell, status, jobs, seconds, reason: why }
         };
         // A variant alone may have a million seeds.
         for cells in plan.cells.chunks(SHOWN) {
@@ -76,16 +78,16 @@ fn hand_out(args: &PlanArgs, file: &Path, store: &Store) -> Result<ExitCode, Err
     let options = super::submit::elsewhere(&args.of.spec)?;
     let plan = expand_noting(&args.of.path, &options)?;
     begin::lacking_begin(&plan, store, &mut Warned::default())?;
-    let page = Page::new(store, &plan);
+    let page = Submitted::new(store, &plan);
     let lines = page.lines(&page.places(State::Missing)?);
     let count = lines.len();
-    output::write(file, &Handed::new(&page, &args.of.path, &options, lines)?.text()?)?;
+    output::write(file, &PlanFile::new(&page, &args.of.path, &options, lines)?.text()?)?;
     ui::result(&format!("{count}\n"));
     ui::note(&format!("{count} of {} cells have no result and are in {}", plan.cells.len(), file.display()));
     Ok(ExitCode::Done)
 }
 
-struct Row<'a> {
+struct PlannedCell<'a> {
     cell: &'a Cell,
     status: &'static str,
     jobs: u64,
@@ -93,18 +95,6 @@ struct Row<'a> {
     seconds: Option<f64>,
     /// What is not as in the nearest result.
     reason: String,
-}
-
-impl Row<'_> {
-    fn object(&self) -> serde_json::Value {
-        let cell = self.cell;
-        let inputs: serde_json::Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
-        json!({
-            "id": cell.id, "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed,
-            "status": self.status, "reason": self.reason, "cost": self.jobs, "seconds": self.seconds,
-            "needs": Needs { gpus: cell.devices() }, "inputs": inputs,
-        })
-    }
 }
 
 fn status(cell: &Cell, store: &Store) -> &'static str {
@@ -129,13 +119,14 @@ struct Shown {
 }
 
 impl Shown {
-    fn show(&mut self, title: &str, rows: &[Row<'_>]) {
+    fn show(&mut self, title: &str, rows: &[PlannedCell<'_>]) {
         let first = self.cells == 0;
         self.cells += rows.len();
         ui::result(&match self.format {
-            Format::Table => self.heading(title, rows, first) + &table(rows, first),
-            Format::Json => rows.iter().map(|row| row.object().to_string() + "\n").collect(),
-            Format::Csv => csv(rows, first),
+            Format::Table if first => self.heading(title, rows, first) + &table(rows).text(),
+            Format::Table => self.heading(title, rows, first) + &table(rows).text_rows(),
+            Format::Csv if !first => table(rows).csv_rows(),
+            format => format.of(&table(rows)),
         });
         for row in rows.iter().filter(|row| row.status == "missing") {
             self.missing += 1;
@@ -144,7 +135,7 @@ impl Shown {
     }
 
     /// The semantics, machines and policies, each once.
-    fn heading(&mut self, title: &str, rows: &[Row<'_>], first: bool) -> String {
+    fn heading(&mut self, title: &str, rows: &[PlannedCell<'_>], first: bool) -> String {
         let mut out = String::new();
         if let Some(row) = rows.first().filter(|_| first) {
             out = format!("{title}\n");
@@ -163,7 +154,8 @@ impl Shown {
     fn end(&self) {
         if self.format == Format::Table {
             let known = self.seconds.filter(|_| self.missing > 0);
-            let time = known.map_or(String::new(), |s| format!(", about {} on one core", crate::metric::span(s)));
+            let time =
+                known.map_or(String::new(), |s| format!(", about {} on one core", sandtable_core::display::span(s)));
             ui::result(&format!("{} cells, {} to run{time}\n", self.cells, self.missing));
         }
     }
@@ -195,33 +187,45 @@ fn policy(cell: &Cell) -> String {
             format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
         }
     };
-    let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, Bound::Nobody));
+    let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Nobody));
     let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
     format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config)
 }
 
-fn table(rows: &[Row<'_>], first: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if first {
-        table.set_header(["cell", "policy", "variant", "seed", "status"]);
+/// The rows as a table.
+fn table(rows: &[PlannedCell<'_>]) -> Frame {
+    let mut frame = Frame::new([
+        Column::words("id").head("cell"),
+        Column::words("policy"),
+        Column::words("variant"),
+        Column::count("seed"),
+        Column::words("status"),
+        Column::words("component").in_text(false).in_json(false),
+        Column::words("config").in_text(false).in_json(false),
+        Column::count("cost").in_text(false),
+        Column::number("seconds").in_text(false),
+        Column::count("gpus").in_text(false).in_json(false),
+        Column::words("reason").in_text(false),
+        Column::words("needs").only_in_json(),
+        Column::words("inputs").only_in_json(),
+    ]);
+    for PlannedCell { cell, status, jobs, seconds, reason } in rows {
+        let said = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
+        frame.push([
+            Value::from(&cell.id).shown(cell.short()),
+            (&cell.label).into(),
+            cell.variant_text().into(),
+            cell.seed.into(),
+            Value::from(*status).shown(said),
+            (&cell.policy.digest).into(),
+            (&cell.config).into(),
+            (*jobs).into(),
+            (*seconds).into(),
+            cell.devices().into(),
+            reason.into(),
+            json!(Needs { gpus: cell.devices() }).into(),
+            serde_json::from_str::<serde_json::Value>(&cell.inputs()).unwrap_or_default().into(),
+        ]);
     }
-    for Row { cell, status, reason, .. } in rows {
-        let status = if reason.is_empty() { (*status).to_string() } else { format!("{status}, {reason}") };
-        table.add_row([cell.short(), &cell.label, &cell.variant_text(), &cell.seed.to_string(), &status]);
-    }
-    crate::columns::lines(&table)
-}
-
-fn csv(rows: &[Row<'_>], first: bool) -> String {
-    let head = "id,policy,variant,seed,status,component,config,cost,seconds,gpus,reason\n";
-    let cell = crate::trace::csv_cell;
-    rows.iter().fold(if first { head.to_string() } else { String::new() }, |out, row| {
-        let Row { cell: c, status, jobs, seconds, reason } = row;
-        let (label, variant, config) = (cell(&c.label), cell(&c.variant_text()), cell(&c.config));
-        let why = cell(reason);
-        let seconds = seconds.map_or_else(String::new, |seconds| seconds.to_string());
-        let cost = format!("{jobs},{seconds},{}", c.devices());
-        out + &format!("{},{label},{variant},{},{status},{},{config},{cost},{why}\n", c.id, c.seed, c.policy.digest)
-    })
+    frame
 }

@@ -7,47 +7,47 @@ mod new;
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::text;
+use sandtable_inputs::trace::seconds;
+use sandtable_plan::artifact::{Finder, shipped};
+use sandtable_run::code;
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
 use serde_json::{Value, json};
 
-use crate::artifact::{Finder, shipped};
-use crate::code;
-use crate::error::{Error, ExitCode};
-use crate::text;
-use crate::trace::seconds;
 use crate::ui;
 
 /// Policies.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// The shipped policies, in a line each.
+    /// List the shipped policies.
     List,
-    /// What a component says about itself: parameters, abilities, digest.
+    /// Print what a component says about itself: parameters, abilities, digest.
     Inspect {
         /// A shipped policy's name, or a file.
         policy: String,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
-    /// Begin a policy: a folder that builds, passes `policy check` and runs at once.
+    /// Create a policy: a folder that builds, passes `policy check` and runs.
     New(new::NewArgs),
     /// Compile policies to components: of folders, or of this workspace.
     Build(build::BuildArgs),
-    /// Check what an author should know before anybody runs a policy.
+    /// Check a policy before anybody runs it.
     Check(check::CheckArgs),
-    /// Run a failed policy again, from the capsule that it left.
+    /// Run a failed policy again from its capsule.
     Replay {
         /// `capsule.json.zst` of a failed cell.
         capsule: PathBuf,
-        /// The component: a name or a file; by default the shipped one whose digest fits.
+        /// The component, a name or a file [default: the shipped one with the same digest].
         #[arg(long)]
         policy: Option<String>,
     },
-    /// Fuel, time and memory of a policy's decisions, by the number of jobs that arrive at once.
+    /// Measure fuel, time and memory of a policy's decisions by the number of jobs that arrive at once.
     Bench(bench::BenchArgs),
 }
 
@@ -102,7 +102,7 @@ fn open(sandbox: &Sandbox, policy: &str) -> Result<(Component, Descriptor), Erro
 }
 
 fn sandbox() -> Result<Sandbox, Error> {
-    Sandbox::new(&code::settings()).map_err(|fault| Error::internal(fault.to_string()))
+    Sandbox::new(&code::settings(ui::note)).map_err(|fault| Error::internal(fault.to_string()))
 }
 
 fn list() -> Result<ExitCode, Error> {
@@ -152,7 +152,7 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
 }
 
 fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
-    let capsule = crate::recording::capsule(path)?;
+    let capsule = sandtable_plan::recording::capsule(path)?;
     let mut finder = Finder::new(Path::new("."), None);
     let file = match policy {
         Some(name) => finder.find(name).map_err(Error::usage)?,

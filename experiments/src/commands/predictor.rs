@@ -2,25 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::output;
 use sandtable_hardware::{Profile, ShareMode};
+use sandtable_inputs::profile;
+use sandtable_plan::MAX_WEIGHTS;
+use sandtable_plan::artifact::{Finder, predictors};
+use sandtable_run::code;
+use sandtable_run::learn::{
+    Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
+};
 use sandtable_runtime::contract::Quantities;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, SandboxedProvider};
 
-use crate::artifact::{Finder, predictors};
-use crate::code;
-use crate::error::{Error, ExitCode};
-use crate::learn::{
-    Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
-};
-use crate::output;
-use crate::plan::MAX_WEIGHTS;
-use crate::{profile, ui};
+use crate::ui;
 
 /// Predictors.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PredictorCommand {
-    /// The shipped predictors, in a line each.
+    /// List the shipped predictors.
     List,
     /// Fit a predictor to a profile and write its weights.
     Train {
@@ -28,38 +29,39 @@ pub(crate) enum PredictorCommand {
         predictor: String,
         #[command(flatten)]
         data: Data,
-        /// Part of the pairs that is observed.
+        /// Fraction of the pairs that is observed.
         #[arg(long, default_value_t = 1.0, value_name = "PART")]
         observed: f64,
-        /// Part of the workloads of which no pair is observed.
+        /// Fraction of the workloads of which no pair is observed.
         #[arg(long, default_value_t = 0.0, value_name = "PART")]
         hold_out: f64,
-        /// Use the weights on this type of GPU, though they are fitted to another: `--gpu P100 --used-on V100`.
+        /// Use the weights on this type of GPU although they are fitted to another: `--gpu P100 --used-on
+        /// V100`.
         #[arg(long, value_name = "KIND")]
         used_on: Option<String>,
-        /// What splits and initial weights are drawn from.
+        /// Seed of splits and initial weights.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Where to; stdout by default.
+        /// Output file [default: standard output].
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Print a predictor's error on what it has not seen, beside its baselines'.
+    /// Print a predictor's error on held-out data, next to its baselines.
     Evaluate {
         /// iasp, iapp, bias, utilisation, forest or memory.
         predictor: String,
         #[command(flatten)]
         data: Data,
-        /// Parts of the pairs that are observed, for `--split pairs`.
+        /// Fraction of the pairs that is observed, for `--split pairs`.
         #[arg(long, default_value = "0.8", value_delimiter = ',', value_name = "PART")]
         observed: Vec<f64>,
         /// What is held out.
         #[arg(long, value_enum, default_value_t)]
         split: Split,
-        /// Known pairs of a held-out workload, for `--split workload`.
+        /// Number of known pairs of a held-out workload, for `--split workload`.
         #[arg(long, default_value = "0", value_delimiter = ',', value_name = "N")]
         probes: Vec<usize>,
-        /// Seeds whose errors are averaged.
+        /// Number of seeds to average over.
         #[arg(long, default_value_t = 5, value_name = "N")]
         seeds: u64,
     },
@@ -72,10 +74,10 @@ pub(crate) struct Data {
     /// `mlp_util_mem.csv`.
     #[arg(long, value_name = "PATH")]
     profile: PathBuf,
-    /// Only these types of GPU.
+    /// Use only these types of GPU.
     #[arg(long = "gpu", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<String>,
-    /// What was measured on GPUs shared by MPS, not in time slices.
+    /// Use what was measured on GPUs shared by MPS instead of time slices.
     #[arg(long)]
     mps: bool,
 }
@@ -83,7 +85,7 @@ pub(crate) struct Data {
 impl Data {
     fn read(&self) -> Result<Profile, Error> {
         let folder = self.profile.parent().unwrap_or(Path::new(""));
-        let mut profile = crate::facts::fill(any_profile(&self.profile)?, folder)?;
+        let mut profile = sandtable_inputs::facts::fill(any_profile(&self.profile)?, folder)?;
         let mode = if self.mps { ShareMode::Mps } else { ShareMode::TimeSlice };
         profile.gpus.retain(|gpu| gpu.mode == mode);
         if profile.gpus.is_empty() {
@@ -180,7 +182,7 @@ fn alone(forest: bool, profile: &Profile, kinds: &[String], seeds: u64) -> Resul
         for (at, first) in all[0].iter().enumerate() {
             let of = |get: fn(&SoloError) -> f64| {
                 let values: Vec<f64> = all.iter().map(|errors| get(&errors[at])).collect();
-                crate::stats::mean_and_deviation(&values)
+                sandtable_results::stats::mean_and_deviation(&values)
             };
             let (rmsle, mae, r2) = (of(|error| error.rmsle), of(|error| error.mae), of(|error| error.r2));
             ui::result(&format!(
@@ -218,14 +220,14 @@ fn averaged(
         }
     }
     let summary = |(name, errors): (String, Vec<f64>)| {
-        let (mean, spread) = crate::stats::mean_and_deviation(&errors);
+        let (mean, spread) = sandtable_results::stats::mean_and_deviation(&errors);
         (name, mean, spread)
     };
     Ok(all.into_iter().map(summary).collect())
 }
 
 fn list() -> Result<ExitCode, Error> {
-    let sandbox = Sandbox::new(&code::settings()).map_err(|fault| Error::internal(fault.to_string()))?;
+    let sandbox = Sandbox::new(&code::settings(ui::note)).map_err(|fault| Error::internal(fault.to_string()))?;
     let mut finder = Finder::new(Path::new("."), None);
     for name in predictors() {
         let file = finder.find(name).map_err(Error::usage)?;

@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::input;
+use sandtable_core::output;
+use sandtable_report::parquet::parquet;
+use sandtable_report::plot::{FigureStyle, side_by_side};
+use sandtable_report::rows::{Rows, rows};
+use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown};
+use sandtable_results::status::known;
+
 use super::{SpecArgs, StoreArgs};
-use crate::error::{Error, ExitCode};
-use crate::report::frame::{Rows, frame};
-use crate::report::plot::{Dress, side_by_side};
-use crate::report::{Captioned, PAGE, figures, gather, html, markdown};
-use crate::status::known;
 use crate::ui;
-use crate::{input, output};
 
 /// Results as a page, a figure or a table; the ending of the file says which.
 #[derive(Debug, clap::Args)]
@@ -23,19 +26,20 @@ pub(crate) struct ReportArgs {
     /// The spec.
     #[arg(value_name = "SPEC")]
     path: PathBuf,
-    /// `.html`, `.md`, `.svg`, `.csv`, `.jsonl` or `.parquet`; by default a page beside you, named as the spec.
+    /// Output file: `.html`, `.md`, `.svg`, `.csv`, `.jsonl` or `.parquet` [default: the spec's name with `.html`,
+    /// in the current folder].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Of an SVG: `jct`, `waiting`, `utilisation` or `sweep`; `jct` by default.
+    /// Figure of an SVG: `jct`, `waiting`, `utilisation` or `sweep` [default: jct].
     #[arg(long, value_name = "NAME")]
     figure: Option<String>,
-    /// Of an SVG: the figure of every point of the sweep, two beside each other; else of the first that `--at` leaves.
+    /// Draw the figure for every point of the sweep, two per row, instead of the first point that `--at` selects.
     #[arg(long)]
     every_point: bool,
-    /// Of a table: what a row is of.
+    /// What a row of a table describes.
     #[arg(long, value_enum, default_value_t)]
     rows: Rows,
-    /// Of a page: another template (minijinja).
+    /// Template of the page (minijinja).
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
     #[command(flatten)]
@@ -86,18 +90,19 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
                     }
                 }
                 let error = Error::usage(format!("no figure `{wanted}` of these results"));
-                return Err(
-                    error.hint(format!("there is {}", if names.is_empty() { "none".into() } else { names.join(", ") }))
-                );
+                return Err(error.hint(format!(
+                    "expected one of: {}",
+                    if names.is_empty() { "none".into() } else { names.join(", ") }
+                )));
             };
             match args.every_point {
                 true => side_by_side(&of.iter().map(|one| &one.figure).collect::<Vec<_>>()).into_bytes(),
-                false => first.figure.svg(Dress::Paper).into_bytes(),
+                false => first.figure.svg(FigureStyle::Paper).into_bytes(),
             }
         }
-        "csv" => frame(&plan, &store, args.rows)?.csv().into_bytes(),
-        "jsonl" => frame(&plan, &store, args.rows)?.json_lines().into_bytes(),
-        "parquet" => frame(&plan, &store, args.rows)?.parquet()?,
+        "csv" => rows(&plan, &store, args.rows)?.csv().into_bytes(),
+        "jsonl" => rows(&plan, &store, args.rows)?.json_lines().into_bytes(),
+        "parquet" => parquet(&rows(&plan, &store, args.rows)?)?,
         other => {
             let error = Error::usage(format!("{}: no report ends in `.{other}`", output.display()));
             return Err(error.hint("expected .html, .md, .svg, .csv, .jsonl or .parquet"));

@@ -7,26 +7,28 @@ use std::time::Duration;
 
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
-use crate::claim::{self, ExpectedFailures};
-use crate::code;
+use crate::commands::Format;
 use crate::consent::ConsentArgs;
-use crate::digest::digest;
-use crate::engine::handed::{Handed, Line, Shard};
-use crate::engine::{Page, Times};
-use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, Workers, execute_within, in_parallel};
-use crate::observe::{Swap, Swaps, observe};
-use crate::plan::{Cell, Machines, Plan};
-use crate::status::Failure;
-use crate::status::{Known, lookup};
-use crate::store::Store;
-use crate::table::{Format, render};
+use crate::engine::Times;
+use crate::engine::plan_file::{Line, PlanFile, Shard};
 use crate::ui;
+use sandtable_core::digest::digest;
+use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::Micros;
 use sandtable_hardware::live::Clock;
+use sandtable_plan::{Cell, CellBackend, Plan};
+use sandtable_report::table;
+use sandtable_results::claim::{self, ExpectedFailures};
+use sandtable_results::status::Failure;
+use sandtable_results::status::{CellStatus, lookup};
+use sandtable_results::store::Store;
+use sandtable_results::sweep::SweepState;
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
+use sandtable_run::observe::{Swap, Swaps, observe};
+use sandtable_runtime::decision_log::Agreement;
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::sandbox::Settings;
-use sandtable_runtime::tape::Agreement;
 
 /// Run the cells of specs that have no result yet.
 #[derive(Debug, clap::Args)]
@@ -34,16 +36,16 @@ pub(crate) struct RunArgs {
     /// Specs.
     #[arg(required_unless_present = "plan", value_name = "SPEC")]
     specs: Vec<PathBuf>,
-    /// The cells of a plan file (`sandtable plan SPEC --output FILE`), which says how its spec is read.
+    /// Run the cells of a plan file (`sandtable plan SPEC --output FILE`), which also says how its spec is read.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["specs", "set", "at", "sweep", "only", "test", "policies", "max_bytes", "max_rows", "max_cells", "check", "expected"])]
     plan: Option<PathBuf>,
-    /// Of all cells only the I-th, I+N-th, I+2N-th and so on, I from 0; no table is printed.
+    /// Run only the cells with index I, I+N, I+2N and so on, I from 0; prints no table.
     #[arg(long, value_name = "I/N", conflicts_with = "check")]
     shard: Option<Shard>,
-    /// Run this share of the cells again that have results, and compare: `1%`, at least one.
+    /// Run this share of the finished cells again and compare, such as `1%`; at least one cell.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     recheck: Option<f64>,
-    /// Which cells `--recheck` takes: another number, others.
+    /// Seed that selects the cells `--recheck` re-runs.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "recheck")]
     draw: u64,
     #[command(flatten)]
@@ -52,41 +54,41 @@ pub(crate) struct RunArgs {
     store: StoreArgs,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// Cells at a time; by default as many as there are cores.
+    /// Number of cells to run at a time [default: the number of cores].
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
-    /// End each cell that takes longer than this, as `10min`; it has no result.
+    /// End a cell that runs longer than this, such as `10min`; it gets no result.
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     timeout: Option<Micros>,
-    /// Run cells again whose policy failed.
+    /// Run cells whose policy failed again.
     #[arg(long)]
     retry_failed: bool,
-    /// Compare what is computed with the results of other builds, and give those that are the same this build's ids.
+    /// Compare with results of other builds, and store identical results under this build's ids.
     #[arg(long)]
     accept_build: bool,
-    /// How results are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Fail, with exit code 1, where a claim of the spec does not hold or is inconclusive, and where jobs were left
-    /// unfinished.
+    /// Exit with code 1 if a claim of the spec fails or is inconclusive, or if jobs were left unfinished.
     #[arg(long)]
     check: bool,
-    /// With `--check`: let claims pass whose interval has values on both sides of the bound.
+    /// With `--check`: accept claims whose interval has values on both sides of the bound.
     #[arg(long, requires = "check")]
     allow_inconclusive: bool,
-    /// With `--check`: claims of whole specs that are known not to hold. An unexpected failure and an unexpected pass both fail.
+    /// With `--check`: file of claims that are known to fail. An unexpected failure and an unexpected pass both
+    /// fail the check.
     #[arg(long, value_name = "FILE", requires = "check", conflicts_with_all = ["test", "set", "at", "sweep", "only"])]
     expected: Option<PathBuf>,
-    /// No bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     no_progress: bool,
-    /// Print what policies wrote to their log.
+    /// Print the log of each policy.
     #[arg(long)]
     log: bool,
-    /// On real devices: another policy takes over after this time.
+    /// On real devices: replace the policy after this time.
     #[arg(long, value_name = "TIME=POLICY", value_parser = swap)]
     swap_at: Vec<Swap>,
-    /// On real devices: the component in this file takes over whenever SIGHUP comes.
+    /// On real devices: replace the policy by the component in this file on SIGHUP.
     #[arg(long, value_name = "FILE")]
     swap_file: Option<PathBuf>,
 }
@@ -100,13 +102,13 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 
 /// A time that a cell may take.
 fn timeout(text: &str) -> Result<Micros, String> {
-    let time = crate::spec::units::span(text)?;
+    let time = sandtable_core::units::span(text)?;
     (time > 0).then_some(time).ok_or_else(|| "expected more than 0s".into())
 }
 
 fn swap(text: &str) -> Result<Swap, String> {
     let (at, to) = text.split_once('=').ok_or("expected TIME=POLICY, as \"90s=srtf\"")?;
-    Ok(Swap { at: crate::spec::units::span(at)?, to: to.to_string() })
+    Ok(Swap { at: sandtable_core::units::span(at)?, to: to.to_string() })
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -130,7 +132,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {
         Error::usage(format!("no thread for Ctrl-C: {error}")).hint("is their number limited? ulimit -u")
     })?;
     if let Some(file) = &args.plan {
-        return handed(args, file);
+        return run_plan_file(args, file);
     }
     let mut worst = ExitCode::Done;
     for spec in &args.specs {
@@ -171,25 +173,26 @@ impl Asked<'_> {
 }
 
 /// The cells of a plan file, if they are still what they were.
-fn handed(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
-    let handed = Handed::read(file)?;
-    handed.same_program()?;
-    let lines = handed.lines.iter().enumerate();
+fn run_plan_file(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
+    let plan_file = PlanFile::read(file)?;
+    plan_file.same_program()?;
+    let lines = plan_file.lines.iter().enumerate();
     let lines = lines.filter(|(at, _)| args.shard.is_none_or(|shard| shard.has(*at))).map(|(_, line)| line);
     let lines: Vec<&Line> = lines.collect();
-    let spec = &handed.header.spec;
-    let plan = expand_noting(spec, &handed.header.options)?;
-    let mut part = handed.places(&plan, &lines)?;
+    let spec = &plan_file.header.spec;
+    let plan = expand_noting(spec, &plan_file.header.options)?;
+    let mut part = plan_file.places(&plan, &lines)?;
     let retry = lines.iter().zip(&part).filter(|(line, _)| line.retry).map(|(_, at)| *at).collect();
     part.sort_unstable();
-    let store = args.store.open_for(&handed)?;
+    let store = args.store.open_for(&plan_file)?;
     one(args, &Asked { plan: &plan, part: Some(part), retry }, &store)
 }
 
 /// Observations are no functions of their inputs.
 pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
-    if plan.cells.iter().any(|cell| matches!(cell.machines, Machines::Live(_))) {
-        let error = Error::usage(format!("{}: what is observed on real devices can't be computed again", plan.origin));
+    if plan.cells.iter().any(|cell| matches!(cell.machines, CellBackend::Live(_))) {
+        let error =
+            Error::usage(format!("{}: what is observed on real devices can't be computed again", plan.source.origin));
         return Err(error.hint("replay its recording: `fleet: Replay(\"…/recording.jsonl\")`"));
     }
     Ok(())
@@ -198,9 +201,11 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
 /// Every cell on this machine's devices, one after the other.
 fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
     let (plan, cells) = (asked.plan, asked.cells());
-    if cells.iter().any(|(_, cell)| !matches!(cell.machines, Machines::Live(_))) {
-        let error =
-            Error::usage(format!("{}: a sweep over real and modelled fleets has results of two kinds", plan.origin));
+    if cells.iter().any(|(_, cell)| !matches!(cell.machines, CellBackend::Live(_))) {
+        let error = Error::usage(format!(
+            "{}: a sweep over real and modelled fleets has results of two kinds",
+            plan.source.origin
+        ));
         return Err(error.hint("make two specs of it"));
     }
     if args.timeout.is_some() {
@@ -209,21 +214,24 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
     }
     // From here on an interrupt ends this process at once, also at the question.
     LIVE.store(true, Ordering::Relaxed);
-    args.consent.ask(&plan.origin, cells.iter().map(|(_, cell)| *cell))?;
+    args.consent.ask(&plan.source.origin, cells.iter().map(|(_, cell)| *cell))?;
     ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
     if let Some((_, cell)) = cells.first() {
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let bar = ui::progress(cells.len() as u64, args.no_progress);
     let policies = args.spec.policies();
-    let swaps = Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells };
+    let swaps =
+        Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells, say: ui::note };
     let mut known = Vec::new();
-    let page = Page::new(store, plan);
+    let page = SweepState::new(store, plan);
     for (at, cell) in &cells {
-        let Machines::Live(field) = &cell.machines else { continue };
+        let CellBackend::Live(field) = &cell.machines else { continue };
         bar.set_message(cell.label.clone());
-        let settings =
-            Settings { deadline: Some(std::time::Duration::from_micros(field.decide)), ..code::settings_beside(store) };
+        let settings = Settings {
+            deadline: Some(std::time::Duration::from_micros(field.decide)),
+            ..code::settings_beside(store, ui::note)
+        };
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
         let observed = observe(cell, field, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
@@ -233,8 +241,8 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
             observed.log.iter().for_each(|line| ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed)));
         }
         known.push(match observed.outcome {
-            Ok(summary) => Known::Done(Box::new(summary)),
-            Err(failure) => Known::Failed(failure),
+            Ok(summary) => CellStatus::Done(Box::new(summary)),
+            Err(failure) => CellStatus::Failed(failure),
         });
         bar.inc(1);
     }
@@ -253,7 +261,7 @@ pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Ce
 
 fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
     let cells = asked.cells();
-    if cells.iter().any(|(_, cell)| matches!(cell.machines, Machines::Live(_))) {
+    if cells.iter().any(|(_, cell)| matches!(cell.machines, CellBackend::Live(_))) {
         return live(args, asked, store);
     }
     if !args.swap_at.is_empty() || args.swap_file.is_some() {
@@ -283,7 +291,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     }
     let earlier = if args.accept_build { Some(Earlier::of(store)?) } else { None };
     let bar = ui::progress(missing.len() as u64, args.no_progress);
-    let compiled = Compiled::new(&code::settings_beside(store), missing.iter().copied())?;
+    let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
     begin::never_run(asked.plan, &missing, &mut begin::Warned::default())?;
     let done = |cell: &Cell| {
@@ -323,8 +331,8 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         .filter_map(|(cell, result)| Some((cell.id.as_str(), result.as_ref()?.2.as_ref()?)))
         .collect();
     let known = |cell: &Cell| match lost.get(cell.id.as_str()) {
-        Some(failure) if failure.kind == Fault::Stopped.kind() => Ok(Known::TimedOut),
-        Some(failure) => Ok(Known::Failed((*failure).clone())),
+        Some(failure) if failure.kind == Fault::Stopped.kind() => Ok(CellStatus::TimedOut),
+        Some(failure) => Ok(CellStatus::Failed((*failure).clone())),
         None => lookup(cell, store),
     };
     let known = cells.iter().map(|(_, cell)| known(cell)).collect::<Result<Vec<_>, _>>()?;
@@ -340,18 +348,16 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
 /// How policies compare with the recorded runs that they were asked about.
 fn agreements(cells: &[(usize, &Cell)], store: &Store) -> Result<(), Error> {
     for (_, cell) in cells {
-        if !matches!(cell.machines, Machines::Replay(_)) || !store.has(&cell.id) || store.has_failed(&cell.id) {
+        if !matches!(cell.machines, CellBackend::Replay(_)) || !store.has(&cell.id) || store.has_failed(&cell.id) {
             continue;
         }
-        let text = store.read(&cell.id, "agreement.json")?;
-        let agreement: Agreement =
-            serde_json::from_slice(&text).map_err(|error| Error::internal(format!("agreement.json: {error}")))?;
+        let agreement: Agreement = sandtable_results::reader::document(store, &cell.id)?;
         let mut line = match agreement.alike == agreement.calls {
             true => format!("{}: decides as recorded, in all {} calls", cell.label, agreement.calls),
             false => format!("{}: decides as recorded in {} calls of {}", cell.label, agreement.alike, agreement.calls),
         };
         if let Some(first) = &agreement.first {
-            let at = crate::trace::seconds(first.at);
+            let at = sandtable_inputs::trace::seconds(first.at);
             line += &format!(", then differs at {at} s (agreement.json has both plans)");
         }
         ui::note(&line);
@@ -360,17 +366,20 @@ fn agreements(cells: &[(usize, &Cell)], store: &Store) -> Result<(), Error> {
 }
 
 /// Prints the results, the claims, and what went wrong; the exit code. Of a part neither table nor claim can be had.
-fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -> Result<ExitCode, Error> {
+fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[CellStatus]) -> Result<ExitCode, Error> {
     let plan = asked.plan;
     if asked.part.is_some() {
         return Ok(report(&asked.cells(), store, known));
     }
-    ui::result(&render(plan, known, args.format));
+    ui::result(&match args.format {
+        Format::Table => table::text(plan, known),
+        format => format.of(&table::metrics(plan, known)),
+    });
     let claims = claim::measure(plan, known);
     match args.format {
         _ if claims.is_empty() => {}
         Format::Table => ui::result(&format!("\n{}", claim::render(&claims))),
-        Format::Json => ui::result(&claim::json_lines(&claims)),
+        Format::Json => ui::result(&claim::data(&claims).json_lines()),
         // A CSV has one kind of row.
         Format::Csv => ui::note(claim::render(&claims).trim_end()),
     }
@@ -397,12 +406,12 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -
         }
         Some(file) => {
             let expected = ExpectedFailures::read(file)?;
-            let surprises = expected.surprises(Path::new(&plan.origin), &claims, args.allow_inconclusive);
-            surprises.iter().for_each(|line| ui::note(&format!("error: {}: {line}", plan.origin)));
+            let surprises = expected.surprises(Path::new(&plan.source.origin), &claims, args.allow_inconclusive);
+            surprises.iter().for_each(|line| ui::note(&format!("error: {}: {line}", plan.source.origin)));
             surprises.len()
         }
     };
-    let starved = known.iter().any(|known| matches!(known, Known::Done(summary) if summary.unfinished > 0));
+    let starved = known.iter().any(|known| matches!(known, CellStatus::Done(summary) if summary.unfinished > 0));
     if starved {
         ui::note("error: a policy left jobs unfinished: `outcome` in jobs.csv has the reason");
     }
@@ -410,13 +419,13 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[Known]) -
 }
 
 /// Says which cells have no result and why; the exit code.
-fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode {
+fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
     let mut code = ExitCode::Done;
     let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
     let mut timed_out = 0;
     for ((_, cell), known) in cells.iter().zip(known) {
         match known {
-            Known::Failed(failure) => {
+            CellStatus::Failed(failure) => {
                 code = ExitCode::PolicyFailed;
                 // Every seed of a policy often fails alike: once is enough.
                 let line = format!("error: {} {}: {}", cell.label, failure.kind, failure.message);
@@ -438,9 +447,9 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[Known]) -> ExitCode 
                 }
                 shown.push(line);
             }
-            Known::TimedOut => timed_out += 1,
-            Known::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
-            Known::Done(summary) => {
+            CellStatus::TimedOut => timed_out += 1,
+            CellStatus::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
+            CellStatus::Done(summary) => {
                 rejected += summary.rejected;
                 unfinished += summary.unfinished;
                 crashed += summary.crashed;

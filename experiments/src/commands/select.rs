@@ -1,13 +1,15 @@
-//! Results by what people call them: a spec, a cell's id, or a policy's label.
+//! Finds results by what a user types: a spec, a cell's id, or a policy's label.
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_plan::Plan;
+use sandtable_results::compare::LabelledResult;
+use sandtable_results::reader;
+use sandtable_results::schema::RunRecord;
+use sandtable_results::store::Store;
+
 use super::{SpecArgs, StoreArgs};
-use crate::compare::Entry;
-use crate::error::{Error, ExitCode};
-use crate::plan::Plan;
-use crate::results;
-use crate::store::Store;
 
 /// The results that a word means.
 pub(super) fn entries(
@@ -15,9 +17,9 @@ pub(super) fn entries(
     args: &SpecArgs,
     spec: Option<&(PathBuf, Plan)>,
     store: &Store,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<Vec<LabelledResult>, Error> {
     if let Some((path, plan)) = spec {
-        let own: Vec<Entry> = of_plan(plan).into_iter().filter(|entry| entry.label == word).collect();
+        let own: Vec<LabelledResult> = of_plan(plan).into_iter().filter(|entry| entry.label == word).collect();
         if !own.is_empty() {
             return there(own, store, path);
         }
@@ -27,10 +29,10 @@ pub(super) fn entries(
         let plan = args.expand(path)?;
         return there(of_plan(&plan), store, path);
     }
-    if results::looks_like_an_id(word) {
-        let id = results::find(store, word)?;
-        let seed = results::inputs(store, &id)?["seed"].as_u64().unwrap_or(0);
-        return Ok(vec![Entry { label: id[..10].to_string(), variant: String::new(), seed, id, cell: None }]);
+    if reader::looks_like_an_id(word) {
+        let id = reader::find(store, word)?;
+        let seed = reader::document::<RunRecord>(store, &id)?.seed;
+        return Ok(vec![LabelledResult { label: id[..10].to_string(), variant: String::new(), seed, id, cell: None }]);
     }
     let error = Error::usage(format!("`{word}` is no spec, no cell's id and no policy's label"));
     Err(match spec {
@@ -45,8 +47,8 @@ pub(super) fn entries(
     })
 }
 
-fn of_plan(plan: &Plan) -> Vec<Entry> {
-    let entry = |cell: &crate::plan::Cell| Entry {
+fn of_plan(plan: &Plan) -> Vec<LabelledResult> {
+    let entry = |cell: &sandtable_plan::Cell| LabelledResult {
         label: cell.label.clone(),
         variant: cell.variant_text(),
         seed: cell.seed,
@@ -57,7 +59,7 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
 }
 
 /// Only results that there are.
-fn there(mut entries: Vec<Entry>, store: &Store, path: &Path) -> Result<Vec<Entry>, Error> {
+fn there(mut entries: Vec<LabelledResult>, store: &Store, path: &Path) -> Result<Vec<LabelledResult>, Error> {
     let all = entries.len();
     entries.retain(|entry| store.has(&entry.id));
     let message = format!("{}: {} of {all} cells have no result yet", path.display(), all - entries.len());

@@ -2,26 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
+use sandtable_core::display::span;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
+use sandtable_core::text::nearest;
+use sandtable_inputs::trace::seconds;
+use sandtable_report::chrome;
+use sandtable_results::compare::LabelledResult;
+use sandtable_results::metric::{METRICS, Metric};
+use sandtable_results::reader;
+use sandtable_results::schema::{Document as _, FailureRecord, JobRecord};
+use sandtable_results::store::Store;
+use sandtable_run::code;
+use sandtable_run::execute::Compiled;
+use sandtable_run::story::{Names, acts, tell, trigger};
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
-use crate::chrome;
-use crate::code;
-use crate::columns::columns;
-use crate::compare::Entry;
-use crate::error::{Error, ExitCode};
-use crate::execute::Compiled;
-use crate::metric::{METRICS, Metric, span};
-use crate::output;
-use crate::results::{self, JobRow};
-use crate::store::Store;
-use crate::story::{Names, acts, tell, trigger};
-use crate::table::Format;
-use crate::text::nearest;
-use crate::trace::seconds;
+use crate::commands::Format;
 use crate::ui;
 
-/// One result: its metrics, the life of a job as the policy saw it, its timeline for other tools.
+/// Show one result: its metrics, the life of a job as the policy saw it, its timeline for other tools.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,20 +34,20 @@ pub(crate) struct ShowArgs {
     /// A spec, or a cell's id.
     #[arg(value_name = "RESULT")]
     result: String,
-    /// The life of this job.
+    /// Show the life of this job.
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Of a spec: the cell of this seed; by default the first.
+    /// Seed of the cell to show [default: the first].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Write the timeline as a Chrome trace; `-` is standard output.
+    /// Write the timeline as a Chrome trace; `-` writes to standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     chrome_trace: Option<PathBuf>,
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -55,7 +57,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Error> {
     let all = select::entries(&args.result, &args.spec, None, &store)?;
     let entry = the_one(args, &all)?;
     if store.has_failed(&entry.id) {
-        let story = String::from_utf8_lossy(&store.read(&entry.id, "failure.json")?).to_string();
+        let story = String::from_utf8_lossy(&store.read(&entry.id, FailureRecord::FILE)?).to_string();
         ui::result(&story);
         return Ok(ExitCode::PolicyFailed);
     }
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Error> {
 }
 
 /// The cell that is meant.
-fn the_one<'a>(args: &ShowArgs, all: &'a [Entry]) -> Result<&'a Entry, Error> {
+fn the_one<'a>(args: &ShowArgs, all: &'a [LabelledResult]) -> Result<&'a LabelledResult, Error> {
     let mut labels: Vec<&str> = all.iter().map(|entry| entry.label.as_str()).collect();
     labels.dedup();
     labels.sort_unstable();
@@ -81,7 +83,7 @@ fn the_one<'a>(args: &ShowArgs, all: &'a [Entry]) -> Result<&'a Entry, Error> {
     let seeded = all.iter().find(|entry| args.seed.is_none_or(|seed| entry.seed == seed));
     let entry = seeded.ok_or_else(|| {
         let seeds: Vec<String> = all.iter().map(|entry| entry.seed.to_string()).collect();
-        Error::usage(format!("no cell of seed {}: there is {}", args.seed.unwrap_or(0), seeds.join(", ")))
+        Error::usage(format!("no cell of seed {}: expected one of: {}", args.seed.unwrap_or(0), seeds.join(", ")))
     })?;
     let fitting = all.iter().filter(|other| args.seed.is_none_or(|seed| other.seed == seed)).count();
     if fitting > 1 {
@@ -94,37 +96,33 @@ fn the_one<'a>(args: &ShowArgs, all: &'a [Entry]) -> Result<&'a Entry, Error> {
     Ok(entry)
 }
 
-fn metrics(args: &ShowArgs, entry: &Entry, store: &Store) -> Result<ExitCode, Error> {
-    let summary = results::summary(store, &entry.id)?.ok_or_else(|| Error::internal("a failed cell"))?;
+fn metrics(args: &ShowArgs, entry: &LabelledResult, store: &Store) -> Result<ExitCode, Error> {
+    let summary = reader::summary(store, &entry.id)?.ok_or_else(|| Error::internal("a failed cell"))?;
     let values = METRICS.iter().map(|metric| (metric, metric.of(&summary)));
     let known: Vec<(&Metric, f64)> = values.filter(|(_, x)| !x.is_nan()).collect();
-    match args.format {
+    let mut table = Frame::new([Column::words("id").only_in_json(), Column::words("metric"), Column::number("value")]);
+    for (metric, x) in known {
+        let name = Value::from(metric.name).shown(format!("  {}", metric.name));
+        table.push([(&entry.id).into(), name, Value::Number(x).shown(metric.unit.text(x))]);
+    }
+    ui::result(&match args.format {
         Format::Table => {
             let folder = store.folder(&entry.id);
-            ui::result(&format!("{} seed {} {}\n{}\n", entry.label, entry.seed, entry.variant, folder.display()));
-            let rows: Vec<Vec<String>> =
-                known.iter().map(|(metric, x)| vec![format!("  {}", metric.name), metric.unit.text(*x)]).collect();
-            ui::result(&columns(&rows));
+            let head = format!("{} seed {} {}\n{}\n", entry.label, entry.seed, entry.variant, folder.display());
+            head + &table.text_rows()
         }
-        Format::Json => known.iter().for_each(|(metric, x)| {
-            ui::result(&(json!({"id": entry.id, "metric": metric.name, "value": x}).to_string() + "\n"));
-        }),
-        Format::Csv => {
-            ui::result("metric,value\n");
-            known.iter().for_each(|(metric, x)| ui::result(&format!("{},{x}\n", metric.name)));
-        }
-    }
+        format => format.of(&table),
+    });
     Ok(ExitCode::Done)
 }
 
-fn export(args: &ShowArgs, entry: &Entry, store: &Store, path: &Path) -> Result<ExitCode, Error> {
-    let inputs = results::inputs(store, &entry.id)?;
-    let (jobs, stays) = (results::jobs(store, &entry.id)?, results::stays(store, &entry.id)?);
+fn export(args: &ShowArgs, entry: &LabelledResult, store: &Store, path: &Path) -> Result<ExitCode, Error> {
+    let (jobs, stays) = (reader::jobs(store, &entry.id)?, reader::stays(store, &entry.id)?);
     let title = match entry.cell {
         Some(_) => format!("{} {} seed {}", args.result, entry.label, entry.seed),
         None => entry.id.clone(),
     };
-    let text = chrome::trace(&title, &results::nodes(&inputs), &jobs, &stays).to_string() + "\n";
+    let text = chrome::trace(&title, &reader::nodes(store, &entry.id)?, &jobs, &stays).to_string() + "\n";
     if path == Path::new("-") {
         ui::result(&text);
         return Ok(ExitCode::Done);
@@ -142,14 +140,14 @@ struct Moment {
 }
 
 /// The life of a job: what the policy was told of it and said of it, and what it did meanwhile for others.
-fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<ExitCode, Error> {
-    let rows = results::jobs(store, &entry.id)?;
+fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Result<ExitCode, Error> {
+    let rows = reader::jobs(store, &entry.id)?;
     let Some(row) = rows.iter().find(|row| row.job_id == job) else {
         let error = Error::usage(format!("no job `{job}` in {} seed {}", entry.label, entry.seed));
         let near = nearest(job, rows.iter().map(|row| row.job_id.as_str()));
         return Err(match (near, rows.first(), rows.last()) {
-            (Some(near), ..) => error.hint(format!("is `{near}` meant?")),
-            (None, Some(first), Some(last)) => error.hint(format!("there is {} to {}", first.job_id, last.job_id)),
+            (Some(near), ..) => error.hint(format!("did you mean `{near}`?")),
+            (None, Some(first), Some(last)) => error.hint(format!("jobs are {} to {}", first.job_id, last.job_id)),
             _ => error,
         });
     };
@@ -165,7 +163,7 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
     };
     let names = Names::of(cell)?;
     let id = names.find(job).ok_or_else(|| Error::internal(format!("job {job} has a row and is none")))?;
-    let compiled = Compiled::new(&code::settings_beside(store), std::iter::once(cell))?;
+    let compiled = Compiled::new(&code::settings_beside(store, ui::note), std::iter::once(cell))?;
     let mut moments: Vec<Moment> = Vec::new();
     // Calls in which it waited and others were given GPUs.
     let (mut waits, mut calls, mut others) = (false, 0u64, 0u64);
@@ -214,61 +212,46 @@ fn life(args: &ShowArgs, entry: &Entry, store: &Store, job: &str) -> Result<Exit
             entry.label
         ));
     }
-    let end = row.jct().map_or_else(|| row.outcome.clone(), |jct| format!("completed in {}", span(jct)));
+    let end = row.jct().map_or_else(|| row.outcome.to_string(), |jct| format!("completed in {}", span(jct)));
     let wait = row.wait().map_or("never started".into(), |wait| format!("waited {}", span(wait)));
     let (gpus, preemptions) = (row.gpus, row.preemptions);
     let head = format!(
         "job {job} under {}, seed {}: {gpus} GPUs, {wait}, {preemptions} preemptions, {end}\n",
         entry.label, entry.seed
     );
-    match args.format {
-        Format::Table => {
-            let mut rows = vec![vec!["  at".to_string(), "policy".into(), "what".into()]];
-            rows.extend(moments.iter().map(|moment| {
-                vec![format!("  {} s", seconds(moment.at)), moment.who.to_string(), moment.what.clone()]
-            }));
-            ui::result(&head);
-            ui::result(&columns(&rows));
-        }
-        Format::Json => moments.iter().for_each(|moment| {
-            let row = json!({"at_s": moment.at as f64 / 1e6, "policy": moment.who, "what": moment.what});
-            ui::result(&(row.to_string() + "\n"));
-        }),
-        Format::Csv => {
-            ui::result("at_s,policy,what\n");
-            moments.iter().for_each(|moment| {
-                let what = crate::trace::csv_cell(&moment.what);
-                ui::result(&format!("{},{},{what}\n", seconds(moment.at), moment.who));
-            });
-        }
+    let mut table = Frame::new([Column::number("at_s").head("  at"), Column::words("policy"), Column::words("what")]);
+    for moment in moments {
+        let at = Value::Number(moment.at as f64 / 1e6).shown(format!("  {} s", seconds(moment.at)));
+        table.push([at, moment.who.into(), moment.what.into()]);
     }
+    if args.format == Format::Table {
+        ui::result(&head);
+    }
+    ui::result(&args.format.of(&table));
     Ok(ExitCode::Done)
 }
 
 /// Where a job was, from the timeline.
-fn stays(args: &ShowArgs, entry: &Entry, store: &Store, row: &JobRow) -> Result<(), Error> {
-    let all = results::stays(store, &entry.id)?;
-    let own = all.iter().filter(|stay| stay.job == row.job_id);
-    match args.format {
-        Format::Table => {
-            ui::result(&format!("job {}: submitted at {} s, {}\n", row.job_id, row.submit_s, row.outcome));
-            own.for_each(|stay| {
-                let gpus = crate::execute::ranges(&stay.gpus);
-                ui::result(&format!("  {} .. {} s on GPU {gpus}\n", stay.from, stay.to));
-            });
-        }
-        Format::Json => own.for_each(|stay| {
-            let row = json!({"job": stay.job, "from_s": stay.from, "to_s": stay.to, "gpus": stay.gpus});
-            ui::result(&(row.to_string() + "\n"));
-        }),
-        Format::Csv => {
-            ui::result("job_id,from_s,to_s,gpus\n");
-            own.for_each(|stay| {
-                let gpus = crate::execute::ranges(&stay.gpus);
-                let job = crate::trace::csv_cell(&stay.job);
-                ui::result(&format!("{job},{},{},{gpus}\n", stay.from, stay.to));
-            });
-        }
+fn stays(args: &ShowArgs, entry: &LabelledResult, store: &Store, row: &JobRecord) -> Result<(), Error> {
+    let all = reader::stays(store, &entry.id)?;
+    let own = all.iter().filter(|stay| stay.job_id == row.job_id);
+    if args.format == Format::Table {
+        ui::result(&format!("job {}: submitted at {} s, {}\n", row.job_id, row.submit_s, row.outcome));
+        own.for_each(|stay| ui::result(&format!("  {} .. {} s on GPU {}\n", stay.from_s, stay.to_s, stay.gpus)));
+        return Ok(());
     }
+    let mut table = Frame::new([
+        Column::words("job").in_csv(false),
+        Column::words("job_id").in_json(false),
+        Column::number("from_s"),
+        Column::number("to_s"),
+        Column::words("gpus"),
+    ]);
+    for stay in own {
+        let gpus = Value::from(json!(stay.gpus.0)).shown(stay.gpus.to_string());
+        let (from, to) = (stay.from_s.f64().into(), stay.to_s.f64().into());
+        table.push([(&stay.job_id).into(), (&stay.job_id).into(), from, to, gpus]);
+    }
+    ui::result(&args.format.of(&table));
     Ok(())
 }

@@ -3,25 +3,29 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_results::reader;
+use sandtable_results::schema::RunRecord;
+
 use super::{SpecArgs, StoreArgs};
-use crate::error::{Error, ExitCode};
-use crate::table::Format;
+use crate::commands::Format;
 use crate::ui;
 
-/// What the store keeps.
+/// Manage the store.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Every cell: its id, its state and its size.
+    /// List every cell with its id, state and size.
     List {
         #[command(flatten)]
         store: StoreArgs,
-        /// How rows are printed.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// Remove what crashes left behind, and cells that none of these specs names.
+    /// Remove leftovers of crashes, and cells that none of these specs has.
     Gc {
-        /// Specs whose cells are kept; without any, all cells are.
+        /// Specs whose cells are kept [default: keep all cells].
         #[arg(value_name = "SPEC")]
         keep: Vec<PathBuf>,
         #[command(flatten)]
@@ -29,7 +33,7 @@ pub(crate) enum StoreCommand {
         /// Remove failed cells too.
         #[arg(long)]
         failed: bool,
-        /// Also what processes of other machines have on the way: only where none of them runs.
+        /// Also remove unfinished results of other machines; only if no process there uses the store.
         #[arg(long)]
         everywhere: bool,
     },
@@ -44,30 +48,26 @@ pub(crate) fn run(command: &StoreCommand) -> Result<ExitCode, Error> {
 
 fn list(store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
     let store = store.there()?;
-    let mut out = String::new();
-    if format == Format::Csv {
-        out.push_str("id,state,bytes,policy,seed\n");
-    }
+    let mut table = Frame::new([
+        Column::words("id"),
+        Column::words("state"),
+        Column::count("bytes"),
+        Column::words("policy"),
+        Column::count("seed"),
+    ]);
     for entry in store.list()? {
-        let inputs: serde_json::Value =
-            serde_json::from_slice(&store.read(&entry.id, "cell.json")?).unwrap_or_default();
-        let state = if entry.failed { "failed" } else { "done" };
-        let policy = inputs["policy"]["blake3"].as_str().unwrap_or_default();
-        let policy = policy.get(..10).unwrap_or(policy);
-        let (id, bytes, seed) = (&entry.id, entry.bytes, &inputs["seed"]);
-        out.push_str(&match format {
-            Format::Table => {
-                format!("{}  {state:<6}  {bytes:>10} B  policy {policy}  seed {seed}\n", id.get(..10).unwrap_or(id))
-            }
-            Format::Json => {
-                serde_json::json!({"id": id, "state": state, "bytes": bytes, "policy": policy, "seed": seed})
-                    .to_string()
-                    + "\n"
-            }
-            Format::Csv => format!("{id},{state},{bytes},{policy},{seed}\n"),
-        });
+        // What another version wrote is kept too.
+        let run = reader::document::<RunRecord>(&store, &entry.id).ok();
+        let policy = run.as_ref().map(|run| run.policy.chars().take(10).collect::<String>());
+        table.push([
+            Value::from(&entry.id).shown(entry.id.get(..10).unwrap_or(&entry.id)),
+            (if entry.failed { "failed" } else { "done" }).into(),
+            entry.bytes.into(),
+            policy.into(),
+            run.map(|run| run.seed).into(),
+        ]);
     }
-    ui::result(&out);
+    ui::result(&format.of(&table));
     Ok(ExitCode::Done)
 }
 

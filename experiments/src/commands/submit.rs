@@ -2,15 +2,16 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use sandtable_core::display::span;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_plan::{Options, Plan};
+use sandtable_results::sweep::State;
 
 use super::{SpecArgs, SpecInStore, begin, expand_noting};
+use crate::commands::Format;
 use crate::consent::ConsentArgs;
-use crate::engine::{Engine, Job, Page, Parcel, Parcels, State, Wish, quoted};
-use crate::error::{Error, ExitCode};
-use crate::metric::span;
-use crate::plan::{Options, Plan};
-use crate::table::Format;
+use crate::engine::{ArrayJob, ArrayJobs, Engine, EngineJob, SubmitOptions, Submitted, quoted};
 use crate::ui;
 
 /// Hand the cells of a spec that have no result to an engine.
@@ -18,27 +19,27 @@ use crate::ui;
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     of: SpecInStore,
-    /// Who places shards on machines.
+    /// Engine that places shards on machines.
     #[arg(long, value_enum)]
     engine: Engine,
-    /// Most shards of an array; by default 64 of Slurm, 512 of HyperQueue.
+    /// Maximum number of shards of an array [default: 64 for Slurm, 512 for HyperQueue].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     shards: Option<u32>,
-    /// Only print what would be handed over.
+    /// Print what would be submitted, and submit nothing.
     #[arg(long)]
     print: bool,
-    /// Also where it has been handed over and still runs or waits.
+    /// Submit even if an earlier submission still runs or waits.
     #[arg(long)]
     again: bool,
-    /// Also cells whose policy failed.
+    /// Include cells whose policy failed.
     #[arg(long)]
     retry_failed: bool,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// A shared file system may show new files late: so long the merge looks again before cells count as missing.
+    /// Time for which the merge waits for files to appear on a shared file system before cells count as missing.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = settle)]
     settle: u64,
-    /// For the engine's own command: account, partition, time limit.
+    /// Arguments for the engine's own command: account, partition, time limit.
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<String>,
 }
@@ -48,7 +49,7 @@ pub(crate) struct SubmitArgs {
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     of: SpecInStore,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -62,7 +63,7 @@ pub(crate) struct CancelArgs {
 
 /// Whole seconds, up.
 pub(super) fn settle(text: &str) -> Result<u64, String> {
-    crate::spec::units::span(text).map(|micros| micros.div_ceil(sandtable_hardware::SECOND))
+    sandtable_core::units::span(text).map(|micros| micros.div_ceil(sandtable_hardware::SECOND))
 }
 
 /// The options of a spec whose cells need not run on this machine.
@@ -76,7 +77,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
     let plan = expand_noting(path, &options)?;
     let store = if args.print { store.look(Some(path))? } else { store.open(Some(path))? };
     begin::lacking_begin(&plan, &store, &mut begin::Warned::default())?;
-    let page = Page::new(&store, &plan);
+    let page = Submitted::new(&store, &plan);
     let (mut places, failed) = (page.places(State::Missing)?, page.places(State::Failed)?);
     if args.retry_failed {
         places.extend(&failed);
@@ -91,10 +92,10 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
         return Ok(ExitCode::Done);
     }
     if !args.print {
-        args.consent.ask(&plan.origin, places.iter().map(|at| &plan.cells[*at]))?;
+        args.consent.ask(&plan.source.origin, places.iter().map(|at| &plan.cells[*at]))?;
     }
     let shards = args.shards.map(|shards| shards as usize);
-    let wish = Wish { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };
+    let wish = SubmitOptions { engine: args.engine, shards, settle: args.settle, arguments: &args.arguments };
     if !args.print && !args.again {
         not_twice(&page, path, args.engine)?;
     }
@@ -129,7 +130,7 @@ pub(crate) fn submit(args: &SubmitArgs) -> Result<ExitCode, Error> {
 }
 
 /// What is to be done where no merge follows by itself.
-fn after(jobs: &[Job]) {
+fn after(jobs: &[EngineJob]) {
     if let Some(job) = jobs.first() {
         let plan = quoted(&job.plan.display().to_string());
         ui::note(&format!("hint: when they have ended, `sandtable merge --plan {plan}`"));
@@ -137,7 +138,7 @@ fn after(jobs: &[Job]) {
 }
 
 /// Two at once would harm nothing, but do everything twice.
-fn not_twice(page: &Page<'_>, spec: &Path, engine: Engine) -> Result<(), Error> {
+fn not_twice(page: &Submitted<'_>, spec: &Path, engine: Engine) -> Result<(), Error> {
     let before = page.siblings(spec)?;
     if !before.is_empty() {
         let names = before.join(", ");
@@ -157,7 +158,7 @@ fn not_twice(page: &Page<'_>, spec: &Path, engine: Engine) -> Result<(), Error> 
 }
 
 /// What one array is, and how long a shard takes, for whoever has to ask for time.
-fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
+fn describe(plan: &Plan, parcel: &ArrayJob, wished: Option<usize>) {
     let (cells, shards) = (parcel.cells, parcel.shards);
     let gpus = match parcel.needs.gpus {
         0 => String::new(),
@@ -170,7 +171,10 @@ fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
         }
         Some(seconds) if seconds < shards as f64 => "less than a second a shard".into(),
         Some(seconds) => format!("about {} a shard", span(seconds / shards as f64)),
-        None => format!("how long they take a few run here would tell: `sandtable run {} --shard 0/100`", plan.origin),
+        None => format!(
+            "how long they take a few run here would tell: `sandtable run {} --shard 0/100`",
+            plan.source.origin
+        ),
     };
     ui::note(&format!("{}: {cells} of {} cells in {shards} shards{gpus}; {time}", plan.title, plan.cells.len()));
     if wished.is_some_and(|wished| wished > shards && shards < cells) {
@@ -179,10 +183,10 @@ fn describe(plan: &Plan, parcel: &Parcel, wished: Option<usize>) {
 }
 
 /// The scripts and what would be run, ready for a shell.
-fn printed(name: &str, parcels: &Parcels, arguments: &[String]) -> String {
+fn printed(name: &str, parcels: &ArrayJobs, arguments: &[String]) -> String {
     let line = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let mut out = String::new();
-    for Parcel { script, command, .. } in &parcels.arrays {
+    for ArrayJob { script, command, .. } in &parcels.arrays {
         if let Some((path, text)) = script {
             out.push_str(&format!("# {}\n{text}\n", path.display()));
         }
@@ -197,14 +201,14 @@ fn printed(name: &str, parcels: &Parcels, arguments: &[String]) -> String {
 }
 
 /// A spec's page in its store, of which nothing is made.
-fn page_of<T>(of: &SpecInStore, then: impl FnOnce(&Page<'_>) -> Result<T, Error>) -> Result<T, Error> {
+fn page_of<T>(of: &SpecInStore, then: impl FnOnce(&Submitted<'_>) -> Result<T, Error>) -> Result<T, Error> {
     let plan = expand_noting(&of.path, &elsewhere(&of.spec)?)?;
     let store = of.store.look(Some(&of.path))?;
-    then(&Page::new(&store, &plan))
+    then(&Submitted::new(&store, &plan))
 }
 
 /// The engines that have taken something of it.
-fn engines(page: &Page<'_>) -> Result<Vec<Engine>, Error> {
+fn engines(page: &Submitted<'_>) -> Result<Vec<Engine>, Error> {
     let mut engines: Vec<Engine> = page.jobs()?.iter().map(|job| job.engine).collect();
     engines.sort_by_key(|engine| *engine as u8);
     engines.dedup();
@@ -239,18 +243,14 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
                     page.plan.title
                 )
             }
-            Format::Json => {
-                let line = json!({"name": page.name, "cells": page.plan.cells.len(), "done": done, "missing": missing,
-                    "failed": failed, "running": running, "queued": queued});
-                line.to_string() + "\n"
+            format => {
+                let names = ["name", "cells", "done", "missing", "failed", "running", "queued"];
+                let mut table = Frame::new(names.map(Column::words));
+                let cells = page.plan.cells.len().into();
+                let counts = [cells, done.into(), missing.into(), failed.into(), running.into(), queued.into()];
+                table.push([(&page.name).into()].into_iter().chain(counts).collect::<Vec<Value>>());
+                format.of(&table)
             }
-            Format::Csv => format!(
-                "name,cells,done,missing,failed,running,queued\n{},{},{done},{missing},{failed},{},{}\n",
-                page.name,
-                page.plan.cells.len(),
-                running.map_or_else(String::new, |count| count.to_string()),
-                queued.map_or_else(String::new, |count| count.to_string()),
-            ),
         });
         let conflicts = page.conflicts()?;
         if !conflicts.is_empty() {

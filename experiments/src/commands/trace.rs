@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use sandtable_runtime::Distribution;
+use sandtable_core::display::{Unit, span};
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
+use sandtable_inputs::trace::{self, Imported, Options, Stats, Trace, TraceFormat};
+use sandtable_plan::Cell;
+use sandtable_results::calibrate::{Calibration, calibrate};
+use sandtable_results::reader;
+use sandtable_run::execute::{Workers, complete};
 use serde_json::json;
 
 use super::{ReadArgs, SpecArgs, StoreArgs};
-use crate::columns::columns;
-use crate::error::{Error, ExitCode};
-use crate::execute::{Workers, complete};
-use crate::metric::span;
-use crate::output;
-use crate::plan::Cell;
-use crate::results;
-use crate::table::Format;
-use crate::trace::calibrate::{Calibration, Group, calibrate};
-use crate::trace::{self, Imported, Options, Stats, Trace, TraceFormat};
+use crate::commands::Format;
 use crate::ui;
 
 /// Traces.
@@ -31,10 +30,10 @@ pub(crate) enum TraceCommand {
         format: TraceFormat,
         #[command(flatten)]
         input: Input,
-        /// Of a profile keep what is fitted to the pairs, and leave the measured pairs out.
+        /// Keep only what is fitted to the pairs of a profile, not the measured pairs.
         #[arg(long)]
         fitted: bool,
-        /// Where to; stdout by default.
+        /// Output file [default: standard output].
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -44,10 +43,10 @@ pub(crate) enum TraceCommand {
         spec: PathBuf,
         #[command(flatten)]
         args: SpecArgs,
-        /// The seed; by default the spec's first.
+        /// The seed [default: the spec's first].
         #[arg(long)]
         seed: Option<u64>,
-        /// Where to; stdout by default.
+        /// Output file [default: standard output].
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -60,7 +59,7 @@ pub(crate) enum TraceCommand {
         args: SpecArgs,
         #[command(flatten)]
         store: StoreArgs,
-        /// How rows are printed.
+        /// Output format.
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
@@ -71,7 +70,7 @@ pub(crate) enum TraceCommand {
         /// The trace's format.
         #[arg(long, value_enum, default_value_t = TraceFormat::Native)]
         format: TraceFormat,
-        /// As a JSON object.
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },
@@ -80,9 +79,9 @@ pub(crate) enum TraceCommand {
 /// What is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Input {
-    /// The file; `.gz` and `.zst` are read as they are.
+    /// The file, plain or compressed (`.gz`, `.zst`).
     file: PathBuf,
-    /// Only rows whose column has this value.
+    /// Keep only rows whose column has this value.
     #[arg(long = "where", value_name = "COLUMN=VALUE")]
     filter: Vec<String>,
     /// For `csv`: which column holds what: `submit=COLUMN,gpus=COLUMN,duration=COLUMN`; also start and end in place of a duration,
@@ -93,10 +92,10 @@ pub(crate) struct Input {
     /// For `gavel`: your copy of its simulation_throughputs.json; for `pollux`: of its folder `traces`.
     #[arg(long, value_name = "PATH")]
     throughputs: Option<PathBuf>,
-    /// Call a kind of GPU otherwise, as the fleet does: `a100=A100-SXM4-80GB`; an empty name lets its jobs run on any.
+    /// Rename a kind of GPU, such as `a100=A100-SXM4-80GB`; an empty name lets its jobs run on any kind.
     #[arg(long = "kind", value_name = "FROM=TO")]
     kinds: Vec<String>,
-    /// The first so many jobs.
+    /// Keep only the first N jobs.
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
     #[command(flatten)]
@@ -158,7 +157,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
         TraceCommand::Import { format, input, fitted, output } if input.is_profile(*format) => {
             let profile = super::predictor::any_profile(&input.file)?;
             let profile = if *fitted { profile.without_pairs() } else { profile };
-            let text = crate::profile::write(&profile)?;
+            let text = sandtable_inputs::profile::write(&profile)?;
             match output {
                 Some(path) => {
                     output::write(path, text)?;
@@ -172,8 +171,9 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
         }
         TraceCommand::Import { format, input, output, .. } => {
             let trace = input.read(*format)?;
-            let rows: Vec<Vec<String>> = trace.account.table().into_iter().map(Vec::from).collect();
-            ui::note(columns(&rows).trim_end());
+            let mut table = Frame::new([Column::words("what"), Column::count("rows"), Column::words("of")]);
+            trace.account.table().into_iter().for_each(|row| table.push(row.map(Value::from)));
+            ui::note(table.text_rows().trim_end());
             let code = write(&trace, output.as_ref())?;
             if let Some(path) = output {
                 // Not beside a pipe or a device.
@@ -234,7 +234,7 @@ fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> 
     complete(&plan, &store, &workers)?;
     let (mut out, mut code) = (String::new(), ExitCode::Done);
     if format == Format::Csv {
-        out.push_str("policy,variant,seed,group,jobs,recorded_mean_s,recorded_median_s,recorded_p95_s,modelled_mean_s,modelled_median_s,modelled_p95_s\n");
+        out.push_str(&calibration(None).csv_header());
     }
     for cell in &plan.cells {
         let Some(trace) = cell.setting.workload.fixed() else { continue };
@@ -243,28 +243,59 @@ fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> 
             code = ExitCode::PolicyFailed;
             continue;
         }
-        let found = calibrate(trace, &results::jobs(&store, &cell.id)?);
+        let found = calibrate(trace, &reader::jobs(&store, &cell.id)?);
         out.push_str(&rendered(cell, &found, format));
     }
     ui::result(&out);
     Ok(code)
 }
 
+/// A calibration as a table; without one, its columns.
+fn calibration(of: Option<(&Cell, &Calibration)>) -> Frame {
+    let wait = |name: &'static str, head: &'static str| Column::of(name, Unit::Seconds).head(head).in_json(false);
+    let mut table = Frame::new([
+        Column::words("policy").in_text(false),
+        Column::words("variant").in_text(false),
+        Column::count("seed").in_text(false),
+        Column::words("group").head("waits of"),
+        Column::count("jobs"),
+        wait("recorded_mean_s", "recorded mean"),
+        wait("recorded_median_s", "median"),
+        wait("recorded_p95_s", "p95"),
+        wait("modelled_mean_s", "modelled mean"),
+        wait("modelled_median_s", "median"),
+        wait("modelled_p95_s", "p95"),
+        Column::words("recorded_s").only_in_json(),
+        Column::words("modelled_s").only_in_json(),
+    ]);
+    for (cell, group) in of.iter().flat_map(|(cell, found)| found.groups.iter().map(move |group| (cell, group))) {
+        let (recorded, modelled) = (&group.recorded, &group.modelled);
+        table.push([
+            (&cell.label).into(),
+            cell.variant_text().into(),
+            cell.seed.into(),
+            (&group.name).into(),
+            group.jobs.into(),
+            recorded.mean.into(),
+            recorded.median.into(),
+            recorded.p95.into(),
+            modelled.mean.into(),
+            modelled.median.into(),
+            modelled.p95.into(),
+            json!(recorded).into(),
+            json!(modelled).into(),
+        ]);
+    }
+    table
+}
+
 fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
-    let of = |d: &Distribution| [d.mean, d.median, d.p95];
-    let both = |group: &Group| [of(&group.recorded), of(&group.modelled)].concat();
+    let table = calibration(Some((cell, found)));
     match format {
         Format::Table => {
-            let head = ["waits of", "jobs", "recorded mean", "median", "p95", "modelled mean", "median", "p95"];
-            let mut rows = vec![head.map(str::to_string).to_vec()];
-            for group in &found.groups {
-                let mut row = vec![group.name.clone(), group.jobs.to_string()];
-                row.extend(both(group).into_iter().map(span));
-                rows.push(row);
-            }
             let variant = cell.variant_text();
             let space = if variant.is_empty() { "" } else { " " };
-            let mut out = format!("{}{space}{variant}, seed {}\n{}", cell.label, cell.seed, columns(&rows));
+            let mut out = format!("{}{space}{variant}, seed {}\n{}", cell.label, cell.seed, table.text());
             for (count, why) in [
                 (found.unrecorded, "have no recorded start"),
                 (found.early, "have a recorded start before they were submitted"),
@@ -276,24 +307,8 @@ fn rendered(cell: &Cell, found: &Calibration, format: Format) -> String {
             }
             out + "\n"
         }
-        Format::Json => {
-            let object = |group: &Group| {
-                json!({
-                    "policy": cell.label, "variant": cell.variant_text(), "seed": cell.seed, "group": group.name,
-                    "jobs": group.jobs, "recorded_s": group.recorded, "modelled_s": group.modelled,
-                })
-            };
-            found.groups.iter().map(|group| object(group).to_string() + "\n").collect()
-        }
-        Format::Csv => {
-            let cell_of = trace::csv_cell;
-            let line = |group: &Group| {
-                let waits: Vec<String> = both(group).iter().map(f64::to_string).collect();
-                let (label, variant) = (cell_of(&cell.label), cell_of(&cell.variant_text()));
-                format!("{label},{variant},{},{},{},{}\n", cell.seed, cell_of(&group.name), group.jobs, waits.join(","))
-            };
-            found.groups.iter().map(line).collect()
-        }
+        Format::Json => table.json_lines(),
+        Format::Csv => table.csv_rows(),
     }
 }
 

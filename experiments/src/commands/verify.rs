@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::output;
+use sandtable_plan::{Cell, Plan};
+use sandtable_results::bundle::Opened;
+use sandtable_results::store::Files;
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 use sandtable_runtime::sandbox::{Settings, Variation};
 
 use super::run::drawn;
 use super::{SpecArgs, StoreArgs, threads};
-use crate::bundle::Opened;
-use crate::code;
-use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, Workers, execute, in_parallel};
-use crate::output;
-use crate::plan::{Cell, Plan};
-use crate::store::Files;
 use crate::ui;
 
 /// Run cells again and compare.
@@ -29,16 +29,16 @@ pub(crate) struct VerifyArgs {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
-    /// Only this share of the cells, at least one: `5%`.
+    /// Verify only this share of the cells, such as `5%`; at least one cell.
     #[arg(long, value_name = "SHARE", value_parser = sample)]
     sample: Option<f64>,
-    /// Which cells `--sample` takes: another number, others.
+    /// Seed that selects the cells `--sample` verifies.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     draw: u64,
-    /// By wasmtime's interpreter, which runs no code of this machine; it takes about ten times as long.
+    /// Use wasmtime's interpreter, which runs no machine code; about ten times slower.
     #[arg(long)]
     interpreted: bool,
-    /// Cells at a time.
+    /// Number of cells to run at a time [default: the number of cores].
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
 }
@@ -69,7 +69,7 @@ fn in_store(args: &VerifyArgs, spec: &Path) -> Result<ExitCode, Error> {
     let store = args.store.open(Some(spec))?;
     super::run::not_live(&plan)?;
     let there: Vec<&Cell> = plan.cells.iter().filter(|cell| store.has(&cell.id)).collect();
-    let code = all(args, &plan, &there, code::settings_beside(&store), |id| store.files(id))?;
+    let code = all(args, &plan, &there, code::settings_beside(&store, ui::note), |id| store.files(id))?;
     let missing = plan.cells.len() - there.len();
     Ok(if missing > 0 && code == ExitCode::Done { ExitCode::Missing } else { code })
 }
@@ -80,14 +80,14 @@ fn bundle(args: &VerifyArgs, path: &Path) -> Result<ExitCode, Error> {
         let error = Error::usage(format!("{}: a bundle is verified whole, as it was packed", path.display()));
         return Err(error.hint("leave out --set, --at, --sweep, --only, --test, --policies and --max-…"));
     }
-    let packed = std::io::BufReader::new(crate::input::open(path)?);
+    let packed = std::io::BufReader::new(sandtable_core::input::open(path)?);
     let folder = output::scratch()?;
     let opened = Opened::new(packed, folder.path(), args.data.as_deref())?;
     let plan = opened.plan(&args.spec.options()?)?;
     super::run::not_live(&plan)?;
     ui::note(&format!("{}: every file is as bundle.json says, every cell has its id", path.display()));
     let cells: Vec<&Cell> = plan.cells.iter().collect();
-    all(args, &plan, &cells, code::settings(), |id| opened.results(id))
+    all(args, &plan, &cells, code::settings(ui::note), |id| opened.results(id))
 }
 
 /// Runs cells again, every NaN made canonical, and compares with what was kept of them.

@@ -1,8 +1,9 @@
 //! HyperQueue: an array of tasks without a limit of size, each of which reads its number from the environment.
 
-use super::handed::Needs;
+use sandtable_core::error::Error;
+
+use super::plan_file::Needs;
 use super::{Call, quoted};
-use crate::error::Error;
 
 /// Tasks of an array where nobody says: one costs a tenth of a millisecond, but each reads the spec.
 pub(super) const SHARDS: usize = 512;

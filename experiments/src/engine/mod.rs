@@ -3,17 +3,17 @@
 //!
 //! # Format
 //! `plans/<key>/` of a store is all that was handed over of one spec; the key is of the store and of the ids of the spec's cells.
-//! - `<digest>.jsonl`: a plan file (see [`handed`]), `<digest>.<shards>.sh`: the script of its shards;
+//! - `<digest>.jsonl`: a plan file (see [`plan_file`]), `<digest>.<shards>.sh`: the script of its shards;
 //! - `merge.sh`, `merged.csv`: the script of the merge, and what it wrote;
 //! - `jobs/`: a file for each array that an engine took, by engine and number;
 //! - `log/`: what shards wrote; `observed/`: where the observation of a cell is whose id only another machine can tell.
 //!
 //! What is missing is told by the store alone, never by an engine: engines forget.
 
-pub mod handed;
 mod hyperqueue;
-mod page;
+pub mod plan_file;
 mod slurm;
+mod submitted;
 mod times;
 
 use std::collections::BTreeMap;
@@ -21,20 +21,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_core::input;
+use sandtable_core::output;
+use sandtable_plan::{CellBackend, Options};
 use serde::{Deserialize, Serialize};
 
-use crate::digest::digest;
-use crate::error::Error;
-use crate::input;
-use crate::output;
-use crate::plan::{Machines, Options};
-use handed::{Handed, Line, Needs};
+use plan_file::{Line, Needs, PlanFile};
 
-pub use page::Page;
 pub use slurm::merge_command;
+pub use submitted::Submitted;
 pub use times::Times;
 
-/// Who places shards on machines.
+/// Engine that places shards on machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -44,19 +44,8 @@ pub enum Engine {
     Hyperqueue,
 }
 
-/// What the store has of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// A result, or an observation.
-    Done,
-    /// Its policy failed.
-    Failed,
-    /// Nothing.
-    Missing,
-}
-
 /// How cells are handed over.
-pub struct Wish<'a> {
+pub struct SubmitOptions<'a> {
     /// To whom.
     pub engine: Engine,
     /// Most shards of an array.
@@ -68,7 +57,7 @@ pub struct Wish<'a> {
 }
 
 /// One array: cells that need the same of a machine.
-pub struct Parcel {
+pub struct ArrayJob {
     /// What each cell needs.
     pub needs: Needs,
     /// Cells.
@@ -88,16 +77,16 @@ pub struct Parcel {
 }
 
 /// All that is handed over at once.
-pub struct Parcels {
+pub struct ArrayJobs {
     /// The arrays.
-    pub arrays: Vec<Parcel>,
+    pub arrays: Vec<ArrayJob>,
     /// The script of the merge: where it goes, and its text; none where the engine knows no dependencies.
     pub merge: Option<(PathBuf, String)>,
 }
 
 /// What an engine took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct EngineJob {
     /// Whose.
     pub engine: Engine,
     /// Its number there.
@@ -112,12 +101,18 @@ pub struct Job {
     pub cells: usize,
 }
 
-impl Page<'_> {
+impl Submitted<'_> {
     /// What is to be handed over of these cells: an array for each kind of need.
     ///
     /// # Errors
     /// A spec or a binary that can't be read; paths that an engine can't be told.
-    pub fn pack(&self, spec: &Path, options: &Options, places: &[usize], wish: &Wish<'_>) -> Result<Parcels, Error> {
+    pub fn pack(
+        &self,
+        spec: &Path,
+        options: &Options,
+        places: &[usize],
+        wish: &SubmitOptions<'_>,
+    ) -> Result<ArrayJobs, Error> {
         let mut kinds: BTreeMap<Needs, Vec<Line>> = BTreeMap::new();
         for line in self.lines(places) {
             kinds.entry(line.needs).or_default().push(line);
@@ -146,9 +141,9 @@ impl Page<'_> {
         let mut arrays = Vec::new();
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
-            let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, Machines::Live(_)));
+            let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, CellBackend::Live(_)));
             let commands = lines.iter().any(|line| self.plan.cells[line.at].runs_commands().is_some());
-            let text = Handed::new(self, spec, options, lines)?.text()?;
+            let text = PlanFile::new(self, spec, options, lines)?.text()?;
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));
             let shards = cells.min(wish.shards.unwrap_or(standard)).min(most).max(1);
             let (store, folder) = (self.store().root(), self.folder.as_path());
@@ -166,16 +161,16 @@ impl Page<'_> {
                 }
                 Engine::Hyperqueue => (None, hyperqueue::command(&call, &self.name, shards, needs, wish.arguments)),
             };
-            arrays.push(Parcel { needs, cells, shards, seconds, observed, plan: (file, text), script, command });
+            arrays.push(ArrayJob { needs, cells, shards, seconds, observed, plan: (file, text), script, command });
         }
-        Ok(Parcels { arrays, merge })
+        Ok(ArrayJobs { arrays, merge })
     }
 
     /// Hands the arrays over; what the engine took.
     ///
     /// # Errors
     /// A file that can't be written, an engine that is not there or does not take it.
-    pub fn submit(&self, parcels: &Parcels, wish: &Wish<'_>) -> Result<Vec<Job>, Error> {
+    pub fn submit(&self, parcels: &ArrayJobs, wish: &SubmitOptions<'_>) -> Result<Vec<EngineJob>, Error> {
         for folder in ["jobs", "log"] {
             let path = self.folder.join(folder);
             fs::create_dir_all(&path).map_err(|error| Error::file("make", &path, &error))?;
@@ -203,14 +198,14 @@ impl Page<'_> {
         Ok(jobs)
     }
 
-    fn submit_one(&self, parcel: &Parcel, engine: Engine) -> Result<Job, Error> {
+    fn submit_one(&self, parcel: &ArrayJob, engine: Engine) -> Result<EngineJob, Error> {
         let answer = hand(&parcel.command)?;
         let (number, cluster) = match engine {
             Engine::Slurm => slurm::number(&answer)?,
             Engine::Hyperqueue => (hyperqueue::number(&answer)?, None),
         };
         let plan = parcel.plan.0.clone();
-        let job = Job { engine, job: number, cluster, plan, shards: parcel.shards, cells: parcel.cells };
+        let job = EngineJob { engine, job: number, cluster, plan, shards: parcel.shards, cells: parcel.cells };
         let text = serde_json::to_string(&job).map_err(|error| Error::internal(error.to_string()))?;
         let name = format!("{}-{}.json", text_of(engine), job.job);
         let kept = output::write(&self.folder.join("jobs").join(name), text + "\n");
@@ -224,7 +219,12 @@ impl Page<'_> {
     ///
     /// # Errors
     /// An engine that does not take it.
-    pub fn submit_merge(&self, merge: &(PathBuf, String), jobs: &[Job], wish: &Wish<'_>) -> Result<String, Error> {
+    pub fn submit_merge(
+        &self,
+        merge: &(PathBuf, String),
+        jobs: &[EngineJob],
+        wish: &SubmitOptions<'_>,
+    ) -> Result<String, Error> {
         let (path, _) = merge;
         let after: Vec<&str> = jobs.iter().map(|job| job.job.as_str()).collect();
         let answer = hand(&slurm::merge_command(path, &self.name, &after, wish.arguments))?;

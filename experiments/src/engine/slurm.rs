@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use super::handed::Needs;
+use sandtable_core::error::Error;
+
+use super::plan_file::Needs;
 use super::{Call, ask};
-use crate::error::Error;
 
 /// Shards of an array where nobody says: sites ask for few and long tasks.
 pub(super) const SHARDS: usize = 64;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use sandtable_core::input;
+use sandtable_core::input::sorted;
+use sandtable_core::output;
+use sandtable_results::store::Store;
 use serde::{Deserialize, Serialize};
-
-use crate::store::{Store, sorted};
-use crate::{input, output};
 
 /// Cells of one component that ran at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::guest::{Act, HEAP, Parts, endless, guest, raw_plan, refuse, then_decide};
 use crate::help::{cells, dist, root, sandtable};
-use sandtable::conform::{Effort, Verdict, check};
+use sandtable::policy_check::{Effort, Verdict, check};
 use sandtable_needs::needs;
 
 fn begin(folder: &Path, language: &str) -> String {
@@ -234,9 +234,9 @@ fn a_policy_in_rust_gives_the_same_schedule() {
 fn a_new_rust_policy_carries_the_whole_sdk() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = begin(folder.path(), "rust");
-    let files = sandtable::artifact::template::SDK;
+    let files = sandtable::authoring::template::SDK;
     fn walk(folder: &Path, from: &Path, found: &mut Vec<String>) {
-        for path in sandtable::store::sorted(folder).expect("a folder") {
+        for path in sandtable::input::sorted(folder).expect("a folder") {
             match path.is_dir() {
                 true => walk(&path, from, found),
                 false => found.push(path.strip_prefix(from).expect("below").display().to_string()),

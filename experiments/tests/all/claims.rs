@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sandtable::claim::{ExpectedFailures, scope};
+use sandtable::input::sorted;
 use sandtable::plan::{Options, plan};
-use sandtable::store::sorted;
 use sandtable_needs::needs;
 
 use crate::help::{Ran, dist, root, sandtable};

@@ -50,7 +50,7 @@ fn threads_and_working_directories_change_no_byte() {
     let ran = sandtable(&root(), &["run", &spec, "--jobs", "2", "--store", &store]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let (one, two) = (cells(&one.path().join("store")), cells(&two.path().join("store")));
-    assert_eq!(one.len(), 12 * 5);
+    assert_eq!(one.len(), 12 * 6);
     assert!(one == two, "the stores differ");
 }
 
@@ -247,7 +247,7 @@ fn policies_say_what_they_are() {
         ran.stdout.lines().filter(|line| !line.starts_with("blake3")).map(|line| line.to_string() + "\n").collect();
     insta::assert_snapshot!(text);
     let ran = sandtable(folder.path(), &["policy", "inspect", "los"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: no policy or predictor `los`; is `las` meant?\n"));
+    assert_eq!((ran.code, ran.stderr.as_str()), (2, "error: no policy or predictor `los`; did you mean `las`?\n"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod targets;
 fn every_input_of_the_corpus_is_taken_or_refused() {
     let corpus = root().join("fuzz/corpus");
     for (name, target) in targets::TARGETS {
-        let inputs = sandtable::store::sorted(&corpus.join(name)).expect("a corpus");
+        let inputs = sandtable::input::sorted(&corpus.join(name)).expect("a corpus");
         assert!(!inputs.is_empty(), "{name} has no corpus");
         for input in inputs {
             let bytes = std::fs::read(&input).expect("a file");

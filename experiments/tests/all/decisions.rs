@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, JobId, Laws, Model, Sharing, TypeId};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, JobId, PerformanceModel, Sharing, SimulatedBackend, TypeId};
 use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -16,7 +16,7 @@ use sandtable_runtime::contract::{ChangeCause, Start};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
-use sandtable_runtime::{Answerer, Policy, Predictors, Provider, Told, World};
+use sandtable_runtime::{Answerer, DecisionContext, Policy, Predictors, Provider, VisibleInfo};
 use serde_json::Value;
 
 use crate::help::{data, root};
@@ -146,14 +146,14 @@ impl Scene {
         Topology { gpu_types: vec![kind], nodes }
     }
 
-    fn world(&self) -> World {
+    fn world(&self) -> DecisionContext {
         let groups: Vec<(u32, u32, GpuType)> =
             self.nodes.iter().map(|(gpus, _)| (1, *gpus, GpuType::new("g", 1.0))).collect();
         let fleet = Fleet::new(&groups, Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Packed(64)));
         let job = |id: u32| Job { workload: Some(id), ..Job::new("j", 0, 1, 1) };
         let jobs: Arc<[Job]> = (0..self.actors.len() as u32).map(job).collect();
-        let laws = Arc::new(Laws::none());
-        let model = Model::new(fleet.expect("a fleet"), jobs.clone(), &laws, 0);
+        let laws = Arc::new(PerformanceModel::none());
+        let model = SimulatedBackend::new(fleet.expect("a fleet"), jobs.clone(), &laws, 0);
         let profiles = self.actors.iter().enumerate().map(|(id, actor)| actor.profile(id)).collect();
         let predicted = Predicted {
             alone: self.actors.iter().map(|actor| (actor.utilisation, f64::from(actor.memory_mib))).collect(),
@@ -169,8 +169,8 @@ impl Scene {
             memory: ask(),
             ..Predictors::default()
         };
-        let told = Told { profiles, ..Told::default() };
-        let mut world = World::new(Box::new(model), (jobs, laws), predictors, told, 1000);
+        let told = VisibleInfo { profiles, ..VisibleInfo::default() };
+        let mut world = DecisionContext::new(Box::new(model), (jobs, laws), predictors, told, 1000);
         for (id, actor) in self.actors.iter().enumerate() {
             world.cluster.phase[id] = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
             world.cluster.held[id].clone_from(&actor.holds);

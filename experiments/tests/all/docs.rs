@@ -130,7 +130,7 @@ pub(crate) fn run_page(page: &Path, only: Option<&str>, with: &dyn Fn(&mut Comma
 
 fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
-    for path in sandtable::store::sorted(folder).expect("a folder") {
+    for path in sandtable::input::sorted(folder).expect("a folder") {
         match path.is_dir() {
             true => all.extend(pages(&path)),
             false => all.extend(path.extension().is_some_and(|ending| ending == "md").then_some(path)),
@@ -202,7 +202,9 @@ fn links_of_the_book_lead_somewhere() {
 #[test]
 fn what_is_generated_is_what_is_committed() {
     let bless = std::env::var("INSTA_UPDATE").is_ok_and(|word| word == "always");
-    for (what, file) in [("cli", "cli.md"), ("contract", "contract.md"), ("spec", "spec.schema.json")] {
+    for (what, file) in
+        [("cli", "cli.md"), ("contract", "contract.md"), ("metrics", "metrics.md"), ("spec", "spec.schema.json")]
+    {
         let ran = sandtable(&root(), &["reference", what]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let path = root().join("docs/src/reference").join(file);

@@ -288,7 +288,7 @@ fn a_recheck_runs_a_share_again_and_finds_what_is_not_as_it_was() {
     let ran = sweep.on_spec("run", &["--recheck", "100%"]);
     assert_eq!(ran.code, 1, "{}", ran.stderr);
     assert!(ran.stderr.contains("nondeterministic: cell "), "{}", ran.stderr);
-    assert_eq!(sandtable::store::sorted(&sweep.path("store/conflicts")).expect("there").len(), 1);
+    assert_eq!(sandtable::input::sorted(&sweep.path("store/conflicts")).expect("there").len(), 1);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn many_that_write_at_once_leave_one_result_each_and_nothing_else() {
     }
     assert_eq!(sweep.on_spec("run", &["--store", "alone"]).code, 0);
     assert_eq!(cells(&sweep.path("raced")), cells(&sweep.path("alone")));
-    assert!(sandtable::store::sorted(&sweep.path("raced/tmp")).expect("there").is_empty());
+    assert!(sandtable::input::sorted(&sweep.path("raced/tmp")).expect("there").is_empty());
     assert!(!sweep.path("raced/conflicts").exists());
 }
 
@@ -327,6 +327,6 @@ fn what_other_machines_have_on_the_way_is_left_to_them() {
     let ran = sweep.run(&["store", "gc", "--store", "store", "--everywhere"]);
     assert!(ran.stdout.contains("1 unfinished ones swept"), "{}", ran.stdout);
     // Process 1 of this machine lives.
-    let left = sandtable::store::sorted(&sweep.path("store/tmp")).expect("there");
+    let left = sandtable::input::sorted(&sweep.path("store/tmp")).expect("there");
     assert_eq!(left.iter().filter(|path| path.ends_with(&names[2])).count(), left.len());
 }

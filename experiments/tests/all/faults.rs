@@ -51,7 +51,7 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 /// The files below a folder, by path; estimates of time left out, since they have other bytes each time.
 fn tree(root: &Path) -> Tree {
     fn walk(root: &Path, folder: &Path, found: &mut Tree) {
-        for path in sandtable::store::sorted(folder).expect("a folder") {
+        for path in sandtable::input::sorted(folder).expect("a folder") {
             let name = path.strip_prefix(root).expect("below").to_path_buf();
             if path.is_dir() {
                 walk(root, &path, found);

@@ -62,7 +62,7 @@ pub(crate) fn dist() -> String {
 /// Every file of a store's cells: path below it and bytes.
 pub(crate) fn cells(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
-        for path in sandtable::store::sorted(folder).expect("a folder") {
+        for path in sandtable::input::sorted(folder).expect("a folder") {
             if path.is_dir() {
                 walk(root, &path, found);
             } else {

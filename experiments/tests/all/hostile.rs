@@ -3,7 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use sandtable::store::sorted;
+use sandtable::input::sorted;
 use sandtable_runtime::fault::{Fault, LoadFault};
 use sandtable_runtime::sandbox::{Budget, Compiler, Sandbox, Settings};
 
@@ -216,7 +216,7 @@ fn a_cell_that_takes_too_long_has_no_result_and_the_others_have() {
     assert!(ran.stdout.contains("fifo,,0,0,2") && ran.stdout.contains("las,,0,0,2"), "{}", ran.stdout);
     assert!(cells(&folder.path().join("store")).is_empty());
     assert_eq!(run(folder.path(), "store", &["--timeout", "10min"]).code, 0);
-    assert_eq!(cells(&folder.path().join("store")).len(), 4 * 5);
+    assert_eq!(cells(&folder.path().join("store")).len(), 4 * 6);
 }
 
 /// What the machine lacks is not the policy's fault, and is not kept.

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use sandtable::digest::{canonical, digest};
 use sandtable::fingerprint::{fingerprint, sources};
-use sandtable::plan::{Options, plan};
-use sandtable::producer::BUILD;
+use sandtable::plan::build_info::BUILD;
+use sandtable::plan::{Options, SCHEMA, plan};
 use serde_json::Value;
 
 use crate::help::{dist, root, sandtable};
@@ -57,7 +57,7 @@ fn a_changed_constant_of_the_model_changes_every_id() {
 fn versions_of_the_sandbox_and_of_mathematics_count_and_pages_do_not() {
     let folder = tempfile::tempdir().expect("a folder");
     copy(folder.path());
-    let page = folder.path().join("experiments/src/report/page.html");
+    let page = folder.path().join("experiments/report/src/page.html");
     std::fs::create_dir_all(page.parent().expect("a folder")).expect("made");
     std::fs::write(page, "another").expect("written");
     assert_eq!(fingerprint(folder.path()).expect("a fingerprint"), BUILD);
@@ -152,14 +152,14 @@ fn a_result_says_who_computed_it_and_a_report_prints_that() {
     assert_eq!(found.lines().count(), 4);
     for path in found.lines() {
         let producer: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
-        assert_eq!((producer["schema"].as_u64(), producer["build"].as_str()), (Some(1), Some(BUILD)));
+        assert_eq!((producer["schema"].as_u64(), producer["build"].as_str()), (Some(u64::from(SCHEMA)), Some(BUILD)));
         let text = std::fs::read_to_string(path).expect("a file");
         // Somebody else's, then.
         std::fs::write(path, text.replace(BUILD, "fedcba9876543210")).expect("written");
         let summary: Value =
             serde_json::from_slice(&std::fs::read(Path::new(path).with_file_name("summary.json")).expect("a file"))
                 .expect("JSON");
-        assert_eq!(summary["schema"].as_u64(), Some(1));
+        assert_eq!(summary["schema"].as_u64(), Some(u64::from(SCHEMA)));
     }
     let args = ["report", "spec.ron", "-o", "page.md", "--store", "store", "--policies", policies.as_str()];
     let told = sandtable(folder.path(), &args);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use sandtable::store::sorted;
+use sandtable::input::sorted;
 
 use crate::help::root;
 
@@ -152,14 +152,15 @@ fn circle(graph: &Graph) -> Option<Vec<String>> {
 
 #[test]
 fn no_modules_use_each_other_in_a_circle() {
-    let mut crates =
-        vec!["hardware", "runtime", "experiments", "experiments/needs"].into_iter().map(|name| root().join(name));
-    let policies = sorted(&root().join("policies"))
+    let mut crates = vec![root().join("hardware"), root().join("runtime"), root().join("experiments")].into_iter();
+    let stages = sorted(&root().join("experiments")).expect("stages");
+    let others = sorted(&root().join("policies"))
         .expect("policies")
         .into_iter()
-        .chain(sorted(&root().join("policies/predictors")).expect("predictors"));
+        .chain(sorted(&root().join("policies/predictors")).expect("predictors"))
+        .chain(stages);
     let mut edges = 0;
-    for folder in crates.by_ref().chain(policies).map(|folder| folder.join("src")).filter(|folder| folder.is_dir()) {
+    for folder in crates.by_ref().chain(others).map(|folder| folder.join("src")).filter(|folder| folder.is_dir()) {
         let graph = graph(&folder);
         edges += graph.values().map(BTreeSet::len).sum::<usize>();
         for graph in [top(&graph), graph] {
@@ -168,7 +169,7 @@ fn no_modules_use_each_other_in_a_circle() {
         }
     }
     // Uses are found at all.
-    assert!(edges > 500, "{edges} uses");
+    assert!(edges > 300, "{edges} uses");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandtable::store::sorted;
+use sandtable::input::sorted;
 
 use crate::guest::{Parts, endless, guest};
 use crate::help::{command, dist, sandtable};

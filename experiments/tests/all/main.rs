@@ -37,6 +37,7 @@ mod store;
 mod strangers;
 mod submitting;
 mod takeover;
+mod tidy;
 
 /// The guests of the sandbox's own tests, here as files for the command.
 #[path = "../../../runtime/tests/adversarial/guest.rs"]

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use sandtable::error::Error;
 use sandtable::execute::{Compiled, Workers, execute, in_parallel};
-use sandtable::plan::{Cell, Machines, Options, Plan, plan};
-use sandtable::store::sorted;
+use sandtable::input::sorted;
+use sandtable::plan::{Cell, CellBackend, Options, Plan, plan};
 use sandtable_needs::needs;
 use sandtable_runtime::sandbox::{Settings, Variation};
 
@@ -30,7 +30,7 @@ fn cut(spec: &Path, of_each: usize) -> Plan {
     plan.cells.retain(|cell| {
         kept.push(cell.label.clone());
         kept.iter().filter(|label| **label == cell.label).count() <= of_each
-            && !matches!(cell.machines, Machines::Live(_))
+            && !matches!(cell.machines, CellBackend::Live(_))
     });
     plan
 }

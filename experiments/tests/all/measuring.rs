@@ -485,7 +485,7 @@ fn what_cannot_work_is_found_before_it_runs() {
         (base("Policy(name: \"srtf\")", "predictors: {\"remaining\": Declared}"), "nobody declares it"),
         (base(fifo, &claim("Between(5, 1)")), "the smaller first"),
         (base(fifo, &claim("AtMost(NaN)")), "the smaller first"),
-        (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "is `jct_mean_s` meant?"),
+        (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "did you mean `jct_mean_s`?"),
     ] {
         let ran = run(&spec, &[]);
         assert_eq!(ran.code, 2, "{spec}: {}", ran.stderr);

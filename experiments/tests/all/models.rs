@@ -287,8 +287,8 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
 #[test]
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
-        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, Job, Law, Laws, Model, Profile,
-        ShareMode, Sharing, Solo, Workload,
+        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job,
+        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, Workload,
     };
     let folder = data("horus-golden");
     let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
@@ -314,11 +314,11 @@ fn interference_is_the_golden_one() {
         let profile = Profile { about: String::new(), workloads, gpus: vec![gpu] };
         let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None);
         let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(3))).expect("a fleet");
-        let law = Interference { law: Law::Fitted, ..Interference::NONE };
+        let law = Interference { law: InterferenceModel::Fitted, ..Interference::NONE };
         let ids: Vec<u32> = (0..s.len() as u32).collect();
-        let laws = Laws::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
+        let laws = PerformanceModel::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
         let job = |id: &u32| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
-        let model = Model::new(fleet, ids.iter().map(job).collect(), &laws, 0);
+        let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
             let others: Vec<u32> = ids.iter().copied().filter(|other| *other != at as u32).collect();
             let found = model.pair_speed(0, at as u32, &others);

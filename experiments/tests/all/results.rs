@@ -73,7 +73,7 @@ fn reports_come_in_every_format_and_a_page_is_the_same_to_the_byte() {
     assert!(rows.iter().all(|row| row["jct_mean_s"].as_f64() > Some(0.0) && row["task_wait_mean_s"].is_null()));
     for (args, why) in [
         (vec!["-o", "r.pdf"], "no report ends in `.pdf`"),
-        (vec!["-o", "r.svg", "--figure", "jtc"], "there is jct, waiting, utilisation"),
+        (vec!["-o", "r.svg", "--figure", "jtc"], "expected one of: jct, waiting, utilisation"),
         (vec!["--set", "fleet.nodes=3"], "no cell has a result"),
         (vec!["--template", "spec.ron", "-o", "none/x.html"], "cannot write none/x.html"),
     ] {
@@ -149,7 +149,7 @@ fn comparisons_pair_seeds_and_show_where_two_policies_part() {
     for (args, why) in [
         (vec!["compare", "fifo", "las"], "a policy's label needs its spec"),
         (vec!["compare", "--spec", "spec.ron", "fifo", "lsa"], "spec.ron has again, fifo, las"),
-        (vec!["compare", "--spec", "spec.ron", "fifo", "las", "--metric", "jct_meann"], "is `jct_mean` meant?"),
+        (vec!["compare", "--spec", "spec.ron", "fifo", "las", "--metric", "jct_meann"], "did you mean `jct_mean`?"),
         (vec!["compare", "abcdef0123", "las"], "no cell `abcdef0123…`"),
         (vec!["compare", "spec.ron", "spec.ron", "--set", "fleet.nodes=3"], "have no result yet"),
     ] {
@@ -173,7 +173,7 @@ fn the_life_of_a_job_and_a_timeline_for_other_tools() {
     let times: Vec<f64> = moments.iter().filter_map(|row| row["at_s"].as_f64()).collect();
     assert!(times.is_sorted(), "{times:?}");
     let unknown = ask(folder.path(), &["show", "spec.ron", "--only", "las", "--job", "seven"]);
-    assert!(unknown.code == 2 && unknown.stderr.contains("there is 0 to 49"), "{}", unknown.stderr);
+    assert!(unknown.code == 2 && unknown.stderr.contains("jobs are 0 to 49"), "{}", unknown.stderr);
     let several = ask(folder.path(), &["show", "spec.ron"]);
     assert!(several.code == 2 && several.stderr.contains("--only LABEL: again, fifo, las"), "{}", several.stderr);
 

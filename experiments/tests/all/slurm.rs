@@ -180,13 +180,13 @@ impl Sweep<'_> {
 
     /// The file of that name that the plan's folder has, of the only plan of a store.
     fn page(&self, store: &str, name: &str) -> PathBuf {
-        let plans = sandtable::store::sorted(&self.path(store).join("plans")).expect("plans");
+        let plans = sandtable::input::sorted(&self.path(store).join("plans")).expect("plans");
         assert_eq!(plans.len(), 1, "{plans:?}");
         plans[0].join(name)
     }
 
     fn logs(&self, store: &str) -> String {
-        let logs = sandtable::store::sorted(&self.page(store, "log")).expect("logs");
+        let logs = sandtable::input::sorted(&self.page(store, "log")).expect("logs");
         logs.iter().map(|path| std::fs::read_to_string(path).expect("a log")).collect()
     }
 }
@@ -285,7 +285,7 @@ fn cancelled_forgotten_and_submitted_twice_at_once_it_ends_whole(sweep: &Sweep<'
     let swept =
         sweep.slurm.with(&mut command(sweep.folder.path(), &["store", "gc", "--store", "twice"])).output().expect("gc");
     assert!(String::from_utf8_lossy(&swept.stdout).starts_with("0 cells removed"));
-    assert!(sandtable::store::sorted(&sweep.path("twice/tmp")).expect("there").is_empty());
+    assert!(sandtable::input::sorted(&sweep.path("twice/tmp")).expect("there").is_empty());
 }
 
 fn failed_and_lost_cells_are_named_and_sent_alone(slurm: &Slurm) {
@@ -367,7 +367,7 @@ fn cells_on_gpus_have_an_array_of_their_own(slurm: &Slurm) {
     assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
     let mut folder = sweep.path("store/observations");
     for _ in 0..3 {
-        folder = sandtable::store::sorted(&folder).expect("a folder").pop().expect("an observation");
+        folder = sandtable::input::sorted(&folder).expect("a folder").pop().expect("an observation");
     }
     assert!(folder.ends_with("0002"), "{}", folder.display());
     let machine = std::fs::read_to_string(folder.join("machine.json")).expect("a story");

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use sandtable::error::ExitCode;
-use sandtable::store::{Files, Store, sorted};
+use sandtable::input::sorted;
+use sandtable::store::{Files, Store};
 
 /// What happens to a store.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-use sandtable::store::sorted;
+use sandtable::input::sorted;
 use sandtable_needs::needs;
 
 use crate::help::{cells, command, data, dist, ran, sandtable, skipped};
@@ -39,7 +39,7 @@ fn the_store_of_a_plan_file_is_ones_own_or_named() {
 
 /// Nothing that a terminal would act on, and no line that begins as `lie` does.
 fn is_harmless(text: &str, lie: &str) {
-    let acts = |c: char| (c.is_control() && c != '\n' && c != '\t') || sandtable_runtime::fault::turns(c);
+    let acts = |c: char| (c.is_control() && c != '\n' && c != '\t') || sandtable_hardware::text::turns(c);
     assert!(!text.contains(acts), "{text:?}");
     assert!(!text.lines().any(|line| line.trim_start().starts_with(lie)), "{text}");
 }

@@ -165,7 +165,7 @@ fn what_would_be_handed_over_is_printed_without_an_engine() {
     }
     assert!(
         !sweep.path("store/plans").exists()
-            || sandtable::store::sorted(&sweep.path("store/plans")).is_ok_and(|all| all.is_empty())
+            || sandtable::input::sorted(&sweep.path("store/plans")).is_ok_and(|all| all.is_empty())
     );
     let here = sweep.folder.path().canonicalize().expect("a path").display().to_string();
     let all = all.replace(&here, "HERE").replace(env!("CARGO_BIN_EXE_sandtable"), "SANDTABLE");
@@ -219,8 +219,8 @@ fn failures_are_sent_again_when_asked() {
     assert!(counts().contains("10 have results, 20 missing, 10 failed"));
     let tools = self::tools(&sweep, &[("sbatch", "echo 1")]);
     assert_eq!(with_path(&sweep, &tools, "submit", &["--engine", "slurm", "--retry-failed"]).code, 0);
-    let page = sandtable::store::sorted(&sweep.path("store/plans")).expect("plans").remove(0);
-    let plan = sandtable::store::sorted(&page)
+    let page = sandtable::input::sorted(&sweep.path("store/plans")).expect("plans").remove(0);
+    let plan = sandtable::input::sorted(&page)
         .expect("a page")
         .into_iter()
         .find(|path| path.extension().is_some_and(|e| e == "jsonl"));

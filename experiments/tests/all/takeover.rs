@@ -8,14 +8,14 @@ use sandtable::execute::{Compiled, inputs};
 use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable::profile;
 use sandtable_hardware::replay::{Recorder, Replay};
-use sandtable_hardware::{Micros, Model, SECOND};
+use sandtable_hardware::{Micros, SECOND, SimulatedBackend};
 use sandtable_runtime::contract::Action;
+use sandtable_runtime::decision_log::{DecisionLog, ReplayScript};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::{Finished, run};
-use sandtable_runtime::tape::{Script, Tape};
 
 use crate::guest::{Act, Parts, endless, guest, then_decide};
 use crate::help::root;
@@ -130,7 +130,7 @@ fn alive(component: &Component, cell: &Cell) -> Successor {
 fn relayed(cell: &Cell, first: &Component, succession: Option<Plans>) -> Finished {
     let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
     let jobs = cell.jobs().expect("jobs");
-    let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
+    let model = SimulatedBackend::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
     let mut policy = Sandboxed::new(first, cell.setting.limits).expect("alive");
     let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
     inputs.succession = succession.map(|plans| Box::new(plans) as Box<dyn Succession>);
@@ -205,7 +205,7 @@ fn a_fault_costs_the_run_and_not_the_jobs() {
 fn followed(
     cell: &Cell,
     (whose, by): (&Cell, &Component),
-    recording: (&[sandtable_hardware::replay::Step], &Tape),
+    recording: (&[sandtable_hardware::replay::Step], &DecisionLog),
 ) -> Finished {
     let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
     let jobs = cell.jobs().expect("jobs");
@@ -214,7 +214,7 @@ fn followed(
     let tasks = vec![1; jobs.len()];
     let replay = Replay::new((*cell.fleet).clone(), jobs.clone(), laws, tasks, recording.0.to_vec());
     let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
-    inputs.script = Script::new(recording.1.calls.clone());
+    inputs.script = ReplayScript::new(recording.1.calls.clone());
     inputs.config = whose.config.clone();
     let mut policy = Sandboxed::new(by, cell.setting.limits).expect("alive");
     run(&mut policy, Box::new(replay), inputs).expect("balanced books")
@@ -231,44 +231,46 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
         for (cell, component) in plan.cells.iter().zip(&components) {
             let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
             let jobs = cell.jobs().expect("jobs");
-            let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
+            let model = SimulatedBackend::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
             let (recorder, steps) = Recorder::new(Box::new(model));
             let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
-            inputs.tape = Some(Tape::default());
+            inputs.decision_log = Some(DecisionLog::default());
             // In the middle another takes over: that is followed too.
             let relief = Plans { at: vec![(1200 * SECOND, alive(&components[0], &plan.cells[0]))], fallback: None };
             inputs.succession = Some(Box::new(relief));
             let mut policy = Sandboxed::new(component, cell.setting.limits).expect("alive");
             let recorded = run(&mut policy, Box::new(recorder), inputs).expect("balanced books");
-            let (steps, tape) = (steps.take(), recorded.tape.expect("a tape"));
+            let (steps, decision_log) = (steps.take(), recorded.decision_log.expect("a log of decisions"));
             for by in [(cell, component), (&plan.cells[1], &components[1])] {
-                let again = followed(cell, by, (&steps, &tape));
+                let again = followed(cell, by, (&steps, &decision_log));
                 assert!(again.fault.is_none(), "{}: {}", cell.label, again.fault.as_ref().expect("a fault"));
                 assert_eq!(again.ledger.rows, recorded.ledger.rows, "{}", cell.label);
                 assert_eq!(again.ledger.segments, recorded.ledger.segments, "{}", cell.label);
                 let agreement = again.agreement.expect("a comparison");
                 assert_eq!(agreement.lost, None, "{}", cell.label);
-                assert_eq!(agreement.calls, tape.calls.len() as u64, "{}", cell.label);
+                assert_eq!(agreement.calls, decision_log.calls.len() as u64, "{}", cell.label);
             }
         }
         // Until the takeover whoever was recorded decides as recorded.
         let cell = &plan.cells[one];
         let jobs = cell.jobs().expect("jobs");
         let compiled = Compiled::new(&Settings::default(), std::iter::empty()).expect("an engine");
-        let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
+        let model = SimulatedBackend::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
         let (recorder, steps) = Recorder::new(Box::new(model));
         let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
-        inputs.tape = Some(Tape::default());
+        inputs.decision_log = Some(DecisionLog::default());
         let mut policy = Sandboxed::new(&components[one], cell.setting.limits).expect("alive");
         let recorded = run(&mut policy, Box::new(recorder), inputs).expect("balanced books");
-        let (steps, tape) = (steps.take(), recorded.tape.expect("a tape"));
-        let starts = tape.calls.iter().flat_map(|call| &call.actions).filter(|act| matches!(act, Action::Start(_)));
+        let (steps, decision_log) = (steps.take(), recorded.decision_log.expect("a log of decisions"));
+        let starts =
+            decision_log.calls.iter().flat_map(|call| &call.actions).filter(|act| matches!(act, Action::Start(_)));
         assert!(starts.count() > 0);
-        let again = followed(cell, (cell, &components[one]), (&steps, &tape));
+        let again = followed(cell, (cell, &components[one]), (&steps, &decision_log));
         let agreement = again.agreement.expect("a comparison");
         assert_eq!((agreement.alike, agreement.first), (agreement.calls, None), "{}", cell.label);
-        let other =
-            followed(cell, (&plan.cells[other], &components[other]), (&steps, &tape)).agreement.expect("a comparison");
+        let other = followed(cell, (&plan.cells[other], &components[other]), (&steps, &decision_log))
+            .agreement
+            .expect("a comparison");
         assert!(other.alike < other.calls && other.first.is_some(), "{}: {other:?}", cell.label);
     }
 }
@@ -285,7 +287,7 @@ fn a_slow_decision_is_a_fault_where_there_is_a_deadline() {
     let cell = &plan.cells[0];
     let endless = Limits { decide_fuel: 1 << 52, ..cell.setting.limits };
     let jobs = cell.jobs().expect("jobs");
-    let model = Model::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
+    let model = SimulatedBackend::new((*cell.fleet).clone(), jobs.clone(), &cell.setting.laws, cell.seed);
     let mut inputs = inputs(cell, jobs, Default::default());
     inputs.limits = endless;
     let mut policy = Sandboxed::new(&component, endless).expect("alive");

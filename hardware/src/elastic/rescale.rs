@@ -1,4 +1,4 @@
-//! What it costs a job to be given other GPUs, under any policy.
+//! The cost of giving an elastic job other GPUs.
 
 use serde::{Deserialize, Serialize};
 

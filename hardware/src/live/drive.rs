@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{LOOK, Live, Phase, wait};
-use crate::{Backend, Fleet, GpuId, JobId, Micros, Move, Occurrence, Sample, Split, StopMode, TypeId};
+use crate::{Backend, Fleet, GpuId, JobId, Micros, Move, Sample, Split, StopMode, TimedEvent, TypeId};
 
 impl Backend for Live {
     fn fleet(&self) -> &Fleet {
@@ -14,14 +14,14 @@ impl Backend for Live {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
         loop {
             self.look_around();
             let next = self.events.front().copied().filter(|event| until.is_none_or(|until| event.at <= until));
             if let Some(event) = next {
                 self.now = self.now.max(event.at);
                 self.events.pop_front();
-                happened.push(Occurrence { at: self.now, what: event.what });
+                happened.push(TimedEvent { at: self.now, what: event.what });
                 return;
             }
             let wall = self.clock.now();
@@ -35,7 +35,7 @@ impl Backend for Live {
                 self.now = self.now.max(until.unwrap_or(self.now));
                 return;
             }
-            if (self.setting.nudge)() {
+            if (self.setting.poll_wakeup)() {
                 self.now = self.now.max(wall).min(until.unwrap_or(wall));
                 return;
             }
@@ -47,7 +47,7 @@ impl Backend for Live {
         }
     }
 
-    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, _: &mut Vec<Occurrence>) {
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, _: &mut Vec<TimedEvent>) {
         let state = &mut self.states[job as usize];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
         (state.gpus, state.split) = (gpus.to_vec(), split);
@@ -55,7 +55,7 @@ impl Backend for Live {
         self.launch_ready();
     }
 
-    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         for Move { job, gpus, split } in moves {
             if !self.attend(job, happened) {
                 self.change(job, &gpus, split, happened);
@@ -63,7 +63,7 @@ impl Backend for Live {
         }
     }
 
-    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
         if !self.attend(job, happened) && self.states[job as usize].split != Some(split) {
             let gpus = self.states[job as usize].gpus.clone();
             self.change(job, &gpus, Some(split), happened);
@@ -93,13 +93,13 @@ impl Backend for Live {
         (time, if self.setting.tasks[job as usize].steps > 0 { left.max(0.0) } else { f64::NAN })
     }
 
-    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         if !self.attend(job, happened) {
             self.put_aside(job, mode, happened);
         }
     }
 
-    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<TimedEvent>) {
         if self.attend(job, happened) {
             return;
         }

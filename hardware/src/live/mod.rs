@@ -17,7 +17,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Occurrence, SECOND, Split, Telemetry, What};
+use crate::{
+    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, PerformanceModel, SECOND, Split, Telemetry,
+    TimedEvent,
+};
 pub use clock::{Clock, wait};
 pub use process::{Ending, Launch, Output, Process, SAVED, guard, shim};
 pub use progress::Progress;
@@ -57,7 +60,7 @@ pub struct Setting {
     pub slot_mib: u32,
     /// Called as time goes by, some ten times a second: to be told what is going on, and to say whether the loop is to
     /// look up although nothing happened.
-    pub nudge: Box<dyn Fn() -> bool + Send>,
+    pub poll_wakeup: Box<dyn Fn() -> bool + Send>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +93,7 @@ struct State {
     /// Time of progress since then, up to when it last began to run.
     unsaved: Micros,
     /// Progress that it lost while nobody looked: told when it next lets its slots go.
-    owed: Micros,
+    unreported_loss: Micros,
     /// Its process did all its work while it was put aside.
     finished: bool,
     milli: u32,
@@ -99,14 +102,14 @@ struct State {
     /// The pace that was told last.
     pace: f64,
     /// Why the watchdog ended it, if it did.
-    sentence: Option<Cause>,
+    kill_reason: Option<Cause>,
 }
 
 /// Jobs on real devices.
 pub struct Live {
     fleet: Fleet,
     jobs: Arc<[Job]>,
-    laws: Arc<Laws>,
+    laws: Arc<PerformanceModel>,
     setting: Setting,
     clock: Clock,
     now: Micros,
@@ -114,7 +117,7 @@ pub struct Live {
     outputs: Vec<Output>,
     /// Whose process is physically on each slot.
     there: Vec<Vec<JobId>>,
-    events: VecDeque<Occurrence>,
+    events: VecDeque<TimedEvent>,
     watch: Watch,
     looked: Micros,
     /// The run's limit was reached.
@@ -124,7 +127,7 @@ pub struct Live {
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often paces are told, memory is weighed and the nudge is asked.
-const HOUSE: Micros = SECOND / 10;
+const HOUSEKEEPING_PERIOD: Micros = SECOND / 10;
 /// The period of a throttled job's stops.
 const THROTTLE: Micros = SECOND / 10;
 
@@ -133,7 +136,7 @@ impl Live {
     pub fn new(
         fleet: Fleet,
         jobs: Arc<[Job]>,
-        laws: Arc<Laws>,
+        laws: Arc<PerformanceModel>,
         telemetry: Box<dyn Telemetry>,
         setting: Setting,
     ) -> Live {
@@ -147,12 +150,12 @@ impl Live {
             running_since: None,
             saved: 0.0,
             unsaved: 0,
-            owed: 0,
+            unreported_loss: 0,
             finished: false,
             milli: 1000,
             held: false,
             pace: 1.0,
-            sentence: None,
+            kill_reason: None,
         };
         let clock = Clock::start();
         Live {
@@ -187,9 +190,9 @@ impl Live {
         self.fleet.device_of(gpu)
     }
 
-    fn happens(&mut self, what: What) {
+    fn happens(&mut self, what: BackendEvent) {
         let at = self.clock.now().max(self.now);
-        self.events.push_back(Occurrence { at, what });
+        self.events.push_back(TimedEvent { at, what });
     }
 
     // ------------------------------------------------------------ starting
@@ -203,7 +206,7 @@ impl Live {
                 continue;
             }
             if self.over {
-                self.end(id, What::Failed { job: id, status: -9 });
+                self.end(id, BackendEvent::Failed { job: id, status: -9 });
                 continue;
             }
             let leaves =
@@ -213,7 +216,7 @@ impl Live {
             }
             if let Err(error) = self.launch(id) {
                 self.note(id, &format!("can't be started: {error}"));
-                self.end(id, What::Failed { job: id, status: 127 });
+                self.end(id, BackendEvent::Failed { job: id, status: 127 });
             }
         }
     }
@@ -229,8 +232,8 @@ impl Live {
         let device = self.device(self.states[job].gpus[0]);
         let now = self.clock.now();
         if self.states[job].finished {
-            self.happens(What::Running(id));
-            self.end(id, What::Ended(id));
+            self.happens(BackendEvent::Running(id));
+            self.end(id, BackendEvent::Ended(id));
             return Ok(());
         }
         if let Some((level, on)) = self.states[job].aside.take() {
@@ -240,7 +243,7 @@ impl Live {
             }
             // Elsewhere it begins anew from what it saved.
             let state = &mut self.states[job];
-            state.owed += std::mem::take(&mut state.unsaved);
+            state.unreported_loss += std::mem::take(&mut state.unsaved);
             if let Some(process) = state.process.take() {
                 process.dismiss();
             }
@@ -309,7 +312,7 @@ impl Live {
         for id in 0..self.states.len() as JobId {
             self.look_at(id, now);
         }
-        if now >= self.looked + HOUSE {
+        if now >= self.looked + HOUSEKEEPING_PERIOD {
             self.looked = now;
             self.keep_house(now);
         }
@@ -325,11 +328,11 @@ impl Live {
     }
 
     /// Before a command is carried out: what has happened to the job meanwhile is told first. Whether it is over.
-    fn attend(&mut self, id: JobId, happened: &mut Vec<Occurrence>) -> bool {
+    fn attend(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) -> bool {
         self.look_at(id, self.clock.now());
         let (own, others): (Vec<_>, Vec<_>) = self.events.drain(..).partition(|event| event.what.job() == Some(id));
         self.events.extend(others);
-        happened.extend(own.into_iter().map(|event| Occurrence { at: self.now, what: event.what }));
+        happened.extend(own.into_iter().map(|event| TimedEvent { at: self.now, what: event.what }));
         self.states[id as usize].phase == Phase::Over
     }
 
@@ -344,7 +347,7 @@ impl Live {
                     state.phase = Phase::Running;
                     state.running_since = Some(now);
                     state.pace = 1.0;
-                    self.happens(What::Running(id));
+                    self.happens(BackendEvent::Running(id));
                 }
             }
             Phase::Running if state.milli < 1000 => {
@@ -355,7 +358,7 @@ impl Live {
                     process.signal(signal);
                 }
             }
-            Phase::Stopping { .. } => self.urge(id, now),
+            Phase::Stopping { .. } => self.escalate_stop(id, now),
             _ => {}
         }
     }
@@ -366,7 +369,7 @@ impl Live {
         let state = &mut self.states[id as usize];
         state.process = None;
         let aside = state.aside.take().is_some();
-        let sentence = state.sentence.take();
+        let kill_reason = state.kill_reason.take();
         let saved = ending == Ending::Code(SAVED);
         if saved {
             state.saved = done;
@@ -375,25 +378,25 @@ impl Live {
             // It begins anew when its turn comes, or is done then.
             state.finished = ending == Ending::Code(0);
             let unsaved = std::mem::take(&mut state.unsaved);
-            state.owed += if state.finished || saved { 0 } else { unsaved };
+            state.unreported_loss += if state.finished || saved { 0 } else { unsaved };
             return;
         }
         match (state.phase, ending) {
             // Whoever is done is done, even while it was asked to stop.
             (Phase::Running | Phase::Starting | Phase::Stopping { .. }, Ending::Code(0)) => {
                 if state.phase == Phase::Starting {
-                    self.happens(What::Running(id));
+                    self.happens(BackendEvent::Running(id));
                 }
-                self.end(id, What::Ended(id));
+                self.end(id, BackendEvent::Ended(id));
             }
             (Phase::Stopping { again, .. }, _) => self.stopped(id, again, saved),
-            (_, _) if sentence.is_some() => {
-                let cause = sentence.unwrap_or(Cause::OutOfMemory);
+            (_, _) if kill_reason.is_some() => {
+                let cause = kill_reason.unwrap_or(Cause::OutOfMemory);
                 let lost = self.lose(id);
-                self.release(id, What::Released { job: id, cause, lost });
+                self.release(id, BackendEvent::Released { job: id, cause, lost });
             }
-            (_, Ending::Code(status)) => self.end(id, What::Failed { job: id, status }),
-            (_, Ending::Signal(signal)) => self.end(id, What::Failed { job: id, status: -signal }),
+            (_, Ending::Code(status)) => self.end(id, BackendEvent::Failed { job: id, status }),
+            (_, Ending::Signal(signal)) => self.end(id, BackendEvent::Failed { job: id, status: -signal }),
         }
     }
 
@@ -409,18 +412,18 @@ impl Live {
     fn lose(&mut self, id: JobId) -> Micros {
         self.settle(id, false);
         let state = &mut self.states[id as usize];
-        std::mem::take(&mut state.unsaved) + std::mem::take(&mut state.owed)
+        std::mem::take(&mut state.unsaved) + std::mem::take(&mut state.unreported_loss)
     }
 
     /// A job is over.
-    fn end(&mut self, id: JobId, what: What) {
+    fn end(&mut self, id: JobId, what: BackendEvent) {
         self.leave(id);
         self.states[id as usize].phase = Phase::Over;
         self.happens(what);
     }
 
     /// A job waits again.
-    fn release(&mut self, id: JobId, what: What) {
+    fn release(&mut self, id: JobId, what: BackendEvent) {
         self.leave(id);
         let state = &mut self.states[id as usize];
         state.phase = Phase::Waiting;
@@ -458,10 +461,10 @@ impl Live {
             let state = &mut self.states[id as usize];
             if state.phase == Phase::Running && pace.is_finite() && (pace - state.pace).abs() > 0.02 {
                 state.pace = pace;
-                self.happens(What::Pace { job: id, pace });
+                self.happens(BackendEvent::Pace { job: id, pace });
             }
         }
-        self.weigh();
+        self.enforce_memory();
         if now >= self.setting.limit && !self.over {
             self.over = true;
             for id in 0..self.states.len() as JobId {

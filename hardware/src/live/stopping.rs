@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{Live, Phase};
-use crate::{Cause, GpuId, JobId, Micros, Occurrence, SECOND, Split, StopMode, What};
+use crate::{BackendEvent, Cause, GpuId, JobId, Micros, SECOND, Split, StopMode, TimedEvent};
 
 /// A way of putting a job aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub enum Level {
 
 impl Live {
     /// Has a job leave its slots in the best way that works.
-    pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+    pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id as usize];
         if let Phase::Stopping { again, .. } = &mut state.phase {
             // It was about to move: now it only leaves.
@@ -34,8 +34,8 @@ impl Live {
             let gpus = std::mem::take(&mut state.gpus);
             state.phase = Phase::Waiting;
             gpus.iter().for_each(|gpu| self.there[*gpu as usize].retain(|other| *other != id));
-            let what = What::Released { job: id, cause: Cause::Asked, lost: 0 };
-            happened.push(Occurrence { at: self.now, what });
+            let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: 0 };
+            happened.push(TimedEvent { at: self.now, what });
             return;
         }
         let levels = match mode {
@@ -46,9 +46,9 @@ impl Live {
             match level {
                 Level::Suspend | Level::Pause => match self.freeze(id, level) {
                     Ok(()) => {
-                        let what = What::Released { job: id, cause: Cause::Asked, lost: 0 };
+                        let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: 0 };
                         self.release_frozen(id, level);
-                        happened.push(Occurrence { at: self.now, what });
+                        happened.push(TimedEvent { at: self.now, what });
                         return;
                     }
                     Err(why) => self.note(id, &format!("can't be put aside by {level:?}: {why}")),
@@ -59,7 +59,7 @@ impl Live {
     }
 
     /// Has a job go on with other slots: it saves, ends and begins anew there.
-    pub(super) fn change(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+    pub(super) fn change(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id as usize];
         let was_running = state.phase == Phase::Running;
         (state.gpus, state.split) = (gpus.to_vec(), split);
@@ -73,7 +73,7 @@ impl Live {
             _ => {}
         }
         if was_running {
-            happened.push(Occurrence { at: self.now, what: What::Stalled(id) });
+            happened.push(TimedEvent { at: self.now, what: BackendEvent::Stalled(id) });
         }
     }
 
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Whoever does not go is helped: a save that takes too long becomes an end, and an end a kill.
-    pub(super) fn urge(&mut self, id: JobId, now: Micros) {
+    pub(super) fn escalate_stop(&mut self, id: JobId, now: Micros) {
         let patience = self.setting.patience;
         let state = &mut self.states[id as usize];
         let Phase::Stopping { since, by, again } = state.phase else { return };
@@ -113,11 +113,11 @@ impl Live {
         if again {
             let state = &mut self.states[id as usize];
             state.phase = Phase::Starting;
-            state.owed += std::mem::take(&mut state.unsaved);
+            state.unreported_loss += std::mem::take(&mut state.unsaved);
             self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
         } else {
             let lost = self.lose(id);
-            self.release(id, What::Released { job: id, cause: Cause::Asked, lost });
+            self.release(id, BackendEvent::Released { job: id, cause: Cause::Asked, lost });
         }
     }
 
@@ -187,7 +187,7 @@ impl Live {
 
     /// The watchdog: ends whoever takes more than 110 % of its budget, and the newest job of a device that has less than
     /// 3 % of its memory left.
-    pub(super) fn weigh(&mut self) {
+    pub(super) fn enforce_memory(&mut self) {
         self.watch.goes_on();
         for device in 0..self.watch.devices().len() {
             let Some(held) = self.watch.held(device) else { continue };
@@ -216,9 +216,9 @@ impl Live {
             let used = self.watch.used(device).unwrap_or(0);
             if whole > 0 && (whole.saturating_sub(used)) * 100 < whole * 3 {
                 let newest = on.iter().max_by_key(|id| (self.states[**id as usize].launched, **id)).copied();
-                if let Some(id) = newest.filter(|id| self.states[*id as usize].sentence.is_none()) {
+                if let Some(id) = newest.filter(|id| self.states[*id as usize].kill_reason.is_none()) {
                     self.note(id, "ended: the device has less than 3 % of its memory left, and it came last");
-                    self.states[id as usize].sentence = Some(Cause::OutOfMemory);
+                    self.states[id as usize].kill_reason = Some(Cause::OutOfMemory);
                     self.dismiss(id);
                 }
             }

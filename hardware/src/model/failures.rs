@@ -1,14 +1,14 @@
 //! Nodes that fail and are repaired, each with a stream of its own: what happens to one never moves another.
 
-use super::{Due, Model, Phase};
+use super::{Due, Phase, SimulatedBackend};
 use crate::random::Stream;
-use crate::{Cause, GpuId, JobId, NodeId, Occurrence, SECOND, What};
+use crate::{BackendEvent, Cause, GpuId, JobId, NodeId, SECOND, TimedEvent};
 
 pub(super) struct NodeClock {
     stream: Stream,
 }
 
-impl Model {
+impl SimulatedBackend {
     pub(super) fn begin_failures(&mut self, seed: u64) {
         let Some(failures) = self.fleet.failures else { return };
         for node in 0..self.fleet.nodes.len() {
@@ -19,8 +19,8 @@ impl Model {
         }
     }
 
-    pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<Occurrence>) {
-        happened.push(Occurrence { at: self.now, what: What::NodeDown(node) });
+    pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
         let place = &self.fleet.nodes[node as usize];
         // Whatever was being saved there is gone: nobody waits for it.
         self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
@@ -37,8 +37,8 @@ impl Model {
         }
     }
 
-    pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<Occurrence>) {
-        happened.push(Occurrence { at: self.now, what: What::NodeUp(node) });
+    pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeUp(node) });
         if let Some(failures) = self.fleet.failures {
             let at = self.now + self.nodes[node as usize].draw(failures.mtbf);
             self.schedule(at, Due::NodeDown, node, 0);

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use crate::END_OF_TIME;
 use crate::{
-    Backend, Cause, Fleet, GpuId, Job, JobId, Laws, Micros, Move, Occurrence, SECOND, Sample, ServiceId, Sharing,
-    Split, StopMode, TypeId, What,
+    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, Move, PerformanceModel, SECOND, Sample, ServiceId,
+    Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeClock;
 use resize::Training;
@@ -70,14 +70,14 @@ enum Due {
 }
 
 /// The simulated fleet.
-pub struct Model {
+pub struct SimulatedBackend {
     fleet: Fleet,
     jobs: Arc<[Job]>,
     states: Vec<JobState>,
     /// When a GPU has finished saving the state of whom it ran last.
     drained: Vec<Micros>,
     nodes: Vec<NodeClock>,
-    laws: Laws,
+    laws: PerformanceModel,
     /// Who is on each device, in the order of their coming, once for each of its GPUs; empty where nobody shares.
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
@@ -86,10 +86,10 @@ pub struct Model {
     now: Micros,
 }
 
-impl Model {
+impl SimulatedBackend {
     /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the
     /// laws.
-    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &Laws, seed: u64) -> Model {
+    pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
         let state = |job: &Job| JobState {
             phase: Phase::Waiting,
             left: job.work as f64,
@@ -106,7 +106,7 @@ impl Model {
             generation: 0,
         };
         let alone = fleet.sharing == Sharing::Exclusive && fleet.slots == 1;
-        let mut model = Model {
+        let mut model = SimulatedBackend {
             states: jobs.iter().map(state).collect(),
             drained: vec![0; fleet.gpus() as usize],
             nodes: Vec::new(),
@@ -142,12 +142,12 @@ impl Model {
         None
     }
 
-    fn happen(&mut self, due: Due, id: u32, happened: &mut Vec<Occurrence>) {
+    fn happen(&mut self, due: Due, id: u32, happened: &mut Vec<TimedEvent>) {
         match due {
             Due::End => {
                 let at = self.nominal_end(id);
                 if self.next_epoch(id, at) {
-                    happened.push(Occurrence { at, what: What::Epoch(id) });
+                    happened.push(TimedEvent { at, what: BackendEvent::Epoch(id) });
                     return self.schedule_end(id);
                 }
                 let state = &mut self.states[id as usize];
@@ -155,7 +155,7 @@ impl Model {
                 state.generation += 1;
                 let gpus = std::mem::take(&mut state.gpus);
                 self.load(id, &gpus);
-                happened.push(Occurrence { at, what: What::Ended(id) });
+                happened.push(TimedEvent { at, what: BackendEvent::Ended(id) });
                 self.leave(id, &gpus, happened);
             }
             Due::NodeDown => self.fail(id, happened),
@@ -172,18 +172,18 @@ impl Model {
     }
 
     /// The job waits again.
-    fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<Occurrence>) {
+    fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id as usize];
         state.phase = Phase::Waiting;
         state.died = false;
         state.generation += 1;
         let gpus = std::mem::take(&mut state.gpus);
-        happened.push(Occurrence { at: self.now, what: What::Released { job: id, cause, lost } });
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::Released { job: id, cause, lost } });
         self.leave(id, &gpus, happened);
     }
 
     /// A job begins to make progress, if its GPUs' memory takes it.
-    fn begin(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+    fn begin(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
         if self.dies(id, happened) {
             return;
         }
@@ -192,7 +192,7 @@ impl Model {
         state.phase = Phase::Running;
         state.progress_from = self.now;
         state.rate = rate;
-        happened.push(Occurrence { at: self.now, what: What::Running(id) });
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::Running(id) });
         if rate != state.speed {
             self.pace(id, happened);
         }
@@ -247,7 +247,7 @@ impl Model {
     }
 }
 
-impl Backend for Model {
+impl Backend for SimulatedBackend {
     fn fleet(&self) -> &Fleet {
         &self.fleet
     }
@@ -256,7 +256,7 @@ impl Backend for Model {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<Occurrence>) {
+    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
         let next = self.next_due();
         let Some(to) = next.into_iter().chain(until).min() else { return };
         assert!(to >= self.now, "time would go back from {} to {to}", self.now);
@@ -268,7 +268,7 @@ impl Backend for Model {
         }
     }
 
-    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<Occurrence>) {
+    fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let overhead = self.overhead(job, gpus);
         let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job as usize]);
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
@@ -290,11 +290,11 @@ impl Backend for Model {
         }
     }
 
-    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+    fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         self.carry_over(moves, happened);
     }
 
-    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+    fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
         self.change_batch(job, split, happened);
     }
 
@@ -310,7 +310,7 @@ impl Backend for Model {
         self.step_and_left(job, gpu_type, gpus)
     }
 
-    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<Occurrence>) {
+    fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         let costs = self.fleet.costs;
         let state = &self.states[job as usize];
         let running = state.phase == Phase::Running;
@@ -351,7 +351,7 @@ impl Backend for Model {
         }
     }
 
-    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<Occurrence>) {
+    fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<TimedEvent>) {
         self.states[job as usize].throttle = f64::from(milli) / 1000.0;
         self.repace(job, happened);
         self.neighbours_repace(job, happened);

@@ -1,9 +1,9 @@
 //! Elastic jobs on the model: their work is counted in steps at the initial batch, epoch by epoch; and what GPUs keep
 //! of the services that they served.
 
-use super::{Due, Model, Phase};
+use super::{Due, Phase, SimulatedBackend};
 use crate::elastic::{Rescale, placement};
-use crate::{Elastic, GpuId, JobId, Micros, Move, Occurrence, SECOND, Sample, Split, TypeId, What};
+use crate::{BackendEvent, Elastic, GpuId, JobId, Micros, Move, SECOND, Sample, Split, TimedEvent, TypeId};
 
 /// How an elastic job works.
 pub(super) struct Training {
@@ -16,7 +16,7 @@ pub(super) struct Training {
     ended: Option<(Micros, Sample)>,
 }
 
-impl Model {
+impl SimulatedBackend {
     /// Jobs whose workload says so are elastic.
     pub(super) fn begin_training(&mut self) {
         for (state, job) in self.states.iter_mut().zip(self.jobs.iter()) {
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// A job that was settled goes on, or makes no progress `until` then.
-    fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<Occurrence>) {
+    fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id as usize];
         state.generation += 1;
         state.progress_from = until;
@@ -161,7 +161,7 @@ impl Model {
 
     /// Elastic jobs go on with other GPUs: all have left theirs before the first takes its new ones, and all have
     /// their places before anybody's pace is looked at.
-    pub(super) fn carry_over(&mut self, moves: Vec<Move>, happened: &mut Vec<Occurrence>) {
+    pub(super) fn carry_over(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         let mut left: Vec<GpuId> = Vec::new();
         let mut due: Vec<(JobId, Micros)> = Vec::new();
         for Move { job, gpus, split } in moves {
@@ -204,7 +204,7 @@ impl Model {
         }
     }
 
-    pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<Occurrence>) {
+    pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
         if self.states[id as usize].training.as_ref().is_none_or(|training| training.split == split) {
             return;
         }
@@ -228,7 +228,7 @@ impl Model {
         match self.states[id as usize].phase {
             Phase::Running if cost == 0 => self.repace(id, happened),
             Phase::Running => {
-                happened.push(Occurrence { at: self.now, what: What::Stalled(id) });
+                happened.push(TimedEvent { at: self.now, what: BackendEvent::Stalled(id) });
                 self.interrupt(id, self.now + cost, happened);
             }
             _ => {}

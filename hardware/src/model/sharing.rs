@@ -1,11 +1,11 @@
 //! What several jobs on a GPU do to each other: rates re-evaluated for those touched and nobody else, memory that adds
 //! up, and the job that finds none left.
 
-use super::{Due, Model, Phase};
-use crate::laws::{beside, out_of_memory};
-use crate::{GpuId, Job, JobId, Micros, Occurrence, SECOND, TypeId, What};
+use super::{Due, Phase, SimulatedBackend};
+use crate::performance::{beside, out_of_memory};
+use crate::{BackendEvent, GpuId, Job, JobId, Micros, SECOND, TimedEvent, TypeId};
 
-impl Model {
+impl SimulatedBackend {
     /// A job takes its place on its GPUs; memory and time it takes from when it begins to make progress.
     pub(super) fn come(&mut self, id: JobId) {
         if !self.there.is_empty() {
@@ -16,7 +16,7 @@ impl Model {
     }
 
     /// A job has left these GPUs: whoever stays goes on at another pace.
-    pub(super) fn leave(&mut self, id: JobId, gpus: &[GpuId], happened: &mut Vec<Occurrence>) {
+    pub(super) fn leave(&mut self, id: JobId, gpus: &[GpuId], happened: &mut Vec<TimedEvent>) {
         self.depart(id, gpus);
         self.repace_on(gpus, None, happened);
     }
@@ -31,7 +31,7 @@ impl Model {
     }
 
     /// The others on a job's GPUs go on at the pace that it leaves them.
-    pub(super) fn neighbours_repace(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+    pub(super) fn neighbours_repace(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
         if !self.there.is_empty() {
             let gpus = self.states[id as usize].gpus.clone();
             self.repace_on(&gpus, Some(id), happened);
@@ -39,7 +39,7 @@ impl Model {
     }
 
     /// Those who are on these GPUs, `but` for one, go on at the pace that holds now.
-    pub(super) fn repace_on(&mut self, gpus: &[GpuId], but: Option<JobId>, happened: &mut Vec<Occurrence>) {
+    pub(super) fn repace_on(&mut self, gpus: &[GpuId], but: Option<JobId>, happened: &mut Vec<TimedEvent>) {
         if self.there.is_empty() {
             return;
         }
@@ -55,7 +55,7 @@ impl Model {
     }
 
     /// Settles what a running job has done and goes on at the rate that holds now.
-    pub(super) fn repace(&mut self, id: JobId, happened: &mut Vec<Occurrence>) {
+    pub(super) fn repace(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
         let state = &self.states[id as usize];
         if state.phase != Phase::Running {
             return;
@@ -72,9 +72,10 @@ impl Model {
         self.schedule_end(id);
     }
 
-    pub(super) fn pace(&self, id: JobId, happened: &mut Vec<Occurrence>) {
+    pub(super) fn pace(&self, id: JobId, happened: &mut Vec<TimedEvent>) {
         let state = &self.states[id as usize];
-        happened.push(Occurrence { at: self.now, what: What::Pace { job: id, pace: state.rate / state.speed } });
+        happened
+            .push(TimedEvent { at: self.now, what: BackendEvent::Pace { job: id, pace: state.rate / state.speed } });
     }
 
     /// Work a microsecond: the slowest task's, and the communication that it leaves uncovered.
@@ -102,7 +103,7 @@ impl Model {
     }
 
     /// Whether a job that is about to begin finds too little memory: then it holds its GPUs for the relaunch cost.
-    pub(super) fn dies(&mut self, id: JobId, happened: &mut Vec<Occurrence>) -> bool {
+    pub(super) fn dies(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) -> bool {
         // On virtual slots each job has its own memory.
         if self.there.is_empty() || self.fleet.slots > 1 {
             return false;
@@ -132,7 +133,7 @@ impl Model {
             let drained = &mut self.drained[*gpu as usize];
             *drained = (*drained).max(until);
         }
-        happened.push(Occurrence { at: self.now, what: What::Died(id) });
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::Died(id) });
         self.schedule(until, Due::Release, id, generation);
         true
     }

@@ -1,25 +1,25 @@
 //! The model against schedules computed by hand.
 
 use super::*;
-use crate::Laws;
+use crate::PerformanceModel;
 use crate::{Costs, Failures, GpuType};
 
 fn job(submit: u64, gpus: u32, seconds: u64) -> Job {
     Job::new("j", submit * SECOND, gpus, seconds * SECOND)
 }
 
-fn model(costs: Costs, speed: f64, jobs: Vec<Job>) -> Model {
+fn model(costs: Costs, speed: f64, jobs: Vec<Job>) -> SimulatedBackend {
     let fleet = Fleet::new(&[(2, 4, GpuType::new("g", speed))], costs, None).unwrap();
-    Model::new(fleet, jobs.into(), &Laws::none(), 0)
+    SimulatedBackend::new(fleet, jobs.into(), &PerformanceModel::none(), 0)
 }
 
-fn next(model: &mut Model) -> Vec<(u64, What)> {
+fn next(model: &mut SimulatedBackend) -> Vec<(u64, BackendEvent)> {
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     happened.into_iter().map(|o| (o.at / SECOND, o.what)).collect()
 }
 
-fn wait(model: &mut Model, seconds: u64) {
+fn wait(model: &mut SimulatedBackend, seconds: u64) {
     let mut happened = Vec::new();
     model.advance(Some(seconds * SECOND), &mut happened);
     assert!(happened.is_empty(), "{happened:?}");
@@ -29,9 +29,9 @@ fn wait(model: &mut Model, seconds: u64) {
 fn a_job_takes_start_cost_and_work_over_speed() {
     let mut model = model(Costs { start: 10 * SECOND, ..Costs::default() }, 2.0, vec![job(0, 2, 100)]);
     model.start(0, &[0, 1], None, &mut Vec::new());
-    assert_eq!(next(&mut model), [(10, What::Running(0))]);
+    assert_eq!(next(&mut model), [(10, BackendEvent::Running(0))]);
     assert_eq!(model.remaining(0, 0), 50.0);
-    assert_eq!(next(&mut model), [(60, What::Ended(0))]);
+    assert_eq!(next(&mut model), [(60, BackendEvent::Ended(0))]);
 }
 
 #[test]
@@ -47,13 +47,13 @@ fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
     model.start(1, &[0], None, &mut happened);
     assert_eq!(
         next(&mut model),
-        [(45, What::Released { job: 0, cause: Cause::Asked, lost: 0 }), (45, What::Running(1))]
+        [(45, BackendEvent::Released { job: 0, cause: Cause::Asked, lost: 0 }), (45, BackendEvent::Running(1))]
     );
     assert_eq!(model.remaining(0, 0), 67.0);
     model.start(0, &[1], None, &mut happened);
-    assert_eq!(next(&mut model), [(52, What::Running(0))]);
-    assert_eq!(next(&mut model), [(55, What::Ended(1))]);
-    assert_eq!(next(&mut model), [(112, What::Ended(0))]);
+    assert_eq!(next(&mut model), [(52, BackendEvent::Running(0))]);
+    assert_eq!(next(&mut model), [(55, BackendEvent::Ended(1))]);
+    assert_eq!(next(&mut model), [(112, BackendEvent::Ended(0))]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_killed_job_repeats_what_was_not_saved() {
     wait(&mut model, 70);
     happened.clear();
     model.stop(0, StopMode::Kill, &mut happened);
-    assert_eq!(happened[0].what, What::Released { job: 0, cause: Cause::Asked, lost: 10 * SECOND });
+    assert_eq!(happened[0].what, BackendEvent::Released { job: 0, cause: Cause::Asked, lost: 10 * SECOND });
     assert_eq!(model.remaining(0, 0), 40.0);
 }
 
@@ -79,7 +79,7 @@ fn lucid_adds_work_and_lingers() {
     model.stop(0, StopMode::Checkpoint, &mut Vec::new());
     assert_eq!(model.remaining(0, 0), 110.0);
     model.start(0, &[0], None, &mut Vec::new());
-    assert_eq!(next(&mut model), [(141, What::Ended(0))]);
+    assert_eq!(next(&mut model), [(141, BackendEvent::Ended(0))]);
 }
 
 #[test]
@@ -87,21 +87,21 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     let failures = Failures { mtbf: 1000 * SECOND, repair: 100 * SECOND };
     let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(1, 4, kind)], Costs::default(), Some(failures)).unwrap();
-    let mut model = Model::new(fleet, vec![job(0, 2, 1_000_000)].into(), &Laws::none(), 3);
+    let mut model = SimulatedBackend::new(fleet, vec![job(0, 2, 1_000_000)].into(), &PerformanceModel::none(), 3);
     model.start(0, &[0, 1], None, &mut Vec::new());
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     let failed = happened[0].at;
-    assert_eq!(happened[0].what, What::NodeDown(0));
-    assert_eq!(happened[1].what, What::Released { job: 0, cause: Cause::NodeLost, lost: failed });
+    assert_eq!(happened[0].what, BackendEvent::NodeDown(0));
+    assert_eq!(happened[1].what, BackendEvent::Released { job: 0, cause: Cause::NodeLost, lost: failed });
     assert_eq!(model.remaining(0, 0), 1_000_000.0);
     happened.clear();
     model.advance(None, &mut happened);
-    assert_eq!(happened[0].what, What::NodeUp(0));
+    assert_eq!(happened[0].what, BackendEvent::NodeUp(0));
 }
 
 /// 100 steps an epoch, three of them; a step of 4 samples takes a second on a GPU, half on two.
-fn elastic(costs: Costs) -> Model {
+fn elastic(costs: Costs) -> SimulatedBackend {
     use crate::elastic::{Elastic, Learning, Steps, Timing, Timings};
     use crate::{Communication, GpuProfile, Interference, Profile, ShareMode, Workload};
     let timing = |step: f64| vec![Timing { local: 1.0, step, sync: 0.0 }, Timing { local: 4.0, step, sync: 0.0 }];
@@ -135,9 +135,10 @@ fn elastic(costs: Costs) -> Model {
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     profile.check().unwrap();
     let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], costs, None).unwrap();
-    let laws = Laws::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default()).unwrap();
+    let laws =
+        PerformanceModel::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default()).unwrap();
     let jobs = vec![Job { workload: Some(0), batch: Some(4), ..job(0, 1, 0) }];
-    Model::new(fleet, jobs.into(), &laws, 0)
+    SimulatedBackend::new(fleet, jobs.into(), &laws, 0)
 }
 
 #[test]
@@ -146,22 +147,22 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
     let mut model = elastic(Costs { rescale: Some(Rescale::Afe), batch: 4 * SECOND, ..Costs::default() });
     let mut happened = Vec::new();
     model.start(0, &[0], None, &mut happened);
-    assert_eq!(next(&mut model), [(20, What::Running(0))]);
+    assert_eq!(next(&mut model), [(20, BackendEvent::Running(0))]);
     assert_eq!(model.remaining(0, 0), 300.0);
     assert_eq!(model.sample(0), None, "it has not run yet");
-    assert_eq!(next(&mut model), [(120, What::Epoch(0))]);
+    assert_eq!(next(&mut model), [(120, BackendEvent::Epoch(0))]);
     wait(&mut model, 150);
     let sample = model.sample(0).unwrap();
     assert_eq!((sample.nodes, sample.gpus, sample.local, sample.step_s), (1, 1, 4, 1.0));
     // To two GPUs: 3 s, and half of the 17 more that a restart takes, in whole seconds.
     model.reassign(vec![Move { job: 0, gpus: vec![0, 1], split: None }], &mut happened);
-    assert_eq!(next(&mut model), [(161, What::Running(0))]);
+    assert_eq!(next(&mut model), [(161, BackendEvent::Running(0))]);
     // 70 steps of half a second; and the last epoch, of which the batch doubles.
-    assert_eq!(next(&mut model), [(196, What::Epoch(0))]);
+    assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(0))]);
     model.set_batch(0, Split { local: 4, accumulation: 0 }, &mut happened);
-    assert_eq!(happened, [Occurrence { at: 196 * SECOND, what: What::Stalled(0) }]);
-    assert_eq!(next(&mut model), [(200, What::Running(0))]);
-    assert_eq!(next(&mut model), [(225, What::Ended(0))]);
+    assert_eq!(happened, [TimedEvent { at: 196 * SECOND, what: BackendEvent::Stalled(0) }]);
+    assert_eq!(next(&mut model), [(200, BackendEvent::Running(0))]);
+    assert_eq!(next(&mut model), [(225, BackendEvent::Ended(0))]);
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn what_a_preempted_elastic_job_did_is_kept_and_what_a_killed_one_did_in_its_epo
     for (mode, left) in [(StopMode::Checkpoint, 160.0), (StopMode::Kill, 200.0)] {
         let mut model = elastic(Costs::default());
         model.start(0, &[0], None, &mut Vec::new());
-        assert_eq!(next(&mut model), [(100, What::Epoch(0))]);
+        assert_eq!(next(&mut model), [(100, BackendEvent::Epoch(0))]);
         wait(&mut model, 140);
         model.stop(0, mode, &mut Vec::new());
         assert_eq!(model.remaining(0, 0), left);
@@ -181,11 +182,11 @@ fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
     let mut model = elastic(Costs { epochs_end_on: 7 * SECOND, ..Costs::default() });
     model.start(0, &[0], None, &mut Vec::new());
     // 100 s are nearest to 98: then it began, though that shows at 100 only. From 98 on 198 is nearest to 196.
-    assert_eq!(next(&mut model), [(98, What::Epoch(0))]);
+    assert_eq!(next(&mut model), [(98, BackendEvent::Epoch(0))]);
     assert_eq!((model.now() / SECOND, model.remaining(0, 0)), (100, 198.0));
-    assert_eq!(next(&mut model), [(196, What::Epoch(0))]);
+    assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(0))]);
     // 296 are nearest to 294.
-    assert_eq!(next(&mut model), [(294, What::Ended(0))]);
+    assert_eq!(next(&mut model), [(294, BackendEvent::Ended(0))]);
 }
 
 #[test]
@@ -195,5 +196,5 @@ fn a_batch_that_changes_for_nothing_counts_no_work_twice() {
     wait(&mut model, 20);
     // 40 of 100 steps are done; with twice the batch the other 60 take half as many, each as long.
     model.set_batch(0, Split { local: 4, accumulation: 0 }, &mut Vec::new());
-    assert_eq!(next(&mut model), [(35, What::Epoch(0))]);
+    assert_eq!(next(&mut model), [(35, BackendEvent::Epoch(0))]);
 }

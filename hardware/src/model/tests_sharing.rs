@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    Cause, Communication, Costs, GpuProfile, GpuType, Interference, Law, LawError, Links, Pair, Profile, ShareMode,
-    Solo, Workload,
+    Cause, Communication, Costs, GpuProfile, GpuType, Interference, InterferenceModel, LawError, Links, Pair, Profile,
+    ShareMode, Solo, Workload,
 };
 
 /// a suffers as much as it inflicts, b inflicts half of that; c fits beside nobody.
@@ -43,12 +43,19 @@ fn profile() -> Profile {
     }
 }
 
-fn laws(profile: Profile, interference: Interference) -> Result<Laws, LawError> {
+fn laws(profile: Profile, interference: Interference) -> Result<PerformanceModel, LawError> {
     let fleet = fleet(Costs::default());
-    Laws::new(Arc::new(profile), &fleet, &[0, 1, 2], interference, Communication { overlap: 0.0, latency: 0.0 })
+    PerformanceModel::new(
+        Arc::new(profile),
+        &fleet,
+        &[0, 1, 2],
+        interference,
+        Communication { overlap: 0.0, latency: 0.0 },
+    )
 }
 
-const FITTED: Interference = Interference { law: Law::Profile, mode: ShareMode::TimeSlice, scale: 1.0, noise: false };
+const FITTED: Interference =
+    Interference { law: InterferenceModel::Profile, mode: ShareMode::TimeSlice, scale: 1.0, noise: false };
 
 fn fleet(costs: Costs) -> Fleet {
     let kind = GpuType { memory_mib: 10_000, ..GpuType::new("g", 1.0) };
@@ -59,18 +66,18 @@ fn job(workload: u32, gpus: u32, seconds: u64) -> Job {
     Job { workload: Some(workload), ..Job::new("j", 0, gpus, seconds * SECOND) }
 }
 
-fn model(costs: Costs, jobs: Vec<Job>) -> Model {
-    Model::new(fleet(costs), jobs.into(), &laws(profile(), FITTED).unwrap(), 0)
+fn model(costs: Costs, jobs: Vec<Job>) -> SimulatedBackend {
+    SimulatedBackend::new(fleet(costs), jobs.into(), &laws(profile(), FITTED).unwrap(), 0)
 }
 
-fn start(model: &mut Model, job: JobId, gpus: &[GpuId]) -> Vec<What> {
+fn start(model: &mut SimulatedBackend, job: JobId, gpus: &[GpuId]) -> Vec<BackendEvent> {
     let mut happened = Vec::new();
     model.start(job, gpus, None, &mut happened);
     happened.into_iter().map(|o| o.what).collect()
 }
 
 /// Ends of jobs in seconds, until nothing is left to come.
-fn ends(model: &mut Model) -> Vec<(f64, JobId)> {
+fn ends(model: &mut SimulatedBackend) -> Vec<(f64, JobId)> {
     let (mut ends, mut happened) = (Vec::new(), Vec::new());
     loop {
         model.advance(None, &mut happened);
@@ -78,7 +85,7 @@ fn ends(model: &mut Model) -> Vec<(f64, JobId)> {
             return ends;
         }
         for o in happened.drain(..) {
-            if let What::Ended(job) = o.what {
+            if let BackendEvent::Ended(job) = o.what {
                 ends.push((o.at as f64 / SECOND as f64, job));
             }
         }
@@ -89,9 +96,16 @@ fn ends(model: &mut Model) -> Vec<(f64, JobId)> {
 fn who_shares_goes_slower_and_recovers() {
     // a beside b: 1 / (1 + 1 * 0.5); b beside a: 1 / (1 + 1 * 1).
     let mut model = model(Costs::default(), vec![job(0, 1, 300), job(1, 1, 100)]);
-    assert_eq!(start(&mut model, 0, &[0]), [What::Running(0)]);
+    assert_eq!(start(&mut model, 0, &[0]), [BackendEvent::Running(0)]);
     let happened = start(&mut model, 1, &[0]);
-    assert_eq!(happened, [What::Running(1), What::Pace { job: 1, pace: 0.5 }, What::Pace { job: 0, pace: 1.0 / 1.5 }]);
+    assert_eq!(
+        happened,
+        [
+            BackendEvent::Running(1),
+            BackendEvent::Pace { job: 1, pace: 0.5 },
+            BackendEvent::Pace { job: 0, pace: 1.0 / 1.5 }
+        ]
+    );
     assert_eq!((model.speed(0), model.speed(1)), (1.0 / 1.5, 0.5));
     // b needs 200 s; a has then done 133.3 and goes on alone.
     let [b, a] = ends(&mut model)[..] else { panic!("two ends") };
@@ -119,7 +133,7 @@ fn only_those_touched_are_looked_at() {
     start(&mut model, 1, &[1]);
     let generation = model.states[1].generation;
     let happened = start(&mut model, 2, &[0]);
-    assert!(happened.iter().all(|what| !matches!(what, What::Pace { job: 1, .. })), "{happened:?}");
+    assert!(happened.iter().all(|what| !matches!(what, BackendEvent::Pace { job: 1, .. })), "{happened:?}");
     assert_eq!(model.states[1].generation, generation);
 }
 
@@ -127,14 +141,14 @@ fn only_those_touched_are_looked_at() {
 fn who_finds_no_memory_dies_and_is_back_after_the_relaunch_cost() {
     let mut model = model(Costs { relaunch: 60 * SECOND, ..Costs::default() }, vec![job(0, 1, 100), job(2, 1, 100)]);
     start(&mut model, 0, &[0]);
-    assert_eq!(start(&mut model, 1, &[0]), [What::Died(1)]);
+    assert_eq!(start(&mut model, 1, &[0]), [BackendEvent::Died(1)]);
     assert_eq!(model.speed(0), 1.0, "the dead are in nobody's way");
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
-    let expected = What::Released { job: 1, cause: Cause::OutOfMemory, lost: 0 };
-    assert_eq!(happened, [Occurrence { at: 60 * SECOND, what: expected }]);
+    let expected = BackendEvent::Released { job: 1, cause: Cause::OutOfMemory, lost: 0 };
+    assert_eq!(happened, [TimedEvent { at: 60 * SECOND, what: expected }]);
     // Alone it runs.
-    assert_eq!(start(&mut model, 1, &[1]), [What::Running(1)]);
+    assert_eq!(start(&mut model, 1, &[1]), [BackendEvent::Running(1)]);
 }
 
 #[test]
@@ -146,7 +160,7 @@ fn whoever_comes_waits_until_the_dead_are_cleared_away() {
     assert_eq!(start(&mut model, 2, &[0]), []);
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
-    assert!(happened.iter().any(|o| o.at == 60 * SECOND && o.what == What::Running(2)), "{happened:?}");
+    assert!(happened.iter().any(|o| o.at == 60 * SECOND && o.what == BackendEvent::Running(2)), "{happened:?}");
 }
 
 #[test]
@@ -165,7 +179,7 @@ fn a_gang_pays_for_slow_links() {
     let links = Links { within: Links::nvlink_pairs(4), network: 1.0 };
     let fleet = Fleet::new(&[(2, 4, kind)], Costs::default(), None).and_then(|fleet| fleet.linked(links)).unwrap();
     let jobs: Vec<Job> = (0..3).map(|_| job(0, 2, 125)).collect();
-    let mut model = Model::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
+    let mut model = SimulatedBackend::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
     start(&mut model, 0, &[0, 1]);
     start(&mut model, 1, &[4, 6]);
     start(&mut model, 2, &[3, 7]);
@@ -198,15 +212,15 @@ fn measured_pairs_come_before_the_fit_and_a_hole_is_named() {
 
 #[test]
 fn scale_noise_and_constants_do_what_they_say() {
-    let speed = |laws: &Laws| 1.0 / (1.0 + laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)));
+    let speed = |laws: &PerformanceModel| 1.0 / (1.0 + laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)));
     let scaled = laws(profile(), Interference { scale: 3.0, ..FITTED }).unwrap();
     assert_eq!(speed(&scaled), 1.0 / 2.5);
     let noisy = laws(profile(), Interference { noise: true, ..FITTED }).unwrap();
     let (one, two) = (speed(&noisy.under(1)), speed(&noisy.under(2)));
     assert!(one != two && one == speed(&noisy.under(1)) && (0.4..=1.0).contains(&one), "{one} {two}");
-    let constant = Laws::without_profile(Interference { law: Law::Constant(0.2), ..FITTED });
+    let constant = PerformanceModel::without_profile(Interference { law: InterferenceModel::Constant(0.2), ..FITTED });
     let jobs: Vec<Job> = (0..3).map(|_| Job::new("j", 0, 1, SECOND)).collect();
-    let mut model = Model::new(fleet(Costs::default()), jobs.into(), &constant, 0);
+    let mut model = SimulatedBackend::new(fleet(Costs::default()), jobs.into(), &constant, 0);
     (0..3).for_each(|job| drop(start(&mut model, job, &[0])));
     assert_eq!(model.speed(0), 1.0 / 1.2, "not once for each neighbour");
 }
@@ -222,7 +236,7 @@ fn what_is_lost_is_counted_at_the_paces_at_which_it_was_done() {
     model.advance(Some(160 * SECOND), &mut happened);
     happened.clear();
     model.stop(0, StopMode::Kill, &mut happened);
-    assert_eq!(happened[0].what, What::Released { job: 0, cause: Cause::Asked, lost: 160 * SECOND });
+    assert_eq!(happened[0].what, BackendEvent::Released { job: 0, cause: Cause::Asked, lost: 160 * SECOND });
 }
 
 #[test]
@@ -233,14 +247,14 @@ fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
     start(&mut model, 1, &[0]);
     let mut happened = Vec::new();
     model.fail(0, &mut happened);
-    assert!(happened.iter().any(|o| matches!(o.what, What::Released { job: 1, cause: Cause::NodeLost, .. })));
+    assert!(happened.iter().any(|o| matches!(o.what, BackendEvent::Released { job: 1, cause: Cause::NodeLost, .. })));
     // Nobody waits for what was being cleared away there, and it counts again as taking memory.
-    assert_eq!(start(&mut model, 1, &[0]), [What::Running(1)]);
-    assert_eq!(start(&mut model, 0, &[0]), [What::Died(0)]);
+    assert_eq!(start(&mut model, 1, &[0]), [BackendEvent::Running(1)]);
+    assert_eq!(start(&mut model, 0, &[0]), [BackendEvent::Died(0)]);
     happened.clear();
     model.stop(1, StopMode::Checkpoint, &mut happened);
     model.advance(None, &mut happened);
-    assert_eq!(happened[0].what, What::Released { job: 1, cause: Cause::Asked, lost: 0 });
+    assert_eq!(happened[0].what, BackendEvent::Released { job: 1, cause: Cause::Asked, lost: 0 });
 }
 
 #[test]
@@ -251,7 +265,7 @@ fn a_job_that_would_end_after_the_end_of_time_ends_then() {
     loud.gpus[0].solo.get_mut("a").unwrap().sensitivity = Some(1000.0);
     let laws = laws(loud, enormous).unwrap();
     let jobs: Vec<Job> = (0..2).map(|_| job(0, 1, 36_000_000)).collect();
-    let mut model = Model::new(fleet(Costs::default()), jobs.into(), &laws, 0);
+    let mut model = SimulatedBackend::new(fleet(Costs::default()), jobs.into(), &laws, 0);
     start(&mut model, 0, &[0]);
     start(&mut model, 1, &[0]);
     let mut happened = Vec::new();
@@ -273,7 +287,7 @@ fn parts_of_a_gpu_do_not_disturb_each_other() {
     let fleet =
         Fleet::new(&[(1, 1, kind)], Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Shares)).unwrap();
     let jobs: Vec<Job> = (0..2).map(|_| Job { share: 500, ..job(0, 1, 10) }).collect();
-    let mut model = Model::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
+    let mut model = SimulatedBackend::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
     start(&mut model, 0, &[0]);
     start(&mut model, 1, &[0]);
     assert_eq!((model.speed(0), model.speed(1)), (1.0, 1.0));

@@ -11,7 +11,7 @@ use super::NoGpu;
 use super::driver::{driver, refused};
 use super::kernels::{self, Launch, Recipe};
 use crate::live::wait;
-use crate::work::Engine;
+use crate::work::WorkEngine;
 
 /// Kernels of a family on the first device that this process sees.
 struct Gpu {
@@ -27,7 +27,7 @@ struct Gpu {
 ///
 /// # Errors
 /// No driver, no device, one that is too old for the family, or a limit that its buffers break.
-pub fn engine(family: &str, limit: Option<u64>) -> Result<Box<dyn Engine>, NoGpu> {
+pub fn engine(family: &str, limit: Option<u64>) -> Result<Box<dyn WorkEngine>, NoGpu> {
     let recipe = kernels::recipe(family).ok_or_else(|| NoGpu::Device(format!("no family {family:?} for GPUs")))?;
     let bytes = u64::from(recipe.buffer_mib) << 21;
     if let Some(limit) = limit.filter(|limit| bytes > *limit) {
@@ -91,7 +91,7 @@ impl Gpu {
     }
 }
 
-impl Engine for Gpu {
+impl WorkEngine for Gpu {
     fn step(&mut self) -> Result<(), String> {
         let recipe = self.recipe;
         for _ in 0..recipe.repeats {

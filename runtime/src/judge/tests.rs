@@ -12,7 +12,7 @@ use super::*;
 use crate::contract::{Preempt, PreemptMode, SetBatch};
 
 /// Four GPUs on two nodes, two elastic jobs, a rigid one and a task.
-fn stage() -> (Fleet, Vec<Job>, Laws) {
+fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
     let elastic = Elastic {
         initial_batch: 4,
         most_batch: 16,
@@ -33,7 +33,7 @@ fn stage() -> (Fleet, Vec<Job>, Laws) {
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     let fleet = Fleet::new(&[(2, 2, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
     let fleet = fleet.serving(vec![Service { name: "s".into(), cold_start: SECOND, slo: None }], true, &[]);
-    let laws = Laws::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default());
+    let laws = PerformanceModel::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default());
     let elastic = |gpus| Job { workload: Some(0), batch: Some(8), ..Job::new("e", 0, gpus, SECOND) };
     let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
     (fleet, vec![elastic(1), elastic(2), Job::new("r", 0, 1, SECOND), task], laws.expect("laws"))

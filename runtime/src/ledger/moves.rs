@@ -2,7 +2,7 @@
 
 use sandtable_hardware::{GpuId, JobId};
 
-use super::{Conservation, Ledger};
+use super::{AccountingError, Ledger};
 use crate::row::Segment;
 
 impl Ledger {
@@ -36,7 +36,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Where a GPU is given to two.
-    pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), Conservation> {
+    pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
         let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu as usize].contains(&job)).collect();
         self.given(job, &new)?;
         let row = &mut self.rows[job as usize];

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Laws, Model, Sharing};
+use sandtable_hardware::{Costs, Fleet, GpuType, PerformanceModel, Sharing, SimulatedBackend};
 
 use super::*;
 use crate::contract::Communication;
@@ -33,7 +33,7 @@ fn ask(who: Answerer, ask: impl FnOnce(&mut Quantity, &Facts<'_>)) {
     let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", 0, 1, 1)].into();
     let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);
     let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(2))).expect("a fleet");
-    let model = Model::new(fleet, jobs.clone(), &Laws::none(), 0);
+    let model = SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0);
     let profile = |name: &str| WorkloadProfile {
         workload: name.into(),
         family: name.into(),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use wasmtime::Engine;
 use wasmtime::component::{InstancePre, Linker};
 
+use super::bindings::PolicyPre;
+use super::bindings::predictor::PredictorComponentPre;
 use super::code::CodeCache;
 use super::compile::{self, Compiler};
 use super::engine::{Flags, Variation, engine, host, one_line};
 use super::imports::{self, Guest};
-use crate::contract::bindings::PolicyPre;
-use crate::contract::bindings::predictor::PredictorComponentPre;
 use crate::fault::{Fault, LoadFault};
 
 /// How components are compiled and run.

@@ -3,21 +3,21 @@
 use wasmtime::component::Linker;
 use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
 
-use crate::World;
-use crate::answers::Tape;
+use super::bindings::sandtable::policy::log::Level;
+use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
+use crate::DecisionContext;
+use crate::answers::ImportLog;
 use crate::contract;
-use crate::contract::bindings::sandtable::policy::log::Level;
-use crate::contract::bindings::sandtable::policy::predictor::{Quantity, Shapes};
-use crate::fault::tame;
 use crate::limits::Limits;
 use crate::predict::Alone;
+use sandtable_hardware::text::escape_control_chars;
 
 /// The host's side of one instance.
 pub(super) struct Guest {
     /// There only while `decide` runs.
-    pub(super) world: Option<Box<World>>,
+    pub(super) world: Option<Box<DecisionContext>>,
     /// Answers of the imports, recorded or to be replayed.
-    pub(super) tape: Tape,
+    pub(super) import_log: ImportLog,
     pub(super) last_words: Option<String>,
     pub(super) log: Log,
     pub(super) limiter: Limiter,
@@ -54,7 +54,7 @@ impl Log {
             Level::Error => "error",
         };
         // One line a call: a policy must not write what looks like another's.
-        let line = format!("{level}: {}", tame(message, 4096));
+        let line = format!("{level}: {}", escape_control_chars(message, 4096));
         let bytes = size_of::<String>() + line.len();
         if bytes > self.room.min(self.in_call) {
             self.dropped += 1;
@@ -84,18 +84,18 @@ pub(super) struct Closed(pub(super) &'static str);
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {wanted} of {limit}")]
 pub(super) struct Denied {
-    pub(super) what: What,
+    pub(super) what: Resource,
     pub(super) wanted: usize,
     pub(super) limit: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Resource {
     Memory,
     Table,
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for Resource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self:?}")
     }
@@ -131,7 +131,7 @@ impl ResourceLimiter for Limiter {
         }
         let (wanted, limit) = (self.memory + (desired - current), self.limits.memory);
         if wanted > limit {
-            return Err(Denied { what: What::Memory, wanted, limit }.into());
+            return Err(Denied { what: Resource::Memory, wanted, limit }.into());
         }
         self.memory = wanted;
         Ok(true)
@@ -147,7 +147,7 @@ impl ResourceLimiter for Limiter {
         }
         let (wanted, limit) = (self.table + (desired - current), self.limits.table_elements);
         if wanted > limit {
-            return Err(Denied { what: What::Table, wanted, limit }.into());
+            return Err(Denied { what: Resource::Table, wanted, limit }.into());
         }
         self.table = wanted;
         Ok(true)
@@ -186,19 +186,19 @@ fn pay(cx: &mut StoreContextMut<'_, Guest>, cost: u64) -> wasmtime::Result<()> {
     }
 }
 
-/// Answers from the world, or from the tape of an earlier run.
+/// Answers from the decision context, or from the import log of an earlier run.
 fn answer<T: serde::Serialize + serde::de::DeserializeOwned>(
     cx: &mut StoreContextMut<'_, Guest>,
     function: &'static str,
-    ask: impl FnOnce(&mut World) -> T,
+    ask: impl FnOnce(&mut DecisionContext) -> T,
 ) -> wasmtime::Result<T> {
     let guest = cx.data_mut();
-    if let Some(recorded) = guest.tape.next_answer().map_err(wasmtime::Error::msg)? {
+    if let Some(recorded) = guest.import_log.next_answer().map_err(wasmtime::Error::msg)? {
         return Ok(recorded);
     }
     let world = guest.world.as_mut().ok_or(Closed(function))?;
     let answer = ask(world);
-    guest.tape.record_answer(&answer);
+    guest.import_log.record_answer(&answer);
     Ok(answer)
 }
 
@@ -256,7 +256,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             Quantity::Utilisation => Some(Alone::Utilisation),
             Quantity::Memory => Some(Alone::Memory),
         };
-        let ask = |world: &mut World| match alone {
+        let ask = |world: &mut DecisionContext| match alone {
             None if what == Quantity::Remaining => Ok(bits(world.remaining(&job, &gpu_type))),
             None => Ok(bits(world.steps(what == Quantity::Steps, &job, &gpu_type, &gpus))),
             Some(what) => world.alone(what, &job, &gpu_type).map(bits),
@@ -267,7 +267,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {
         charge(&mut cx, first.len() * 128)?;
         equal("predictor.similarity", first.len(), second.len())?;
-        let ask = |world: &mut World| world.similarity(kind, &first, &second).map(bits);
+        let ask = |world: &mut DecisionContext| world.similarity(kind, &first, &second).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.similarity", ask)?),))
     })?;
     type Groups = (u32, Vec<u32>, Vec<Vec<u32>>);
@@ -275,7 +275,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
         charge(&mut cx, all * 128)?;
         equal("predictor.pair-speed", jobs.len(), residents.len())?;
-        let ask = |world: &mut World| world.pair_speed(kind, &jobs, &residents).map(bits);
+        let ask = |world: &mut DecisionContext| world.pair_speed(kind, &jobs, &residents).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
     })?;
     define_log(linker)
@@ -291,13 +291,13 @@ fn define_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     log.func_wrap("panic", |mut cx: StoreContextMut<'_, Guest>, (message,): (String,)| {
         charge(&mut cx, message.len() * 8)?;
-        cx.data_mut().last_words = Some(tame(&message, 4096));
+        cx.data_mut().last_words = Some(escape_control_chars(&message, 4096));
         Ok(())
     })?;
     Ok(())
 }
 
-/// Floats as their bits: a tape keeps every one, NaN too.
+/// Floats as their bits: an import log keeps every one, NaN too.
 fn bits(answers: Vec<f64>) -> Vec<u64> {
     answers.into_iter().map(f64::to_bits).collect()
 }
@@ -316,13 +316,13 @@ fn equal(function: &str, first: usize, second: usize) -> wasmtime::Result<()> {
 /// A predictor that failed while a policy asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct LetDown(pub(super) crate::fault::Fault);
+pub(super) struct PredictorFailed(pub(super) crate::fault::Fault);
 
 /// An answer that may fail, by no fault of the policy.
 fn foretell(
     cx: &mut StoreContextMut<'_, Guest>,
     function: &'static str,
-    ask: impl FnOnce(&mut World) -> Result<Vec<u64>, crate::fault::Fault>,
+    ask: impl FnOnce(&mut DecisionContext) -> Result<Vec<u64>, crate::fault::Fault>,
 ) -> wasmtime::Result<Vec<u64>> {
     let mut fault = None;
     let fuel = cx.get_fuel()?;
@@ -335,7 +335,7 @@ fn foretell(
         (answers, world.spent())
     })?;
     if let Some(fault) = fault {
-        return Err(LetDown(fault).into());
+        return Err(PredictorFailed(fault).into());
     }
     // What a predictor used for an answer is paid by whoever wanted it.
     pay(cx, spent)?;

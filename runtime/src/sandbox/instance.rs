@@ -2,16 +2,16 @@
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
+use super::bindings::Policy as Bound;
 use super::component::Component;
 use super::engine::host;
-use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, LetDown, Limiter, Log, What};
-use crate::answers::{Tape, Taped};
-use crate::contract::bindings::Policy as Bound;
+use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Limiter, Log, PredictorFailed, Resource};
+use crate::answers::{ImportAnswers, ImportLog};
 use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
-use crate::fault::tame;
 use crate::fault::{Fault, LoadFault, Place};
 use crate::limits::Limits;
-use crate::{Policy, World};
+use crate::{DecisionContext, Policy};
+use sandtable_hardware::text::escape_control_chars;
 
 /// A component of either world in a store of its own, called under limits until it fails.
 pub(super) struct Live<B> {
@@ -35,7 +35,7 @@ impl<B> Live<B> {
     ) -> Result<Live<B>, Fault> {
         let guest = Guest {
             world: None,
-            tape: Tape::Off,
+            import_log: ImportLog::Off,
             last_words: None,
             log: Log::new(limits.log),
             limiter: Limiter::new(limits),
@@ -128,8 +128,8 @@ impl Sandboxed {
     ///
     /// # Errors
     /// The fault that the recording ends with, or one that says where the replay parts from it.
-    pub fn replay(&mut self, batch: &Batch, answers: Taped) -> Result<Plan, Fault> {
-        self.live.store.data_mut().tape = Tape::Replay(answers.into());
+    pub fn replay(&mut self, batch: &Batch, answers: ImportAnswers) -> Result<Plan, Fault> {
+        self.live.store.data_mut().import_log = ImportLog::Replay(answers.into());
         self.call_decide(batch)
     }
 
@@ -154,7 +154,7 @@ impl Policy for Sandboxed {
         let Descriptor { name, version, about, config_schema, .. } = &said;
         described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
         // Lists show them as they are.
-        let [name, version, about] = [name, version, about].map(|text| tame(text, Limits::TEXT));
+        let [name, version, about] = [name, version, about].map(|text| escape_control_chars(text, Limits::TEXT));
         Ok(Descriptor { name, version, about, ..said })
     }
 
@@ -165,7 +165,7 @@ impl Policy for Sandboxed {
             .map_err(|error| self.live.refused(Place::Init, error))
     }
 
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         self.live.store.data_mut().world = Some(world);
         let plan = self.call_decide(batch);
         match self.live.store.data_mut().world.take() {
@@ -175,11 +175,11 @@ impl Policy for Sandboxed {
     }
 
     fn record(&mut self, room: usize) {
-        self.live.store.data_mut().tape = Tape::Record { answers: Vec::new(), room };
+        self.live.store.data_mut().import_log = ImportLog::Record { answers: Vec::new(), room };
     }
 
-    fn recorded(&mut self) -> Option<Taped> {
-        std::mem::replace(&mut self.live.store.data_mut().tape, Tape::Off).recorded()
+    fn recorded(&mut self) -> Option<ImportAnswers> {
+        std::mem::replace(&mut self.live.store.data_mut().import_log, ImportLog::Off).recorded()
     }
 }
 
@@ -210,14 +210,14 @@ pub(super) fn name(
     if let Some(Denied { what, wanted, limit }) = error.downcast_ref() {
         let (wanted, limit) = (*wanted, *limit);
         return match what {
-            What::Memory => Fault::Memory { place, wanted, limit, backtrace },
-            What::Table => Fault::Table { place, wanted, limit },
+            Resource::Memory => Fault::Memory { place, wanted, limit, backtrace },
+            Resource::Table => Fault::Table { place, wanted, limit },
         };
     }
     if error.downcast_ref::<HostOutOfMemory>().is_some() {
         return Fault::Machine("it has no memory left".into());
     }
-    if let Some(LetDown(fault)) = error.downcast_ref() {
+    if let Some(PredictorFailed(fault)) = error.downcast_ref() {
         return fault.clone();
     }
     if let Some(Closed(function)) = error.downcast_ref() {
@@ -260,7 +260,7 @@ fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
     let names = backtrace.frames().iter().map(|frame| match frame.func_name() {
         // The alternate form leaves out the hash, which changes with every build.
-        Some(name) => tame(&format!("{:#}", rustc_demangle::demangle(name)), 200),
+        Some(name) => escape_control_chars(&format!("{:#}", rustc_demangle::demangle(name)), 200),
         None => format!("function {}", frame.func_index()),
     });
     names.collect()

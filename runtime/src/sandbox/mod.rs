@@ -1,9 +1,10 @@
 //! Hosting components: deterministic settings, limits, host imports, and a name for everything that can go wrong.
 //!
 //! A guest gets no WASI, no clock and no entropy. Fuel is the only limit that may steer a result. Any error from a
-//! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the generated types
-//! of `contract` know it.
+//! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the derives
+//! of `contract` name it.
 
+mod bindings;
 mod code;
 mod compile;
 mod component;
@@ -11,6 +12,7 @@ mod engine;
 mod imports;
 mod instance;
 mod provider;
+mod replay;
 mod shape;
 
 pub use code::{CodeCache, private_folder};

@@ -2,16 +2,16 @@
 
 use wasmtime::Store;
 
+use super::bindings::predictor::PredictorComponent as Bound;
+use super::bindings::predictor::exports::sandtable::policy::provider as wit;
 use super::component::PredictorComponent;
 use super::imports::Guest;
 use super::instance::{Live, described};
 use crate::Provider;
-use crate::contract::bindings::predictor::PredictorComponent as Bound;
-use crate::contract::bindings::predictor::exports::sandtable::policy::provider::Setup;
-use crate::contract::{GpuType, ProviderDescriptor, SoloQuantity, WorkloadProfile};
-use crate::fault::tame;
+use crate::contract::{GpuType, ProviderDescriptor, Quantities, SoloQuantity, Sources, WorkloadProfile};
 use crate::fault::{Fault, Place};
 use crate::limits::Limits;
+use sandtable_hardware::text::escape_control_chars;
 
 /// What a predictor is given before its first question.
 #[derive(Clone, Debug)]
@@ -50,10 +50,11 @@ impl SandboxedProvider {
         let fuel = self.live.limits.start_fuel;
         let describe = |bound: &Bound, store: &mut Store<Guest>| bound.sandtable_policy_provider().call_describe(store);
         let said = self.live.call(Place::Describe, fuel, describe)?;
-        let ProviderDescriptor { name, version, about, config_schema, .. } = &said;
-        described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
-        let [name, version, about] = [name, version, about].map(|text| tame(text, Limits::TEXT));
-        Ok(ProviderDescriptor { name, version, about, ..said })
+        let wit::Descriptor { name, version, about, answers, reads, needs_weights, config_schema } = said;
+        described([("name", &name), ("version", &version), ("about", &about), ("config-schema", &config_schema)])?;
+        let [name, version, about] = [&name, &version, &about].map(|text| escape_control_chars(text, Limits::TEXT));
+        let (answers, reads) = (quantities(answers), sources(reads));
+        Ok(ProviderDescriptor { name, version, about, answers, reads, needs_weights, config_schema })
     }
 
     /// Hands over weights and parameters.
@@ -62,7 +63,7 @@ impl SandboxedProvider {
     /// [`Fault::Refused`] where the predictor does not accept them; any fault ends the predictor.
     pub fn init(&mut self, setup: &ProviderSetup) -> Result<(), Fault> {
         let fuel = self.live.limits.init_fuel;
-        let setup = Setup {
+        let setup = wit::Setup {
             config: setup.config.clone(),
             seed: setup.seed,
             gpu_types: setup.gpu_types.clone(),
@@ -77,6 +78,25 @@ impl SandboxedProvider {
     }
 }
 
+fn quantities(said: wit::Quantities) -> Quantities {
+    [
+        (wit::Quantities::SIMILARITY, Quantities::SIMILARITY),
+        (wit::Quantities::PAIR_SPEED, Quantities::PAIR_SPEED),
+        (wit::Quantities::UTILISATION, Quantities::UTILISATION),
+        (wit::Quantities::MEMORY, Quantities::MEMORY),
+    ]
+    .into_iter()
+    .filter(|(flag, _)| said.contains(*flag))
+    .fold(Quantities::empty(), |all, (_, own)| all | own)
+}
+
+fn sources(said: wit::Sources) -> Sources {
+    [(wit::Sources::SOLO_PROFILE, Sources::SOLO_PROFILE), (wit::Sources::MODEL_FACTS, Sources::MODEL_FACTS)]
+        .into_iter()
+        .filter(|(flag, _)| said.contains(*flag))
+        .fold(Sources::empty(), |all, (_, own)| all | own)
+}
+
 impl Provider for SandboxedProvider {
     fn introduce(&mut self, profiles: &[WorkloadProfile]) -> Result<(), Fault> {
         let fuel = self.live.limits.decide_fuel;
@@ -87,6 +107,10 @@ impl Provider for SandboxedProvider {
 
     fn estimate(&mut self, what: SoloQuantity, gpu_type: u32, workloads: &[u32]) -> Result<Vec<f64>, Fault> {
         let fuel = self.live.limits.decide_fuel;
+        let what = match what {
+            SoloQuantity::Utilisation => wit::SoloQuantity::Utilisation,
+            SoloQuantity::Memory => wit::SoloQuantity::Memory,
+        };
         self.live.call(Place::Predict, fuel, |bound, store| {
             bound.sandtable_policy_provider().call_estimate(store, what, gpu_type, workloads)
         })

@@ -5,10 +5,10 @@ use sandtable_hardware::{Micros, Move, Split, StopMode};
 use super::Run;
 use crate::capsule::Step;
 use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, Trigger};
+use crate::decision_log::ReplayScript;
 use crate::fault::Fault;
-use crate::ledger::Conservation;
+use crate::ledger::AccountingError;
 use crate::policy::Policy;
-use crate::tape::Script;
 
 /// Most that a recording may hold, in bytes; beyond it a failed run leaves no capsule.
 const RECORDING: usize = 256 << 20;
@@ -19,7 +19,7 @@ impl Run {
         policy: &mut dyn Policy,
         now: Micros,
         trigger: Trigger,
-    ) -> Result<Result<(), Fault>, Conservation> {
+    ) -> Result<Result<(), Fault>, AccountingError> {
         // Nothing but epochs ended: nobody else's report is due.
         let quiet = trigger == Trigger::Event && !self.wake;
         self.wake = false;
@@ -30,23 +30,23 @@ impl Run {
         self.barren += 1;
         let seq = self.calls;
         self.world().cluster.seq = seq;
-        let workloads = self.workloads.strangers();
+        let workloads = self.workloads.take_new_workloads();
         let samples = self.samples(quiet);
         let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
-        let mut relief = self.relief.take();
+        let mut replacement = self.replacement.take();
         if self.inputs.record.is_some() {
             policy.record(RECORDING - self.recorded);
         }
-        let (world, plan) = match &mut relief {
+        let (world, plan) = match &mut replacement {
             // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
-            _ if self.inputs.script.as_ref().is_some_and(Script::has_parted) => {
+            _ if self.inputs.script.as_ref().is_some_and(ReplayScript::has_parted) => {
                 (world, Ok(Plan { base: seq, actions: Vec::new() }))
             }
-            Some(relief) => relief.decide(&batch, world),
+            Some(replacement) => replacement.decide(&batch, world),
             None => policy.decide(&batch, world),
         };
-        self.relief = relief;
+        self.replacement = replacement;
         self.world = Some(world);
         if self.inputs.record.is_some() {
             let step = policy.recorded().map(|answers| Step { batch: batch.clone(), answers });
@@ -93,11 +93,11 @@ impl Run {
             }
         }
         let accepted = plan.actions.into_iter().enumerate().filter(|(index, _)| verdict.accepted(*index));
-        self.enter(|tape| tape.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
+        self.enter(|decision_log| decision_log.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
         Ok(Ok(()))
     }
 
-    fn carry_out(&mut self, action: &Action) -> Result<(), Conservation> {
+    fn carry_out(&mut self, action: &Action) -> Result<(), AccountingError> {
         let mut happened = std::mem::take(&mut self.happened);
         match action {
             Action::Start(start) => {
@@ -117,7 +117,7 @@ impl Run {
             }
             Action::SetBatch(set) => {
                 self.world().backend.set_batch(set.job, split(set.batch), &mut happened);
-                self.news(set.job);
+                self.mark_for_report(set.job);
             }
             Action::Protect(protect) => self.ledger.protected(protect.gpu, protect.until),
             Action::Preempt(preempt) => {

@@ -1,16 +1,16 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{Cause, END_OF_TIME, JobId, Micros, Occurrence, What};
+use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, TimedEvent};
 
 use super::Run;
 use crate::cluster::Phase;
 use crate::contract::{ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth, PhaseChange};
-use crate::ledger::Conservation;
-use crate::told::{elasticity, never_fits};
+use crate::ledger::AccountingError;
+use crate::visibility::{elasticity, never_fits};
 
 impl Run {
     /// To the next instant at which something happens, at the latest `until`.
-    pub(super) fn advance(&mut self, until: Option<Micros>) -> Result<(), Conservation> {
+    pub(super) fn advance(&mut self, until: Option<Micros>) -> Result<(), AccountingError> {
         let mut happened = std::mem::take(&mut self.happened);
         let world = self.world();
         world.backend.advance(until, &mut happened);
@@ -23,12 +23,12 @@ impl Run {
     }
 
     /// Enters what happened; `asked`: at once, as part of carrying out a plan.
-    pub(super) fn take_in(&mut self, happened: &mut Vec<Occurrence>, asked: bool) -> Result<(), Conservation> {
-        for Occurrence { at, what } in happened.drain(..) {
+    pub(super) fn take_in(&mut self, happened: &mut Vec<TimedEvent>, asked: bool) -> Result<(), AccountingError> {
+        for TimedEvent { at, what } in happened.drain(..) {
             match what {
                 // What the end of time cuts off is unfinished.
-                What::Ended(_) if at >= END_OF_TIME => {}
-                What::Ended(job) => {
+                BackendEvent::Ended(_) if at >= END_OF_TIME => {}
+                BackendEvent::Ended(job) => {
                     self.ledger.ended(job, at)?;
                     self.change(job, Phase::Ended);
                     self.keep_model(job);
@@ -37,7 +37,7 @@ impl Run {
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
                     self.wake = true;
                 }
-                What::Failed { job, status } => {
+                BackendEvent::Failed { job, status } => {
                     self.ledger.crashed(job, status);
                     self.change(job, Phase::Ended);
                     self.live -= 1;
@@ -45,18 +45,18 @@ impl Run {
                     self.events.push(Event::JobEnded(JobEnd { job, at }));
                     self.wake = true;
                 }
-                What::Running(job) => {
+                BackendEvent::Running(job) => {
                     self.ledger.running(job);
-                    self.news(job);
+                    self.mark_for_report(job);
                     self.world().cluster.phase[job as usize] = Phase::Running;
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
-                What::Pace { job, pace } => self.ledger.pace(job, pace),
-                What::Epoch(job) => {
-                    self.news(job);
+                BackendEvent::Pace { job, pace } => self.ledger.pace(job, pace),
+                BackendEvent::Epoch(job) => {
+                    self.mark_for_report(job);
                     self.epoch |= self.world().fleet().costs.epochs_end_on > 0;
                 }
-                What::Stalled(job) => {
+                BackendEvent::Stalled(job) => {
                     self.ledger.stopped(job, false);
                     // A plan that sets a job's batch and then preempts it was judged whole: the job is stopping already.
                     let phase = &mut self.world().cluster.phase[job as usize];
@@ -65,14 +65,14 @@ impl Run {
                         self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
                     }
                 }
-                What::Died(job) => {
+                BackendEvent::Died(job) => {
                     self.ledger.died(job);
                     let world = self.world();
                     world.cluster.take(world.backend.fleet(), job);
                     self.tell(job, JobPhase::Stopping, at, ChangeCause::OutOfMemory);
                     self.wake = true;
                 }
-                What::Released { job, cause, lost } => {
+                BackendEvent::Released { job, cause, lost } => {
                     self.ledger.stopped(job, false);
                     self.ledger.released(job, lost);
                     self.change(job, Phase::Queued);
@@ -87,8 +87,8 @@ impl Run {
                     self.tell(job, JobPhase::Queued, at, cause);
                     self.wake |= !asked;
                 }
-                What::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
-                What::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
+                BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
+                BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use sandtable_hardware::JobId;
 use super::Run;
 use crate::cluster::{Phase, Pod};
 use crate::contract::Sample;
-use crate::told::report;
+use crate::visibility::report;
 
 impl Run {
     /// A task is done: its GPU keeps the service's model.
@@ -21,7 +21,7 @@ impl Run {
     }
 
     /// An elastic job will have something to report.
-    pub(super) fn news(&mut self, job: JobId) {
+    pub(super) fn mark_for_report(&mut self, job: JobId) {
         if self.inputs.laws.elastic(&self.inputs.jobs[job as usize]).is_some() {
             self.fresh.push(job);
         }

@@ -11,7 +11,7 @@ use crate::inputs::{Successor, Takeover};
 
 impl Run {
     /// Has whoever is asked for take over, if anybody is.
-    pub(super) fn relieve(&mut self, setup: &Setup) -> Option<Result<Cadence, Fault>> {
+    pub(super) fn try_handover(&mut self, setup: &Setup) -> Option<Result<Cadence, Fault>> {
         let now = self.world().cluster.now;
         let successor = self.inputs.succession.as_mut()?.asked(now)?;
         Some(self.install(successor, setup, None))
@@ -40,7 +40,7 @@ impl Run {
                 let at = self.world().cluster.now;
                 self.takeovers.push(Takeover { at, to: name, fault: why, begun: true });
                 self.world().uses = uses;
-                self.relief = Some(policy);
+                self.replacement = Some(policy);
                 // A capsule is of one policy, and what was recorded is of the one before.
                 (self.inputs.record, self.steps) = (None, Vec::new());
                 self.tell_everything(at);
@@ -80,7 +80,7 @@ impl Run {
             };
             let arrival = self.arrival(job);
             self.events.push(arrival);
-            self.news(job);
+            self.mark_for_report(job);
             if phase != JobPhase::Queued {
                 self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause: ChangeCause::Asked }));
             }

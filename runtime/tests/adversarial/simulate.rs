@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, Laws, Model, SECOND};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
@@ -58,7 +58,7 @@ pub fn inputs(limits: Limits) -> Inputs {
 
 /// Runs an instance.
 pub fn simulate(policy: &mut dyn Policy, inputs: Inputs) -> Finished {
-    let backend = Box::new(Model::new(fleet(), inputs.jobs.clone(), &Laws::none(), 0));
+    let backend = Box::new(SimulatedBackend::new(fleet(), inputs.jobs.clone(), &PerformanceModel::none(), 0));
     run(policy, backend, inputs).expect("the ledger balances")
 }
 

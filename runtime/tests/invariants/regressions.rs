@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Communication, Costs, Fleet, GpuType, Interference, Job, Law, Laws, Model, SECOND, Sharing};
+use sandtable_hardware::{
+    Communication, Costs, Fleet, GpuType, Interference, InterferenceModel, Job, PerformanceModel, SECOND, Sharing,
+    SimulatedBackend,
+};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
@@ -10,7 +13,7 @@ use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal, Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
-use sandtable_runtime::{Policy, Summary, World};
+use sandtable_runtime::{DecisionContext, Policy, Summary};
 
 /// Does at each instant what is written for it.
 struct Written(Vec<(u64, Vec<Action>)>);
@@ -24,7 +27,7 @@ impl Policy for Written {
         Ok(Readiness { cadence: Cadence { round: Some(SECOND), on_events: false } })
     }
 
-    fn decide(&mut self, batch: &Batch, world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let due = self.0.iter_mut().find(|(at, _)| at * SECOND == batch.now);
         let actions = due.map(|(_, actions)| std::mem::take(actions)).unwrap_or_default();
         (world, Ok(Plan { base: batch.seq, actions }))
@@ -40,15 +43,16 @@ fn packed(gpus: u32, costs: Costs, memory: &[u32], written: Vec<(u64, Vec<Action
     let kind = GpuType { memory_mib: 10_000, ..GpuType::new("g", 1.0) };
     let fleet = Fleet::new(&[(1, gpus, kind)], costs, None).and_then(|fleet| fleet.shared(Sharing::Packed(3)));
     let fleet = fleet.expect("a fleet");
-    let interference = Interference { law: Law::Constant(0.3), ..Interference::NONE };
+    let interference = Interference { law: InterferenceModel::Constant(0.3), ..Interference::NONE };
     let profile = Arc::new(crate::profile(&["g".into()]));
-    let laws = Arc::new(Laws::new(profile, &fleet, &[0], interference, Communication::default()).expect("laws"));
+    let laws =
+        Arc::new(PerformanceModel::new(profile, &fleet, &[0], interference, Communication::default()).expect("laws"));
     let job =
         |mib: &u32| Job { workload: Some(0), batch: Some(4), memory_mib: Some(*mib), ..Job::new("", 0, 1, SECOND) };
     let jobs: Arc<[Job]> = memory.iter().map(job).collect();
     let reveal = Reveal { memory: true, ..Reveal::default() };
     let inputs = Inputs { laws: laws.clone(), reveal, ..Inputs::plain(jobs.clone(), Limits::default()) };
-    let backend = Box::new(Model::new(fleet, jobs, &laws, 1));
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs, &laws, 1));
     run(&mut Written(written), backend, inputs).expect("the books balance")
 }
 
@@ -119,7 +123,7 @@ fn a_capsule_is_of_one_policy_alone() {
     let finished = |succession: Option<Box<dyn Succession>>, at| {
         let record = Some("digest".to_string());
         let inputs = Inputs { record, succession, ..Inputs::plain(jobs.clone(), Limits::default()) };
-        let backend = Box::new(Model::new(fleet.clone(), jobs.clone(), &Laws::none(), 1));
+        let backend = Box::new(SimulatedBackend::new(fleet.clone(), jobs.clone(), &PerformanceModel::none(), 1));
         run(&mut Written(vec![(at, vec![Action::Start(start(7, &[0]))])]), backend, inputs).expect("the books balance")
     };
     let one = finished(None, 9);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Job, Laws, SECOND};
+use sandtable_hardware::{Job, PerformanceModel, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Plan, Readiness, RejectCode, Rejection, Setup,
@@ -13,7 +13,7 @@ use sandtable_runtime::contract::{
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::judge::{Bench, judge};
-use sandtable_runtime::{Policy, World};
+use sandtable_runtime::{DecisionContext, Policy};
 
 use crate::mischief::Scene;
 use crate::oracle::{Outcome, Refused, Site, oracle};
@@ -24,7 +24,7 @@ pub struct Wild {
     mischief: u64,
     near: bool,
     jobs: Arc<[Job]>,
-    laws: Arc<Laws>,
+    laws: Arc<PerformanceModel>,
     setup: Option<Setup>,
     announced: BTreeMap<u32, JobInfo>,
     /// What the oracle says of the latest plan.
@@ -36,14 +36,14 @@ impl Wild {
     pub fn new(
         stream: Stream,
         (uses, mischief, near): (Abilities, u64, bool),
-        (jobs, laws): (Arc<[Job]>, Arc<Laws>),
+        (jobs, laws): (Arc<[Job]>, Arc<PerformanceModel>),
     ) -> Wild {
         let (announced, foretold, latest) = Default::default();
         Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, foretold, latest }
     }
 
     /// Legal starts: whatever is free now, lowest first.
-    fn starts(&mut self, world: &mut World, setup: &Setup) -> Vec<Action> {
+    fn starts(&mut self, world: &mut DecisionContext, setup: &Setup) -> Vec<Action> {
         let (held, _) = world.occupancy();
         let mut free: Vec<u32> = Vec::new();
         for (node, some) in setup.topology.nodes.iter().zip(world.free_gpus()) {
@@ -87,7 +87,7 @@ impl Wild {
     }
 
     /// The state that the judge leaves of a plan.
-    fn after(&self, world: &World, setup: &Setup, base: u64, actions: &[Action]) -> Cluster {
+    fn after(&self, world: &DecisionContext, setup: &Setup, base: u64, actions: &[Action]) -> Cluster {
         let told = |job: u32| self.announced.get(&job).map_or(0, |info| info.demand.memory_mib);
         let memory: Vec<u32> = (0..self.jobs.len() as u32).map(told).collect();
         let (fleet, jobs, laws, uses) = (world.fleet(), &self.jobs[..], &*self.laws, self.uses);
@@ -108,7 +108,11 @@ impl Policy for Wild {
         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
     }
 
-    fn decide(&mut self, batch: &Batch, mut world: Box<World>) -> (Box<World>, Result<Plan, Fault>) {
+    fn decide(
+        &mut self,
+        batch: &Batch,
+        mut world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         let mut told = Vec::new();
         for event in &batch.events {
             match event {

@@ -4,22 +4,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
 use sandtable_hardware::{Job, Micros, Profile};
+use sandtable_inputs::trace::seconds;
+use sandtable_plan::{Cell, CellBackend, LiveDevices, Options, Plan, plan};
+use sandtable_results::schema::{JobRecord, Record, StayRecord, read_table};
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, execute};
+use sandtable_run::measure::measure;
+use sandtable_run::observe::{Observed, Swaps, means, observe};
 use sandtable_runtime::Summary;
 use sandtable_runtime::sandbox::Settings;
 
 use super::measure::HowArgs;
-use crate::code;
-use crate::columns::columns;
 use crate::commands::StoreArgs;
 use crate::consent::ConsentArgs;
-use crate::error::{Error, ExitCode};
-use crate::execute::{Compiled, execute};
-use crate::measure::measure;
-use crate::observe::{Observed, Swaps, means, observe};
-use crate::output;
-use crate::plan::{Cell, Field, Machines, Options, Plan, plan};
-use crate::trace::seconds;
 use crate::ui;
 
 /// A live spec against its model.
@@ -28,10 +29,10 @@ pub(crate) struct FidelityArgs {
     /// A spec on a fleet `Nvidia(…)`.
     #[arg(value_name = "SPEC")]
     spec: PathBuf,
-    /// A profile measured before; by default one is measured now.
+    /// Profile measured before [default: measure one now].
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Where a profile that is measured now goes.
+    /// Output file of a profile that is measured now.
     #[arg(long, short, value_name = "FILE", default_value = "fidelity-profile.ron", conflicts_with = "profile")]
     output: PathBuf,
     #[command(flatten)]
@@ -40,7 +41,7 @@ pub(crate) struct FidelityArgs {
     store: StoreArgs,
     #[command(flatten)]
     consent: ConsentArgs,
-    /// Look for shipped policies here first.
+    /// Search this folder for shipped policies first.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
 }
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         None => {
             let as_it_stands = plan(&args.spec, &Options { policies: args.policies.clone(), ..Options::default() })?;
             // Nobody wants to measure for minutes and say no then.
-            args.consent.ask(&as_it_stands.origin, as_it_stands.cells.iter())?;
+            args.consent.ask(&as_it_stands.source.origin, as_it_stands.cells.iter())?;
             let families = families(&as_it_stands)?;
             let measured = measure(&args.how.plan(&families)?, &|line| ui::note(line))?;
             output::write(&args.output, &measured.text)?;
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         }
     };
     let profile = std::fs::canonicalize(&file).map_err(|error| Error::file("read", &file, &error))?;
-    let read = crate::profile::read(&profile)?;
+    let read = sandtable_inputs::profile::read(&profile)?;
     let with = |set: Vec<(String, String)>| {
         let named = ("profile".to_string(), format!("File({:?})", profile.display().to_string()));
         let set = std::iter::once(named).chain(set).collect();
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
     };
     let live = with(Vec::new())?;
     if args.profile.is_some() {
-        args.consent.ask(&live.origin, live.cells.iter())?;
+        args.consent.ask(&live.source.origin, live.cells.iter())?;
     }
     let Some((first, field)) = live.cells.iter().find_map(|cell| Some((cell, field_of(cell)?))) else {
         let error = Error::usage(format!("{}: its fleet is not real", args.spec.display()));
@@ -98,9 +99,9 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         for turn in ["first", "second"] {
             ui::note(&format!("{}: for real, {turn} time", cell.label));
             let deadline = Some(std::time::Duration::from_micros(field.decide));
-            let settings = Settings { deadline, ..code::settings_beside(&store) };
+            let settings = Settings { deadline, ..code::settings_beside(&store, ui::note) };
             let compiled = Compiled::new(&settings, std::iter::once(cell))?;
-            let observed = observe(cell, field, &compiled, &Swaps::default(), &store.temporary("live")?)?;
+            let observed = observe(cell, field, &compiled, &Swaps::none(ui::note), &store.temporary("live")?)?;
             let folder = store.observe(&cell.id, &observed.files)?;
             ui::note(&format!("kept in {}", folder.display()));
             real.push(of_real(cell, observed)?);
@@ -108,13 +109,13 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         let Ok(real) = <[Run; 2]>::try_from(real) else { continue };
         trios.push(Trio { label: cell.label.clone(), real, model: of_model(twin, &read)? });
     }
-    ui::result(&columns(&table(&trios, &read)));
+    ui::result(&table(&trios, &read).text());
     Ok(ExitCode::Done)
 }
 
-fn field_of(cell: &Cell) -> Option<&Arc<Field>> {
+fn field_of(cell: &Cell) -> Option<&Arc<LiveDevices>> {
     match &cell.machines {
-        Machines::Live(field) => Some(field),
+        CellBackend::Live(field) => Some(field),
         _ => None,
     }
 }
@@ -135,7 +136,7 @@ fn families(plan: &Plan) -> Result<Vec<String>, Error> {
 }
 
 /// The model of a live fleet.
-fn modelled(cell: &Cell, field: &Field) -> String {
+fn modelled(cell: &Cell, field: &LiveDevices) -> String {
     let ground = &field.ground;
     let memory = if ground.memory_mib > 0 { format!(", memory: \"{}MiB\"", ground.memory_mib) } else { String::new() };
     format!(
@@ -176,26 +177,24 @@ fn of_model(cell: &Cell, profile: &Profile) -> Result<Run, Error> {
         Error { exit: ExitCode::PolicyFailed, ..Error::usage(message) }
     })?;
     let mut times = BTreeMap::new();
-    for row in rows(&executed.files, "jobs.csv")? {
-        let number = |at: usize| row.get(at).and_then(|cell| cell.parse::<f64>().ok());
-        if let (Some(job), Some(submit), Some(end)) = (row.get(0), number(1), number(4)) {
-            times.insert(job.to_string(), end - submit);
+    for row in rows::<JobRecord>(&executed.files)? {
+        if let Some(end) = row.end_s {
+            times.insert(row.job_id, end.since(row.submit_s));
         }
     }
-    let seen = shown(cell, profile, &rows(&executed.files, "timeline.csv")?, summary.makespan)?;
+    let seen = shown(cell, profile, &rows(&executed.files)?, summary.makespan)?;
     Ok(Run { summary, times, seen })
 }
 
-/// Records of a file of a result.
-fn rows(files: &[(String, Vec<u8>)], name: &str) -> Result<Vec<csv::StringRecord>, Error> {
-    let bytes = files.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, bytes)| bytes);
-    let rows = csv::Reader::from_reader(bytes).into_records().collect::<Result<Vec<_>, _>>();
-    rows.map_err(|error| Error::internal(format!("{name}: {error}")))
+/// The rows of a table of a result.
+fn rows<T: Record>(files: &[(String, Vec<u8>)]) -> Result<Vec<T>, Error> {
+    let bytes = files.iter().find(|(known, _)| known == T::FILE).map_or(&[][..], |(_, bytes)| bytes);
+    read_table(bytes).map_err(|why| Error::internal(format!("{}: {why}", T::FILE)))
 }
 
 /// How busy the devices of a modelled run are, and how many bytes are in use on each, in the mean: by what each workload
 /// shows alone, at most all of a device.
-fn shown(cell: &Cell, profile: &Profile, stays: &[csv::StringRecord], makespan: f64) -> Result<(f64, f64, f64), Error> {
+fn shown(cell: &Cell, profile: &Profile, stays: &[StayRecord], makespan: f64) -> Result<(f64, f64, f64), Error> {
     let jobs: Arc<[Job]> = cell.jobs()?;
     let solo = |name: &str| {
         let job = jobs.iter().find(|job| job.name == name)?;
@@ -204,19 +203,13 @@ fn shown(cell: &Cell, profile: &Profile, stays: &[csv::StringRecord], makespan: 
     };
     let mut changes: Vec<(f64, usize, f64, f64)> = Vec::new();
     for stay in stays {
-        let (Some(job), Some(from), Some(to), Some(gpus)) = (stay.get(0), stay.get(1), stay.get(2), stay.get(3)) else {
-            continue;
-        };
-        let Some(solo) = solo(job) else { return Ok((f64::NAN, f64::NAN, f64::NAN)) };
+        let Some(solo) = solo(&stay.job_id) else { return Ok((f64::NAN, f64::NAN, f64::NAN)) };
         let (busy, bytes) =
             (solo.utilisation.unwrap_or(f64::NAN), f64::from(solo.memory_mib.unwrap_or(0)) * 1_048_576.0);
-        for gpu in gpus.split(' ').flat_map(|range| {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            first.parse::<u32>().unwrap_or(0)..=last.parse::<u32>().unwrap_or(0)
-        }) {
-            let device = cell.fleet.device_of(gpu);
-            let at = |text: &str| text.parse::<f64>().unwrap_or(0.0);
-            changes.extend([(at(from), device, busy, bytes), (at(to), device, -busy, -bytes)]);
+        let (from, to) = (stay.from_s.f64(), stay.to_s.f64());
+        for gpu in &stay.gpus.0 {
+            let device = cell.fleet.device_of(*gpu);
+            changes.extend([(from, device, busy, bytes), (to, device, -busy, -bytes)]);
         }
     }
     changes.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -246,9 +239,8 @@ fn errors(of: &Run, against: &BTreeMap<String, f64>) -> (f64, f64) {
 }
 
 /// The table: what was found, what is aimed at (by ourselves), and whether that is met.
-fn table(trios: &[Trio], profile: &Profile) -> Vec<Vec<String>> {
-    let head = ["policy", "check", "real", "model", "off by", "goal", "met"];
-    let mut rows = vec![head.map(str::to_string).to_vec()];
+fn table(trios: &[Trio], profile: &Profile) -> Frame {
+    let mut table = Frame::new(["policy", "check", "real", "model", "off by", "goal", "met"].map(Column::words));
     let percent = |x: f64| if x.is_nan() { "-".to_string() } else { format!("{:.1} %", x * 100.0) };
     let met = |off: f64, most: f64| match off.abs() <= most {
         _ if off.is_nan() => "-",
@@ -261,7 +253,15 @@ fn table(trios: &[Trio], profile: &Profile) -> Vec<Vec<String>> {
         let mut add = |check: &str, both: [String; 2], off: f64, most: f64, goal: &str| {
             let [real, model] = both;
             let verdict = if most.is_nan() { "-" } else { met(off, most) };
-            rows.push(vec![label.clone(), check.into(), real, model, percent(off), goal.into(), verdict.into()]);
+            table.push([
+                label.into(),
+                check.into(),
+                real.into(),
+                model.into(),
+                percent(off).into(),
+                goal.into(),
+                verdict.into(),
+            ]);
         };
         let mean_of = |(job, time): (&String, &f64)| Some((job.clone(), (time + two.times.get(job)?) / 2.0));
         let both: BTreeMap<String, f64> = one.times.iter().filter_map(mean_of).collect();
@@ -299,7 +299,8 @@ fn table(trios: &[Trio], profile: &Profile) -> Vec<Vec<String>> {
         alike += usize::from((real(&trios[a]) < real(&trios[b])) == (model(a) < model(b)));
     }
     let mut last = |check: &str, off: String, goal: &str, met: &str| {
-        rows.push(vec!["all".into(), check.into(), dash(), dash(), off, goal.into(), met.into()]);
+        let unknown = || Value::Unknown;
+        table.push(["all".into(), check.into(), unknown(), unknown(), off.into(), goal.into(), met.into()]);
     };
     let verdict = match (alike, all) {
         (_, 0) => "-",
@@ -317,5 +318,5 @@ fn table(trios: &[Trio], profile: &Profile) -> Vec<Vec<String>> {
             last(check, format!("{found:.4}"), &format!("at most {most}"), met(found, most));
         }
     }
-    rows
+    table
 }

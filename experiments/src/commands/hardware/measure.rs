@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, ExitCode};
-use crate::measure::{Plan, measure};
-use crate::output;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::output;
+use sandtable_run::measure::{MeasurePlan, measure};
+
 use crate::ui;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProfileArgs {
-    /// Where the profile goes.
+    /// Output file of the profile.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
@@ -20,40 +21,40 @@ pub(crate) struct ProfileArgs {
 /// How it is measured.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct HowArgs {
-    /// Only these families; by default all that the device runs.
+    /// Measure only these families [default: all that the device runs].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     families: Vec<String>,
-    /// The device, by its UUID; by default the first.
+    /// UUID of the device [default: the first].
     #[arg(long, value_name = "UUID", conflicts_with = "stand_in")]
     device: Option<String>,
-    /// Measure a core of the CPU that stands in for a GPU.
+    /// Measure a CPU core that stands in for a GPU.
     #[arg(long)]
     stand_in: bool,
-    /// Share the device by the MPS server whose pipes are in this folder; by default jobs take turns.
+    /// Share the device through the MPS server with pipes in this folder [default: jobs take turns].
     #[arg(long, value_name = "DIR", conflicts_with = "stand_in")]
     mps: Option<PathBuf>,
-    /// Each cell is measured for so long.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::spec::units::span)]
+    /// Time to measure each combination.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = sandtable_core::units::span)]
     measure: u64,
-    /// And before that left alone for so long.
-    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = crate::spec::units::span)]
+    /// Time to wait before each measurement.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = sandtable_core::units::span)]
     settle: u64,
-    /// Pairs are measured so often, in opposite places by turns.
+    /// Number of measurements of each pair, in alternating order.
     #[arg(long, value_name = "N", default_value_t = 2)]
     repeats: u32,
-    /// The order of the cells is drawn from this.
+    /// Seed of the order of measurements.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 impl HowArgs {
-    pub(crate) fn plan(&self, families: &[String]) -> Result<Plan, Error> {
+    pub(crate) fn plan(&self, families: &[String]) -> Result<MeasurePlan, Error> {
         let families = if self.families.is_empty() { families.to_vec() } else { self.families.clone() };
         if !(200_000..=10_000_000).contains(&self.measure) || self.repeats < 2 {
             let message = "expected to measure for 200ms to 10s, and pairs at least twice: once says nothing of noise";
             return Err(Error::usage(message));
         }
-        Ok(Plan {
+        Ok(MeasurePlan {
             families,
             device: self.device.clone(),
             stand_in: self.stand_in,

@@ -3,15 +3,15 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::units::span;
 use sandtable_hardware::live::{Clock, wait};
 use sandtable_hardware::{Device, Reading, StandIn, Telemetry};
 use serde_json::json;
 
 use super::LibraryArgs;
-use crate::columns::columns;
-use crate::error::{Error, ExitCode};
-use crate::spec::units::span;
-use crate::table::Format;
+use crate::commands::Format;
 use crate::ui;
 
 /// Devices, again and again.
@@ -19,16 +19,16 @@ use crate::ui;
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     library: LibraryArgs,
-    /// Look so often.
+    /// Time between two readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     every: u64,
-    /// Look so many times; by default until interrupted.
+    /// Number of readings [default: until interrupted].
     #[arg(long, value_name = "N")]
     times: Option<u64>,
-    /// Watch so many cores of the CPU that stand in for GPUs, and the jobs on them.
+    /// Watch this many CPU cores that stand in for GPUs, and the jobs on them.
     #[arg(long, value_name = "N")]
     stand_in: Option<u32>,
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -36,7 +36,7 @@ pub(crate) struct WatchArgs {
 pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
     let mut telemetry: Box<dyn Telemetry> = match args.stand_in {
         Some(count) => Box::new(StandIn::new(count.clamp(1, 64), 4096).of_anybody()),
-        None => crate::gpus::open(args.library.path(), None)?,
+        None => sandtable_plan::gpus::open(args.library.path(), None)?,
     };
     if args.every < 10_000 {
         return Err(Error::usage("expected at least 10ms between two looks"));
@@ -46,26 +46,28 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
     // Duty cycles are counted from one look to the next.
     (0..devices.len()).for_each(|device| drop(telemetry.read(device, clock.now())));
     if args.format == Format::Csv {
-        ui::result("at_s,device,busy_percent,memory_mib,power_w,processes\n");
+        ui::result(&columns().csv_header());
     }
     let mut looks = 0;
     while args.times.is_none_or(|times| looks < times) {
         wait(Duration::from_micros(args.every));
         looks += 1;
-        let mut rows = vec![["device", "busy", "memory", "power", "SM clock", "jobs"].map(str::to_string).to_vec()];
+        let mut table = columns();
         for (index, device) in devices.iter().enumerate() {
             let reading = telemetry.read(index, clock.now());
             let processes = telemetry.processes(index);
             match args.format {
-                Format::Table => rows.push(row(index, device, &reading, processes.as_deref())),
                 Format::Json => ui::result(&format!("{}\n", json!({"reading": reading, "processes": processes}))),
-                Format::Csv => ui::result(&line(&reading, processes.as_deref())),
+                _ => table.push(row(index, device, &reading, processes.as_deref())),
             }
+        }
+        if args.format == Format::Csv {
+            ui::result(&table.csv_rows());
         }
         if args.format == Format::Table {
             // A terminal shows one table that changes, a file each of them.
             let again = if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" };
-            ui::result(&format!("{again}{}\n", columns(&rows)));
+            ui::result(&format!("{again}{}\n", table.text()));
         }
         if ui::is_closed() {
             break;
@@ -74,31 +76,36 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::Done)
 }
 
-fn row(index: usize, device: &Device, reading: &Reading, processes: Option<&[(u32, u64)]>) -> Vec<String> {
-    let none = || "-".to_string();
+fn columns() -> Frame {
+    Frame::new([
+        Column::number("at_s").in_text(false),
+        Column::words("device"),
+        Column::words("busy_percent").head("busy"),
+        Column::words("memory_mib").head("memory"),
+        Column::words("power_w").head("power"),
+        Column::words("sm_mhz").head("SM clock").in_csv(false),
+        Column::words("processes").head("jobs"),
+    ])
+}
+
+fn row(index: usize, device: &Device, reading: &Reading, processes: Option<&[(u32, u64)]>) -> [Value; 7] {
     let jobs = processes.map(|list| {
         let each = list.iter().map(|(pid, bytes)| format!("{pid} ({} MiB)", bytes >> 20));
         each.collect::<Vec<_>>().join(", ")
     });
-    vec![
-        format!("{} {index}", device.name),
-        reading.busy.map_or_else(none, |busy| format!("{:.1} %", f64::from(busy) / 1000.0)),
-        reading.memory_used.map_or_else(none, |bytes| format!("{} of {} MiB", bytes >> 20, device.memory_mib)),
-        reading.power_mw.map_or_else(none, |milliwatts| format!("{:.1} W", f64::from(milliwatts) / 1000.0)),
-        reading.sm_mhz.map_or_else(none, |megahertz| format!("{megahertz} MHz")),
-        jobs.filter(|jobs| !jobs.is_empty()).unwrap_or_else(none),
+    let jobs = jobs.filter(|jobs| !jobs.is_empty()).unwrap_or("-".into());
+    let percent =
+        |busy: u32| Value::Number(f64::from(busy) / 1000.0).shown(format!("{:.1} %", f64::from(busy) / 1000.0));
+    let used = |bytes: u64| Value::Count(bytes >> 20).shown(format!("{} of {} MiB", bytes >> 20, device.memory_mib));
+    let watts =
+        |power: u32| Value::Number(f64::from(power) / 1000.0).shown(format!("{:.1} W", f64::from(power) / 1000.0));
+    [
+        (reading.at as f64 / 1e6).into(),
+        Value::from(reading.device).shown(format!("{} {index}", device.name)),
+        reading.busy.map(percent).into(),
+        reading.memory_used.map(used).into(),
+        reading.power_mw.map(watts).into(),
+        reading.sm_mhz.map(|megahertz| format!("{megahertz} MHz")).into(),
+        Value::from(processes.map(<[_]>::len)).shown(jobs),
     ]
-}
-
-fn line(reading: &Reading, processes: Option<&[(u32, u64)]>) -> String {
-    let text = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    format!(
-        "{},{},{},{},{},{}\n",
-        crate::trace::seconds(reading.at),
-        reading.device,
-        text(reading.busy.map(|busy| f64::from(busy) / 1000.0)),
-        text(reading.memory_used.map(|bytes| (bytes >> 20) as f64)),
-        text(reading.power_mw.map(|milliwatts| f64::from(milliwatts) / 1000.0)),
-        text(processes.map(|list| list.len() as f64)),
-    )
 }

@@ -2,32 +2,30 @@
 
 use std::time::Instant;
 
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
+use sandtable_plan::artifact::Finder;
+use sandtable_plan::{Options, plan};
+use sandtable_run::execute::{Compiled, Extras, simulate};
+use sandtable_run::observed_policy::ObservedPolicy;
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::sandbox::{Sandboxed, Settings};
 
-use serde_json::json;
-
 use super::{Error, ExitCode, sandbox, ui};
-use crate::artifact::Finder;
-use crate::columns::columns;
-use crate::execute::{Compiled, Extras, simulate};
-use crate::output;
-use crate::plan::{Options, plan};
-use crate::table::Format;
-use crate::witness::Witness;
+use crate::commands::Format;
 
 /// Measure a policy: fuel, time and memory by the size of the cluster and the number of jobs that arrive at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
     /// A shipped policy's name, or a file.
     policy: String,
-    /// Jobs that arrive at once.
+    /// Number of jobs that arrive at once.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10, 100, 1000])]
     jobs: Vec<u32>,
-    /// GPUs of the fleet, in nodes of 8.
+    /// Number of GPUs of the fleet, in nodes of 8.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [32, 256, 2048])]
     gpus: Vec<u32>,
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -51,7 +49,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     let folder = output::scratch()?;
     let component_path = folder.path().join("policy.wasm");
     output::write(&component_path, &file.bytes)?;
-    let mut rows: Vec<Vec<String>> = vec![COLUMNS.map(str::to_string).to_vec()];
+    let mut table = Frame::new(COLUMNS.map(Column::number));
     let mut code = ExitCode::Done;
     for (gpus, jobs) in args.gpus.iter().flat_map(|gpus| args.jobs.iter().map(move |jobs| (gpus, jobs))) {
         let nodes = gpus.div_ceil(8);
@@ -67,41 +65,32 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
         let cell = &plan.cells[0];
         let mut policy = Sandboxed::new(&component, cell.setting.limits).map_err(failed)?;
         policy.describe().map_err(failed)?;
-        let mut witness = Witness::new(policy, |_: &_, _: &_| true);
+        let mut observed = ObservedPolicy::new(policy, |_: &_, _: &_| true);
         let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
         let predictors = compiled.predictors(cell).map_err(failed)?;
         let begun = now();
-        let finished = simulate(cell, cell.jobs()?, &mut witness, predictors, Extras::default())?;
+        let finished = simulate(cell, cell.jobs()?, &mut observed, predictors, Extras::default())?;
         let whole = begun.elapsed().as_secs_f64();
-        let calls = witness.calls.max(1);
-        let mut row = vec![nodes.saturating_mul(8).to_string(), jobs.to_string(), witness.calls.to_string()];
+        let calls = observed.calls.max(1);
+        let mut row: Vec<Value> = vec![nodes.saturating_mul(8).into(), (*jobs).into(), observed.calls.into()];
         if let Some(fault) = finished.fault {
             // A size that it does not bear is a result too.
-            row.extend(["-".into(), "-".into(), "-".into(), (witness.memory() >> 10).to_string(), "-".into()]);
+            let memory = (observed.memory() >> 10).into();
+            row.extend([Value::Unknown, Value::Unknown, Value::Unknown, memory, Value::Unknown]);
             ui::note(&format!("{gpus} GPUs, {jobs} jobs: {fault}"));
             code = ExitCode::PolicyFailed;
         } else {
+            let digits = |x: f64| Value::Number(libm::rint(x * 100.0) / 100.0).shown(format!("{x:.2}"));
             row.extend([
-                (witness.fuel_used() / calls).to_string(),
-                witness.most_fuel.to_string(),
-                format!("{:.2}", whole * 1e6 / calls as f64),
-                (witness.memory() >> 10).to_string(),
-                format!("{:.2}", whole * 1e3),
+                (observed.fuel_used() / calls).into(),
+                observed.most_fuel.into(),
+                digits(whole * 1e6 / calls as f64),
+                (observed.memory() >> 10).into(),
+                digits(whole * 1e3),
             ]);
         }
-        rows.push(row);
+        table.push(row);
     }
-    ui::result(&match args.format {
-        Format::Table => columns(&rows),
-        Format::Csv => rows.iter().map(|row| row.join(",") + "\n").collect(),
-        Format::Json => {
-            let object = |row: &Vec<String>| {
-                let pairs =
-                    COLUMNS.iter().zip(row).map(|(name, text)| ((*name).to_string(), json!(text.parse::<f64>().ok())));
-                serde_json::Value::Object(pairs.collect()).to_string() + "\n"
-            };
-            rows.iter().skip(1).map(object).collect()
-        }
-    });
+    ui::result(&args.format.of(&table));
     Ok(code)
 }

@@ -2,22 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::artifact::guests::{Language, build_folder, keep_built, name_of};
-use crate::artifact::manifest::{self, Entry};
-use crate::artifact::{build, predictors, shipped, sources_of, workspace_above};
-use crate::error::{Error, ExitCode};
-use crate::output;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::output;
+use sandtable_plan::artifact::built::{Language, keep_built};
+use sandtable_plan::artifact::manifest::{self, ManifestEntry};
+use sandtable_plan::artifact::{predictors, shipped, sources_of, workspace_above};
+
+use crate::authoring::build;
+use crate::authoring::guests::{build_folder, name_of, tool};
 use crate::ui;
 
 /// Compile policies to components.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Folders of policies (`.`), or names of this workspace's; all of these by default.
+    /// Folders of policies (`.`), or names of this workspace's policies [default: all of these].
     names: Vec<String>,
-    /// Where components go; by default the policy's own folder, or `policies/dist`.
+    /// Folder for components [default: the policy's own folder, or `policies/dist`].
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Of this workspace's: write nothing, fail where a component or its sources are not those of the manifest.
+    /// Write nothing; fail if a component or its sources differ from the workspace's manifest.
     #[arg(long)]
     check: bool,
 }
@@ -51,7 +54,7 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     }
     let name = name_of(folder)?;
     if let Some(language) = Language::of(folder) {
-        ui::note(&format!("{name}: building with {}", language.tool(folder)?));
+        ui::note(&format!("{name}: building with {}", tool(language, folder)?));
     }
     let bytes = build_folder(folder)?;
     let place = output.unwrap_or(folder);
@@ -59,7 +62,7 @@ fn own(folder: &Path, output: Option<&Path>) -> Result<(), Error> {
     let path = place.join(format!("{name}.wasm"));
     output::write(&path, &bytes)?;
     keep_built(folder, &path, &bytes)?;
-    ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &crate::digest::digest(&bytes)[..10]));
+    ui::result(&format!("{}  {} B  {}\n", path.display(), bytes.len(), &sandtable_core::digest::digest(&bytes)[..10]));
     Ok(())
 }
 
@@ -90,10 +93,10 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
         let bytes = build::build(&root, name, &toolchain)?;
         let path = dist.join(format!("{name}.wasm"));
         output::write(&path, &bytes)?;
-        let component = crate::digest::digest(&bytes);
+        let component = sandtable_core::digest::digest(&bytes);
         ui::result(&format!("{name}  {} B  {}\n", bytes.len(), &component[..10]));
         let sources = manifest::sources(&root, name)?;
-        manifest.insert(name.to_string(), Entry { component, sources, rustc: toolchain.version.clone() });
+        manifest.insert(name.to_string(), ManifestEntry { component, sources, rustc: toolchain.version.clone() });
     }
     manifest::write(&dist, &manifest)?;
     Ok(ExitCode::Done)
@@ -106,7 +109,7 @@ fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Mani
     for name in names {
         let path = dist.join(format!("{name}.wasm"));
         let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
-        let digest = crate::digest::digest(&bytes);
+        let digest = sandtable_core::digest::digest(&bytes);
         let verdict = match manifest.get(*name) {
             None => Err("not in the manifest".to_string()),
             Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),

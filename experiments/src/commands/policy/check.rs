@@ -2,26 +2,26 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame};
+use sandtable_plan::artifact::Finder;
+use sandtable_run::policy_check::{Effort, Report, Verdict, check};
 
-use crate::artifact::Finder;
-use crate::artifact::guests::{build_folder, name_of};
-use crate::columns::columns;
-use crate::conform::{Effort, Report, Verdict, check};
-use crate::error::{Error, ExitCode};
-use crate::table::Format;
+use crate::authoring::guests::{build_folder, name_of};
+use crate::commands::Format;
 use crate::ui;
 
 /// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Files, names of shipped policies, or folders of policies: these are built twice, and both builds must decide alike.
+    /// Files, names of shipped policies, or folders of policies. A folder is built twice, and both builds must
+    /// decide alike.
     #[arg(required = true, value_name = "POLICY")]
     policies: Vec<String>,
-    /// Random histories of each kind of fleet.
+    /// Number of random histories for each kind of fleet.
     #[arg(long, value_name = "N", default_value_t = 8)]
     histories: u64,
-    /// How the report is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
     let mut finder = Finder::new(Path::new("."), None);
     let mut code = ExitCode::Done;
     if args.format == Format::Csv {
-        ui::result("policy,check,verdict,found,advice\n");
+        ui::result(&columns().csv_header());
     }
     for policy in &args.policies {
         let effort = Effort { histories: args.histories.max(1) };
@@ -44,22 +44,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         };
         match args.format {
             Format::Table => ui::result(&for_people(policy, &report)),
-            Format::Json => {
-                for check in &report.checks {
-                    let row = json!({
-                        "policy": policy, "check": check.what, "verdict": check.verdict.word(),
-                        "found": check.found, "advice": check.advice,
-                    });
-                    ui::result(&(row.to_string() + "\n"));
-                }
-            }
-            Format::Csv => {
-                for check in &report.checks {
-                    let cells = [policy, &check.what, check.verdict.word(), &check.found, check.advice];
-                    let cells = cells.map(crate::trace::csv_cell);
-                    ui::result(&(cells.join(",") + "\n"));
-                }
-            }
+            Format::Json => ui::result(&table(policy, &report).json_lines()),
+            Format::Csv => ui::result(&table(policy, &report).csv_rows()),
         }
         if !report.passed() {
             code = ExitCode::CheckFailed;
@@ -97,15 +83,28 @@ fn built_twice(folder: &Path, effort: Effort) -> Result<Report, Error> {
     Ok(report)
 }
 
+fn columns() -> Frame {
+    Frame::new(["policy", "check", "verdict", "found", "advice"].map(Column::words))
+}
+
+/// A row a check.
+fn table(policy: &str, report: &Report) -> Frame {
+    let mut table = columns();
+    for check in &report.checks {
+        let verdict = check.verdict.word().into();
+        table.push([policy.into(), (&check.what).into(), verdict, (&check.found).into(), check.advice.into()]);
+    }
+    table
+}
+
 /// The report as its author reads it: a line a check, and below it what to do.
 pub(crate) fn for_people(policy: &str, report: &Report) -> String {
     let mut out = format!("{policy}\n");
-    let rows: Vec<Vec<String>> = report
-        .checks
-        .iter()
-        .map(|check| vec![format!("  {}", check.verdict.word()), check.what.clone(), one_line(&check.found)])
-        .collect();
-    let table = columns(&rows);
+    let mut table = Frame::new(["verdict", "check", "found"].map(Column::words));
+    for check in &report.checks {
+        table.push([format!("  {}", check.verdict.word()).into(), (&check.what).into(), one_line(&check.found).into()]);
+    }
+    let table = table.text_rows();
     for (line, check) in table.lines().zip(&report.checks) {
         out.push_str(&format!("{}\n", line.trim_end()));
         if !check.advice.is_empty() {

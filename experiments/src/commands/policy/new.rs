@@ -2,20 +2,22 @@
 
 use std::path::PathBuf;
 
-use crate::artifact::guests::Language;
-use crate::artifact::template;
-use crate::error::{Error, ExitCode};
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_plan::artifact::built::Language;
+
+use crate::authoring::guests::tool;
+use crate::authoring::template;
 use crate::ui;
 
 /// Begin a policy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewArgs {
-    /// What it is called: small letters, digits and `-`.
+    /// Name: lower-case letters, digits and `-`.
     name: String,
-    /// The language that it is written in.
+    /// Language of the policy.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Language,
-    /// Its folder; `NAME` by default.
+    /// Folder [default: NAME].
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 }
@@ -31,7 +33,7 @@ pub(crate) fn run(args: &NewArgs) -> Result<ExitCode, Error> {
     template::write(args.lang, &args.name, &folder)?;
     let (at, name) = (folder.display(), &args.name);
     ui::note(&format!("{at}: a policy in {}; what it decides is in {at}/{}", words(args.lang), source(args.lang)));
-    if let Err(missing) = args.lang.tool(&folder) {
+    if let Err(missing) = tool(args.lang, &folder) {
         ui::note(&format!("to build it:\n  {missing}"));
     }
     ui::note(&format!(

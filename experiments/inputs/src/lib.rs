@@ -1,0 +1,10 @@
+//! What experiments are made from: traces of jobs, profiles of workloads, facts of models.
+//!
+//! # Architecture
+//! - [`trace`]: jobs from files, from importers and from generators.
+//! - [`profile`]: what workloads do alone and together, from our files and from users' copies of published ones.
+//! - [`facts`]: what computation graphs show, from ONNX files and from the catalogue of models.
+
+pub mod facts;
+pub mod profile;
+pub mod trace;

@@ -1,0 +1,153 @@
+//! The shipped profiles are what their makers make of their sources.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sandtable_hardware::catalogue;
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
+
+use super::pollux_fit::pollux_fit;
+use super::{fitted, gavel, lucid, pollux, pollux_fitted, read, synthetic, torchvision, write};
+use crate::facts::fill;
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs/profiles").join(name)
+}
+
+#[test]
+fn the_synthetic_catalogue_is_the_one_that_ships() {
+    let text = std::fs::read_to_string(shipped("synthetic.ron")).expect("a shipped profile");
+    assert_eq!(text, write(&synthetic()).expect("RON"), "`just profiles` writes it");
+    synthetic().check().expect("it makes sense");
+}
+
+#[needs("data:gavel")]
+#[test]
+fn the_fitted_table_is_what_the_import_makes_of_gavels() {
+    let path = data("gavel/oracle_throughputs.json");
+    let fitted = gavel(&path).expect("Gavel's table").without_pairs();
+    assert_eq!(read(&shipped("gavel-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[needs("data:pollux")]
+#[test]
+fn the_shipped_fit_is_what_pollux_own_makes_of_its_measurements() {
+    let fitted = pollux_fitted(&pollux(&data("pollux")).expect("Pollux' tables"), pollux_fit).expect("a fit");
+    assert_eq!(read(&shipped("pollux-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[needs("data:torchvision-gpu-bench")]
+#[test]
+fn the_vision_models_are_what_is_fitted_to_their_steps() {
+    let steps = data("torchvision-gpu-bench/step_ms.csv");
+    for precision in ["float", "half"] {
+        let about =
+            format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let measured = fill(torchvision(&steps, precision).expect("the table"), here).expect("the models' facts");
+        let shipped = read(&shipped(&format!("vision-{precision}.ron"))).expect("a shipped profile");
+        assert_eq!(shipped, fitted(&measured, &about), "{precision}");
+    }
+}
+
+#[test]
+fn the_fit_is_near_the_published_one() {
+    // S and A as a program apart from this one fitted them to the same pairs, by other means: V100, three workloads.
+    let profile = read(&shipped("gavel-fit.ron")).expect("a shipped profile");
+    let v100 = profile.gpus.iter().find(|gpu| gpu.kind == "V100-SXM2-16GB").expect("a V100");
+    for (name, s, a) in [
+        ("ResNet-50 (batch size 64)", 0.636, 1.453),
+        ("Recommendation (batch size 1024)", 1.181, 0.191),
+        ("LM (batch size 80)", 0.849, 0.851),
+    ] {
+        let solo = &v100.solo[name];
+        let near = |found: Option<f64>, expected: f64| found.is_some_and(|x| (x / expected - 1.0).abs() < 0.1);
+        assert!(near(solo.sensitivity, s) && near(solo.aggressiveness, a), "{name}: {solo:?}");
+    }
+}
+
+#[test]
+fn profiles_survive_being_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("profile.ron");
+    std::fs::write(&path, write(&synthetic()).expect("RON")).expect("a file");
+    assert_eq!(read(&path).expect("a profile"), synthetic());
+}
+
+#[needs("data:lucid")]
+#[test]
+fn lucids_imputed_speeds_are_left_out() {
+    let folder = data("lucid");
+    let profile = lucid(&folder).expect("Lucid's tables");
+    let measured = profile.gpus[0].pairs.iter().flat_map(|pair| [pair.2, pair.3]).flatten().count();
+    assert_eq!((profile.workloads.len(), profile.gpus[0].pairs.len(), measured), (66, 1388, 2458));
+}
+
+/// Geometric means over what was trained on one GPU, in units of the V100: Gavel's 26 configurations in FP32, and the nine
+/// models of Lambda's benchmark in mixed precision.
+#[needs("data:gavel", "data:lambda-bench")]
+#[test]
+fn speeds_of_the_catalogue_are_near_measured_ones() {
+    let mut measured: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let rows = |file: &str| {
+        let reader = csv::Reader::from_path(data(file)).expect("a table");
+        let rows = reader.into_deserialize::<BTreeMap<String, String>>();
+        rows.collect::<Result<Vec<_>, _>>().expect("rows")
+    };
+    let number = |row: &BTreeMap<String, String>, column: &str| row[column].parse::<f64>().unwrap_or(0.0);
+    let gavel = rows("gavel/isolated_oracle.csv");
+    for (kind, name) in [("k80", "K80"), ("p100", "P100-PCIE-16GB")] {
+        for row in gavel.iter().filter(|row| row["gpu"] == kind) {
+            let same = |other: &&BTreeMap<String, String>| {
+                other["gpu"] == "v100" && other["model"] == row["model"] && other["batch"] == row["batch"]
+            };
+            let v100 = gavel.iter().find(same).expect("the same on a V100");
+            measured.entry(name).or_default().push(number(row, "steps_per_sec") / number(v100, "steps_per_sec"));
+        }
+    }
+    let lambda = rows("lambda-bench/pytorch-train-throughput-fp16.csv");
+    let of = |name: &str| lambda.iter().find(|row| row["name_gpu"] == name).expect("a row");
+    let v100 = of("LambdaCloud V100 16GB");
+    let known = [
+        ("RTX 3090", "RTX-3090"),
+        ("LambdaCloud A10", "A10"),
+        ("A100 80GB PCIe", "A100-PCIE-80GB"),
+        ("A100 80GB SXM4", "A100-SXM4-80GB"),
+        ("RTX 4090", "RTX-4090"),
+        ("H100 80GB PCIe Gen5", "H100-PCIE-80GB"),
+        ("H100 80GB SXM5", "H100-SXM5-80GB"),
+    ];
+    let models = v100.keys().filter(|name| !["name_gpu", "num_gpu", "watt", "price", "ncf"].contains(&name.as_str()));
+    for (model, (row, name)) in models.flat_map(|model| known.map(|one| (model, one))) {
+        measured.entry(name).or_default().push(number(of(row), model) / number(v100, model));
+    }
+    assert_eq!(measured.len(), 9);
+    for (name, ratios) in measured {
+        let logs = ratios.iter().filter(|ratio| **ratio > 0.0).map(|ratio| libm::log(*ratio));
+        let mean = libm::exp(logs.clone().sum::<f64>() / logs.count() as f64);
+        let off = catalogue::find(name).expect("a model").relative_speed() / mean;
+        assert!((1.0 / 1.5..1.5).contains(&off), "{name}: {off} of {mean}, which was measured");
+    }
+}
+
+#[test]
+fn a_broken_profile_says_where() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("p.ron");
+    for (text, expected) in [
+        ("(about: \"\", workload: [], gpus: [])", "p.ron:1:"),
+        (
+            "(about: \"\", workloads: [(name: \"a\", family: \"a\")], gpus: [(kind: \"g\", sources: {}, solo: {\"b\": ()})])",
+            "g: no workload \"b\"",
+        ),
+        (
+            "(about: \"\", workloads: [(name: \"a\", family: \"a\")], gpus: [(kind: \"g\", sources: {}, solo: {\"a\": (utilisation: 2.0)})])",
+            "utilisation must be from 0 to 1, found 2",
+        ),
+    ] {
+        std::fs::write(&path, text).expect("a file");
+        let message = read(&path).expect_err("broken").to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+}

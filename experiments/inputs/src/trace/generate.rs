@@ -1,0 +1,178 @@
+//! A workload from a seed.
+//!
+//! Sizes and durations are drawn first; the time over which the jobs arrive then follows from the load, so that the
+//! load offered is the load asked for and not only its mean.
+
+use std::collections::BTreeMap;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Elastic, SECOND};
+
+use super::{Arrivals, Durations};
+use super::{Row, Trace};
+
+/// Gang sizes of the 71,149 public Philly jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
+pub const PHILLY_GPUS: [(u32, f64); 10] = [
+    (1, 67_305.0),
+    (2, 1_777.0),
+    (4, 1_135.0),
+    (8, 716.0),
+    (12, 7.0),
+    (16, 177.0),
+    (24, 7.0),
+    (32, 16.0),
+    (64, 6.0),
+    (128, 3.0),
+];
+
+/// What to draw.
+pub struct Recipe<'a> {
+    /// How many.
+    pub jobs: u32,
+    /// When they arrive.
+    pub arrivals: Arrivals,
+    /// How long they run.
+    pub durations: &'a Durations,
+    /// Weights of gang sizes; empty: Philly's, up to the fleet's size.
+    pub gpus: &'a BTreeMap<u32, f64>,
+    /// Names and weights of workloads of the profile; empty: jobs have none.
+    pub workloads: &'a [(String, f64)],
+    /// Names and weights of users; empty: nobody says whose jobs they are.
+    pub users: &'a [(String, f64)],
+    /// Sigma of the users' error.
+    pub declared: Option<f64>,
+    /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
+    pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
+    /// For which machines.
+    pub fleet: FleetShape,
+}
+
+/// What of a fleet decides what is drawn.
+#[derive(Clone, Copy)]
+pub struct FleetShape {
+    /// Its GPUs, each by its speed: what it could do.
+    pub capacity: f64,
+    /// Largest gang that Philly's mix may ask for.
+    pub largest: u32,
+    /// GPUs of a node.
+    pub node: u32,
+}
+
+/// Draws a workload. Durations are whole seconds, at least one: so are the published traces.
+pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
+    let (mut sizes, mut lengths) = (Stream::new(seed, "workload/gpus"), Stream::new(seed, "workload/durations"));
+    let mut errors = Stream::new(seed, "workload/declared");
+    let mut kinds = Stream::new(seed, "workload/workloads");
+    let (mut owners, shares) = (Stream::new(seed, "workload/users"), recipe.users.iter().map(|(_, weight)| *weight));
+    let shares: Vec<f64> = shares.collect();
+    let mut requests = Stream::new(seed, "workload/requests");
+    let parts: Vec<f64> = recipe.workloads.iter().map(|(_, weight)| *weight).collect();
+    let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
+        true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect(),
+        false => recipe.gpus.iter().map(|(gpus, weight)| (*gpus, *weight)).collect(),
+    };
+    let weights: Vec<f64> = mix.iter().map(|(_, weight)| *weight).collect();
+    let mut rows: Vec<Row> = Vec::with_capacity(recipe.jobs as usize);
+    for index in 0..recipe.jobs {
+        let gpus = mix[sizes.weighted(&weights)].0;
+        let micros = match recipe.durations {
+            Durations::LogNormal { median, sigma, least, most } => {
+                let bound =
+                    |span: &Option<sandtable_core::units::Span>, none: f64| span.map_or(none, |span| span.0 as f64);
+                let drawn = lengths.log_normal(median.0 as f64, *sigma);
+                drawn.max(bound(least, 0.0)).min(bound(most, f64::INFINITY))
+            }
+            Durations::Pareto { least, shape } => lengths.pareto(least.0 as f64, *shape),
+            Durations::Empirical(list) => list[(lengths.uniform() * list.len() as f64) as usize].0 as f64,
+            Durations::Fixed(span) => span.0 as f64,
+        };
+        // A year bounds the tail: beyond it a sum could leave 2^53 µs.
+        let whole = (micros / SECOND as f64).clamp(1.0, 31_536_000.0) as u64;
+        let declared = recipe.declared.map(|sigma| {
+            let factor = errors.log_normal(1.0, sigma);
+            ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
+        });
+        let workload = match recipe.workloads {
+            [] => None,
+            all => Some(all[kinds.weighted(&parts)].0.clone()),
+        };
+        let user = match recipe.users {
+            [] => None,
+            all => Some(all[owners.weighted(&shares)].0.clone()),
+        };
+        let mut row = Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) };
+        if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
+            let fits: Vec<(u32, u32)> =
+                elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();
+            let among = if fits.is_empty() { &elastic.requests } else { &fits };
+            let (gpus, batch) = among[(requests.uniform() * among.len() as f64) as usize];
+            (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
+            let placement = Elastic::packed(gpus, recipe.fleet.node);
+            if elastic.knows(&placement) {
+                row.duration = (elastic.seconds_from(0, &placement, elastic.split(batch, gpus)) * SECOND as f64) as u64;
+            }
+        }
+        rows.push(row);
+    }
+    arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
+    Trace { rows, ..Trace::default() }
+}
+
+fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
+    let work: f64 = rows.iter().map(|row| f64::from(row.gpus) * row.duration as f64).sum();
+    let span = |load: f64| work / recipe.fleet.capacity / load;
+    let count = rows.len() as f64;
+    // Instants in arbitrary units first, then stretched to the span that gives the load.
+    let (mut at, mut last) = (Vec::with_capacity(rows.len()), 0.0);
+    let span = match recipe.arrivals {
+        Arrivals::AtOnce => return,
+        Arrivals::Poisson { load } => {
+            for _ in 0..rows.len() {
+                last += stream.exponential(1.0);
+                at.push(last);
+            }
+            span(load)
+        }
+        Arrivals::Bursts { load, size } => {
+            while at.len() < rows.len() {
+                last += stream.exponential(size);
+                // Geometric with mean `size`.
+                while at.len() < rows.len() {
+                    at.push(last);
+                    if stream.uniform() < 1.0 / size {
+                        break;
+                    }
+                }
+            }
+            span(load)
+        }
+        Arrivals::Diurnal { load, peak } => {
+            let span = span(load);
+            let day = 86_400.0 * SECOND as f64;
+            // A stationary process, then the clock bent so that its rate follows 1 + (peak - 1) sin.
+            let rate = count / span;
+            for _ in 0..rows.len() {
+                last += stream.exponential(1.0) / rate;
+                at.push(bend(last, day, peak - 1.0));
+            }
+            last = bend(last, day, peak - 1.0);
+            span
+        }
+    };
+    let stretch = if last > 0.0 { span / last } else { 0.0 };
+    let stretch = if matches!(recipe.arrivals, Arrivals::Diurnal { .. }) { 1.0 } else { stretch };
+    for (row, at) in rows.iter_mut().zip(at) {
+        row.submit = ((at * stretch / SECOND as f64) as u64) * SECOND;
+    }
+}
+
+/// The instant t at which the integral of 1 - a cos(2πt/day), a rate whose sine starts at its trough, reaches `mass`.
+fn bend(mass: f64, day: f64, a: f64) -> f64 {
+    let omega = std::f64::consts::TAU / day;
+    let (mut low, mut high) = (mass - day, mass + day);
+    for _ in 0..64 {
+        let mid = 0.5 * (low + high);
+        if mid - a * libm::sin(omega * mid) / omega < mass { low = mid } else { high = mid }
+    }
+    (0.5 * (low + high)).max(0.0)
+}

@@ -1,0 +1,329 @@
+//! Jobs from files, from importers and from generators.
+//!
+//! # Architecture
+//! - [`Trace`]: rows by submission, and an [`Account`] of what was left out or changed, and why.
+//! - [`read`]: a file of any [`TraceFormat`], `.gz` and `.zst` included.
+//! - [`generate`]: a workload from a seed.
+//! - [`Stats`]: a trace as a paper's table describes it.
+//!
+//! # Format
+//! The native format is CSV with a header. `submit_s`, `gpus` and `duration_s` must be there: decimal seconds from the
+//! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
+//! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
+//! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
+//! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
+//! `user` (whose job it is), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
+//! `service` (which service it is a task of). What a log recorded of a job's run may stand in `submitted_s` (where it was
+//! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
+//! schedule, and `trace calibrate` compares with it.
+//! Rows need not be sorted: their order breaks ties.
+
+mod account;
+mod alibaba;
+mod demand;
+mod formats;
+mod generate;
+mod native;
+mod pollux;
+mod rows;
+mod sacct;
+mod settings;
+mod stats;
+pub(crate) mod table;
+
+use std::io::Read;
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_core::frame::csv_cell;
+use sandtable_hardware::text::{escape_control_chars, turns};
+use sandtable_hardware::{Micros, SECOND};
+
+pub use account::{Account, Fate, Imported, date};
+pub use demand::tasks;
+pub use generate::{FleetShape, PHILLY_GPUS, Recipe, generate};
+pub use rows::{Options, ReadLimits};
+pub use settings::{Arrivals, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use stats::Stats;
+pub use table::TraceError;
+
+/// One job of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// When it is submitted.
+    pub submit: Micros,
+    /// Size of its gang.
+    pub gpus: u32,
+    /// Run time on a GPU of speed 1.
+    pub duration: Micros,
+    /// What its user said that it would take.
+    pub declared: Option<Micros>,
+    /// Kinds of GPU that it may run on; empty: any.
+    pub kinds: Vec<String>,
+    /// Whether it may be preempted.
+    pub preemptible: bool,
+    /// Thousandths of a GPU; 1000, or less for one GPU.
+    pub share: u32,
+    /// Device memory on each GPU, MiB; none: as the profile says.
+    pub memory_mib: Option<u32>,
+    /// Its workload in the profile.
+    pub workload: Option<String>,
+    /// Whose it is.
+    pub user: Option<String>,
+    /// Samples of a step: then it is elastic, and its workload says how long it takes.
+    pub batch: Option<u32>,
+    /// The service that it is a task of.
+    pub service: Option<String>,
+    /// What a log says of its run.
+    pub recorded: Option<Box<Recorded>>,
+}
+
+/// What a log says of a job's run: it moves no schedule.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// When it was submitted, where it was eligible only later.
+    pub submitted: Option<Micros>,
+    /// When it first started.
+    pub start: Option<Micros>,
+    /// When it last ended.
+    pub end: Option<Micros>,
+    /// How, in the log's own word.
+    pub outcome: Option<String>,
+    /// Who pays.
+    pub account: Option<String>,
+    /// The part of the cluster that it was submitted to.
+    pub partition: Option<String>,
+    /// Quality of service.
+    pub qos: Option<String>,
+    /// Its priority.
+    pub priority: Option<u32>,
+    /// Where it ran, as the log lists it.
+    pub nodes: Option<String>,
+}
+
+impl Row {
+    /// A job that asks for whole GPUs of any kind, may be preempted, and of which nothing else is known.
+    pub fn new(name: String, submit: Micros, gpus: u32, duration: Micros) -> Row {
+        Row {
+            name: plain(name),
+            submit,
+            gpus,
+            duration,
+            declared: None,
+            kinds: Vec::new(),
+            preemptible: true,
+            share: sandtable_hardware::Job::WHOLE,
+            memory_mib: None,
+            workload: None,
+            user: None,
+            batch: None,
+            service: None,
+            recorded: None,
+        }
+    }
+}
+
+/// A workload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// By submission; rows of one instant in the order of the file.
+    pub rows: Vec<Row>,
+    /// What became of the file's rows.
+    pub account: Account,
+    /// Of a trace that was imported: what became of the rows of the file before.
+    pub imported: Option<Box<(std::path::PathBuf, Account)>>,
+}
+
+/// Most jobs that are generated.
+pub const MAX_JOBS: usize = 10_000_000;
+
+impl Trace {
+    /// The instant of second 0, microseconds since 1970, where it or the file that it was imported from has dates.
+    pub fn origin(&self) -> Option<Micros> {
+        self.account.origin.or_else(|| self.imported.as_deref()?.1.origin)
+    }
+
+    /// Calls a kind of GPU otherwise, and says of how many jobs; an empty name lets them run on any.
+    pub fn call(&mut self, from: &str, to: &str) -> usize {
+        let mut count = 0;
+        for row in &mut self.rows {
+            if let Some(at) = row.kinds.iter().position(|kind| kind == from) {
+                count += 1;
+                if to.is_empty() {
+                    row.kinds.clear();
+                } else {
+                    row.kinds[at] = to.to_string();
+                }
+            }
+        }
+        let why = match to.is_empty() {
+            true => format!("asks for {from}: runs on any kind"),
+            false => format!("asks for {from}: called {to}"),
+        };
+        if count > 0 {
+            self.account.count(Fate::Changed, &why, 0, count);
+        }
+        count
+    }
+
+    /// As the native format.
+    pub fn to_csv(&self) -> String {
+        type Column = (&'static str, fn(&Row) -> Option<String>);
+        fn of<T: ToString>(row: &Row, get: impl Fn(&Recorded) -> &Option<T>) -> Option<String> {
+            get(row.recorded.as_deref()?).as_ref().map(|value| csv_cell(&value.to_string()).into_owned())
+        }
+        fn at(row: &Row, get: fn(&Recorded) -> Option<Micros>) -> Option<String> {
+            get(row.recorded.as_deref()?).map(seconds)
+        }
+        let optional: [Column; 18] = [
+            ("declared_s", |row| row.declared.map(seconds)),
+            ("gpu_types", |row| Some(csv_cell(&row.kinds.join("|")).into_owned()).filter(|kinds| !kinds.is_empty())),
+            ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
+            ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
+            ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
+            ("workload", |row| Some(csv_cell(row.workload.as_deref()?).into_owned())),
+            ("user", |row| Some(csv_cell(row.user.as_deref()?).into_owned())),
+            ("batch", |row| row.batch.map(|batch| batch.to_string())),
+            ("service", |row| Some(csv_cell(row.service.as_deref()?).into_owned())),
+            ("submitted_s", |row| at(row, |log| log.submitted)),
+            ("start_s", |row| at(row, |log| log.start)),
+            ("end_s", |row| at(row, |log| log.end)),
+            ("outcome", |row| of(row, |log| &log.outcome)),
+            ("account", |row| of(row, |log| &log.account)),
+            ("partition", |row| of(row, |log| &log.partition)),
+            ("qos", |row| of(row, |log| &log.qos)),
+            ("priority", |row| of(row, |log| &log.priority)),
+            ("nodes", |row| of(row, |log| &log.nodes)),
+        ];
+        let there: Vec<&Column> =
+            optional.iter().filter(|(_, get)| self.rows.iter().any(|row| get(row).is_some())).collect();
+        let mut out = String::from("job_id,submit_s,gpus,duration_s");
+        there.iter().for_each(|(name, _)| out.push_str(&format!(",{name}")));
+        out.push('\n');
+        for row in &self.rows {
+            let name = csv_cell(&row.name);
+            out.push_str(&format!("{name},{},{},{}", seconds(row.submit), row.gpus, seconds(row.duration)));
+            for (name, get) in &there {
+                let absent = if *name == "preemptible" { "true" } else { "" };
+                out.push_str(&format!(",{}", get(row).unwrap_or_else(|| absent.to_string())));
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A name as it is kept: what would move a terminal, or begin another line of a table, as its escapes.
+pub fn plain(name: String) -> String {
+    if name.contains(|c: char| c.is_control() || turns(c)) { escape_control_chars(&name, usize::MAX) } else { name }
+}
+
+/// The wait from submission to a recorded start. Logs know seconds: less than one before the submission is no wait, and more is
+/// `None`.
+pub fn recorded_wait(submit: Micros, start: Micros) -> Option<Micros> {
+    (start + SECOND > submit).then(|| start.saturating_sub(submit))
+}
+
+/// Decimal seconds, exactly.
+pub fn seconds(micros: Micros) -> String {
+    let (whole, part) = (micros / SECOND, micros % SECOND);
+    if part == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{part:06}").trim_end_matches('0').to_string()
+}
+
+/// The bytes of a file, decompressed where its first bytes say so.
+///
+/// # Errors
+/// A file that can't be read or decompressed, or has more bytes than `most`.
+pub fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let of_file = |error: std::io::Error| Error::file("read", path, &error);
+    let mut file = sandtable_core::input::open(path)?;
+    let raw = limited(&mut file, path, most)?.map_err(of_file)?;
+    let unpacked = match raw.get(..4) {
+        Some([0x1f, 0x8b, ..]) => limited(&mut flate2::read::MultiGzDecoder::new(raw.as_slice()), path, most)?,
+        Some([0x28, 0xb5, 0x2f, 0xfd]) => match zstd::Decoder::new(raw.as_slice()) {
+            Ok(mut decoder) => limited(&mut decoder, path, most)?,
+            Err(error) => Err(error),
+        },
+        _ => return Ok(raw),
+    };
+    unpacked.map_err(|error| Error::file("decompress", path, &error))
+}
+
+/// All of a stream that has at most so many bytes.
+fn limited(from: &mut impl Read, path: &Path, most: u64) -> Result<std::io::Result<Vec<u8>>, Error> {
+    let mut bytes = Vec::new();
+    if let Err(error) = from.take(most.saturating_add(1)).read_to_end(&mut bytes) {
+        return Ok(Err(error));
+    }
+    if bytes.len() as u64 > most {
+        let message = format!("{}: more than {most} bytes, decompressed", path.display());
+        return Err(Error::usage(message).hint("`--max-bytes SIZE` reads more"));
+    }
+    Ok(Ok(bytes))
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// A file that can't be read, or a row that can't be understood: file, line, column, what was found and expected.
+pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace, Error> {
+    of_bytes(path, &read_bytes(path, options.limits.bytes)?, format, options)
+}
+
+/// A trace from the bytes of a file.
+///
+/// # Errors
+/// See [`read`].
+pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Options) -> Result<Trace, Error> {
+    let mut trace = formats::parse(path, bytes, format, options)?;
+    trace.rows.sort_by_key(|row| row.submit);
+    if let Some(most) = options.jobs.map(|most| most as usize).filter(|most| *most < trace.rows.len()) {
+        trace.account.count(Fate::NotAsked, "after the first that `jobs` asks for", 0, trace.rows.len() - most);
+        trace.rows.truncate(most);
+    }
+    trace.account.kept = trace.rows.len();
+    if format == TraceFormat::Native {
+        trace.imported = Imported::of(path, bytes).map(|imported| Box::new((imported.file, imported.account)));
+    }
+    if trace.rows.is_empty() {
+        let error = Error::usage(format!("{}: no job in it", path.display()));
+        let read = trace.account.line();
+        return Err(if trace.account.read > 0 { error.hint(read) } else { error });
+    }
+    doubt(&mut trace);
+    Ok(trace)
+}
+
+/// Times that most jobs of no cluster have: their unit is probably another.
+fn doubt(trace: &mut Trace) {
+    let timeless = trace.rows.iter().filter(|row| row.batch.is_none() && row.duration == 0).count();
+    if timeless > 0 {
+        trace.account.count(Fate::Doubtful, "take no time", 0, timeless);
+    }
+    let start = |row: &Row| row.recorded.as_ref().and_then(|log| log.start);
+    let early = |row: &&Row| start(row).is_some_and(|at| recorded_wait(row.submit, at).is_none());
+    let early = trace.rows.iter().filter(early).count();
+    if early > 0 {
+        let why = "start before they are submitted: their waits are not known";
+        trace.account.count(Fate::Doubtful, why, 0, early);
+    }
+    type Of = fn(&Row) -> bool;
+    let checks: [(&str, Of); 2] = [
+        ("take longer than 30 days: is the unit of times right?", |row| row.duration > 30 * 86_400 * SECOND),
+        ("take less than a second: is the unit of times right?", |row| row.batch.is_none() && row.duration < SECOND),
+    ];
+    for (why, of) in checks {
+        let count = trace.rows.iter().filter(|row| of(row)).count();
+        if 2 * count > trace.rows.len() {
+            trace.account.count(Fate::Doubtful, why, 0, count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The native format, which `trace` documents.
+
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_hardware::Job;
+
+use super::rows::Options;
+use super::table::{Read, Record, Table, TraceError, Unit};
+use super::{Recorded, Row, Trace, plain};
+
+pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
+    const KNOWN: [&str; 22] = [
+        "job_id",
+        "submit_s",
+        "gpus",
+        "duration_s",
+        "declared_s",
+        "gpu_types",
+        "preemptible",
+        "share_milli",
+        "memory_mib",
+        "workload",
+        "user",
+        "batch",
+        "service",
+        "submitted_s",
+        "start_s",
+        "end_s",
+        "outcome",
+        "account",
+        "partition",
+        "qos",
+        "priority",
+        "nodes",
+    ];
+    let table = Table::new(file, bytes, b',', true)?;
+    table.need(&["submit_s", "gpus", "duration_s"])?;
+    if let Some(unknown) =
+        table.names().iter().find(|name| !KNOWN.contains(&name.as_str()) && !options.filter.contains_key(*name))
+    {
+        let error = Error::usage(format!("{}:1: the native format has no column `{unknown}`", file.display()));
+        return Err(error.hint(format!("it has {}; other files: `sandtable trace import --help`", KNOWN.join(", "))));
+    }
+    let mut trace = Trace::default();
+    let read = table.each(options, |row| {
+        let gpus = row.whole("gpus")?;
+        if gpus == 0 {
+            return Err(row.wrong("gpus", "expected at least 1, found 0"));
+        }
+        let name = row.find("job_id").map_or_else(|| trace.rows.len().to_string(), str::to_string);
+        let declared = row.find("declared_s").filter(|text| !text.is_empty());
+        let preemptible = match row.find("preemptible") {
+            None | Some("" | "true") => true,
+            Some("false") => false,
+            Some(other) => return Err(row.wrong("preemptible", format!("expected true or false, found {other:?}"))),
+        };
+        let kinds = row.find("gpu_types").filter(|text| !text.is_empty());
+        let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
+        let share = given("share_milli").map(|_| row.whole("share_milli")).transpose()?.unwrap_or(Job::WHOLE);
+        if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
+            let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
+            return Err(row.wrong("share_milli", message));
+        }
+        trace.rows.push(Row {
+            declared: declared.map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
+            kinds: kinds.map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
+            preemptible,
+            share,
+            memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
+            workload: given("workload").map(str::to_string),
+            user: given("user").map(|user| plain(user.into())),
+            batch: given("batch").map(|_| row.whole("batch")).transpose()?,
+            service: given("service").map(str::to_string),
+            recorded: recorded(row)?,
+            ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
+        });
+        Ok(())
+    })?;
+    // Every column is one that it knows.
+    trace.account.of(Read { ignored: Vec::new(), ..read });
+    Ok(trace)
+}
+
+/// What a native trace has of a log.
+fn recorded(row: &Record<'_>) -> Result<Option<Box<Recorded>>, TraceError> {
+    let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
+    let at = |column: &str| given(column).map(|_| row.span(column, Unit::Seconds)).transpose();
+    let words = |column: &str| given(column).map(str::to_string);
+    let recorded = Recorded {
+        submitted: at("submitted_s")?,
+        start: at("start_s")?,
+        end: at("end_s")?,
+        outcome: words("outcome"),
+        account: words("account"),
+        partition: words("partition"),
+        qos: words("qos"),
+        priority: given("priority").map(|_| row.whole("priority")).transpose()?,
+        nodes: words("nodes"),
+    };
+    Ok((recorded != Recorded::default()).then(|| Box::new(recorded)))
+}

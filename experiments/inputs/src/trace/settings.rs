@@ -1,0 +1,124 @@
+//! What a spec says of the jobs and tasks that are read or generated.
+
+use sandtable_core::units::Span;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// When jobs arrive. `load` is the work that arrives over what the fleet could do meanwhile.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum Arrivals {
+    /// Independently.
+    Poisson { load: f64 },
+    /// In bursts of this mean size (geometric), which arrive independently.
+    Bursts { load: f64, size: f64 },
+    /// As Poisson, with a rate that follows a sine over a day: `peak` times the mean at its height (at most 2).
+    Diurnal { load: f64, peak: f64 },
+    /// All at once.
+    AtOnce,
+}
+
+impl Default for Arrivals {
+    fn default() -> Arrivals {
+        Arrivals::Poisson { load: 0.8 }
+    }
+}
+
+/// How long jobs run on a GPU of speed 1.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum Durations {
+    LogNormal {
+        median: Span,
+        sigma: f64,
+        /// Shorter ones are made this long.
+        #[serde(default)]
+        least: Option<Span>,
+        /// Longer ones are cut.
+        #[serde(default)]
+        most: Option<Span>,
+    },
+    Pareto {
+        least: Span,
+        shape: f64,
+    },
+    /// One of these, each as likely.
+    Empirical(Vec<Span>),
+    /// All the same.
+    Fixed(Span),
+}
+
+impl Default for Durations {
+    /// Philly's: fitted to the 71,149 public jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
+    fn default() -> Durations {
+        Durations::LogNormal { median: Span(1_058_000_000), sigma: 2.13, least: None, most: None }
+    }
+}
+
+/// A trace's format. The names are those of `trace import`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum TraceFormat {
+    /// Our own: columns `submit_s`, `gpus`, `duration_s`, and optional ones.
+    #[default]
+    Native,
+    /// Microsoft Philly, job level: timestamp, duration, num_gpus, cluster.
+    Philly,
+    /// Tiresias' simulator: job_id, num_gpu, submit_time, duration (s).
+    Tiresias,
+    /// Gavel: tab-separated, 7 or 10 fields; needs its table of throughputs.
+    Gavel,
+    /// Muri: as Tiresias, times in ms.
+    Muri,
+    /// Helios and Lucid: gpu_num, submit_time, duration.
+    Lucid,
+    /// Pollux and DeepBoot workloads: time, application, num_replicas, batch_size. Elastic jobs of a profile's
+    /// workloads; with Pollux' folder of traces as `throughputs` rigid ones. `infer-…` with a duration are tasks.
+    Pollux,
+    /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
+    Openb,
+    /// Alibaba PAI's simulator: submit_time, duration, num_inst, num_gpu (parts are rounded up to whole GPUs).
+    Pai,
+    /// Standard Workload Format; processors are GPUs.
+    Swf,
+    /// Slurm: `sacct --parsable2` with Submit, Start, End and AllocTRES.
+    Sacct,
+    /// Any CSV, by a mapping of its columns.
+    Csv,
+}
+
+/// When which tasks come; each is of any service, as likely as of any other.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum DemandSpec {
+    /// Those of the workload's trace.
+    #[default]
+    Recorded,
+    /// So many, at any time alike; each takes whole seconds from the first number to the second.
+    Uniform { tasks: u32, over: Span, seconds: (u32, u32) },
+    /// As many as keep `trough` to `peak` GPUs busy, up and down once in a `period`, beginning at the trough.
+    Diurnal {
+        trough: f64,
+        peak: f64,
+        period: Span,
+        over: Span,
+        seconds: (u32, u32),
+        #[serde(default)]
+        bursts: Option<DemandBursts>,
+    },
+}
+
+/// Times at which more is asked.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "Bursts", deny_unknown_fields)]
+pub struct DemandBursts {
+    /// Mean time from one to the next.
+    pub every: Span,
+    /// How long each lasts.
+    pub lasting: Span,
+    /// What the rate is multiplied by meanwhile.
+    pub times: f64,
+}

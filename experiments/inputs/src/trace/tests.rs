@@ -1,0 +1,382 @@
+//! Every format on a small text, and every mistake with its place.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sandtable_needs::needs;
+use sandtable_policy::testing::data;
+
+use super::*;
+use super::{Arrivals, Durations};
+
+fn parse(format: TraceFormat, text: &str, options: &Options) -> Result<Trace, String> {
+    formats::parse(Path::new("t.csv"), text.as_bytes(), format, options).map_err(|error| error.to_string())
+}
+
+/// (name, submission s, GPUs, duration s) of each row.
+fn rows(format: TraceFormat, text: &str, options: &Options) -> Vec<(String, String, u32, String)> {
+    let trace = parse(format, text, options).unwrap();
+    trace.rows.into_iter().map(|row| (row.name, seconds(row.submit), row.gpus, seconds(row.duration))).collect()
+}
+
+fn row(name: &str, submit: &str, gpus: u32, duration: &str) -> (String, String, u32, String) {
+    (name.into(), submit.into(), gpus, duration.into())
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+#[test]
+fn native_round_trips() {
+    let text = "job_id,submit_s,gpus,duration_s,declared_s,gpu_types,preemptible\na,0,1,60.5,90,,true\nb,2.000001,4,7,,K80|T4,false\n";
+    let trace = parse(TraceFormat::Native, text, &Options::default()).unwrap();
+    assert_eq!(trace.to_csv(), text);
+    assert_eq!((trace.rows[1].submit, trace.rows[0].duration), (2_000_001, 60_500_000));
+}
+
+#[test]
+fn formats_are_understood() {
+    use TraceFormat::{Csv, Lucid, Muri, Openb, Pai, Philly, Sacct, Swf, Tiresias};
+    let plain = Options::default();
+    let philly = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 00:01:00,66.0,1,66.0,a\n2017-10-09 00:00:00,5.0,8,40.0,b\n";
+    assert_eq!(rows(Philly, philly, &plain), [row("0", "60", 1, "66"), row("1", "0", 8, "5")]);
+    let only = Options { filter: map(&[("cluster", "a")]), ..Options::default() };
+    assert_eq!(rows(Philly, philly, &only), [row("0", "0", 1, "66")]);
+    let tiresias = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n7,2,30,133,vgg11,147,23\n";
+    assert_eq!(rows(Tiresias, tiresias, &plain), [row("7", "30", 2, "147")]);
+    let muri = "job_id,num_gpu,submit_time,duration\n7,2,30500,147000\n";
+    assert_eq!(rows(Muri, muri, &plain), [row("7", "30.5", 2, "147")]);
+    let lucid = "job_id,user,gpu_num,submit_time,duration\n1,u,0,2020-04-01 00:00:00,9\n2,u,3,2020-04-01 00:00:02,9\n";
+    assert_eq!(rows(Lucid, lucid, &plain), [row("2", "0", 3, "9")]);
+    let pai = "job_id,num_gpu,submit_time,duration,num_inst\n1,0.5,10,9,4\n2,2,11,9,\n";
+    assert_eq!(rows(Pai, pai, &plain), [row("1", "10", 4, "9"), row("2", "11", 2, "9")]);
+    let openb = "name,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\np0,1,460,T4|P100,5,30,10\np1,1,1000,,6,30,\np2,0,0,,7,30,9\n";
+    let trace = parse(Openb, openb, &plain).unwrap();
+    assert_eq!((trace.rows.len(), trace.rows[0].kinds.len(), seconds(trace.rows[0].duration)), (1, 2, "20".into()));
+    let counts: Vec<(usize, u64)> = trace.account.notes.iter().map(|note| (note.rows, note.line)).collect();
+    assert_eq!(counts, [(1, 3), (1, 4)], "a pod that never ran, a pod without GPU: {:?}", trace.account);
+    assert_eq!(trace.rows[0].share, 460);
+    let swf =
+        "; Version: 2\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 -1 -1 -1\n2 3 5 -1 4 -1 -1 8 200 -1 0 1 1 1 1 -1 -1 -1\n";
+    let trace = parse(Swf, swf, &plain).unwrap();
+    assert_eq!((trace.rows[0].gpus, trace.rows[0].declared, trace.rows.len()), (8, Some(200_000_000), 1));
+    let sacct = "JobID|Submit|Start|End|Timelimit|AllocTRES\n\
+        1|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T01:01:00|1-00:00:00|cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=1G\n\
+        1.batch|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T01:01:00||cpu=8\n\
+        2|2024-01-01T00:00:09|Unknown|Unknown|1:00:00|cpu=8,gres/gpu=1\n";
+    assert_eq!(rows(Sacct, sacct, &plain), [row("1", "0", 4, "3600")]);
+    let columns = map(&[("submit", "when"), ("gpus", "n"), ("start", "from"), ("end", "to"), ("unit", "ms")]);
+    let options = Options { columns, ..Options::default() };
+    assert_eq!(rows(Csv, "when,n,from,to\n1000,2,1500,4000\n", &options), [row("0", "1", 2, "2.5")]);
+}
+
+/// What the accounting of a real cluster has, in small.
+#[test]
+fn a_log_of_slurm_loses_nothing_in_silence() {
+    let head = "JobID|Submit|Eligible|Start|End|State|Timelimit|AllocTRES|ReqTRES|User|Account|Partition|QOS|Priority|NodeList\n";
+    let at = |clock: &str| format!("2024-01-01T{clock}");
+    let line = |id: &str, times: [&str; 4], state: &str, tres: &str| {
+        let times = times.map(|clock| if clock.contains(':') { at(clock) } else { clock.to_string() }).join("|");
+        format!("{id}|{times}|{state}|1-00:00:00|{tres}||u1|phys|gpu|normal|100|n[0-1]\n")
+    };
+    let text = [
+        head.to_string(),
+        // The sum of two kinds, without a total; it became eligible after a minute.
+        line("1", ["00:00:00", "00:01:00", "00:02:00", "01:02:00"], "TIMEOUT", "cpu=8,gres/gpu:v100=3,gres/gpu:a100=1"),
+        line("1.batch", ["00:00:00", "00:00:00", "00:02:00", "01:02:00"], "TIMEOUT", "cpu=8"),
+        // Two runs of one job: its node failed.
+        line("2", ["00:00:30", "00:00:30", "00:01:00", "00:10:00"], "NODE_FAIL", "gres/gpu=2,gres/gpu:a100=2"),
+        line("2", ["00:10:00", "00:12:00", "00:20:00", "00:50:00"], "COMPLETED", "gres/gpu=2,gres/gpu:a100=2"),
+        // Two components of one job, a slice, one that runs, one that waits, one without GPU, one cancelled before it ran.
+        line("3+0", ["00:03:00", "00:03:00", "00:04:00", "00:06:00"], "COMPLETED", "gres/gpu:a100=4"),
+        line("3+1", ["00:03:00", "00:03:00", "00:04:00", "00:07:00"], "COMPLETED", "gres/gpu:a100=1"),
+        line("4_7", ["00:04:00", "00:04:00", "00:04:00", "00:05:00"], "FAILED", "gres/gpu:a100_1g.10gb=1"),
+        line("5", ["00:05:00", "00:05:00", "00:06:00", "Unknown"], "RUNNING", "gres/gpu=1"),
+        line("6", ["00:05:00", "Unknown", "Unknown", "Unknown"], "PENDING", "gres/gpu=1"),
+        line("7", ["00:05:00", "00:05:00", "00:06:00", "00:07:00"], "COMPLETED", "cpu=4"),
+        line("8", ["00:05:00", "00:05:00", "00:30:00", "00:30:00"], "CANCELLED by 1000", "gres/gpu=1"),
+        // A heterogeneous job whose node failed, twice; the order of its rows is the accounting's own.
+        line("9+0", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "NODE_FAIL", "gres/gpu=4,gres/gpumem=40G"),
+        line("9+1", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+0", ["00:10:00", "00:12:00", "00:20:00", "00:25:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+1", ["00:10:00", "00:12:00", "00:20:00", "00:25:00"], "NODE_FAIL", "gres/gpu=4"),
+        line("9+0", ["00:25:00", "00:27:00", "00:30:00", "00:50:00"], "COMPLETED", "gres/gpu=4"),
+        line("9+1", ["00:25:00", "00:27:00", "00:30:00", "00:50:00"], "COMPLETED", "gres/gpu=4"),
+        // One that was put back and waits; the night when clocks are put back; parts of GPUs; one that has just begun.
+        line("10", ["00:08:00", "00:08:00", "00:09:00", "00:19:00"], "REQUEUED", "gres/gpu=1"),
+        line("10", ["00:19:00", "00:21:00", "Unknown", "Unknown"], "PENDING", "gres/gpu=1"),
+        line("11", ["00:08:00", "00:08:00", "00:50:00", "00:10:00"], "COMPLETED", "gres/gpu=1"),
+        line("12", ["00:08:00", "00:08:00", "00:09:00", "00:10:00"], "COMPLETED", "gres/shard=2"),
+        line("13", ["00:08:00", "00:08:00", "01:02:00", "Unknown"], "RUNNING", "gres/gpu=1"),
+    ]
+    .concat();
+    let trace = parse(TraceFormat::Sacct, &text, &Options::default()).unwrap();
+    let job = |name: &str| trace.rows.iter().find(|row| row.name == name).expect("a job");
+    let outcome = |name: &str| job(name).recorded.as_ref().and_then(|log| log.outcome.clone()).unwrap_or_default();
+    let times = |name: &str| (seconds(job(name).submit), job(name).gpus, seconds(job(name).duration));
+    assert_eq!(trace.rows.len(), 7);
+    assert_eq!(times("1"), ("60".into(), 4, "3600".into()));
+    assert_eq!((job("1").kinds.join(" "), outcome("1")), ("v100 a100".into(), "timeout".into()));
+    let log = job("1").recorded.as_ref().expect("a log");
+    assert_eq!((log.submitted, log.start, log.priority), (Some(0), Some(120_000_000), Some(100)));
+    assert_eq!((log.partition.as_deref(), log.nodes.as_deref()), (Some("gpu"), Some("n[0-1]")));
+    // Its last run, since it first came; it first started at 00:01:00.
+    assert_eq!(times("2"), ("30".into(), 2, "1800".into()));
+    assert_eq!(job("2").recorded.as_ref().and_then(|log| log.start), Some(60_000_000));
+    assert_eq!(times("3"), ("180".into(), 5, "180".into()));
+    assert_eq!(
+        (times("4_7").1, job("4_7").kinds.join(" "), outcome("4_7")),
+        (1, "a100_1g.10gb".into(), "failed".into())
+    );
+    // The file ends at 01:02:00; when the job does nobody knows.
+    assert_eq!((times("5").2, outcome("5")), ("3360".into(), "running".into()));
+    assert_eq!(job("5").recorded.as_ref().and_then(|log| log.end), None);
+    assert_eq!((times("9"), outcome("9")), (("480".into(), 8, "1200".into()), "completed".into()));
+    assert_eq!(job("9").recorded.as_ref().and_then(|log| log.start), Some(540_000_000));
+    assert_eq!((times("10"), outcome("10")), (("480".into(), 1, "600".into()), "requeued".into()));
+    let found: Vec<String> = trace.account.notes.iter().map(account::Note::sentence).collect();
+    let expected = [
+        "1 rows changed: asks for several kinds of GPU: as many of any of them (first: line 2)",
+        "1 rows left out: a step of a job (first: line 3)",
+        "1 rows changed: runs on MIG slices: each counts as a GPU of that kind (first: line 8)",
+        "1 rows left out: ends before it starts (first: line 21)",
+        "1 rows left out: asks for parts of GPUs (gres/shard, gres/mps), which this format does not say enough about (first: line 22)",
+        "3 rows merged: a run of a job that was put back into the queue: its last run counts (first: line 4)",
+        "4 rows merged: a component of a heterogeneous job: one gang with the others (first: line 7)",
+        "1 rows merged: a job that was put back into the queue, and waits: its last run counts (first: line 20)",
+        "1 rows changed: became eligible after it was submitted: comes then (first: line 2)",
+        "1 rows changed: still ran: as long as the file's last instant is after its start (first: line 9)",
+        "2 rows left out: never ran (first: line 10)",
+        "1 rows left out: asks for no GPU (first: line 11)",
+        "1 rows left out: began with the file's last instant (first: line 23)",
+    ];
+    let (mut found, mut expected) = (found, expected.map(str::to_string).to_vec());
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!((trace.account.read, trace.account.ignored.len()), (22, 0));
+    // Every row is a job, a part of one, or left out.
+    let of = |fates: &[Fate]| -> usize {
+        trace.account.notes.iter().filter(|note| fates.contains(&note.fate)).map(|note| note.rows).sum()
+    };
+    assert_eq!(trace.rows.len() + of(&[Fate::LeftOut, Fate::Merged]), 22);
+    assert_eq!(trace.account.origin.map(date), Some("2024-01-01 00:00:00".into()));
+    // As a native trace it is the same.
+    let again = parse(TraceFormat::Native, &trace.to_csv(), &Options::default()).unwrap();
+    let mut rows = trace.rows.clone();
+    rows.sort_by_key(|row| row.submit);
+    let mut same = again.rows;
+    same.sort_by_key(|row| row.submit);
+    assert_eq!(same, rows);
+    let wrong = text.replace("gres/gpu:a100=4", "gres/gpu:a100");
+    let wrong = parse(TraceFormat::Sacct, &wrong, &Options::default()).unwrap_err();
+    assert!(wrong.contains("t.csv:6: column `AllocTRES`: expected gres/gpu=N or gres/gpu:KIND=N"), "{wrong}");
+}
+
+#[test]
+fn times_that_are_none_are_errors_and_doubts_are_told() {
+    let philly =
+        |rows: &str| parse(TraceFormat::Philly, &format!("timestamp,duration,num_gpus\n{rows}"), &Options::default());
+    for no_date in ["2017-02-30 00:00:00", "2017-02-03 25:61:61", "2017-2-3 00:00:00"] {
+        let error = philly(&format!("2017-01-01 00:00:00,5,1\n{no_date},5,1\n")).unwrap_err();
+        assert!(error.contains("t.csv:3: column `timestamp`") && error.contains(no_date), "{error}");
+    }
+    let mixed = philly("2017-01-01 00:00:00,5,1\n86400,5,1\n").unwrap_err();
+    assert!(
+        mixed.contains("t.csv:3: column `timestamp`: found a number, \"86400\", where each time before it is a date"),
+        "{mixed}"
+    );
+    let epoch = philly("1500000000,5,1\n1500000060,5,1\n").unwrap();
+    assert_eq!(
+        (epoch.rows[1].submit, epoch.account.origin.map(date)),
+        (60_000_000, Some("2017-07-14 02:40:00".into()))
+    );
+    let columns = map(&[("submit", "a"), ("gpus", "n"), ("duration", "d"), ("unit", "h")]);
+    let hours = parse(TraceFormat::Csv, "a,n,d,x\n1,2,0.5,7\n", &Options { columns, ..Options::default() }).unwrap();
+    assert_eq!((hours.rows[0].submit, hours.rows[0].duration), (3_600_000_000, 1_800_000_000));
+    assert_eq!(hours.account.ignored, ["x"]);
+    let fine =
+        parse(TraceFormat::Native, "submit_s,gpus,duration_s\n0.5,1,1.0000000\n0,1,0.1234567\n", &Options::default());
+    let fine: Vec<String> = fine.unwrap().account.notes.iter().map(account::Note::sentence).collect();
+    assert_eq!(fine, ["1 rows changed: has a time finer than a microsecond: rounded down (first: line 3)"]);
+    let milli = |milli: u32| {
+        let head = "name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time";
+        parse(TraceFormat::Openb, &format!("{head}\np,1,{milli},5,30,10\n"), &Options::default())
+    };
+    assert!(milli(1000).is_ok());
+    for wrong in [0, 5000] {
+        let error = milli(wrong).unwrap_err();
+        assert!(error.contains(&format!("expected 1 to 1000 thousandths of a GPU, found {wrong}")), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "submit_s,gpus,duration_s\n0,1,66000000\n1,1,5000000\n2,1,7\n").unwrap();
+    let doubtful = read(&path, TraceFormat::Native, &Options::default()).unwrap();
+    let said = doubtful.account.notes[0].sentence();
+    assert_eq!(said, "2 rows doubtful: take longer than 30 days: is the unit of times right?");
+}
+
+#[test]
+fn what_is_too_large_is_refused_before_it_is_unpacked() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = "0,1,1\n".repeat(200_000);
+    let text = format!("submit_s,gpus,duration_s\n{rows}");
+    let path = folder.path().join("t.csv.zst");
+    std::fs::write(&path, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+    let read = |bytes: u64, rows: usize| {
+        let options = Options { limits: ReadLimits { bytes, rows }, ..Options::default() };
+        read(&path, TraceFormat::Native, &options).map(|trace| trace.rows.len()).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(2_000_000, 200_000), Ok(200_000));
+    let bytes = read(1_000_000, 200_000).unwrap_err();
+    assert!(bytes.contains("more than 1000000 bytes, decompressed") && bytes.contains("--max-bytes"), "{bytes}");
+    let rows = read(2_000_000, 199_999).unwrap_err();
+    assert!(rows.contains("more than 199999 rows") && rows.contains("--max-rows"), "{rows}");
+}
+
+#[test]
+fn an_import_is_accounted_for_beside_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("from.csv"), folder.path().join("to.csv"));
+    std::fs::write(&from, "timestamp,duration,num_gpus,vc\n2017-10-03 00:00:00,5,1,a\n2017-10-03 00:00:09,5,0,a\n")
+        .unwrap();
+    let imported = read(&from, TraceFormat::Philly, &Options::default()).unwrap();
+    let text = imported.to_csv();
+    std::fs::write(&to, &text).unwrap();
+    Imported::keep(&from, &imported.account, &to, &text).unwrap();
+    let trace = read(&to, TraceFormat::Native, &Options::default()).unwrap();
+    let (_, account) = *trace.imported.clone().expect("an account");
+    assert_eq!(account, imported.account);
+    assert_eq!(trace.origin(), imported.account.origin);
+    let line = "rows read 2; kept 1; left out 1 asks for no GPU (first: line 3); columns ignored 1 vc; second 0 is 2017-10-03 00:00:00";
+    assert_eq!(account.line(), line);
+    // Of another trace it is no account.
+    std::fs::write(&to, format!("{text}x,9,1,1\n")).unwrap();
+    assert_eq!(read(&to, TraceFormat::Native, &Options::default()).unwrap().imported, None);
+}
+
+#[test]
+fn gavel_needs_its_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("t.json");
+    std::fs::write(&table, "{\"v100\": {\"('A3C', 1)\": {\"null\": 2.0}, \"('A3C', 4)\": {\"null\": 5.0}}}").unwrap();
+    let options = Options { throughputs: Some(table), ..Options::default() };
+    let text = "A3C\tcmd\t-n\t1\t100\t5.5\t4\nA3C\tcmd\tdir\t-n\t1\t100\t2\t1\t-1.0\t9\n";
+    assert_eq!(rows(TraceFormat::Gavel, text, &options), [row("0", "5.5", 4, "20"), row("1", "9", 2, "25")]);
+    assert!(
+        parse(TraceFormat::Gavel, text, &Options::default()).unwrap_err().contains("needs the table of throughputs")
+    );
+    let wrong = parse(TraceFormat::Gavel, "A3D\tcmd\t-n\t1\t100\t5\t4\n", &options).unwrap_err();
+    assert_eq!(wrong, "error: t.csv:1: column 1: the table has no V100 throughput of \"A3D\"");
+}
+
+#[test]
+fn a_job_without_gpus_is_left_out_whatever_the_format() {
+    let text = "time,name,application,num_replicas,batch_size\n0,a,cifar10,0,128\n5,b,cifar10,2,128\n";
+    let read = parse(TraceFormat::Pollux, text, &Options::default()).expect("a trace");
+    assert_eq!(read.rows.iter().map(|row| (row.name.as_str(), row.gpus)).collect::<Vec<_>>(), [("b", 2)]);
+}
+
+#[test]
+fn mistakes_name_file_line_column_and_reason() {
+    let plain = Options::default();
+    let native =
+        |body: &str| parse(TraceFormat::Native, &format!("submit_s,gpus,duration_s\n{body}"), &plain).unwrap_err();
+    assert_eq!(native("0,1,60\n1,-2,60\n"), "error: t.csv:3: column `gpus`: expected a whole number, found \"-2\"");
+    assert_eq!(native("0,0,60\n"), "error: t.csv:2: column `gpus`: expected at least 1, found 0");
+    assert_eq!(native("x,1,60\n"), "error: t.csv:2: column `submit_s`: expected a time of at least 0, found \"x\"");
+    assert_eq!(native("0,1\n"), "error: t.csv:2: 2 columns, expected 3");
+    let missing = parse(TraceFormat::Native, "submit,gpus,duration_s\n", &plain).unwrap_err();
+    assert_eq!(
+        missing,
+        "error: t.csv:1: no column `submit_s`: found submit, gpus, duration_s\nhint: did you mean `submit`?"
+    );
+    let unknown = parse(TraceFormat::Native, "submit_s,gpus,duration_s,colour\n", &plain).unwrap_err();
+    assert!(unknown.starts_with("error: t.csv:1: the native format has no column `colour`\nhint: it has"), "{unknown}");
+    let back =
+        Options { columns: map(&[("submit", "s"), ("gpus", "n"), ("start", "s"), ("end", "e")]), ..plain.clone() };
+    let back = parse(TraceFormat::Csv, "s,n,e\n5,1,4\n", &back).unwrap_err();
+    assert!(back.starts_with("error: t.csv:2: column `e`: 4 is before s, 5"), "{back}");
+    let offset = "timestamp,duration,num_gpus\n2024-01-01T00:00:00+05:00,5,1\n2024-01-01 00:00:00,5,1\n";
+    let offset = parse(TraceFormat::Philly, offset, &plain).unwrap_err();
+    assert!(
+        offset.contains("found a date, \"2024-01-01 00:00:00\", where each time before it is a date with an offset"),
+        "{offset}"
+    );
+    let filter = Options { filter: map(&[("Part", "gpu")]), ..plain.clone() };
+    let filter = parse(TraceFormat::Sacct, "JobID|Submit|Start|End|Partition|AllocTRES\n", &filter).unwrap_err();
+    assert!(filter.contains("t.csv:1: no column `Part`"), "{filter}");
+    let mapping = parse(TraceFormat::Csv, "a\n1\n", &plain).unwrap_err();
+    assert!(mapping.starts_with("error: the mapping of columns lacks `duration`"), "{mapping}");
+}
+
+#[test]
+fn compressed_files_are_read_as_they_are() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let text = "submit_s,gpus,duration_s\n0,1,60\n";
+    let (gz, zst) = (folder.path().join("t.csv.gz"), folder.path().join("t.csv.zst"));
+    let mut encoder = flate2::write::GzEncoder::new(std::fs::File::create(&gz).unwrap(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap();
+    std::fs::write(&zst, zstd::encode_all(text.as_bytes(), 1).unwrap()).unwrap();
+    for path in [gz, zst] {
+        assert_eq!(read(&path, TraceFormat::Native, &Options::default()).unwrap().rows.len(), 1);
+    }
+}
+
+#[test]
+fn generators_offer_the_load_that_was_asked_for() {
+    let arrivals = [
+        Arrivals::Poisson { load: 0.7 },
+        Arrivals::Bursts { load: 0.7, size: 10.0 },
+        Arrivals::Diurnal { load: 0.7, peak: 1.8 },
+    ];
+    for arrivals in arrivals {
+        let (gpus, durations) =
+            (BTreeMap::from([(1, 0.5), (4, 0.5)]), Durations::Fixed(sandtable_core::units::Span(3_600_000_000)));
+        let recipe = Recipe {
+            jobs: 4000,
+            arrivals,
+            durations: &durations,
+            gpus: &gpus,
+            workloads: &[],
+            users: &[],
+            declared: None,
+            elastic: &|_| None,
+            fleet: FleetShape { capacity: 100.0, largest: 8, node: 8 },
+        };
+        let mut trace = generate(&recipe, 5);
+        assert_eq!(trace, generate(&recipe, 5));
+        assert!(trace.rows.is_sorted_by_key(|row| row.submit));
+        trace.rows.sort_by_key(|row| row.submit);
+        let stats = Stats::of(&trace);
+        assert!((stats.offered_gpus / 100.0 - 0.7).abs() < 0.05, "{arrivals:?}: {}", stats.offered_gpus);
+        let burst = if let Arrivals::Bursts { .. } = arrivals { 3000.. } else { 0.. };
+        assert!(burst.contains(&stats.tied), "{arrivals:?}: {} tied", stats.tied);
+    }
+}
+
+/// Every public trace at hand is read, and its jobs counted.
+#[needs("data:philly", "data:tiresias", "data:muri", "data:openb-2023", "data:gavel", "data:gavel-msr", "data:pollux")]
+#[test]
+fn public_traces_are_read() {
+    let shared = data("");
+    let gavel = Options { throughputs: Some(shared.join("gavel/simulation_throughputs.json")), ..Options::default() };
+    let pollux = Options { throughputs: Some(shared.join("pollux/traces")), ..Options::default() };
+    let plain = Options::default();
+    for (file, format, options, jobs) in [
+        ("philly/philly_jobs.csv.gz", TraceFormat::Philly, &plain, 71_149),
+        ("tiresias/60_job.csv", TraceFormat::Tiresias, &plain, 60),
+        ("muri/trace1.csv.gz", TraceFormat::Muri, &plain, 1_494),
+        ("openb-2023/openb_pod_list_default.csv.gz", TraceFormat::Openb, &plain, 6_203),
+        ("gavel-msr/msr_seed0_e13805.trace.gz", TraceFormat::Gavel, &gavel, 0),
+        ("gavel-msr/physical_small_test.trace", TraceFormat::Gavel, &gavel, 0),
+        ("pollux/workloads/workload-1.csv", TraceFormat::Pollux, &pollux, 160),
+    ] {
+        let trace = read(&shared.join(file), format, options).unwrap_or_else(|error| panic!("{error}"));
+        assert!(jobs == 0 || trace.rows.len() == jobs, "{file}: {} jobs", trace.rows.len());
+        assert!(trace.rows.iter().all(|row| row.gpus > 0), "{file}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Policy components: finding them, and building them from source with whatever tool chain is there.
+
+pub mod built;
+pub mod data;
+pub mod manifest;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sandtable_core::error::Error;
+use sandtable_core::text::nearest;
+use sandtable_runtime::limits::Limits;
+
+/// A component's file.
+#[derive(Debug)]
+pub struct PolicyFile {
+    /// Where it was found; shipped policies of an installed binary have none.
+    pub path: Option<PathBuf>,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+    /// blake3 of that.
+    pub digest: String,
+}
+
+/// Components that the binary carries: it works without a checkout. Static: each use of a constant would carry its own copy.
+static SHIPPED: [(&str, &[u8]); 22] = [
+    ("afs", include_bytes!("../../../policies/dist/afs.wasm")),
+    ("allox", include_bytes!("../../../policies/dist/allox.wasm")),
+    ("antman-like", include_bytes!("../../../policies/dist/antman-like.wasm")),
+    ("ats", include_bytes!("../../../policies/dist/ats.wasm")),
+    ("clwp-nlwp", include_bytes!("../../../policies/dist/clwp-nlwp.wasm")),
+    ("fifo", include_bytes!("../../../policies/dist/fifo.wasm")),
+    ("gandiva-fair", include_bytes!("../../../policies/dist/gandiva-fair.wasm")),
+    ("gandiva-like", include_bytes!("../../../policies/dist/gandiva-like.wasm")),
+    ("gavel", include_bytes!("../../../policies/dist/gavel.wasm")),
+    ("horus", include_bytes!("../../../policies/dist/horus.wasm")),
+    ("horus-plus", include_bytes!("../../../policies/dist/horus-plus.wasm")),
+    ("las", include_bytes!("../../../policies/dist/las.wasm")),
+    ("lyra-like", include_bytes!("../../../policies/dist/lyra-like.wasm")),
+    ("optimus", include_bytes!("../../../policies/dist/optimus.wasm")),
+    ("packer", include_bytes!("../../../policies/dist/packer.wasm")),
+    ("pollux", include_bytes!("../../../policies/dist/pollux.wasm")),
+    ("share", include_bytes!("../../../policies/dist/share.wasm")),
+    ("similarity", include_bytes!("../../../policies/dist/similarity.wasm")),
+    ("sjf", include_bytes!("../../../policies/dist/sjf.wasm")),
+    ("srsf", include_bytes!("../../../policies/dist/srsf.wasm")),
+    ("srtf", include_bytes!("../../../policies/dist/srtf.wasm")),
+    ("tiresias", include_bytes!("../../../policies/dist/tiresias.wasm")),
+];
+
+/// Predictors likewise.
+static PREDICTORS: [(&str, &[u8]); 7] = [
+    ("bias", include_bytes!("../../../policies/dist/bias.wasm")),
+    ("cosine", include_bytes!("../../../policies/dist/cosine.wasm")),
+    ("forest", include_bytes!("../../../policies/dist/forest.wasm")),
+    ("iapp", include_bytes!("../../../policies/dist/iapp.wasm")),
+    ("iasp", include_bytes!("../../../policies/dist/iasp.wasm")),
+    ("memory", include_bytes!("../../../policies/dist/memory.wasm")),
+    ("utilisation", include_bytes!("../../../policies/dist/utilisation.wasm")),
+];
+
+/// Names of the shipped policies.
+pub fn shipped() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// Names of the shipped predictors.
+pub fn predictors() -> impl Iterator<Item = &'static str> {
+    PREDICTORS.iter().map(|(name, _)| *name)
+}
+
+/// The folder of a component's crate, from the workspace's root.
+pub fn sources_of(name: &str) -> String {
+    if predictors().any(|known| known == name) {
+        format!("policies/predictors/{name}")
+    } else {
+        format!("policies/{name}")
+    }
+}
+
+/// Finds components for one spec. A name is looked for in `--policies`, then in `policies/dist` of the nearest
+/// folder above the spec, then in the binary; a path is relative to the spec.
+pub struct Finder {
+    folder: PathBuf,
+    first: Option<PathBuf>,
+    known: BTreeMap<String, Arc<PolicyFile>>,
+}
+
+impl Finder {
+    /// For specs of a folder.
+    pub fn new(folder: &Path, first: Option<&Path>) -> Finder {
+        Finder { folder: folder.into(), first: first.map(Path::to_path_buf), known: BTreeMap::new() }
+    }
+
+    /// The component of this name.
+    ///
+    /// # Errors
+    /// What was looked for and where.
+    pub fn find(&mut self, name: &str) -> Result<Arc<PolicyFile>, String> {
+        if let Some(known) = self.known.get(name) {
+            return Ok(known.clone());
+        }
+        let file = Arc::new(self.read(name)?);
+        self.known.insert(name.to_string(), file.clone());
+        Ok(file)
+    }
+
+    /// The components that were asked for without a path.
+    pub fn without_path(&self) -> BTreeMap<String, Arc<PolicyFile>> {
+        let named = self.known.iter().filter(|(name, _)| !is_path(name));
+        named.map(|(name, file)| (name.clone(), file.clone())).collect()
+    }
+
+    fn read(&self, name: &str) -> Result<PolicyFile, String> {
+        if is_path(name) {
+            let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
+            let file = open(&path).map_err(|error| error.message)?;
+            return built::outdated(&path, &file.digest).map_or(Ok(file), Err);
+        }
+        let file = format!("{name}.wasm");
+        let mut places: Vec<PathBuf> = self.first.iter().cloned().collect();
+        places.extend(dist_above(&self.folder));
+        for place in &places {
+            let path = place.join(&file);
+            if path.exists() {
+                return open(&path).map_err(|error| error.message);
+            }
+        }
+        if let Some((_, bytes)) = SHIPPED.iter().chain(&PREDICTORS).find(|(known, _)| *known == name) {
+            return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: sandtable_core::digest::digest(bytes) });
+        }
+        let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; did you mean `{near}`?"));
+        let all = shipped().chain(predictors()).collect::<Vec<_>>().join(", ");
+        let near = near.unwrap_or_else(|| format!("; shipped are {all}"));
+        Err(format!("no policy or predictor `{name}`{near}"))
+    }
+}
+
+/// Whether a component is named by where it is.
+pub fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".wasm")
+}
+
+fn open(path: &Path) -> Result<PolicyFile, Error> {
+    let bytes = sandtable_core::input::read(path, Limits::COMPONENT as u64)?;
+    let digest = sandtable_core::digest::digest(&bytes);
+    Ok(PolicyFile { path: Some(path.to_path_buf()), bytes, digest })
+}
+
+/// `policies/dist` of the nearest folder above this one.
+pub fn dist_above(folder: &Path) -> Option<PathBuf> {
+    workspace_above(folder).map(|root| root.join("policies/dist"))
+}
+
+/// The nearest folder above this one that is a Sandtable workspace.
+pub fn workspace_above(folder: &Path) -> Option<PathBuf> {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let folder = std::fs::canonicalize(here).ok()?;
+    let root =
+        folder.ancestors().find(|folder| folder.join("policies/dist").is_dir() && folder.join("Cargo.toml").is_file());
+    root.map(Path::to_path_buf)
+}

@@ -1,0 +1,122 @@
+//! What was built from what: blake3 of every shipped component and of the sources it was built from.
+//!
+//! # Format
+//! `policies/dist/manifest.json`: an object by policy; `component` and `sources` are blake3 in hex, `rustc` is the
+//! compiler's version line.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_core::input::sorted;
+use sandtable_core::output;
+use serde::{Deserialize, Serialize};
+
+/// One shipped component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestEntry {
+    /// blake3 of the file.
+    pub component: String,
+    /// blake3 of what it was built from.
+    pub sources: String,
+    /// Who built it.
+    pub rustc: String,
+}
+
+/// All of them, by name.
+pub type Manifest = BTreeMap<String, ManifestEntry>;
+
+/// Reads the manifest of a `dist` folder; empty where there is none.
+///
+/// # Errors
+/// A file that is no manifest.
+pub fn read(dist: &Path) -> Result<Manifest, Error> {
+    let path = dist.join("manifest.json");
+    if !path.exists() {
+        return Ok(Manifest::new());
+    }
+    let text = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+    serde_json::from_slice(&text).map_err(|error| Error::usage(format!("{}: {error}", path.display())))
+}
+
+/// Writes it.
+///
+/// # Errors
+/// A file that can't be written.
+pub fn write(dist: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let path = dist.join("manifest.json");
+    let text = serde_json::to_string_pretty(manifest).map_err(|error| Error::internal(error.to_string()))?;
+    output::write(&path, text + "\n")
+}
+
+/// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the
+/// guest profile, and the locked versions of the packages that it is built with.
+///
+/// # Errors
+/// A file that can't be read.
+pub fn sources(root: &Path, name: &str) -> Result<String, Error> {
+    let mut text = String::new();
+    let own = super::sources_of(name);
+    let mut folders = vec![own.clone(), "policies/sdk".into(), "wit".into()];
+    let nets = "policies/predictors/nets";
+    let manifest = root.join(&own).join("Cargo.toml");
+    let uses = std::fs::read_to_string(&manifest).map_err(|error| Error::file("read", &manifest, &error))?;
+    folders.extend(uses.contains("sandtable-nets").then(|| nets.to_string()));
+    for folder in folders {
+        walk(root, &root.join(folder), &mut text)?;
+    }
+    let read = |file: &str| {
+        let path = root.join(file);
+        std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))
+    };
+    let cargo = read("Cargo.toml")?;
+    let profile = cargo.lines().skip_while(|line| *line != "[profile.guest]").take_while(|line| !line.is_empty());
+    text.extend(profile.map(|line| format!("{line}\n")));
+    text.push_str(&locked(&read("Cargo.lock")?, name));
+    Ok(digest(text.as_bytes()))
+}
+
+fn walk(root: &Path, folder: &Path, text: &mut String) -> Result<(), Error> {
+    for path in sorted(folder)? {
+        if path.is_dir() {
+            walk(root, &path, text)?;
+        } else {
+            let bytes = std::fs::read(&path).map_err(|error| Error::file("read", &path, &error))?;
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            text.push_str(&format!("{name} {}\n", digest(&bytes)));
+        }
+    }
+    Ok(())
+}
+
+/// `name version checksum` of every package that `name` is built with, from a lock file. Dependencies of tests are in
+/// a lock file too: those of the SDK are counted in, which only makes a rebuild more frequent.
+fn locked(lock: &str, name: &str) -> String {
+    struct Package<'a> {
+        line: String,
+        needs: Vec<&'a str>,
+    }
+    let mut packages: BTreeMap<&str, Vec<Package<'_>>> = BTreeMap::new();
+    for block in lock.split("[[package]]").skip(1) {
+        let field = |key: &str| {
+            let start = block.find(&format!("{key} = \""))? + key.len() + 4;
+            Some(&block[start..start + block[start..].find('"')?])
+        };
+        let (Some(package), Some(version)) = (field("name"), field("version")) else { continue };
+        let needs = block.split_once("dependencies = [").map_or("", |(_, rest)| rest.split(']').next().unwrap_or(""));
+        let needs = needs.split('"').skip(1).step_by(2).collect();
+        let line = format!("{package} {version} {}\n", field("checksum").unwrap_or("local"));
+        packages.entry(package).or_default().push(Package { line, needs });
+    }
+    let (mut todo, mut seen) = (vec![name], BTreeSet::new());
+    while let Some(need) = todo.pop() {
+        let (package, version) = need.split_once(' ').unwrap_or((need, ""));
+        for found in packages.get(package).into_iter().flatten() {
+            if found.line.starts_with(&format!("{package} {version}")) && seen.insert(found.line.clone()) {
+                todo.extend(&found.needs);
+            }
+        }
+    }
+    seen.into_iter().collect()
+}

@@ -1,0 +1,180 @@
+//! Resolves what answers for each predicted quantity of a spec: the truth, an error on it, or a component with its weights.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_core::digest::{canonical, digest};
+use sandtable_core::error::Error;
+use sandtable_core::text::nearest;
+use sandtable_runtime::Remaining;
+use serde_json::{Value, json};
+
+use super::number;
+use crate::artifact::{Finder, PolicyFile, data, workspace_above};
+use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
+
+/// Largest weights file, bytes.
+pub const MAX_WEIGHTS: usize = 1 << 20;
+
+/// The quantities that policies may ask for.
+pub const QUANTITIES: [&str; 7] =
+    ["remaining", "similarity", "pair-speed", "throughput", "utilisation", "memory", "steps"];
+
+/// Who answers for a quantity; a seed makes it an answerer.
+#[derive(Clone, Debug, Default)]
+pub enum PredictorBinding {
+    /// Nobody: NaN.
+    #[default]
+    Nobody,
+    /// The truth.
+    Oracle,
+    /// The truth with an error.
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+    },
+    /// The user's word.
+    Declared,
+    /// A component.
+    Component(Arc<PredictorArtifact>),
+}
+
+/// A predictor component with what it is handed.
+#[derive(Debug)]
+pub struct PredictorArtifact {
+    /// What results call it.
+    pub name: String,
+    /// The component.
+    pub file: Arc<PolicyFile>,
+    /// Its parameters: canonical JSON.
+    pub config: String,
+    /// Its weights; empty: none.
+    pub weights: Vec<u8>,
+    /// Where they were found without a path: their name among the shipped ones.
+    pub weights_name: Option<String>,
+}
+
+/// The bindings of one policy, in the order of `QUANTITIES`.
+#[derive(Clone, Debug, Default)]
+pub struct Bindings([PredictorBinding; QUANTITIES.len()]);
+
+impl PredictorBinding {
+    /// Who answers for the time left, under a seed.
+    pub fn remaining(&self, seed: u64) -> Remaining {
+        match self {
+            PredictorBinding::Nobody | PredictorBinding::Component(_) => Remaining::Unbound,
+            PredictorBinding::Oracle => Remaining::Oracle,
+            PredictorBinding::Noisy { sigma } => Remaining::Noisy { sigma: *sigma, seed },
+            PredictorBinding::Declared => Remaining::Declared,
+        }
+    }
+
+    pub(crate) fn key(&self) -> Value {
+        match self {
+            PredictorBinding::Nobody => Value::Null,
+            PredictorBinding::Oracle => json!("oracle"),
+            PredictorBinding::Noisy { sigma } => json!({"noisy": number(*sigma)}),
+            PredictorBinding::Declared => json!("declared"),
+            PredictorBinding::Component(bundle) => json!({
+                "component": bundle.file.digest, "weights": digest(&bundle.weights), "config": bundle.config,
+            }),
+        }
+    }
+
+    /// How `plan` and results call it.
+    pub fn describe(&self) -> String {
+        match self {
+            PredictorBinding::Nobody => "nobody".into(),
+            PredictorBinding::Oracle => "oracle".into(),
+            PredictorBinding::Noisy { sigma } => format!("oracle with noise {sigma}"),
+            PredictorBinding::Declared => "declared".into(),
+            PredictorBinding::Component(bundle) => bundle.name.clone(),
+        }
+    }
+}
+
+impl Bindings {
+    /// All of them, by quantity.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &PredictorBinding)> {
+        QUANTITIES.into_iter().zip(&self.0)
+    }
+
+    /// Who answers for a quantity; one that there is not has nobody.
+    pub fn of(&self, quantity: &str) -> &PredictorBinding {
+        self.all().find(|(known, _)| *known == quantity).map_or(&PredictorBinding::Nobody, |(_, bound)| bound)
+    }
+
+    /// Their part of a cell's identity.
+    pub fn key(&self) -> Value {
+        let bound = self.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Nobody));
+        bound.map(|(quantity, bound)| (quantity.to_string(), bound.key())).collect()
+    }
+}
+
+/// The bindings of a policy: its own before the experiment's.
+pub(super) fn bindings(
+    source: &Source,
+    spec: &Spec,
+    policy: &PolicySpec,
+    place: &str,
+    folder: &Path,
+    finder: &mut Finder,
+) -> Result<Bindings, Error> {
+    let mut bindings = Bindings::default();
+    let common = spec.predictors.iter().map(|entry| (entry, "predictors".to_string()));
+    let own = policy.predictors.iter().map(|entry| (entry, format!("{place}.predictors")));
+    for ((quantity, predictor), place) in common.chain(own) {
+        let Some(slot) = QUANTITIES.iter().position(|known| known == quantity) else {
+            let message = format!("no quantity `{quantity}`: expected one of: {}", QUANTITIES.join(", "));
+            return Err(source.error(&place, &message, "here"));
+        };
+        let place = format!("{place}.{quantity}");
+        let wrong = |message: &str| Err(source.error(&place, message, "here"));
+        bindings.0[slot] = match predictor {
+            PredictorSpec::Oracle => PredictorBinding::Oracle,
+            PredictorSpec::Declared if quantity == "remaining" => PredictorBinding::Declared,
+            PredictorSpec::Declared => return wrong("users declare run times only"),
+            PredictorSpec::Noisy { sigma } if (0.0..=10.0).contains(sigma) => PredictorBinding::Noisy { sigma: *sigma },
+            PredictorSpec::Noisy { sigma } => {
+                return wrong(&format!("expected a sigma from 0 to 10, found {sigma}"));
+            }
+            PredictorSpec::Component { .. } if quantity == "remaining" => {
+                return wrong("no component answers for remaining: it is Oracle, Noisy or Declared");
+            }
+            PredictorSpec::Component { .. } if quantity == "throughput" => {
+                return wrong("no component answers for throughput: it is Oracle or Noisy");
+            }
+            PredictorSpec::Component { name, weights, with } => {
+                let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;
+                let weights_name = weights.clone().filter(|name| !name.contains('/'));
+                let weights = match weights {
+                    None => Vec::new(),
+                    Some(weights) => {
+                        read_weights(folder, weights).map_err(|why| source.error(&place, &why, "these weights"))?
+                    }
+                };
+                let config = canonical(&with.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
+                let name = crate::spec::short_name(name).to_string();
+                PredictorBinding::Component(Arc::new(PredictorArtifact { name, file, config, weights, weights_name }))
+            }
+        };
+    }
+    Ok(bindings)
+}
+
+fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
+    let path = match (name.contains('/'), workspace_above(folder)) {
+        (true, _) => folder.join(name),
+        (false, Some(root)) if root.join("policies/predictors/weights").join(name).exists() => {
+            root.join("policies/predictors/weights").join(name)
+        }
+        (false, _) => {
+            let all = || data::weight_names().collect::<Vec<_>>().join(", ");
+            let near = nearest(name, data::weight_names())
+                .map_or_else(|| format!("shipped are {}", all()), |near| format!("did you mean `{near}`?"));
+            let lacking = || format!("no weights `{name}`: {near}; a file is named by a path, ./FILE");
+            return data::weights(name).map(<[u8]>::to_vec).ok_or_else(lacking);
+        }
+    };
+    sandtable_core::input::read(&path, MAX_WEIGHTS as u64).map_err(|error| error.message)
+}

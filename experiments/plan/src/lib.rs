@@ -1,0 +1,435 @@
+//! What a spec means: every cell with its inputs, and the identity that is the hash of them.
+//!
+//! # Architecture
+//! - [`spec`]: what a file says, spans kept; the root of this crate: what it means, expanded to cells.
+//! - [`artifact`]: finding policies and predictors; [`recording`]: recorded runs; [`gpus`]: the devices of this machine.
+//! - [`build_info`]: which build this is; [`fingerprint`]: the digest of the sources that can move a result.
+//!
+//! # Format
+//! A cell's id is the blake3 of its `cell.json`: canonical JSON (sorted keys, no white space, shortest decimals) of all
+//! that can move its result. Titles, labels and file names are not in it; bytes of files are, by their blake3.
+
+pub mod artifact;
+mod axes;
+mod backend;
+mod bind;
+pub mod build_info;
+mod claims;
+pub mod files;
+pub mod fingerprint;
+mod fleet;
+pub mod gpus;
+mod preset;
+pub mod recording;
+mod resolve;
+mod serving;
+pub mod spec;
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_hardware::{Elastic, Fleet, Job, Micros, PerformanceModel, SECOND};
+use sandtable_inputs::trace::ReadLimits;
+use sandtable_runtime::Window;
+use sandtable_runtime::inputs::Reveal;
+use sandtable_runtime::limits::Limits;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::artifact::{Finder, PolicyFile};
+use crate::spec::{Judge, Source, Spec, Ties};
+use axes::{at, clash, pick, texts};
+pub use backend::{CellBackend, LiveDevices};
+pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding};
+pub use claims::Claim;
+pub use workload::Workload;
+
+/// The schema of the files that the store keeps of a cell (`schema.rs` of sandtable-results) and of their identity. Raise it when one
+/// of them changes its form: it is part of every id.
+pub const SCHEMA: u32 = 2;
+
+/// One result to be had: a policy on a workload on a fleet under a seed.
+#[derive(Clone)]
+pub struct Cell {
+    /// blake3 of its inputs, in hex.
+    pub id: String,
+    /// The seed.
+    pub seed: u64,
+    of: Arc<Seedless>,
+}
+
+/// What the cells of a policy on a variant share: all but the seed. There may be a million of those.
+pub struct Seedless {
+    /// What results call the policy.
+    pub label: String,
+    /// The values of the sweep, by path.
+    pub variant: Vec<(String, String)>,
+    /// What the cells of a variant share.
+    pub setting: Arc<Setting>,
+    /// The component.
+    pub policy: Arc<PolicyFile>,
+    /// The fleet, with what the preset does to it under this policy.
+    pub fleet: Arc<Fleet>,
+    /// The policy's configuration: canonical JSON.
+    pub config: String,
+    /// Who answers for predicted quantities.
+    pub predictors: Bindings,
+    /// What drives it.
+    pub machines: CellBackend,
+    /// `cell.json` before the seed, and after it.
+    inputs: [String; 2],
+}
+
+impl std::ops::Deref for Cell {
+    type Target = Seedless;
+
+    fn deref(&self) -> &Seedless {
+        &self.of
+    }
+}
+
+/// What the cells of a variant share.
+pub struct Setting {
+    /// The jobs.
+    pub workload: Workload,
+    /// What they are, and do to each other.
+    pub laws: Arc<PerformanceModel>,
+    /// Who comes first among jobs of one instant.
+    pub ties: Ties,
+    /// What happens to a forbidden action.
+    pub judge: Judge,
+    /// What policies are told.
+    pub reveal: Reveal,
+    /// Workloads that the site has measured.
+    pub references: Vec<sandtable_hardware::WorkloadId>,
+    /// The part of a run that is measured.
+    pub measured: Window,
+    /// What a policy may use.
+    pub limits: Limits,
+    /// The semantics in words, for `plan` and results.
+    pub semantics: Vec<String>,
+}
+
+impl Cell {
+    fn new(of: &Arc<Seedless>, seed: u64) -> Cell {
+        let mut cell = Cell { id: String::new(), seed, of: of.clone() };
+        cell.id = digest(cell.inputs().as_bytes());
+        cell
+    }
+
+    /// `cell.json`: all that can move its result.
+    pub fn inputs(&self) -> String {
+        let [before, after] = &self.of.inputs;
+        format!("{before}{}{after}", self.seed)
+    }
+
+    /// The fleet whose programs the spec itself names, if it does: they run as the user.
+    pub fn runs_commands(&self) -> Option<&LiveDevices> {
+        match &self.machines {
+            CellBackend::Live(field) if !field.commands.is_empty() => Some(field),
+            _ => None,
+        }
+    }
+
+    /// Whether two cells share all but the seed.
+    pub fn differs_in_seed_alone(&self, other: &Cell) -> bool {
+        Arc::ptr_eq(&self.of, &other.of)
+    }
+
+    /// The jobs of this cell, by submission; their index is their id.
+    ///
+    /// # Errors
+    /// A job that names a kind of GPU that the fleet lacks.
+    pub fn jobs(&self) -> Result<Arc<[Job]>, Error> {
+        let mut jobs = self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)?;
+        // Where a type of GPU is too small for a job, no policy needs to be told: it may not run there.
+        for job in &mut jobs {
+            if let (Some(elastic), Some(batch)) = (self.setting.laws.elastic(job), job.batch) {
+                let node = self.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+                let placement = Elastic::packed(job.gpus, node);
+                // One that is larger than the fleet is refused when it comes.
+                if job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
+                    let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
+                    job.work = (seconds * SECOND as f64).ceil().min((1u64 << 52) as f64) as Micros;
+                }
+            }
+            let fitting = self.setting.laws.fitting(&self.fleet, job);
+            let allowed = if job.gpu_types.is_empty() { self.fleet.types.len() } else { job.gpu_types.len() };
+            if !fitting.is_empty() && fitting.len() < allowed {
+                job.gpu_types = fitting;
+            }
+        }
+        Ok(jobs.into())
+    }
+
+    /// The GPUs that it takes of a machine; 0 for what is modelled.
+    pub fn devices(&self) -> u32 {
+        match &self.machines {
+            CellBackend::Live(field) => field.gpus(),
+            _ => 0,
+        }
+    }
+
+    /// The id as people see it.
+    pub fn short(&self) -> &str {
+        &self.id[..10]
+    }
+
+    /// The values of the sweep in a line.
+    pub fn variant_text(&self) -> String {
+        // A value may stand on several lines of the spec.
+        let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let parts: Vec<String> = self.variant.iter().map(|(path, value)| format!("{path}={}", line(value))).collect();
+        parts.join(" ")
+    }
+}
+
+/// A spec, expanded.
+pub struct Plan {
+    /// What it asks.
+    pub title: String,
+    /// The spec's text, with what was set.
+    pub source: Source,
+    /// In the order of the spec: by variant, then policy, then seed.
+    pub cells: Vec<Cell>,
+    /// What is claimed of them.
+    pub claims: Vec<Claim>,
+    /// Files and folders that the spec names, relative to it.
+    pub files: BTreeSet<String>,
+    /// Components that it names without a path.
+    pub named: BTreeMap<String, Arc<PolicyFile>>,
+}
+
+/// How a spec is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Options {
+    /// Values to set, by path; one that the spec sweeps has this value alone.
+    pub set: Vec<(String, String)>,
+    /// Of the sweep only cells with these values, by path.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<(String, String)>,
+    /// Values to try, by path, beside those of the spec.
+    pub sweep: Vec<(String, Vec<String>)>,
+    /// Whether the spec's cut for its test applies.
+    pub test: bool,
+    /// Only these policies, by label; empty: all.
+    pub only: Vec<String>,
+    /// Where shipped policies are looked for first.
+    pub policies: Option<PathBuf>,
+    /// How much of its files is read.
+    #[serde(default)]
+    pub reading: ReadLimits,
+    /// Most cells; [`MAX_CELLS`] by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cells: Option<usize>,
+    /// Cells that a bundle lists: one that makes more is not what was packed, and is not waited for.
+    pub listed: Option<usize>,
+    /// The spec is somebody else's: files outside of this folder are not read.
+    #[serde(skip)]
+    pub within: Option<PathBuf>,
+    /// The cells will run on another machine: where this one lacks the GPUs of a spec, some are assumed, and the ids of its
+    /// cells are not those that they will have there.
+    #[serde(skip)]
+    pub elsewhere: bool,
+    /// The build whose results are meant, where it is not this one: a bundle's.
+    #[serde(skip)]
+    pub build: Option<String>,
+}
+
+/// Most cells of a spec, unless it is asked for more.
+pub const MAX_CELLS: usize = 100_000;
+
+const MORE: &str = "`--max-cells N` allows more";
+
+/// Reads and expands a spec.
+///
+/// ```no_run
+/// use sandtable_plan::{Options, plan};
+///
+/// let plan = plan("experiments/specs/quickstart.ron".as_ref(), &Options::default())?;
+/// for cell in &plan.cells {
+///     println!("{} {} seed {}", cell.short(), cell.label, cell.seed);
+/// }
+/// # Ok::<(), sandtable_core::Error>(())
+/// ```
+///
+/// # Errors
+/// Every mistake of a spec, with its place.
+pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
+    let mut expansion = Expansion::open(path, options)?;
+    let plan = expansion.part(usize::MAX)?;
+    Ok(Plan { claims: expansion.claims()?, ..plan })
+}
+
+/// A spec whose cells are made a part at a time: all cells of a large sweep fill a machine's memory.
+pub struct Expansion<'a> {
+    source: Source,
+    spec: Spec,
+    folder: PathBuf,
+    options: &'a Options,
+    /// The paths of the sweep, each with its values.
+    axes: Vec<(String, Vec<String>)>,
+    /// Variants.
+    count: usize,
+    /// The next of them.
+    next: usize,
+    /// Cells so far.
+    made: usize,
+    finder: Finder,
+    last_trace: workload::LastTrace,
+    /// Policies at the values of the sweep, of all parts so far: what claims are about.
+    stated: Vec<(String, Vec<(String, String)>)>,
+    labels: BTreeSet<String>,
+}
+
+impl<'a> Expansion<'a> {
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// A mistake of the spec that shows without its cells, with its place.
+    pub fn open(path: &Path, options: &'a Options) -> Result<Expansion<'a>, Error> {
+        let text = sandtable_core::input::text(path, sandtable_core::input::SPEC)?;
+        // Some editors begin a file with a byte-order mark.
+        let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
+        let mut source = Source { origin: path.display().to_string(), text };
+        // Mistakes of the file itself come first, without any edit.
+        let spec = source.parse()?;
+        if options.test {
+            for (place, value) in texts(&source, "test", spec.test.keys()) {
+                source = source.with(&place, &value[0])?;
+            }
+        }
+        for (place, value) in &options.set {
+            source = source.with(place, value)?;
+        }
+        let spec = source.parse()?;
+        let mut axes = texts(&source, "sweep", spec.sweep.keys());
+        for (place, values) in &options.sweep {
+            axes.retain(|(known, _)| known != place);
+            axes.push((place.clone(), values.clone()));
+        }
+        clash(&options.set, &options.sweep, &axes)?;
+        for (place, value) in &options.set {
+            if let Some((_, values)) = axes.iter_mut().find(|(known, _)| known == place) {
+                *values = vec![value.clone()];
+            }
+        }
+        at(&mut axes, &source, &options.at)?;
+        if let Some((place, _)) = axes.iter().find(|(_, values)| values.is_empty()) {
+            return Err(source.error("sweep", &format!("the sweep of {place} has no value"), "here"));
+        }
+        let count = axes.iter().try_fold(1usize, |count, (_, values)| count.checked_mul(values.len()));
+        let most = options.max_cells.unwrap_or(MAX_CELLS);
+        let Some(count) = count.filter(|count| *count <= most) else {
+            let message = format!("{}: the sweep has more than {most} combinations", source.origin);
+            return Err(Error::usage(message).hint(MORE));
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let finder = Finder::new(&folder, options.policies.as_deref());
+        let (stated, labels, last_trace) = (Vec::new(), BTreeSet::new(), workload::LastTrace::default());
+        let (next, made) = (0, 0);
+        Ok(Expansion { source, spec, folder, options, axes, count, next, made, finder, last_trace, stated, labels })
+    }
+
+    /// Whether all cells were made.
+    pub fn is_done(&self) -> bool {
+        self.next == self.count
+    }
+
+    /// The cells of the next variants: as many as have at least so many cells together. Claims are left out.
+    ///
+    /// # Errors
+    /// Every mistake of a spec, with its place.
+    pub fn part(&mut self, least: usize) -> Result<Plan, Error> {
+        let (mut cells, mut files) = (Vec::new(), BTreeSet::new());
+        while !self.is_done() && cells.len() < least {
+            let (variant, edited) = self.variant()?;
+            self.next += 1;
+            let spec = edited.parse()?;
+            let folder = self.folder.as_path();
+            let mut named = files::files(&spec);
+            named.retain(|name| fleet::shipped(folder, name).is_none());
+            if let Some(root) = &self.options.within {
+                let out = |name: &&String| !files::normal(&folder.join(name)).starts_with(root);
+                if let Some(name) = named.iter().find(out) {
+                    return Err(Error::usage(format!("{}: {name} leads out of the bundle", self.source.origin)));
+                }
+                let graphs = files::graphs_of(&spec, folder);
+                if let Some(name) = graphs.iter().find(out) {
+                    return Err(Error::usage(format!(
+                        "{}: the graph {name} leads out of the bundle",
+                        self.source.origin
+                    )));
+                }
+            }
+            files.extend(named);
+            let made = self.made + cells.len();
+            let kept = (&mut self.finder, &mut self.last_trace);
+            cells.extend(resolve::cells(&edited, &spec, (folder, self.options, made), kept, &variant)?);
+        }
+        self.made += cells.len();
+        let mut known = None;
+        for cell in &cells {
+            let of = Arc::as_ptr(&cell.of);
+            if known.replace(of) != Some(of) && !self.spec.claims.is_empty() {
+                self.stated.push((cell.label.clone(), cell.variant.clone()));
+            }
+            if !self.labels.contains(&cell.label) {
+                self.labels.insert(cell.label.clone());
+            }
+        }
+        if !self.options.only.is_empty() {
+            cells.retain(|cell| self.options.only.contains(&cell.label));
+        }
+        let (title, source, named) = (self.spec.title.clone(), self.source.clone(), self.finder.without_path());
+        Ok(Plan { title, source, cells, claims: Vec::new(), files, named })
+    }
+
+    /// The values of the next variant, and the spec as it has them.
+    fn variant(&self) -> Result<(Vec<(String, String)>, Source), Error> {
+        let variant = pick(&self.axes, self.next);
+        let mut edited = self.source.clone();
+        for (place, value) in &variant {
+            edited = edited.with(place, value)?;
+        }
+        // What is set below a value that is swept is set in each.
+        let below = |place: &str| variant.iter().any(|(known, _)| place.starts_with(&format!("{known}.")));
+        for (place, value) in self.options.set.iter().filter(|(place, _)| below(place)) {
+            edited = edited.with(place, value)?;
+        }
+        Ok((variant, edited))
+    }
+
+    /// The spec's text, with what was set.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// What is claimed of the cells, all of which were made. Whether there are the metrics that claims name is checked by whoever
+    /// knows them.
+    ///
+    /// # Errors
+    /// A claim, or a policy that is asked for, that the spec does not have.
+    pub fn claims(&self) -> Result<Vec<Claim>, Error> {
+        let stated: Vec<(&str, &[(String, String)])> =
+            self.stated.iter().map(|(label, variant)| (label.as_str(), variant.as_slice())).collect();
+        let claims = claims::resolve(&self.source, &self.spec.claims, &stated, self.options)?;
+        if let Some(label) = self.options.only.iter().find(|label| !self.labels.contains(*label)) {
+            let message =
+                format!("{}: no policy is called `{}`", self.source.origin, sandtable_core::text::line(label));
+            let all: Vec<&str> = self.labels.iter().map(String::as_str).collect();
+            return Err(Error::usage(message).hint(format!("expected one of: {}", all.join(", "))));
+        }
+        Ok(claims)
+    }
+}
+
+/// A number for a key: whole ones without a fraction, minus zero as zero.
+pub fn number(x: f64) -> Value {
+    if x == 0.0 { Value::from(0) } else { Value::from(x) }
+}

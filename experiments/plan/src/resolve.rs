@@ -1,0 +1,241 @@
+//! One variant of a spec, checked and expanded to cells.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sandtable_core::digest::canonical;
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_hardware::text::turns;
+use sandtable_runtime::CONTRACT;
+use sandtable_runtime::inputs::Reveal;
+use sandtable_runtime::limits::Limits;
+use serde_json::{Value, json};
+
+use super::preset::{PRESETS, Preset};
+use super::workload::LastTrace;
+use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, workload};
+use crate::artifact::Finder;
+use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
+
+/// The cells of one variant; `made`: how many others the spec has before them.
+pub(super) fn cells(
+    source: &Source,
+    spec: &Spec,
+    (folder, options, made): (&Path, &Options, usize),
+    (finder, last): (&mut Finder, &mut LastTrace),
+    variant: &[(String, String)],
+) -> Result<Vec<Cell>, Error> {
+    let preset = preset(source, spec)?;
+    let build = options.build.as_deref().unwrap_or(crate::build_info::BUILD);
+    let assumed = match options.elsewhere && matches!(spec.fleet, FleetSpec::Nvidia { .. }) {
+        true => Some(fleet::measured(fleet::profile(source, spec, folder)?.as_deref(), spec)),
+        false => None,
+    };
+    let machines = backend::machines(source, spec, folder, assumed)?;
+    let profile = fleet::profile(source, spec, folder)?;
+    let groups = fleet::groups(source, spec, &machines, profile.as_deref())?;
+    let ground = (&groups[..], &machines);
+    let seeds = seeds(source, spec)?;
+    let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
+    if let Some(listed) = options.listed.filter(|listed| made.saturating_add(more) > *listed) {
+        let message =
+            format!("the bundle is another experiment here: it makes more than the {listed} cells that it lists");
+        return Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) });
+    }
+    if made.saturating_add(more) > most {
+        let message = format!("{}: {} cells, at most {most} are made", source.origin, made.saturating_add(more));
+        return Err(Error::usage(message).hint(MORE));
+    }
+    let base = fleet::fleet(source, spec, preset, ground, "")?;
+    let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
+    let ask = (slots, spec.serving.as_ref(), options.reading);
+    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
+    let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
+    let references = fleet::references(source, spec, profile.as_deref())?;
+    let told: Vec<u32> = used.iter().chain(&references).copied().collect();
+    let (laws, laws_key) = fleet::laws(source, spec, profile.as_ref(), &base, &told)?;
+    let limits = limits(source, spec)?;
+    let Some(measured) = spec.measure.unwrap_or_default().window() else {
+        return Err(source.error("measure.until", "the window ends before its warm-up does", "no job counts"));
+    };
+    let (ties, judge) = (spec.semantics.ties.unwrap_or_default(), spec.semantics.judge.unwrap_or_default());
+    let reveal = Reveal {
+        declared_run_time: spec.reveal.contains(&RevealSpec::DeclaredRunTime),
+        memory: spec.reveal.contains(&RevealSpec::Memory),
+        solo_profile: spec.reveal.contains(&RevealSpec::SoloProfile),
+        model_facts: spec.reveal.contains(&RevealSpec::ModelFacts),
+    };
+    let mut semantics = vec![format!("ties {ties:?}"), format!("judge {judge:?}")];
+    semantics.extend(preset.map(|preset| format!("preset {}: {}", preset.name, preset.about)));
+    if base.sharing != sandtable_hardware::Sharing::Exclusive {
+        semantics.push(format!("GPUs {:?}", base.sharing).to_lowercase());
+    }
+    semantics.extend(match &machines {
+        backend::CellBackend::Model => None,
+        backend::CellBackend::Replay(recording) => Some(format!("recorded run {}", &recording.digest[..10])),
+        backend::CellBackend::Live(field) => Some(format!("observed on {}", field.devices[0].name)),
+    });
+    semantics.extend(fleet::estimated_speeds(spec, &base, profile.as_deref()));
+    if base.slots > 1 {
+        semantics.push(format!("{} virtual slots a device", base.slots));
+    }
+    semantics
+        .extend(profile.as_ref().map(|profile| format!("profile: {}", sandtable_core::text::line(&profile.about))));
+    semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
+    let laws = Arc::new(laws);
+    let setting =
+        Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics });
+    if spec.title.contains(disturbs) {
+        return Err(source.error("title", "the title has characters that a terminal acts on", "here"));
+    }
+    if spec.policies.is_empty() {
+        return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
+    }
+    let mut labels: Vec<&str> = Vec::new();
+    let mut cells = Vec::with_capacity(more);
+    for (index, policy) in spec.policies.iter().enumerate() {
+        let place = format!("policies.{index}");
+        let label = policy.label.as_deref().unwrap_or_else(|| short_name(&policy.name));
+        if let Some(why) = unfit_label(label) {
+            let place = if policy.label.is_some() { format!("{place}.label") } else { format!("{place}.name") };
+            let error = source.error(&place, &format!("a policy can't be called {label:?}: {why}"), "here");
+            return Err(error.hint("give it a `label` of letters, digits and dashes"));
+        }
+        if labels.contains(&label) {
+            let message = format!("two policies are called `{label}`: give one a `label`");
+            return Err(source.error(&place, &message, "the second"));
+        }
+        labels.push(label);
+        let file =
+            finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
+        let name = short_name(&policy.name);
+        let fleet = Arc::new(fleet::fleet(source, spec, preset, ground, name)?);
+        let config = config(preset, name, policy);
+        let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
+        if matches!(predictors.of("remaining"), bind::PredictorBinding::Declared) && !setting.workload.declares() {
+            let own = policy.predictors.contains_key("remaining");
+            let at = if own { format!("{place}.predictors.remaining") } else { "predictors.remaining".to_string() };
+            let error = source.error(&at, "no job of this workload says how long it will run", "nobody declares it");
+            return Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"));
+        }
+        // Keys are in order: the seed stands between these two.
+        let mut before = json!({
+            "build": build,
+            "contract": CONTRACT,
+            "fleet": fleet::fleet_key(&fleet),
+            "judge": judge,
+            "laws": laws_key,
+            "limits": limits,
+            "measure": measured,
+            "policy": {"blake3": file.digest, "config": config},
+            "predictors": predictors.key(),
+            "references": setting.references,
+            "reveal": reveal,
+            "schema": super::SCHEMA,
+        });
+        if !machines.key().is_null() {
+            before["machines"] = machines.key();
+        }
+        let after = json!({ "ties": ties, "workload": workload_key });
+        let (before, after) = (canonical(&before), canonical(&after));
+        let inputs = [format!("{},\"seed\":", &before[..before.len() - 1]), format!(",{}", &after[1..])];
+        let of = Arc::new(Seedless {
+            label: label.to_string(),
+            variant: variant.to_vec(),
+            setting: setting.clone(),
+            policy: file.clone(),
+            fleet,
+            config: canonical(&config),
+            predictors,
+            machines: machines.clone(),
+            inputs,
+        });
+        cells.extend(seeds.iter().map(|seed| Cell::new(&of, *seed)));
+    }
+    Ok(cells)
+}
+
+fn preset(source: &Source, spec: &Spec) -> Result<Option<&'static Preset>, Error> {
+    let Some(name) = &spec.semantics.preset else { return Ok(None) };
+    let found = PRESETS.iter().find(|preset| preset.name == name);
+    found.map(Some).ok_or_else(|| {
+        let known: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let message = format!("no preset `{name}`: expected one of: {}", known.join(", "));
+        source.error("semantics.preset", &message, "no such preset")
+    })
+}
+
+fn seeds(source: &Source, spec: &Spec) -> Result<Vec<u64>, Error> {
+    let seeds = match &spec.seeds {
+        None => vec![0],
+        Some(SeedsSpec::Range(from, to)) if to.saturating_sub(*from) <= 1_000_000 => (*from..*to).collect(),
+        Some(SeedsSpec::Range(..)) => return Err(source.error("seeds", "expected at most 1000000 seeds", "too many")),
+        Some(SeedsSpec::List(list)) => list.clone(),
+    };
+    let mut sorted = seeds.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if seeds.is_empty() {
+        return Err(source.error("seeds", "an experiment needs at least one seed, found none", "no seed"));
+    }
+    if sorted.len() != seeds.len() {
+        return Err(source.error("seeds", "duplicate seed", "these seeds"));
+    }
+    if sorted.last().is_some_and(|seed| *seed >= 1 << 53) {
+        return Err(source.error("seeds", "expected seeds below 2^53", "these seeds"));
+    }
+    Ok(seeds)
+}
+
+/// Why a policy can't be called so: it could not be chosen by `--only`, or would disturb a terminal.
+fn unfit_label(label: &str) -> Option<&'static str> {
+    if label.contains(disturbs) {
+        return Some("it has characters that a terminal acts on");
+    }
+    if label.contains(',') || label.starts_with('-') || label.is_empty() {
+        return Some("`--only` could not choose it");
+    }
+    None
+}
+
+/// Whether a terminal would act on a character, or begin another line.
+fn disturbs(c: char) -> bool {
+    c.is_control() || turns(c)
+}
+
+fn limits(source: &Source, spec: &Spec) -> Result<Limits, Error> {
+    let given = &spec.limits;
+    let mut limits = Limits::default();
+    limits.decide_fuel = given.fuel.unwrap_or(limits.decide_fuel);
+    limits.run_fuel = given.run_fuel.unwrap_or(limits.run_fuel);
+    limits.memory = given.memory.map_or(limits.memory, |bytes| bytes.0);
+    limits.actions = given.actions.unwrap_or(limits.actions);
+    for (name, fuel) in [("limits.fuel", limits.decide_fuel), ("limits.run_fuel", limits.run_fuel)] {
+        if fuel == 0 || fuel >= 1 << 53 {
+            return Err(source.error(name, "expected fuel from 1 to 2^53", "here"));
+        }
+    }
+    if limits.memory > Limits::MEMORY {
+        return Err(source.error("limits.memory", "expected at most 1GiB", "here"));
+    }
+    Ok(limits)
+}
+
+/// The preset's defaults, and over them what the spec says.
+fn config(preset: Option<&Preset>, name: &str, policy: &PolicySpec) -> Value {
+    let mut config = preset.map_or_else(|| json!({}), |preset| preset.parameters(name));
+    for (key, value) in &policy.with {
+        config[key.as_str()] = value.clone();
+    }
+    config
+}
+
+/// A predictor in a line of semantics.
+fn words(predictor: &crate::spec::PredictorSpec) -> String {
+    match predictor {
+        crate::spec::PredictorSpec::Component { name, weights, .. } => {
+            format!("{}{}", short_name(name), weights.as_ref().map_or(String::new(), |file| format!(" ({file})")))
+        }
+        other => format!("{other:?}"),
+    }
+}

@@ -1,0 +1,146 @@
+//! What a spec says of its machines: modelled, real, or recorded.
+
+use std::collections::BTreeMap;
+
+use sandtable_core::units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::sharing::LinksSpec;
+use sandtable_hardware::Sharing;
+use sandtable_hardware::live::Level;
+
+/// Machines.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum FleetSpec {
+    /// Simulated nodes: equal ones, or groups of equal ones.
+    Model {
+        #[serde(default)]
+        nodes: Option<u32>,
+        #[serde(default)]
+        gpus: Option<u32>,
+        #[serde(default)]
+        kind: Option<String>,
+        #[serde(default)]
+        speed: Option<f64>,
+        #[serde(default)]
+        groups: Vec<Group>,
+        /// Device memory of a kind of one's own.
+        #[serde(default)]
+        memory: Option<Bytes>,
+        #[serde(default)]
+        failures: Option<FailuresSpec>,
+        /// Nodes of each rack, in their order; one rack by default.
+        #[serde(default)]
+        nodes_per_rack: Option<u32>,
+        /// Who may be on a GPU together; one job at a time by default.
+        #[serde(default)]
+        #[schemars(with = "Option<serde_json::Value>")]
+        sharing: Sharing,
+        /// None: communication costs nothing.
+        #[serde(default)]
+        links: Option<LinksSpec>,
+        /// GB/s between nodes; 1.25 by default.
+        #[serde(default)]
+        network: Option<f64>,
+        /// Virtual slots: so many GPUs of a node are one device, whose jobs slow each other down; 1 by default.
+        #[serde(default)]
+        slots: Option<u32>,
+    },
+    /// The GPUs of this machine: results are observations.
+    Nvidia {
+        /// Which of this machine.
+        #[serde(default)]
+        devices: DevicesSpec,
+        /// Virtual slots: each device counts as so many GPUs; 1 by default.
+        #[serde(default)]
+        slots: Option<u32>,
+        /// Who may be on a GPU together; one job at a time by default.
+        #[serde(default)]
+        #[schemars(with = "Option<serde_json::Value>")]
+        sharing: Sharing,
+        /// Commands of workloads, beside the built-in families; `*` is for every other. `{steps}`, `{seconds}`, `{gpus}`
+        /// and `{job}` stand for what the job asks for.
+        #[serde(default)]
+        commands: BTreeMap<String, Vec<String>>,
+        /// Names of this process' environment that jobs are given beside those that every job is: `PATH`, `HOME`, `LANG`,
+        /// `CUDA_*` and the like.
+        #[serde(default)]
+        environment: Vec<String>,
+        /// A file that a job writes may have so many bytes; 64GiB by default.
+        #[serde(default)]
+        file_size: Option<Bytes>,
+        /// How a preempted job is put aside: what works first. By default built-in work saves, commands are suspended or
+        /// paused.
+        #[serde(default)]
+        #[schemars(with = "Option<Vec<String>>")]
+        preempt: Option<Vec<Level>>,
+        /// A command that says nothing for so long is taken to run; 2 s by default.
+        #[serde(default)]
+        quiet: Option<Span>,
+        /// A job that is asked to save may take so long; 30 s by default.
+        #[serde(default)]
+        patience: Option<Span>,
+        /// After this everything is ended; 8 min by default.
+        #[serde(default)]
+        limit: Option<Span>,
+        /// A decision that takes longer is a fault of the policy; 1 s by default.
+        #[serde(default)]
+        decide: Option<Span>,
+        /// Also where others compute on the devices.
+        #[serde(default)]
+        shared: bool,
+    },
+    /// A recorded run; relative to the spec.
+    Replay(String),
+}
+
+/// Equal nodes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// How many.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus: u32,
+    /// A model of the catalogue, or with `speed` any name.
+    pub kind: String,
+    /// Work done in a second; 1 is the GPU on which the workload's durations hold. Where no group of several kinds says it, and
+    /// no profile has throughputs by type, speeds are estimated from the catalogue's bandwidths and peak rates, 1 on the spec's
+    /// `durations_on` or on the geometric mean of the kinds.
+    #[serde(default)]
+    pub speed: Option<f64>,
+    /// Device memory, of a kind of one's own.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Whom they belong to: `Training` by default, or `Inference`.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub pool: sandtable_hardware::Pool,
+}
+
+/// How nodes fail.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Failures", deny_unknown_fields)]
+pub struct FailuresSpec {
+    /// Mean time between failures of a node.
+    pub mtbf: Span,
+    /// Mean time to repair.
+    pub repair: Span,
+}
+
+/// Devices of this machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub enum DevicesSpec {
+    /// All that this process may use: `CUDA_VISIBLE_DEVICES`, where it is set, says which.
+    #[default]
+    All,
+    /// Those with these UUIDs.
+    Only(Vec<String>),
+    /// So many of those that this process may use, the first.
+    Count(u32),
+    /// None: so many cores of the CPU stand in for them.
+    StandIn(u32),
+}

@@ -1,0 +1,336 @@
+//! The grammar of a spec's file. The root of this crate gives it its meaning.
+
+mod claim;
+mod expected;
+mod machines;
+mod serving;
+mod sharing;
+mod source;
+pub mod tree;
+mod window;
+
+use std::collections::BTreeMap;
+
+use sandtable_core::units::{Bytes, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
+pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group};
+pub use sandtable_inputs::trace::{Arrivals, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
+pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
+pub use source::Source;
+pub use window::{UntilSpec, WindowSpec};
+
+/// An experiment.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Experiment", deny_unknown_fields)]
+pub struct Spec {
+    /// What it asks, in a line.
+    pub title: String,
+    /// More about it.
+    #[serde(default)]
+    pub about: Option<String>,
+    /// The machines.
+    pub fleet: FleetSpec,
+    /// What starting and stopping costs; nothing by default.
+    #[serde(default)]
+    pub costs: CostsSpec,
+    /// What workloads do alone and beside each other.
+    #[serde(default)]
+    pub profile: Option<ProfileSpec>,
+    /// How jobs on one GPU slow each other down.
+    #[serde(default)]
+    pub interference: InterferenceSpec,
+    /// What exchanging gradients costs.
+    #[serde(default)]
+    pub communication: CommunicationSpec,
+    /// Workloads of the profile that the site has measured: policies are told their facts and throughputs.
+    #[serde(default)]
+    pub references: Vec<String>,
+    /// The kind of GPU on which durations hold, where kinds differ by throughputs or by the catalogue; by default one as fast as the geometric
+    /// mean of the fleet's kinds.
+    #[serde(default)]
+    pub durations_on: Option<String>,
+    /// The jobs.
+    pub workload: WorkloadSpec,
+    /// Services beside them, and what is asked of those.
+    #[serde(default)]
+    pub serving: Option<ServingSpec>,
+    /// How ties are broken, plans judged, and published simulators matched.
+    #[serde(default)]
+    pub semantics: SemanticsSpec,
+    /// Who schedules: one result each.
+    pub policies: Vec<PolicySpec>,
+    /// Who answers for each predicted quantity.
+    #[serde(default)]
+    pub predictors: BTreeMap<String, PredictorSpec>,
+    /// What policies are told beside what every scheduler sees.
+    #[serde(default)]
+    pub reveal: Vec<RevealSpec>,
+    /// The seeds: one result each; 0 by default.
+    #[serde(default)]
+    pub seeds: Option<SeedsSpec>,
+    /// Values to try, by path: every combination. Read from the source, since a value may be anything.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Vec<serde_json::Value>>")]
+    pub sweep: BTreeMap<String, Vec<IgnoredAny>>,
+    /// The part of a run that is measured; from its beginning to the last submission by default.
+    #[serde(default)]
+    pub measure: Option<WindowSpec>,
+    /// What a policy may use.
+    #[serde(default)]
+    pub limits: LimitsSpec,
+    /// What a paper says, to be compared with what is measured.
+    #[serde(default)]
+    pub claims: Vec<ClaimSpec>,
+    /// Values, by path, that cut the experiment down to a test.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub test: BTreeMap<String, IgnoredAny>,
+}
+
+/// Overheads.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "Costs", deny_unknown_fields)]
+pub struct CostsSpec {
+    /// GPUs held without progress at the first start.
+    #[serde(default)]
+    pub start: Option<Span>,
+    /// GPUs held while a preempted job saves its state.
+    #[serde(default)]
+    pub checkpoint: Option<Span>,
+    /// GPUs held without progress at a later start.
+    #[serde(default)]
+    pub restore: Option<Span>,
+    /// GPUs held by a job that ran out of memory; a minute by default.
+    #[serde(default)]
+    pub relaunch: Option<Span>,
+    /// Progress after which a job saves its state by itself.
+    #[serde(default)]
+    pub checkpoint_every: Option<Span>,
+    /// What a change of an elastic job's GPUs costs; by default `start` at first, then `restore`.
+    #[serde(default)]
+    pub rescale: Option<RescaleSpec>,
+    /// GPUs held without progress while an elastic job goes over to another batch.
+    #[serde(default)]
+    pub batch: Option<Span>,
+}
+
+/// Jobs.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum WorkloadSpec {
+    /// Drawn from the seed.
+    Generate {
+        jobs: u32,
+        #[serde(default)]
+        arrivals: Arrivals,
+        #[serde(default)]
+        durations: Durations,
+        /// Weight of each gang size; Philly's mix by default.
+        #[serde(default)]
+        gpus: BTreeMap<u32, f64>,
+        /// Weight of each workload of the profile; all alike by default.
+        #[serde(default)]
+        workloads: BTreeMap<String, f64>,
+        /// Weight of each user; by default nobody says whose jobs they are.
+        #[serde(default)]
+        users: BTreeMap<String, f64>,
+        /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
+        #[serde(default)]
+        declared: Option<f64>,
+    },
+    /// Read from a file.
+    Trace {
+        /// Relative to the spec.
+        file: String,
+        /// Native by default.
+        #[serde(default)]
+        format: TraceFormat,
+        /// The first so many.
+        #[serde(default)]
+        jobs: Option<u32>,
+        /// Only rows whose column has this value.
+        #[serde(default, rename = "where")]
+        filter: BTreeMap<String, String>,
+        /// For `Csv`: columns by what they hold.
+        #[serde(default)]
+        columns: BTreeMap<String, String>,
+        /// For `Gavel`: the user's copy of the throughput table, relative to the spec.
+        #[serde(default)]
+        throughputs: Option<String>,
+    },
+    /// Written down.
+    Jobs(Vec<JobSpec>),
+}
+
+/// One job, written down.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Job", deny_unknown_fields)]
+pub struct JobSpec {
+    pub submit: Span,
+    pub gpus: u32,
+    /// An elastic job has a batch instead.
+    #[serde(default)]
+    pub duration: Option<Span>,
+    /// Samples of a step: then the job is elastic, as its workload is.
+    #[serde(default)]
+    pub batch: Option<u32>,
+    /// It is a task of this service.
+    #[serde(default)]
+    pub service: Option<String>,
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Names of GPU kinds of the fleet.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    #[serde(default)]
+    pub preemptible: Option<bool>,
+    #[serde(default)]
+    pub declared: Option<Span>,
+    /// A name of the profile.
+    #[serde(default)]
+    pub workload: Option<String>,
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Part of one GPU.
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// Device memory on each GPU.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+}
+
+/// Semantics of the host.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "Semantics", deny_unknown_fields)]
+pub struct SemanticsSpec {
+    /// The published simulator whose rules hold.
+    #[serde(default)]
+    pub preset: Option<String>,
+    /// Who comes first among jobs submitted at one instant.
+    #[serde(default)]
+    pub ties: Option<Ties>,
+    /// What happens to an action that the rules forbid.
+    #[serde(default)]
+    pub judge: Option<Judge>,
+}
+
+/// Who comes first among jobs submitted at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, serde::Serialize)]
+#[serde(deny_unknown_fields)]
+pub enum Ties {
+    /// The order of the trace.
+    #[default]
+    RowOrder,
+    /// By the job's name.
+    JobName,
+    /// The shorter.
+    ShortestFirst,
+    /// The longer.
+    LongestFirst,
+    /// As the seed has it.
+    Shuffled,
+}
+
+/// What happens to an action that the rules forbid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, serde::Serialize)]
+pub enum Judge {
+    /// The run fails.
+    #[default]
+    Strict,
+    /// It is skipped, and the policy told.
+    Lenient,
+}
+
+/// One policy.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Policy", deny_unknown_fields)]
+pub struct PolicySpec {
+    /// A shipped policy, or with a slash or `.wasm` a path relative to the spec.
+    pub name: String,
+    /// What results call it; its name by default.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Its parameters.
+    #[serde(default)]
+    pub with: BTreeMap<String, serde_json::Value>,
+    /// Instead of the experiment's.
+    #[serde(default)]
+    pub predictors: BTreeMap<String, PredictorSpec>,
+}
+
+/// Who answers for a quantity.
+#[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum PredictorSpec {
+    /// The truth.
+    Oracle,
+    /// The truth times a log-normal error whose mean is 1, one for each job; `sigma` is the standard deviation of its logarithm.
+    Noisy { sigma: f64 },
+    /// What the user declared, less the progress made.
+    Declared,
+    /// A predictor component.
+    Component {
+        /// A shipped predictor, or with a slash or `.wasm` a path relative to the spec.
+        name: String,
+        /// Its weights: a name in `policies/predictors/weights`, or with a slash a path relative to the spec.
+        #[serde(default)]
+        weights: Option<String>,
+        /// Its parameters.
+        #[serde(default)]
+        with: BTreeMap<String, serde_json::Value>,
+    },
+}
+
+/// Something that policies may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum RevealSpec {
+    /// What the user said that the job would take.
+    DeclaredRunTime,
+    /// What running alone has shown of workloads.
+    SoloProfile,
+    /// What the computation graphs of workloads show.
+    ModelFacts,
+    /// The device memory that jobs need; the judge then holds policies to it.
+    Memory,
+}
+
+/// Seeds.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub enum SeedsSpec {
+    /// From the first up to, not including, the second.
+    Range(u64, u64),
+    /// These.
+    List(Vec<u64>),
+}
+
+/// What a policy may use.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "Limits", deny_unknown_fields)]
+pub struct LimitsSpec {
+    /// Fuel of each `decide`.
+    #[serde(default)]
+    pub fuel: Option<u64>,
+    /// Fuel of all calls of a run together; 10^13 by default.
+    #[serde(default)]
+    pub run_fuel: Option<u64>,
+    /// Linear memory.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Actions of one plan.
+    #[serde(default)]
+    pub actions: Option<u32>,
+}
+
+/// A policy's name from what a spec calls it: the file's stem where it is a path.
+pub fn short_name(name: &str) -> &str {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.strip_suffix(".wasm").unwrap_or(file)
+}

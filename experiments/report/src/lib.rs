@@ -1,0 +1,74 @@
+//! Results as people read them: one page that needs no network, Markdown for a pull request, figures for a paper.
+//!
+//! # Architecture
+//! - [`gather`]: what there is to say of a spec's results, as data.
+//! - [`plot`]: figures, the only place that names kuva; `lanes`: the timeline of GPUs.
+//! - [`rows`]: the same results as rows for other programs; [`parquet`]: those as Parquet.
+//! - `page.html`: the page, a minijinja template that users may replace.
+
+pub mod chrome;
+mod data;
+mod figures;
+mod gather;
+mod lanes;
+pub mod parquet;
+pub mod plot;
+pub mod rows;
+pub mod table;
+
+use sandtable_core::error::Error;
+use sandtable_core::frame::Frame;
+
+pub use figures::{Captioned, figures};
+pub use gather::{Gathered, Provenance, gather};
+
+/// The page's template.
+pub const PAGE: &str = include_str!("page.html");
+
+/// The page.
+///
+/// # Errors
+/// A template that does not render; the shipped one does.
+pub fn html(gathered: &Gathered, template: &str) -> Result<String, Error> {
+    let mut environment = minijinja::Environment::new();
+    let wrong = |error: minijinja::Error| Error::usage(format!("the template: {error:#}"));
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    environment.add_template("page", template).map_err(wrong)?;
+    environment.get_template("page").and_then(|page| page.render(minijinja::value::Serde(gathered))).map_err(wrong)
+}
+
+/// The same for a pull request or a notebook: no figure.
+pub fn markdown(gathered: &Gathered) -> String {
+    let plain = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace(['\n', '\r'], " ");
+    let cell = |text: &str| plain(text).replace('|', "\\|");
+    let table = |out: &mut String, frame: &Frame| {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        out.push_str(&line(frame.heads().iter().map(|text| cell(text)).collect()));
+        out.push_str(&format!("|{}\n", " --- |".repeat(frame.heads().len())));
+        frame.texts().for_each(|row| out.push_str(&line(row.iter().map(|(text, _)| cell(text)).collect())));
+    };
+    let mut out = format!("# {}\n\n", plain(&gathered.title));
+    gathered.notes.iter().for_each(|note| out.push_str(&format!("> {}\n\n", plain(note))));
+    if !gathered.claims.is_empty() {
+        out.push_str("## Claims\n\n");
+        table(&mut out, &sandtable_results::claim::table(&gathered.claims));
+        out.push('\n');
+        sandtable_results::claim::notes(&gathered.claims)
+            .iter()
+            .for_each(|note| out.push_str(&format!("- {}\n", plain(note))));
+        out.push('\n');
+    }
+    out.push_str("## Metrics\n\n");
+    table(&mut out, &gathered.metrics.table);
+    if !gathered.metrics.notes.is_empty() {
+        out.push('\n');
+        gathered.metrics.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", plain(note))));
+    }
+    if !gathered.predictors.is_empty() {
+        out.push_str("\n## Predictors\n\n");
+        table(&mut out, &gathered.predictors);
+    }
+    out.push_str("\n## Provenance\n\n");
+    gathered.provenance.facts.iter().for_each(|(name, value)| out.push_str(&format!("- {name}: `{value}`\n")));
+    out
+}

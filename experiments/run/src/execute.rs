@@ -1,0 +1,404 @@
+//! One cell, from its inputs to its files; and many of them in parallel.
+
+mod files;
+
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rayon::prelude::*;
+use sandtable_core::error::Error;
+use sandtable_hardware::live::Clock;
+use sandtable_hardware::replay::Replay;
+use sandtable_hardware::{Backend, Job, SimulatedBackend};
+use sandtable_plan::spec::Judge;
+use sandtable_plan::{Cell, CellBackend, Plan, PredictorArtifact, PredictorBinding};
+use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
+use sandtable_results::status::Failure;
+use sandtable_results::store::{Files, Store};
+use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
+use sandtable_runtime::decision_log::ReplayScript;
+use sandtable_runtime::fault::{Fault, Place};
+use sandtable_runtime::inputs::{Inputs, Stop};
+use sandtable_runtime::sandbox::{
+    Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
+};
+use sandtable_runtime::schedule::{Finished, gpu_types, run};
+use sandtable_runtime::{Answerer, Policy, Predictors, Summary};
+
+use crate::code;
+pub use files::results;
+use files::{of_cell, summary};
+
+/// What came of a cell.
+pub struct Executed {
+    /// Its metrics, or the policy's fault.
+    pub outcome: Result<Summary, Failure>,
+    /// What goes into the store.
+    pub files: Files,
+    /// What the policy wrote to its log.
+    pub log: Vec<String>,
+    /// Whether it goes into the store: not where a machine's clock or its stack ended the run.
+    pub kept: bool,
+}
+
+impl Executed {
+    /// Puts it into a store, if it is to be kept.
+    ///
+    /// # Errors
+    /// See [`Store::put`].
+    pub fn put(&self, store: &Store, cell: &Cell) -> Result<(), Error> {
+        if self.kept { store.put(&cell.id, &self.files) } else { Ok(()) }
+    }
+}
+
+/// Components compiled once for all cells, by digest.
+pub struct Compiled {
+    sandbox: Arc<Sandbox>,
+    policies: BTreeMap<String, Result<Component, Fault>>,
+    predictors: BTreeMap<String, Result<PredictorComponent, Fault>>,
+}
+
+impl Compiled {
+    /// Compiles the components of these cells.
+    ///
+    /// # Errors
+    /// Where this machine can't run compiled code. A component that can't be loaded is a fault of its cells.
+    pub fn new<'a>(settings: &Settings, cells: impl Iterator<Item = &'a Cell>) -> Result<Compiled, Error> {
+        let sandbox = Sandbox::new(settings).map_err(|fault| Error::internal(fault.to_string()))?;
+        let sandbox = Arc::new(sandbox);
+        let mut compiled =
+            Compiled { sandbox: sandbox.clone(), policies: BTreeMap::new(), predictors: BTreeMap::new() };
+        for cell in cells {
+            let policy = &cell.policy;
+            compiled.policies.entry(policy.digest.clone()).or_insert_with(|| sandbox.load(&policy.bytes));
+            for (_, bound) in cell.predictors.all() {
+                if let PredictorBinding::Component(bundle) = bound {
+                    let load = || sandbox.load_predictor(&bundle.file.bytes);
+                    compiled.predictors.entry(bundle.file.digest.clone()).or_insert_with(load);
+                }
+            }
+        }
+        Ok(compiled)
+    }
+
+    /// What compiled them.
+    pub fn sandbox(&self) -> Arc<Sandbox> {
+        self.sandbox.clone()
+    }
+
+    pub(crate) fn get(&self, digest: &str) -> Result<&Component, Fault> {
+        match self.policies.get(digest) {
+            Some(Ok(component)) => Ok(component),
+            Some(Err(fault)) => Err(fault.clone()),
+            None => Err(Fault::Host("a component was not compiled".into())),
+        }
+    }
+
+    /// Who answers for a cell's quantities, ready for questions.
+    ///
+    /// # Errors
+    /// A fault of a predictor component.
+    pub fn predictors(&self, cell: &Cell) -> Result<Predictors, Fault> {
+        let answerer = |quantity: &'static str, flag: Quantities| -> Result<Answerer, Fault> {
+            Ok(match cell.predictors.of(quantity) {
+                PredictorBinding::Nobody | PredictorBinding::Declared => Answerer::Nobody,
+                PredictorBinding::Oracle => Answerer::Oracle,
+                PredictorBinding::Noisy { sigma } => Answerer::Noisy { sigma: *sigma, seed: cell.seed },
+                PredictorBinding::Component(bundle) => {
+                    let provider = self.provider(cell, bundle, quantity, flag);
+                    let provider = provider.map_err(|fault| {
+                        let quantity = format!("{quantity} ({})", bundle.name);
+                        Fault::Predictor { quantity, fault: Box::new(fault) }
+                    });
+                    let (provider, reads) = provider?;
+                    Answerer::Provider(Box::new(provider), reads)
+                }
+            })
+        };
+        Ok(Predictors {
+            remaining: cell.predictors.of("remaining").remaining(cell.seed),
+            similarity: answerer("similarity", Quantities::SIMILARITY)?,
+            pair_speed: answerer("pair-speed", Quantities::PAIR_SPEED)?,
+            throughput: answerer("throughput", Quantities::empty())?,
+            utilisation: answerer("utilisation", Quantities::UTILISATION)?,
+            memory: answerer("memory", Quantities::MEMORY)?,
+            steps: answerer("steps", Quantities::empty())?,
+        })
+    }
+
+    fn provider(
+        &self,
+        cell: &Cell,
+        bundle: &PredictorArtifact,
+        quantity: &str,
+        flag: Quantities,
+    ) -> Result<(SandboxedProvider, Sources), Fault> {
+        let component = match self.predictors.get(&bundle.file.digest) {
+            Some(Ok(component)) => component,
+            Some(Err(fault)) => return Err(fault.clone()),
+            None => return Err(Fault::Host("a predictor was not compiled".into())),
+        };
+        let mut provider = SandboxedProvider::new(component, cell.setting.limits)?;
+        let descriptor = provider.describe()?;
+        if !descriptor.answers.contains(flag) {
+            let error = PolicyError::Unsupported(format!("it does not answer for {quantity}"));
+            return Err(Fault::Refused { place: Place::Describe, error });
+        }
+        provider.init(&ProviderSetup {
+            config: bundle.config.clone(),
+            seed: cell.seed,
+            gpu_types: gpu_types(&cell.fleet),
+            weights: bundle.weights.clone(),
+        })?;
+        Ok((provider, descriptor.reads))
+    }
+}
+
+/// Runs one cell.
+///
+/// # Errors
+/// Inputs that can't be used, and defects of ours. A policy's fault is an outcome.
+pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
+    execute_within(cell, compiled, None)
+}
+
+/// Runs one cell, for at most so long: after that it has no result.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) -> Result<Executed, Error> {
+    let clock = Clock::start();
+    let stop = || most.map(|most| -> Stop { Box::new(move || u128::from(clock.now()) > most.as_micros()) });
+    let jobs = cell.jobs()?;
+    let component = match compiled.get(&cell.policy.digest) {
+        Ok(component) => component,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let mut policy = match Sandboxed::new(component, cell.setting.limits) {
+        Ok(policy) => policy,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let predictors = match compiled.predictors(cell) {
+        Ok(predictors) => predictors,
+        Err(fault) => return failed(cell, &fault, None),
+    };
+    let finished = simulate(cell, jobs.clone(), &mut policy, predictors, Extras { record: None, stop: stop() })?;
+    let log = policy.log();
+    if let Some(fault) = &finished.fault {
+        // A capsule replays a policy, not the predictor that let it down; and no clock.
+        if matches!(fault, Fault::Predictor { .. } | Fault::Stopped) {
+            let mut executed = failed(cell, fault, None)?;
+            executed.log = log;
+            return Ok(executed);
+        }
+        // A run is a function of its inputs: the capsule is recorded by running it once more.
+        let mut again =
+            Sandboxed::new(component, cell.setting.limits).map_err(|fault| Error::internal(fault.to_string()))?;
+        let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
+        let record = Some(component.digest().to_string());
+        let recorded = simulate(cell, jobs, &mut again, predictors, Extras { record, stop: stop() })?;
+        if let Some(fault @ Fault::Stopped) = &recorded.fault {
+            return failed(cell, fault, None);
+        }
+        if recorded.fault.as_ref() != Some(fault) {
+            return Err(Error::internal(format!("{}: a second run ended otherwise: {fault}", cell.label)));
+        }
+        let mut executed = failed(cell, fault, Some(&recorded))?;
+        executed.log = log;
+        return Ok(executed);
+    }
+    let summary = summary(&finished);
+    let files = results(cell, &finished, &jobs)?;
+    Ok(Executed { outcome: Ok(summary), files, log, kept: true })
+}
+
+/// Why a cell's policy, or a predictor of it, will not begin: a parameter that it does not take, or something that it must be
+/// told and is not. None where it begins, and where it fails in another way.
+///
+/// # Errors
+/// Defects of ours.
+pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error> {
+    let refused = |fault: Fault| {
+        let cause = if let Fault::Predictor { fault, .. } = &fault { fault } else { &fault };
+        let known = |error: &PolicyError| matches!(error, PolicyError::BadConfig(_) | PolicyError::Unsupported(_));
+        matches!(cause, Fault::Refused { error, .. } if known(error)).then_some(fault)
+    };
+    let CellBackend::Model = cell.machines else { return Ok(None) };
+    let Ok(component) = compiled.get(&cell.policy.digest) else { return Ok(None) };
+    let Ok(mut policy) = Sandboxed::new(component, cell.setting.limits) else { return Ok(None) };
+    let predictors = match compiled.predictors(cell) {
+        Ok(predictors) => predictors,
+        Err(fault) => return Ok(refused(fault)),
+    };
+    // Without jobs it is asked for its name and to begin, and for nothing else.
+    Ok(simulate(cell, Arc::new([]), &mut policy, predictors, Extras::default())?.fault.and_then(refused))
+}
+
+/// What a run does beside what its cell says.
+#[derive(Default)]
+pub struct Extras {
+    /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
+    pub record: Option<String>,
+    /// Whether the run ends here, without a result.
+    pub stop: Option<Stop>,
+}
+
+/// Runs a policy, sandboxed or not, on the model of a cell.
+///
+/// # Errors
+/// A ledger that does not balance: a defect of ours.
+pub fn simulate(
+    cell: &Cell,
+    jobs: Arc<[Job]>,
+    policy: &mut dyn Policy,
+    predictors: Predictors,
+    extras: Extras,
+) -> Result<Finished, Error> {
+    let laws = cell.setting.laws.clone();
+    let fleet = (*cell.fleet).clone();
+    let Extras { record, stop } = extras;
+    let mut inputs = Inputs { record, stop, ..inputs(cell, jobs.clone(), predictors) };
+    let backend: Box<dyn Backend> = match &cell.machines {
+        CellBackend::Model => Box::new(SimulatedBackend::new(fleet, jobs, &laws, cell.seed)),
+        CellBackend::Replay(recording) => {
+            cell.machines.fits(&jobs)?;
+            inputs.strict = false;
+            inputs.script = ReplayScript::new(recording.calls.clone());
+            if inputs.script.is_none() {
+                return Err(Error::usage("the recording has no call of a policy: there is nothing to compare with"));
+            }
+            let tasks = recording.header.tasks.clone();
+            Box::new(Replay::new(fleet, jobs, laws, tasks, recording.steps.clone()))
+        }
+        CellBackend::Live(_) => return Err(Error::internal("a live cell is observed, not executed")),
+    };
+    let finished = run(policy, backend, inputs);
+    if let CellBackend::Replay(recording) = &cell.machines {
+        // Whatever does not balance or fit is the file's, not ours.
+        let finished = finished.map_err(|error| Error::usage(format!("the recording contradicts itself: {error}")))?;
+        let agreement = finished.agreement.clone().unwrap_or_default();
+        let calls = recording.calls.len() as u64;
+        if agreement.lost.is_some() || agreement.calls != calls {
+            let found = format!("{} of its {calls} calls fit what happens in it", agreement.calls);
+            return Err(Error::usage(format!("the recording contradicts itself: {found}")));
+        }
+        return Ok(finished);
+    }
+    finished.map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+}
+
+/// What the loop is given for a cell.
+pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
+    Inputs {
+        config: cell.config.clone(),
+        seed: cell.seed,
+        laws: cell.setting.laws.clone(),
+        predictors,
+        reveal: cell.setting.reveal,
+        references: cell.setting.references.clone(),
+        strict: cell.setting.judge == Judge::Strict,
+        measured: cell.setting.measured,
+        ..Inputs::plain(jobs, cell.setting.limits)
+    }
+}
+
+/// The error that a fault is, where no guest is to blame.
+fn no_guests(cell: &Cell, fault: &Fault) -> Option<Error> {
+    match fault {
+        Fault::Predictor { fault, .. } => no_guests(cell, fault),
+        Fault::Host(why) => Some(Error::internal(format!("{}: {why}", cell.label))),
+        Fault::Machine(_) => Some(Error::usage(format!("{}: {fault}", cell.label))),
+        _ => None,
+    }
+}
+
+fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Executed, Error> {
+    if let Some(error) = no_guests(cell, fault) {
+        return Err(error);
+    }
+    let failure =
+        Failure { kind: fault.kind().to_string(), message: fault.to_string(), backtrace: fault.backtrace().to_vec() };
+    let capsule = recorded.and_then(|finished| finished.capsule.as_ref());
+    let last = capsule.and_then(|capsule| capsule.steps.last());
+    let story = FailureRecord {
+        kind: failure.kind.clone(),
+        message: failure.message.clone(),
+        backtrace: failure.backtrace.clone(),
+        at_s: last.map(|step| Seconds(step.batch.now)),
+        batch: last.map(|step| step.batch.seq),
+        fault: fault.clone(),
+    };
+    let mut files = of_cell(cell)?;
+    if let Some(capsule) = capsule {
+        // Written as it is packed: its text may be twice as large as what was recorded.
+        let internal = |error: &dyn std::fmt::Display| Error::internal(error.to_string());
+        let mut packed = zstd::Encoder::new(Vec::new(), 3).map_err(|error| internal(&error))?;
+        serde_json::to_writer(BufWriter::new(&mut packed), capsule).map_err(|error| internal(&error))?;
+        files.push((CAPSULE.into(), packed.finish().map_err(|error| internal(&error))?));
+    }
+    files.push(document(&story)?);
+    files.sort();
+    let kept = !matches!(fault, Fault::Stopped | Fault::StackOverflow { .. });
+    Ok(Executed { outcome: Err(failure), files, log: Vec::new(), kept })
+}
+
+/// How many cells run at a time, and who is told.
+pub struct Workers<'a> {
+    /// Threads.
+    pub threads: usize,
+    /// Set when no further cell is to begin.
+    pub stop: &'a AtomicBool,
+    /// Called after each cell, in no particular order.
+    pub done: &'a (dyn Fn(&Cell) + Sync),
+}
+
+/// Runs cells in parallel. Each is handed to `each` on its thread; results come back in the order of the cells, `None`
+/// for those that were not begun.
+///
+/// # Errors
+/// The first error, in the order of the cells.
+pub fn in_parallel<T: Send>(
+    cells: &[&Cell],
+    workers: &Workers<'_>,
+    each: impl Fn(&Cell) -> Result<T, Error> + Sync,
+) -> Result<Vec<Option<T>>, Error> {
+    // A guest's stack is the thread's: too small a one aborts the process.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(workers.threads).stack_size(8 << 20).build();
+    let pool = pool.map_err(|error| {
+        Error::usage(format!("no {} threads: {error}", workers.threads))
+            .hint("fewer: -j N; is their number limited? ulimit -u")
+    })?;
+    let results: Vec<Result<Option<T>, Error>> = pool.install(|| {
+        cells
+            .par_iter()
+            .with_max_len(1)
+            .map(|cell| {
+                if workers.stop.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                // A full disk takes no other cell either.
+                let result = each(cell).inspect_err(|error| {
+                    workers.stop.fetch_or(error.no_room, Ordering::Relaxed);
+                });
+                let result = result?;
+                (workers.done)(cell);
+                Ok(Some(result))
+            })
+            .collect()
+    });
+    results.into_iter().collect()
+}
+
+/// Runs the cells of a plan that the store lacks and puts them in.
+///
+/// # Errors
+/// See [`execute`] and [`Store::put`].
+pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {
+    let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
+    let compiled = Compiled::new(&code::settings_beside(store, code::quiet), missing.iter().copied())?;
+    let done = in_parallel(&missing, workers, |cell| execute(cell, &compiled)?.put(store, cell))?;
+    Ok(done.into_iter().flatten().count())
+}

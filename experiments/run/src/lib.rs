@@ -1,0 +1,17 @@
+//! Running cells: executing them, observing them on real devices, describing them, and checking policies.
+//!
+//! # Architecture
+//! - [`execute`]: one cell, from inputs to files, and many in parallel; [`code`]: where compiled code is kept.
+//! - [`observe`]: one cell on the devices of this machine; [`measure`]: what jobs do to each other there.
+//! - [`story`]: a run described in words, through an [`observed_policy`]; the first decision in which two runs differ.
+//! - [`policy_check`]: checking a policy, for its author.
+//! - [`learn`]: fitting predictors, and their error on what they have not seen.
+
+pub mod code;
+pub mod execute;
+pub mod learn;
+pub mod measure;
+pub mod observe;
+pub mod observed_policy;
+pub mod policy_check;
+pub mod story;

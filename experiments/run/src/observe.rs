@@ -1,0 +1,359 @@
+//! One cell on the real devices of this machine. What comes of it is an observation: kept with what it was observed on,
+//! never taken for the result of the next run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::input;
+use sandtable_hardware::live::{Live, Setting};
+use sandtable_hardware::replay::Recorder;
+use sandtable_hardware::{Job, Micros, Reading, differences};
+use sandtable_inputs::trace::seconds;
+use sandtable_plan::artifact::Finder;
+use sandtable_plan::{Cell, LiveDevices};
+use sandtable_results::producer::Producer;
+use sandtable_results::schema::{LOGS, MachineRecord, READINGS, RECORDING, Seconds, TakeoverRecord, document};
+use sandtable_results::status::Failure;
+use sandtable_results::store::Files;
+use sandtable_runtime::Summary;
+use sandtable_runtime::decision_log::DecisionLog;
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::{Succession, Successor, Takeover};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
+use sandtable_runtime::schedule::{Finished, run};
+
+use crate::code::{self, Say};
+use crate::execute::{Compiled, inputs, results};
+
+/// A policy that takes over at an instant.
+#[derive(Clone, Debug)]
+pub struct Swap {
+    /// When.
+    pub at: Micros,
+    /// A shipped policy, a label of the spec, or a path.
+    pub to: String,
+}
+
+/// How a live run may be told to change its policy.
+#[derive(Clone)]
+pub struct Swaps<'a> {
+    /// At these instants.
+    pub at: Vec<Swap>,
+    /// When SIGHUP comes, to what stands in this file then.
+    pub file: Option<PathBuf>,
+    /// Where shipped policies are looked for first.
+    pub policies: Option<PathBuf>,
+    /// Cells whose labels may be named, with their configuration.
+    pub cells: &'a [Cell],
+    /// Who is told of takeovers.
+    pub say: Say,
+}
+
+impl Swaps<'_> {
+    /// None.
+    pub fn none(say: Say) -> Self {
+        Swaps { at: Vec::new(), file: None, policies: None, cells: &[], say }
+    }
+}
+
+/// What was observed.
+pub struct Observed {
+    /// Its metrics, or the fault of its policy.
+    pub outcome: Result<Summary, Failure>,
+    /// What is kept.
+    pub files: Files,
+    /// Completion time of each job that ended, in the order of the jobs.
+    pub jobs: Vec<(String, Option<Micros>)>,
+    /// The readings of the devices.
+    pub readings: Vec<Reading>,
+    /// What the policy wrote to its log.
+    pub log: Vec<String>,
+}
+
+/// Who takes over.
+struct Relay {
+    pending: Vec<(Micros, String, Component, String)>,
+    file: Option<PathBuf>,
+    asked: Arc<AtomicBool>,
+    sandbox: Arc<Sandbox>,
+    /// `fifo`, under no deadline: nobody goes on after it.
+    fallback: Component,
+    /// Whether it decides now.
+    fallen: bool,
+    limits: Limits,
+    say: Say,
+}
+
+impl Relay {
+    fn alive(&self, name: &str, component: &Component, config: &str) -> Option<Successor> {
+        self.under(self.limits, name, component, config)
+    }
+
+    fn under(&self, limits: Limits, name: &str, component: &Component, config: &str) -> Option<Successor> {
+        match Sandboxed::new(component, limits) {
+            Ok(policy) => Some(Successor { name: name.into(), policy: Box::new(policy), config: config.into() }),
+            Err(fault) => {
+                (self.say)(&format!("warning: {name} can't take over: {fault}"));
+                None
+            }
+        }
+    }
+}
+
+impl Succession for Relay {
+    fn asked(&mut self, now: Micros) -> Option<Successor> {
+        if self.asked.swap(false, Ordering::Relaxed)
+            && let Some(path) = self.file.clone()
+        {
+            let name = path.display().to_string();
+            let loaded = sandtable_core::input::read(&path, Limits::COMPONENT as u64).map_err(|error| error.message);
+            let loaded = loaded.and_then(|bytes| self.sandbox.load(&bytes).map_err(|fault| fault.to_string()));
+            match loaded {
+                Ok(component) => {
+                    (self.say)(&format!("{} s: {name} takes over", seconds(now)));
+                    self.fallen = false;
+                    return self.alive(&name, &component, "{}");
+                }
+                Err(why) => (self.say)(&format!("warning: {name} can't take over: {why}")),
+            }
+        }
+        let due = self.pending.iter().position(|(at, ..)| *at <= now)?;
+        let (_, name, component, config) = self.pending.remove(due);
+        (self.say)(&format!("{} s: {name} takes over", seconds(now)));
+        self.fallen = false;
+        self.alive(&name, &component, &config)
+    }
+
+    fn due(&self) -> Option<Micros> {
+        self.pending.iter().map(|(at, ..)| *at).min()
+    }
+
+    fn fallback(&mut self, fault: &Fault) -> Option<Successor> {
+        (self.say)(&format!("WARNING: the policy failed: {fault}"));
+        if std::mem::replace(&mut self.fallen, true) {
+            return None;
+        }
+        (self.say)("WARNING: the jobs go on under fifo; the policy's run is lost");
+        // The limits of the one that failed are not fifo's.
+        self.under(Limits::default(), "fifo", &self.fallback, "{\"backfill\":\"skip\"}")
+    }
+
+    fn refused(&mut self, name: &str, fault: &Fault) {
+        (self.say)(&format!("warning: {name} {fault}; the policy before it goes on"));
+    }
+}
+
+/// Runs a cell on this machine.
+///
+/// # Errors
+/// Devices that are not as asked, or not as they were found; jobs that nobody knows how to run.
+pub fn observe(
+    cell: &Cell,
+    field: &LiveDevices,
+    compiled: &Compiled,
+    swaps: &Swaps<'_>,
+    folder: &Path,
+) -> Result<Observed, Error> {
+    let jobs = cell.jobs()?;
+    let laws = cell.setting.laws.clone();
+    let tasks = field.tasks(&jobs, &laws)?;
+    let steps: Vec<u64> = tasks.iter().map(|task| task.steps).collect();
+    let internal = |fault: Fault| Error::internal(fault.to_string());
+    let component = compiled.get(&cell.policy.digest).map_err(internal)?;
+    let asked = Arc::new(AtomicBool::new(false));
+    let relay = relay(cell, compiled, swaps, asked.clone())?;
+    let predictors = compiled.predictors(cell).map_err(internal)?;
+    let mut policy = Sandboxed::new(component, cell.setting.limits).map_err(internal)?;
+
+    let mut telemetry = field.telemetry()?;
+    let mut machine = telemetry.versions();
+    for (index, device) in field.devices.iter().enumerate() {
+        machine
+            .insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
+        let others = telemetry.processes(index).unwrap_or_default();
+        if !others.is_empty() && !field.shared() {
+            let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
+            let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+            return Err(error.hint("end them, or say `shared: true` and read the results with care"));
+        }
+    }
+    let before = telemetry.settings();
+    machine.extend(before.iter().map(|(key, value)| (format!("setting {key}"), value.clone())));
+    let setting = Setting {
+        program: input::program()?,
+        folder: folder.to_path_buf(),
+        passed: field.passed.clone(),
+        file_bytes: field.file_bytes,
+        tasks,
+        quiet: field.quiet,
+        patience: field.patience,
+        limit: field.limit,
+        slot_mib: field.ground.memory_mib,
+        poll_wakeup: Box::new(move || asked.load(Ordering::Relaxed)),
+    };
+    let fleet = (*cell.fleet).clone();
+    let live = Live::new(fleet, jobs.clone(), laws, telemetry, setting);
+    let (look, outputs) = (live.look(), live.outputs());
+    let (recorder, recorded) = Recorder::new(Box::new(live));
+    let inputs = sandtable_runtime::inputs::Inputs {
+        // Whatever is forbidden does not happen, and jobs go on.
+        strict: false,
+        succession: Some(Box::new(relay)),
+        decision_log: Some(DecisionLog::default()),
+        ..inputs(cell, jobs.clone(), predictors)
+    };
+    let finished = run(&mut policy, Box::new(recorder), inputs)
+        .map_err(|error| Error::internal(format!("conservation is violated: {error}")))?;
+    let log = policy.log();
+    let after = field.telemetry()?.settings();
+    let changed = differences(&before, &after);
+    let readings = look.readings();
+    let recorded = recorded.take();
+    let calls = finished.decision_log.as_ref().map_or(&[][..], |decision_log| &decision_log.calls);
+    let recording = sandtable_plan::recording::write(&field.ground, &jobs, steps, machine.clone(), (&recorded, calls))?;
+    let printed = jobs.iter().zip(&outputs).map(|(job, output)| (job.name.clone(), output.last(16 << 10)));
+    let logs: BTreeMap<String, String> = printed.filter(|(_, text)| !text.is_empty()).collect();
+    // Jobs that never ran have left nothing.
+    let _ = std::fs::remove_dir_all(folder);
+    let files = files(cell, &finished, &jobs, &machine, &changed, (&readings, recording, logs))?;
+    if !changed.is_empty() {
+        (swaps.say)(&format!("error: the devices are not as they were found: {}", changed.join("; ")));
+    }
+    let failed = finished
+        .takeovers
+        .iter()
+        .filter(|takeover| takeover.begun)
+        .find_map(|takeover| takeover.fault.as_ref())
+        .or(finished.fault.as_ref());
+    let outcome = match failed {
+        None if changed.is_empty() => {
+            Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
+        }
+        None => {
+            let message = format!("the devices are not as they were found: {}", changed.join("; "));
+            Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() })
+        }
+        Some(fault) => {
+            let (kind, backtrace) = (fault.kind().to_string(), fault.backtrace().to_vec());
+            Err(Failure { kind, message: fault.to_string(), backtrace })
+        }
+    };
+    let jct = |row: &sandtable_runtime::JobRow| row.end.map(|end| end - row.submit);
+    let times = finished.ledger.rows.iter().zip(jobs.iter()).map(|(row, job)| (job.name.clone(), jct(row))).collect();
+    Ok(Observed { outcome, files, jobs: times, readings, log })
+}
+
+fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicBool>) -> Result<Relay, Error> {
+    let mut finder = Finder::new(Path::new("."), swaps.policies.as_deref());
+    let mut load = |name: &str, sandbox: &Sandbox| -> Result<Component, Error> {
+        let file = finder.find(name).map_err(Error::usage)?;
+        sandbox.load(&file.bytes).map_err(|fault| Error::usage(format!("{name}: {fault}")))
+    };
+    let patient = Sandbox::new(&code::settings(swaps.say)).map_err(|fault| Error::internal(fault.to_string()))?;
+    let fallback = load("fifo", &patient)?;
+    let mut pending = Vec::new();
+    for swap in &swaps.at {
+        let labelled = swaps.cells.iter().find(|other| other.label == swap.to && other.seed == cell.seed);
+        let (component, config) = match labelled {
+            Some(other) => {
+                let loaded = compiled.sandbox().load(&other.policy.bytes);
+                (loaded.map_err(|fault| Error::usage(format!("{}: {fault}", swap.to)))?, other.config.clone())
+            }
+            None => (load(&swap.to, &compiled.sandbox())?, "{}".to_string()),
+        };
+        pending.push((swap.at, swap.to.clone(), component, config));
+    }
+    if swaps.file.is_some() {
+        // A relaxed flag is all that a handler may touch.
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, asked.clone())
+            .map_err(|error| Error::internal(error.to_string()))?;
+    }
+    let (sandbox, limits) = (compiled.sandbox(), cell.setting.limits);
+    Ok(Relay { pending, file: swaps.file.clone(), asked, sandbox, fallback, fallen: false, limits, say: swaps.say })
+}
+
+fn files(
+    cell: &Cell,
+    finished: &Finished,
+    jobs: &[Job],
+    machine: &BTreeMap<String, String>,
+    changed: &[String],
+    (readings, recording, logs): (&[Reading], Vec<u8>, BTreeMap<String, String>),
+) -> Result<Files, Error> {
+    let mut files = results(cell, finished, jobs)?;
+    let takeover = |of: &Takeover| TakeoverRecord {
+        at_s: Seconds(of.at),
+        to: of.to.clone(),
+        begun: of.begun,
+        fault: of.fault.as_ref().map(ToString::to_string),
+    };
+    files.push(document(&MachineRecord {
+        producer: Producer::here(),
+        machine: machine.clone(),
+        changed: changed.to_vec(),
+        takeovers: finished.takeovers.iter().map(takeover).collect(),
+        refused_actions: finished.rejections,
+    })?);
+    files.push((READINGS.into(), table_of(readings).csv().into_bytes()));
+    files.push((RECORDING.into(), recording));
+    if !logs.is_empty() {
+        let logs: String = logs.iter().map(|(job, text)| format!("== {job}\n{text}\n")).collect();
+        files.push((LOGS.into(), logs.into_bytes()));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The readings, a row each; what a device does not report is empty.
+fn table_of(readings: &[Reading]) -> Frame {
+    let fine: BTreeSet<&String> = readings.iter().flat_map(|reading| reading.fine.keys()).collect();
+    let names = [
+        "at_s",
+        "device",
+        "busy_milli_percent",
+        "memory_busy_milli_percent",
+        "memory_used_bytes",
+        "power_mw",
+        "energy_mj",
+        "sm_mhz",
+        "throttled",
+    ];
+    let columns = names.into_iter().map(Column::number).chain(fine.iter().map(|name| Column::number((*name).clone())));
+    let mut table = Frame::new(columns.collect::<Vec<Column>>());
+    for reading in readings {
+        let own: [Value; 9] = [
+            seconds(reading.at).into(),
+            reading.device.into(),
+            reading.busy.into(),
+            reading.memory_busy.into(),
+            reading.memory_used.into(),
+            reading.power_mw.into(),
+            reading.energy_mj.into(),
+            reading.sm_mhz.into(),
+            reading.throttled.map(|yes| if yes { "yes" } else { "no" }).into(),
+        ];
+        let fine = fine.iter().map(|name| reading.fine.get(*name).copied().into());
+        table.push(own.into_iter().chain(fine).collect::<Vec<Value>>());
+    }
+    table
+}
+
+/// Means over a run's readings: busy (0 to 1), bytes in use, joules.
+pub fn means(readings: &[Reading]) -> (f64, f64, f64) {
+    let mean = |values: Vec<f64>| {
+        if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
+    };
+    let busy = mean(readings.iter().filter_map(|reading| reading.busy).map(|busy| f64::from(busy) / 1e5).collect());
+    let memory = mean(readings.iter().filter_map(|reading| reading.memory_used).map(|bytes| bytes as f64).collect());
+    let energies: Vec<u64> = readings.iter().filter_map(|reading| reading.energy_mj).collect();
+    let energy = match (energies.iter().min(), energies.iter().max()) {
+        (Some(least), Some(most)) => (most - least) as f64 / 1000.0,
+        _ => f64::NAN,
+    };
+    (busy, memory, energy)
+}

@@ -1,0 +1,469 @@
+//! What an author should know of a policy before anybody runs it: a battery of checks, each with what was found and what to
+//! do about it.
+//!
+//! A policy is run under random legal histories: fleets, arrivals, gangs, failures and durations drawn from a seed, on
+//! exclusive and on shared GPUs and with elastic jobs. Every plan is judged strictly; every job must end.
+
+mod histories;
+mod report;
+
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_core::output;
+use sandtable_hardware::{Micros, SECOND, SimulatedBackend};
+use sandtable_plan::{Cell, Options, plan};
+use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
+use sandtable_runtime::fault::{Fault, Place};
+use sandtable_runtime::inputs::{Succession, Successor};
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings, Variation};
+use sandtable_runtime::schedule::{Finished, run};
+use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
+use serde_json::{Value, json};
+
+use crate::code;
+use crate::execute::{Compiled, inputs};
+use crate::observed_policy::ObservedPolicy;
+
+pub use histories::FleetKind;
+pub use report::{Check, Report, Verdict};
+
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Histories of each kind.
+    pub histories: u64,
+}
+
+/// What one history showed.
+struct Seen {
+    finished: Finished,
+    /// blake3 over every plan.
+    plans: String,
+    calls: u64,
+    most_fuel: u64,
+    memory: usize,
+}
+
+struct CheckSuite<'a> {
+    folder: &'a Path,
+    component: Component,
+    /// The same code with every NaN made canonical.
+    canonical: Component,
+    fifo: Component,
+    descriptor: Descriptor,
+    report: Report,
+}
+
+/// Checks a policy; `name` is what its file is called.
+///
+/// # Errors
+/// Defects of ours, and a machine that can't run components. Whatever the policy does wrong is in the report.
+pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {
+    let mut report = Report { checks: Vec::new(), plans: Vec::new() };
+    let internal = |fault: Fault| Error::internal(fault.to_string());
+    let sandbox = Sandbox::new(&code::settings(code::quiet)).map_err(internal)?;
+    let component = match sandbox.load(bytes) {
+        Ok(component) => component,
+        Err(fault) => {
+            report.fault("loads", &fault);
+            return Ok(report);
+        }
+    };
+    report.add("loads", Verdict::Ok, format!("a policy of {} bytes", bytes.len()), "");
+    let descriptor = match described(&component, name, &mut report) {
+        Ok(Some(descriptor)) => descriptor,
+        Ok(None) => return Ok(report),
+        Err(fault) => {
+            report.fault("describes itself", &fault);
+            return Ok(report);
+        }
+    };
+    let variation = Variation { canonical_nan: true, ..Variation::default() };
+    let canonical = Sandbox::new(&Settings { variation, ..code::settings(code::quiet) }).map_err(internal)?;
+    let mut finder = sandtable_plan::artifact::Finder::new(Path::new("."), None);
+    let fifo = finder.find("fifo").map_err(Error::usage)?;
+    let folder = output::scratch()?;
+    histories::write_profiles(folder.path())?;
+    output::write(&folder.path().join("policy.wasm"), bytes)?;
+    let mut battery = CheckSuite {
+        folder: folder.path(),
+        component,
+        canonical: canonical.load(bytes).map_err(internal)?,
+        fifo: sandbox.load(&fifo.bytes).map_err(internal)?,
+        descriptor,
+        report,
+    };
+    battery.configuration()?;
+    battery.histories(effort)?;
+    Ok(battery.report)
+}
+
+/// Fuel of one history: they are small, and of the shipped policies only `pollux`, with its search, needs over 5·10⁹.
+const RUN_FUEL: u64 = 100_000_000_000;
+/// Parameters that are tried with a value of another type: the first ones.
+const PARAMETERS: usize = 64;
+/// Calls of one history.
+const CALLS: u64 = 200_000;
+
+fn described(component: &Component, name: &str, report: &mut Report) -> Result<Option<Descriptor>, Fault> {
+    let limits = Default::default();
+    let mut policy = Sandboxed::new(component, limits)?;
+    let (first, second) = (policy.describe()?, policy.describe()?);
+    let other = Sandboxed::new(component, limits)?.describe()?;
+    let text = |of: &Descriptor| format!("{of:?}");
+    if text(&first) != text(&second) || text(&first) != text(&other) {
+        let advice = "the descriptor is a constant: it must not depend on what was called before";
+        report.add("describes itself", Verdict::Fail, "two calls of `describe` differ", advice);
+        return Ok(None);
+    }
+    let schema: Option<Value> = serde_json::from_str(&first.config_schema).ok();
+    let what = "describes itself";
+    if first.name.is_empty() || first.about.is_empty() {
+        report.add(what, Verdict::Warn, "no name, or no line about it", "fill `name` and `about`: lists show them");
+    } else if schema.as_ref().is_none_or(|schema| !schema.is_object()) {
+        let advice = "`config-schema` is a JSON Schema: users see it in `policy inspect`";
+        report.add(what, Verdict::Warn, "its `config-schema` is no JSON object", advice);
+    } else if first.name != name {
+        let found = format!("it calls itself {:?}, its file is {name}.wasm", first.name);
+        report.add(what, Verdict::Warn, found, "one name everywhere: results show the file's");
+    } else {
+        report.add(what, Verdict::Ok, format!("{}: {}", first.name, first.about), "");
+    }
+    Ok(Some(first))
+}
+
+/// Whether other histories would go the same way, each at the cost of a whole budget.
+fn endless(fault: &Fault) -> bool {
+    matches!(fault, Fault::OutOfFuelOfRun { .. } | Fault::Livelock { .. } | Fault::TooManyStays { .. })
+}
+
+impl CheckSuite<'_> {
+    /// The cell of a history under a configuration.
+    fn cell(&self, kind: FleetKind, seed: u64, predictors: &str, config: &str) -> Result<Cell, Error> {
+        let path = self.folder.join("history.ron");
+        let text = histories::spec(kind, seed, predictors, config);
+        output::write(&path, text)?;
+        let mut plan = plan(&path, &Options::default())?;
+        plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
+    }
+
+    fn live(&self, cell: &Cell, component: &Component, after: Option<Micros>) -> Result<Result<Seen, Fault>, Error> {
+        self.told_seed(cell, component, after, cell.seed)
+    }
+
+    /// The same, where the policy is told another seed than the history's.
+    fn told_seed(
+        &self,
+        cell: &Cell,
+        component: &Component,
+        after: Option<Micros>,
+        seed: u64,
+    ) -> Result<Result<Seen, Fault>, Error> {
+        let jobs = cell.jobs()?;
+        let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
+        let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
+        let mut inputs = inputs(cell, jobs.clone(), predictors);
+        inputs.seed = seed;
+        let limits = Limits { run_fuel: RUN_FUEL, calls: CALLS, ..cell.setting.limits };
+        inputs.limits = limits;
+        let model = SimulatedBackend::new((*cell.fleet).clone(), jobs, &cell.setting.laws, cell.seed);
+        let policy = match Sandboxed::new(component, limits) {
+            Ok(policy) => policy,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let mut hash = blake3::Hasher::new();
+        let mut seen = |batch: &Batch, plan: &Plan| {
+            hash.update(json!([batch.seq, batch.now, plan.base, plan.actions]).to_string().as_bytes());
+            true
+        };
+        let mut observed = ObservedPolicy::new(policy, &mut seen);
+        let balance = |error: sandtable_runtime::AccountingError| Error::internal(format!("conservation: {error}"));
+        let finished = match after {
+            None => run(&mut observed, Box::new(model), inputs).map_err(balance)?,
+            // FIFO begins, and the policy takes over.
+            Some(at) => {
+                let fresh = match Sandboxed::new(component, limits) {
+                    Ok(policy) => Box::new(policy),
+                    Err(fault) => return Ok(Err(fault)),
+                };
+                let next = Successor { name: "checked".into(), policy: fresh, config: cell.config.clone() };
+                inputs.succession = Some(Box::new(Relay(Some((at, next)))));
+                inputs.config = "{}".into();
+                let first = Sandboxed::new(&self.fifo, limits);
+                let mut first = first.map_err(|fault| Error::internal(fault.to_string()))?;
+                run(&mut first, Box::new(model), inputs).map_err(balance)?
+            }
+        };
+        let (calls, most_fuel, memory) = (observed.calls, observed.most_fuel, observed.memory());
+        if let Some(fault) = &finished.fault {
+            return Ok(Err(fault.clone()));
+        }
+        Ok(Ok(Seen { finished, plans: hash.finalize().to_hex().to_string(), calls, most_fuel, memory }))
+    }
+
+    /// Wrong configurations are refused, with a reason.
+    fn configuration(&mut self) -> Result<(), Error> {
+        // Where it would run: elsewhere it refuses before it reads its configuration.
+        let mut home = FleetKind::Exclusive;
+        for kind in FleetKind::ALL {
+            let cell = self.cell(kind, 0, kind.oracles(), "{}")?;
+            let seen = self.live(&cell, &self.component, None)?;
+            if !matches!(seen, Err(Fault::Refused { error: PolicyError::Unsupported(_), .. })) {
+                home = kind;
+                break;
+            }
+        }
+        let schema: Value = serde_json::from_str(&self.descriptor.config_schema).unwrap_or_default();
+        let mut wrong = vec![("an unknown parameter".to_string(), "{\"no_such_parameter\": 1}".to_string())];
+        for (name, of) in schema["properties"].as_object().into_iter().flatten().take(PARAMETERS) {
+            if let Some(value) = ill_typed(of) {
+                wrong.push((format!("`{name}` of another type"), format!("{{{name:?}: {value}}}")));
+            }
+        }
+        for (what, config) in wrong {
+            let cell = self.cell(home, 0, home.oracles(), &config)?;
+            let what = format!("refuses {what}");
+            match self.live(&cell, &self.component, None)? {
+                Err(Fault::Refused { error: PolicyError::BadConfig(why), .. }) if !why.trim().is_empty() => {
+                    self.report.add(what, Verdict::Ok, why, "");
+                }
+                Err(Fault::Refused { error: PolicyError::BadConfig(_), .. }) => {
+                    self.report.add(what, Verdict::Warn, "refused without a word", "say what was expected");
+                }
+                Err(fault @ (Fault::Panicked { place: Place::Init, .. } | Fault::Refused { .. })) => {
+                    let advice = "return `bad-config` with what was expected: a panic reads like a defect";
+                    self.report.add(what, Verdict::Warn, format!("{}: {fault}", fault.kind()), advice);
+                }
+                Err(fault) => {
+                    self.report.fault(what, &fault);
+                    if endless(&fault) {
+                        return Ok(());
+                    }
+                }
+                Ok(_) => {
+                    let advice =
+                        "check the configuration in `init`: a typo would give somebody another policy's results";
+                    self.report.add(what, Verdict::Fail, "accepted", advice);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn histories(&mut self, effort: Effort) -> Result<(), Error> {
+        let (mut ran, mut fuel, mut memory, mut calls) = (0, 0, 0, 0);
+        let mut unlike = Vec::new();
+        let mut follows = 0;
+        for kind in FleetKind::ALL {
+            let what = format!("random histories, {}", kind.name());
+            let (mut completed, mut failed, mut too_wide) = (0, false, 0);
+            for seed in 0..effort.histories {
+                let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
+                match self.live(&cell, &self.component, None)? {
+                    Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
+                        self.report.add(&what, Verdict::Skip, format!("it says why: {why}"), "");
+                        failed = true;
+                        break;
+                    }
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, seed {seed}"), &fault);
+                        if endless(&fault) {
+                            return Ok(());
+                        }
+                        failed = true;
+                        break;
+                    }
+                    Ok(seen) => {
+                        let (lost, wide) = (waiting(&seen), wide(&seen, &cell));
+                        if lost > wide {
+                            let idle = waiters(&seen).filter(|row| row.first_start.is_none()).count();
+                            let found = format!("seed {seed}: {lost} jobs never ended, {idle} of them never started");
+                            let advice = match idle >= lost {
+                                true => {
+                                    "whoever waits must be looked at again when GPUs become free: at ends, and when a node is up again"
+                                }
+                                false => {
+                                    "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
+                                }
+                            };
+                            self.report.add(&what, Verdict::Fail, found, advice);
+                            failed = true;
+                            break;
+                        }
+                        too_wide += wide;
+                        (ran, calls, completed) = (ran + 1, calls + seen.calls, completed + 1);
+                        (fuel, memory) = (seen.most_fuel.max(fuel), seen.memory.max(memory));
+                        self.report.plans.push(seen.plans.clone());
+                        let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
+                        follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
+                        for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
+                            let again = self.live(&cell, component, None)?;
+                            if again.map_or(true, |again| again.plans != seen.plans) {
+                                unlike.push(format!("{}, seed {seed}, {how}", kind.name()));
+                            }
+                        }
+                    }
+                }
+            }
+            match (failed, too_wide) {
+                (true, _) => {}
+                (false, 0) => self.report.add(&what, Verdict::Ok, format!("{completed} runs, every job ended"), ""),
+                (false, wide) => {
+                    let found = format!("{completed} runs; {wide} gangs larger than a node never ran");
+                    let advice = "place gangs on several nodes, or say in its description that it does not";
+                    self.report.add(&what, Verdict::Warn, found, advice);
+                }
+            }
+        }
+        if ran == 0 {
+            if self.report.passed() {
+                let advice = "say in `needs` what it must be told: an experiment binds it";
+                self.report.add("runs at all", Verdict::Fail, "it refused every fleet", advice);
+            }
+            return Ok(());
+        }
+        let what = "determinism";
+        match unlike.first() {
+            None => self.report.add(what, Verdict::Ok, format!("{ran} runs gave the same plans three times"), ""),
+            Some(first) => {
+                let advice = "no address, no hash order, no bit of a NaN may reach a plan";
+                self.report.add(what, Verdict::Fail, format!("other plans: {first}"), advice);
+            }
+        }
+        let found = match follows {
+            0 => format!("the same plans under another seed in all of {ran} runs"),
+            follows => format!("other plans under another seed in {follows} of {ran} runs"),
+        };
+        self.report.add("randomness", Verdict::Ok, found, "");
+        if self.report.passed() {
+            self.takeover()?;
+            self.ignorance()?;
+        }
+        self.budget(fuel, memory, calls);
+        Ok(())
+    }
+
+    /// It takes over from FIFO in the middle of a run.
+    fn takeover(&mut self) -> Result<(), Error> {
+        let what = "takes over while jobs run (resync)";
+        let mut ran = 0;
+        for kind in FleetKind::ALL {
+            for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
+                let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
+                match self.live(&cell, &self.component, Some(at * SECOND))? {
+                    Err(Fault::Refused { error: PolicyError::Unsupported(_), .. }) => break,
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, {}, seed {seed}", kind.name()), &fault);
+                        return Ok(());
+                    }
+                    Ok(seen) if !seen.finished.takeovers.iter().all(|takeover| takeover.begun) => break,
+                    Ok(seen) if waiting(&seen) > wide(&seen, &cell) => {
+                        let advice = "at trigger `resync` every live job is announced as new, then its phase: only `queued` ones wait";
+                        let found = format!("{}, seed {seed}: jobs were left waiting", kind.name());
+                        self.report.add(what, Verdict::Fail, found, advice);
+                        return Ok(());
+                    }
+                    Ok(_) => ran += 1,
+                }
+            }
+        }
+        match ran {
+            0 => self.report.add(what, Verdict::Skip, "nowhere could it begin", ""),
+            ran => self.report.add(what, Verdict::Ok, format!("{ran} runs, every job ended"), ""),
+        }
+        Ok(())
+    }
+
+    /// Nobody predicts anything, and then somebody predicts nonsense.
+    fn ignorance(&mut self) -> Result<(), Error> {
+        for (what, wild) in [("nobody answers its questions (NaN)", false), ("predictions are far off", true)] {
+            let (mut ran, mut refused) = (0, None);
+            for kind in FleetKind::ALL {
+                let cell = self.cell(kind, 1, if wild { kind.noise() } else { "" }, "{}")?;
+                match self.live(&cell, &self.component, None)? {
+                    Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
+                        refused.get_or_insert(why);
+                    }
+                    Err(fault) => {
+                        self.report.fault(format!("{what}, {}", kind.name()), &fault);
+                        return Ok(());
+                    }
+                    Ok(seen) if waiting(&seen) > wide(&seen, &cell) => {
+                        let found = format!("{}: jobs were left waiting", kind.name());
+                        let advice = "NaN compares with nothing: decide what `no idea` means, or say in `needs` that it must be told";
+                        self.report.add(what, Verdict::Fail, found, advice);
+                        return Ok(());
+                    }
+                    Ok(_) => ran += 1,
+                }
+            }
+            match refused {
+                Some(why) if ran == 0 => self.report.add(what, Verdict::Ok, format!("refused: {why}"), ""),
+                _ => self.report.add(what, Verdict::Ok, "every job ended", ""),
+            }
+        }
+        Ok(())
+    }
+
+    fn budget(&mut self, fuel: u64, memory: usize, calls: u64) {
+        let limits = sandtable_runtime::limits::Limits::default();
+        let (fuel_part, memory_part) =
+            (fuel as f64 / limits.decide_fuel as f64 * 100.0, memory as f64 / limits.memory as f64 * 100.0);
+        let found = format!(
+            "{calls} calls; the dearest took {fuel_part:.2} % of its fuel, memory {:.1} MiB ({memory_part:.0} %)",
+            memory as f64 / f64::from(1 << 20)
+        );
+        let tight = fuel_part > 10.0 || memory_part > 50.0;
+        let advice = "these clusters are small: `sandtable policy bench` shows how it grows";
+        match tight {
+            true => self.report.add("budget", Verdict::Warn, found, advice),
+            false => self.report.add("budget", Verdict::Ok, found, ""),
+        }
+    }
+}
+
+/// A value that a parameter's schema forbids for sure; none where it allows several types.
+fn ill_typed(of: &Value) -> Option<&'static str> {
+    match (of["enum"].as_array(), of["type"].as_str()) {
+        (Some(words), _) if words.iter().all(Value::is_string) => Some("17"),
+        (Some(_), _) => None,
+        (None, Some("string")) => Some("17"),
+        (None, Some("number" | "integer" | "boolean" | "array" | "object")) => Some("\"no such value\""),
+        (None, _) => None,
+    }
+}
+
+/// Jobs that could have run and never ended.
+fn waiters(seen: &Seen) -> impl Iterator<Item = &JobRow> {
+    let rows = seen.finished.ledger.rows.iter();
+    rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_)))
+}
+
+fn waiting(seen: &Seen) -> usize {
+    waiters(seen).count()
+}
+
+/// Those of them that no single node could hold: a policy may be for gangs of one node.
+fn wide(seen: &Seen, cell: &Cell) -> usize {
+    let node = cell.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
+    waiters(seen).filter(|row| row.gpus > node).count()
+}
+
+/// One policy takes over, once.
+struct Relay(Option<(Micros, Successor)>);
+
+impl Succession for Relay {
+    fn asked(&mut self, now: Micros) -> Option<Successor> {
+        self.0.take_if(|(at, _)| *at <= now).map(|(_, next)| next)
+    }
+
+    fn due(&self) -> Option<Micros> {
+        self.0.as_ref().map(|(at, _)| *at)
+    }
+
+    fn fallback(&mut self, _: &Fault) -> Option<Successor> {
+        None
+    }
+}

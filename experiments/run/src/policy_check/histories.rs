@@ -1,0 +1,124 @@
+//! Random legal histories: a fleet, its jobs and what befalls them, drawn from a seed.
+
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_core::output;
+use sandtable_hardware::random::Stream;
+use sandtable_inputs::profile;
+
+/// What jobs do to each other, and what they may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetKind {
+    /// One job a GPU, two types of GPU at times, nodes that fail.
+    Exclusive,
+    /// Two jobs a GPU, with profiles, facts and every predictor.
+    Shared,
+    /// Jobs that grow, shrink and change their batch.
+    Elastic,
+}
+
+/// The fitted profile of elastic workloads.
+const POLLUX: &str = include_str!("../../../specs/profiles/pollux-fit.ron");
+
+/// Writes the profiles that histories name.
+pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
+    let mut profile = profile::synthetic();
+    profile.gpus[0].solo.values_mut().for_each(|solo| solo.throughput = [(1, 100.0), (4, 350.0)].into());
+    let text = profile::write(&profile)?;
+    for (name, text) in [("synthetic.ron", text.as_str()), ("pollux.ron", POLLUX)] {
+        let path = folder.join(name);
+        output::write(&path, text)?;
+    }
+    Ok(())
+}
+
+impl FleetKind {
+    /// Every kind.
+    pub const ALL: [FleetKind; 3] = [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic];
+
+    /// A word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            FleetKind::Exclusive => "exclusive GPUs",
+            FleetKind::Shared => "shared GPUs",
+            FleetKind::Elastic => "elastic jobs",
+        }
+    }
+
+    /// The truth for every question.
+    pub(super) fn oracles(self) -> &'static str {
+        match self {
+            FleetKind::Exclusive => "\"remaining\": Oracle",
+            FleetKind::Shared => {
+                "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
+                 \"pair-speed\": Oracle, \"similarity\": Oracle"
+            }
+            FleetKind::Elastic => "\"remaining\": Oracle, \"steps\": Oracle",
+        }
+    }
+
+    /// Answers that are far off.
+    pub(super) fn noise(self) -> &'static str {
+        match self {
+            FleetKind::Exclusive => "\"remaining\": Noisy(sigma: 2.0)",
+            FleetKind::Shared => {
+                "\"remaining\": Noisy(sigma: 2.0), \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 1.0), \
+                 \"memory\": Noisy(sigma: 1.0), \"pair-speed\": Noisy(sigma: 1.0), \"similarity\": Noisy(sigma: 1.0)"
+            }
+            FleetKind::Elastic => "\"remaining\": Noisy(sigma: 2.0), \"steps\": Oracle",
+        }
+    }
+}
+
+/// The spec of a history.
+pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -> String {
+    let mut stream = Stream::new(seed, kind.name());
+    let mut below = |bound: u64| stream.integer() % bound;
+    let nodes = 1 + below(4);
+    let gpus = [2, 4, 8][below(3) as usize];
+    let jobs = 12 + below(24);
+    let load = ["0.5", "0.9", "1.5", "3.0"][below(4) as usize];
+    let failing = below(2) == 1;
+    let failures = if failing { ", failures: (mtbf: \"4h\", repair: \"10min\")" } else { "" };
+    let two = below(2) == 1;
+    // Most gangs fit a node, some need several; none is larger than the smaller type's part of the fleet.
+    let gangs = if nodes > 1 { format!("1: 5, 2: 3, {}: 1", gpus * 2) } else { "1: 5, 2: 2".to_string() };
+    let arrivals = if below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
+    let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][below(2) as usize];
+    let durations = "durations: LogNormal(median: \"10min\", sigma: 1.2)";
+    let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {config})], predictors: {{{predictors}}}");
+    match kind {
+        FleetKind::Exclusive => {
+            let fleet = match two {
+                true => format!(
+                    "groups: [(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"), (nodes: {nodes}, gpus: {gpus}, kind: \"V100-SXM2-16GB\")]"
+                ),
+                false => format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\""),
+            };
+            format!(
+                "Experiment(title: \"history\", fleet: Model({fleet}{failures}), {costs}reveal: [DeclaredRunTime], \
+                 workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{{gangs}}}), {policy}, \
+                 seeds: Range({seed}, {}))",
+                seed + 1
+            )
+        }
+        FleetKind::Shared => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"RTX-3090\", sharing: Packed(2)), \
+             {costs}profile: File(\"synthetic.ron\"), references: [\"small-cnn/b32\"], \
+             reveal: [ModelFacts, SoloProfile, Memory, DeclaredRunTime], \
+             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 4, 2: 2}}), {policy}, \
+             seeds: Range({seed}, {}))",
+            seed + 1
+        ),
+        FleetKind::Elastic => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
+             costs: Costs(rescale: Constant(\"20s\"), checkpoint: \"5s\"), reveal: [DeclaredRunTime], \
+             workload: Generate(jobs: {}, arrivals: Poisson(load: 0.8), gpus: {{1: 5, 2: 2, 4: 1}}, \
+             workloads: {{\"cifar10\": 0.6, \"ncf\": 0.4}}), \
+             {policy}, seeds: Range({seed}, {}))",
+            4 + jobs / 4,
+            seed + 1
+        ),
+    }
+}

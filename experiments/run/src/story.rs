@@ -1,0 +1,297 @@
+//! Runs a cell again and describes in words what its policy was told and what it decided.
+
+use std::sync::Arc;
+
+use sandtable_core::display::span;
+use sandtable_core::error::Error;
+use sandtable_hardware::{Fleet, Job, JobId, Micros};
+use sandtable_inputs::trace::seconds;
+use sandtable_plan::{Cell, CellBackend};
+use sandtable_results::schema::GpuSet;
+use sandtable_runtime::contract::{Action, Batch, Event, JobPhase, NodeHealth, Plan, PreemptMode, Start, Trigger};
+use sandtable_runtime::sandbox::Sandboxed;
+use sandtable_runtime::schedule::Finished;
+
+use serde_json::{Value, json};
+
+use crate::execute::{Compiled, Extras, simulate};
+use crate::observed_policy::ObservedPolicy;
+
+/// Names for what a run is about.
+pub struct Names {
+    jobs: Arc<[Job]>,
+    fleet: Arc<Fleet>,
+}
+
+impl Names {
+    /// Those of a cell.
+    ///
+    /// # Errors
+    /// A workload that can't be read.
+    pub fn of(cell: &Cell) -> Result<Names, Error> {
+        Ok(Names { jobs: cell.jobs()?, fleet: cell.fleet.clone() })
+    }
+
+    /// A job's, as results have it.
+    pub fn job(&self, id: JobId) -> &str {
+        self.jobs.get(id as usize).map_or("?", |job| job.name.as_str())
+    }
+
+    /// The job of this name.
+    pub fn find(&self, name: &str) -> Option<JobId> {
+        self.jobs.iter().position(|job| job.name == name).map(|at| at as JobId)
+    }
+
+    fn gpus(&self, gpus: &[u32]) -> String {
+        let mut nodes: Vec<u32> =
+            gpus.iter().filter(|gpu| **gpu < self.fleet.gpus()).map(|gpu| self.fleet.node_of(*gpu)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let on = if nodes.len() == 1 { "node" } else { "nodes" };
+        format!("GPU {} ({on} {})", GpuSet::of(gpus), GpuSet::of(&nodes))
+    }
+
+    fn start(&self, start: &Start) -> String {
+        let batch = start.batch.map_or(String::new(), |split| {
+            format!(", {} samples a pass, {} passes a step", split.local, split.accumulation + 1)
+        });
+        format!("{} on {}{batch}", self.job(start.job), self.gpus(&start.gpus))
+    }
+
+    /// What a policy was told.
+    pub fn event(&self, event: &Event) -> String {
+        match event {
+            Event::JobArrived(info) => {
+                let declared = info
+                    .declared_run_time
+                    .map_or(String::new(), |time| format!(", said to take {}", span(time as f64 / 1e6)));
+                let kind = if info.service.is_some() { "task" } else { "job" };
+                format!("{kind} {} arrived: {} GPUs{declared}", self.job(info.id), info.demand.gpus)
+            }
+            Event::JobEnded(end) => format!("job {} ended", self.job(end.job)),
+            Event::JobChanged(change) => {
+                let cause = match change.cause {
+                    sandtable_runtime::contract::ChangeCause::Asked => "",
+                    sandtable_runtime::contract::ChangeCause::NodeLost => ", its node was lost",
+                    sandtable_runtime::contract::ChangeCause::OutOfMemory => ", out of memory",
+                };
+                format!("job {} is {}{cause}", self.job(change.job), phase(change.phase))
+            }
+            Event::NodeChanged(change) => {
+                format!("node {} is {}", change.node, if change.health == NodeHealth::Up { "up" } else { "down" })
+            }
+            Event::Timer(token) => format!("its timer {token}"),
+            Event::Rejected(rejection) => format!("refused: {}", rejection.message),
+        }
+    }
+
+    /// What a policy asked for.
+    pub fn action(&self, action: &Action) -> String {
+        match action {
+            Action::Start(start) => format!("start {}", self.start(start)),
+            Action::Preempt(preempt) => {
+                let how = if preempt.mode == PreemptMode::Kill { "kill" } else { "preempt" };
+                format!("{how} {}", self.job(preempt.job))
+            }
+            Action::Reassign(moves) => {
+                let all: Vec<String> = moves.iter().map(|start| self.start(start)).collect();
+                format!("move {}", all.join("; "))
+            }
+            Action::Throttle(throttle) => {
+                format!("hold {} to {} % of its speed", self.job(throttle.job), f64::from(throttle.milli) / 10.0)
+            }
+            Action::SetBatch(set) => {
+                format!("batch of {}: {} samples a pass", self.job(set.job), set.batch.local)
+            }
+            Action::Protect(protect) => format!("protect GPU {} until {} s", protect.gpu, seconds(protect.until)),
+            Action::SetTimer(timer) => format!("wake me at {} s", seconds(timer.at)),
+            Action::CancelTimer(token) => format!("cancel timer {token}"),
+        }
+    }
+
+    /// Whom an event is about.
+    pub fn about(event: &Event) -> Option<JobId> {
+        match event {
+            Event::JobArrived(info) => Some(info.id),
+            Event::JobEnded(end) => Some(end.job),
+            Event::JobChanged(change) => Some(change.job),
+            Event::Rejected(rejection) => rejection.job,
+            Event::NodeChanged(_) | Event::Timer(_) => None,
+        }
+    }
+
+    /// Whom an action is about.
+    pub fn of_action(action: &Action) -> Vec<JobId> {
+        match action {
+            Action::Start(start) => vec![start.job],
+            Action::Preempt(preempt) => vec![preempt.job],
+            Action::Throttle(throttle) => vec![throttle.job],
+            Action::SetBatch(set) => vec![set.job],
+            Action::Reassign(moves) => moves.iter().map(|start| start.job).collect(),
+            Action::SetTimer(_) | Action::CancelTimer(_) | Action::Protect(_) => Vec::new(),
+        }
+    }
+}
+
+fn phase(phase: JobPhase) -> &'static str {
+    match phase {
+        JobPhase::Queued => "queued",
+        JobPhase::Starting => "starting",
+        JobPhase::Running => "running",
+        JobPhase::Stopping => "stopping",
+        JobPhase::Ended => "ended",
+    }
+}
+
+/// Why a policy was called.
+pub fn trigger(trigger: Trigger) -> &'static str {
+    match trigger {
+        Trigger::Event => "events",
+        Trigger::Round => "a round",
+        Trigger::Timer => "a timer",
+        Trigger::Resync => "a takeover",
+    }
+}
+
+/// Whether an action moves anything: when a policy wishes to be woken is its own affair.
+pub fn acts(action: &Action) -> bool {
+    !matches!(action, Action::SetTimer(_) | Action::CancelTimer(_))
+}
+
+/// Runs a cell once more; `seen` is told of every call, and ends the run by `false`.
+///
+/// # Errors
+/// A cell that was observed and can't be run again, a component that can't be used, inputs that can't be read.
+pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan) -> bool) -> Result<Finished, Error> {
+    if matches!(cell.machines, CellBackend::Live(_)) {
+        return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
+    }
+    let failed = |fault: sandtable_runtime::fault::Fault| Error {
+        exit: sandtable_core::error::ExitCode::PolicyFailed,
+        ..Error::usage(format!("{}: {fault}", cell.label))
+    };
+    let component = compiled.get(&cell.policy.digest).map_err(failed)?;
+    let policy = Sandboxed::new(component, cell.setting.limits).map_err(failed)?;
+    let predictors = compiled.predictors(cell).map_err(failed)?;
+    let mut observed = ObservedPolicy::new(policy, &mut seen);
+    simulate(cell, cell.jobs()?, &mut observed, predictors, Extras::default())
+}
+
+/// A decision: what a policy was told, and what it said.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// When.
+    pub at: Micros,
+    /// The batch.
+    pub batch: Batch,
+    /// The answer.
+    pub plan: Plan,
+}
+
+impl Decision {
+    /// What it moves.
+    pub fn acting(&self) -> impl Iterator<Item = &Action> {
+        self.plan.actions.iter().filter(|action| acts(action))
+    }
+}
+
+/// Where two runs part: the first instant at which one does what the other does not. Either side may have done nothing then.
+#[derive(Debug)]
+pub struct FirstDivergence {
+    /// When.
+    pub at: Micros,
+    /// Decisions that moved something, alike in both before.
+    pub alike: u64,
+    /// What each decided then.
+    pub sides: [Option<Decision>; 2],
+}
+
+/// The first decision in which two cells differ, found while both run side by side; none: they never differ.
+///
+/// # Errors
+/// See [`tell`].
+pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDivergence>, Error> {
+    std::thread::scope(|scope| {
+        let ends = cells.map(|cell| {
+            let (sender, receiver) = std::sync::mpsc::sync_channel::<Decision>(256);
+            let run = move || {
+                tell(cell, compiled, |batch, plan| {
+                    // A decision that moves nothing is none.
+                    if !plan.actions.iter().any(acts) {
+                        return true;
+                    }
+                    let decision = Decision { at: batch.now, batch: batch.clone(), plan: plan.clone() };
+                    sender.send(decision).is_ok()
+                })
+                .map(drop)
+            };
+            // A guest's stack is the thread's.
+            let thread = std::thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, run);
+            (receiver, thread)
+        });
+        let mut alike = 0;
+        let parting = loop {
+            let [first, second] = [&ends[0].0, &ends[1].0].map(|receiver| receiver.recv().ok());
+            match (first, second) {
+                (None, None) => break None,
+                (Some(a), Some(b)) if a.at == b.at && a.acting().eq(b.acting()) => alike += 1,
+                (first, second) => {
+                    let at = [&first, &second].into_iter().flatten().map(|decision| decision.at).min().unwrap_or(0);
+                    // Whoever acts later did nothing then.
+                    let sides = [first, second].map(|side| side.filter(|decision| decision.at == at));
+                    break Some(FirstDivergence { at, alike, sides });
+                }
+            }
+        };
+        for (receiver, thread) in ends {
+            drop(receiver);
+            let thread = thread.map_err(|error| Error::usage(format!("no thread for a run: {error}")))?;
+            thread.join().map_err(|_| Error::internal("a run panicked"))??;
+        }
+        Ok(parting)
+    })
+}
+
+/// The first decision that differs, as a person reads it.
+pub fn parting_in_words(parting: &FirstDivergence, [first, second]: &[Names; 2], sides: &[String; 2]) -> String {
+    let at = seconds(parting.at);
+    let mut out = format!("\nthe first decision that differs: at {at} s, after {} alike\n", parting.alike);
+    for ((side, name), names) in parting.sides.iter().zip(sides).zip([first, second]) {
+        let Some(decision) = side else {
+            out.push_str(&format!("  {name}: moved nothing then\n"));
+            continue;
+        };
+        let batch = &decision.batch;
+        out.push_str(&format!("  {name}: batch {}, called for {}\n", batch.seq, trigger(batch.trigger)));
+        listed(&mut out, "told", batch.events.iter().map(|event| names.event(event)).collect());
+        listed(&mut out, "said", decision.acting().map(|action| names.action(action)).collect());
+    }
+    out
+}
+
+fn listed(out: &mut String, word: &str, lines: Vec<String>) {
+    const MOST: usize = 12;
+    for line in lines.iter().take(MOST) {
+        out.push_str(&format!("    {word}  {line}\n"));
+    }
+    if lines.len() > MOST {
+        out.push_str(&format!("    {word}  and {} more\n", lines.len() - MOST));
+    }
+}
+
+/// The same for programs.
+pub fn parting_object(parting: &FirstDivergence, names: &[Names; 2], sides: &[String; 2]) -> Value {
+    let side = |at: usize| match &parting.sides[at] {
+        None => Value::Null,
+        Some(decision) => json!({
+            "batch": decision.batch.seq,
+            "trigger": trigger(decision.batch.trigger),
+            "told": decision.batch.events.iter().map(|event| names[at].event(event)).collect::<Vec<_>>(),
+            "said": decision.acting().map(|action| names[at].action(action)).collect::<Vec<_>>(),
+        }),
+    };
+    json!({
+        "kind": "decision", "at_s": parting.at as f64 / 1e6, "alike": parting.alike,
+        "of": sides, "first": side(0), "second": side(1),
+    })
+}

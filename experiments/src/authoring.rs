@@ -1,0 +1,5 @@
+//! Writing and building policies: templates, and the tool chains of each language.
+
+pub mod build;
+pub mod guests;
+pub mod template;

@@ -1,0 +1,89 @@
+//! A policy to begin with, in each language: it builds, passes `policy check` and runs at once.
+
+use std::path::{Path, PathBuf};
+
+use sandtable_core::error::Error;
+use sandtable_core::output;
+use sandtable_plan::artifact::built::Language;
+
+/// One file of a template: where it goes and what it says; `NAME` is the policy's.
+type File = (&'static str, &'static str);
+
+macro_rules! files {
+    ($from:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../policies/", $from, $name)))),*]
+    };
+}
+
+/// The SDK, so that a policy builds outside of a checkout.
+pub const SDK: &[File] = files!(
+    "sdk/": "src/lib.rs", "src/backlog.rs", "src/cluster.rs", "src/cluster/elastic.rs", "src/colocate.rs", "src/config.rs",
+    "src/driver.rs", "src/host.rs", "src/job.rs", "src/moves.rs", "src/node_set.rs", "src/place.rs", "src/predictor.rs",
+    "src/random.rs", "src/ranking.rs", "src/residents.rs", "src/sharing.rs", "src/testing.rs", "src/walk.rs",
+);
+const WIT: &str = include_str!("../../../wit/policy.wit");
+const RUST: &[File] =
+    files!("templates/rust/": "Cargo.toml", "src/lib.rs", "vendor/sandtable-policy/Cargo.toml", "README.md");
+const PYTHON: &[File] = files!("templates/python/": "policy.py", "README.md");
+const JS: &[File] = files!("templates/js/": "policy.js", "package.json", "README.md");
+const C: &[File] = files!("templates/c/": "policy.c", "README.md");
+const TRY: &str = include_str!("../../../policies/templates/try.ron");
+
+/// The files of a new policy, in the order of their names.
+pub fn files(language: Language, name: &str) -> Vec<(PathBuf, String)> {
+    let own = match language {
+        Language::Rust => RUST,
+        Language::Python => PYTHON,
+        Language::Js => JS,
+        Language::C => C,
+    };
+    let named = |(path, text): &File| (PathBuf::from(path), text.replace("NAME", name));
+    let mut all: Vec<(PathBuf, String)> = own.iter().map(named).collect();
+    if language == Language::Rust {
+        let vendored = SDK.iter().map(|(path, text)| (Path::new("vendor/sandtable-policy").join(path), (*text).into()));
+        all.extend(vendored);
+    }
+    all.push(("wit/policy.wit".into(), WIT.into()));
+    all.push(("try.ron".into(), TRY.replace("NAME", name)));
+    all.push((".gitignore".into(), "/target\n/store\n/bindings\n/node_modules\n__pycache__\n".into()));
+    all.sort();
+    all
+}
+
+/// Names that cargo or the SDK has.
+const TAKEN: [&str; 7] = ["alloc", "core", "proc-macro", "sandtable-policy", "std", "test", "wit-bindgen"];
+
+/// Whether a policy can be called so.
+///
+/// # Errors
+/// What a name is.
+pub fn is_name(name: &str) -> Result<(), Error> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
+    if !begins || !name.chars().all(fits) || name.len() > 64 || name.ends_with('-') {
+        let error = Error::usage(format!("{name:?} can't be a policy's name"));
+        return Err(error.hint("small letters, digits and `-`, a letter first: my-policy"));
+    }
+    match TAKEN.contains(&name) {
+        true => Err(Error::usage(format!("{name:?} can't be a policy's name: a crate of that name is there already"))),
+        false => Ok(()),
+    }
+}
+
+/// Writes a new policy into a folder that is not there yet, or is empty.
+///
+/// # Errors
+/// A name that can't be one, a folder with something in it, a file that can't be written.
+pub fn write(language: Language, name: &str, folder: &Path) -> Result<(), Error> {
+    is_name(name)?;
+    if folder.exists() && !sandtable_core::input::sorted(folder)?.is_empty() {
+        return Err(Error::usage(format!("{}: there is something in this folder already", folder.display())));
+    }
+    for (path, text) in files(language, name) {
+        let path = folder.join(path);
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent).map_err(|error| Error::file("make", parent, &error))?;
+        output::write(&path, text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! What a reader takes for granted and nobody checks by hand: short files and functions, links that lead somewhere, documentation in
+//! sentences, one name a concept.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sandtable::input::sorted;
+
+use crate::help::root;
+
+/// Most lines of a file and of a function.
+const FILE: usize = 500;
+const FUNCTION: usize = 70;
+
+/// Files that are longer, with their lines and why. A number may only fall.
+const LONG_FILES: [(&str, usize, &str); 2] = [
+    ("policies/sdk/src/cluster.rs", 535, "the mirror of a cluster; a change rebuilds every component"),
+    ("policies/elastic/src/stage.rs", 530, "the stage of elastic policies; a change rebuilds six components"),
+];
+
+/// Functions that are longer, with their lines. `table` is a list of rows or of cases; the others are to be split by whoever next has to
+/// change them. A number may only fall.
+const LONG_FUNCTIONS: [(&str, &str, usize, &str); 27] = [
+    ("experiments/inputs/src/facts/shapes.rs", "outputs", 75, "table"),
+    ("experiments/inputs/src/profile/gavel.rs", "gavel", 71, "to be split"),
+    ("experiments/inputs/src/trace/native.rs", "native", 72, "table"),
+    ("experiments/plan/src/backend.rs", "field", 87, "to be split"),
+    ("experiments/plan/src/fleet.rs", "fleet", 87, "to be split"),
+    ("experiments/plan/src/fleet.rs", "laws", 87, "to be split"),
+    ("experiments/plan/src/resolve.rs", "cells", 136, "to be split"),
+    ("experiments/plan/src/workload.rs", "read", 102, "to be split"),
+    ("experiments/report/src/gather.rs", "provenance", 72, "table"),
+    ("experiments/report/src/lanes.rs", "lanes", 106, "to be split"),
+    ("experiments/results/src/bundle.rs", "new", 72, "to be split"),
+    ("experiments/results/src/bundle.rs", "pack", 72, "to be split"),
+    ("experiments/run/src/observe.rs", "observe", 95, "to be split"),
+    ("experiments/run/src/policy_check.rs", "histories", 92, "to be split"),
+    ("experiments/src/commands/explain.rs", "one", 79, "to be split"),
+    ("experiments/src/commands/hardware.rs", "list", 71, "table"),
+    ("experiments/src/commands/hardware/fidelity.rs", "table", 81, "table"),
+    ("experiments/src/commands/run.rs", "one", 85, "to be split"),
+    ("experiments/src/commands/show.rs", "life", 90, "to be split"),
+    ("policies/elastic/src/lbfgsb.rs", "minimise", 73, "as published"),
+    ("policies/elastic/src/stage.rs", "enact", 87, "to be split"),
+    ("policies/sdk/src/testing.rs", "completion_times", 94, "to be split"),
+    ("runtime/src/fault.rs", "fmt", 75, "table"),
+    ("runtime/src/judge.rs", "act", 85, "table"),
+    ("runtime/src/sandbox/imports.rs", "define", 77, "table"),
+    ("runtime/src/schedule.rs", "until_the_end", 96, "to be split"),
+    ("runtime/src/schedule/deciding.rs", "decide", 82, "to be split"),
+];
+
+/// Names that were given up for those of the field, and what they are called now.
+const OLD_NAMES: [(&str, &str); 24] = [
+    ("World", "DecisionContext"),
+    ("Told", "VisibleInfo"),
+    ("Taped", "ImportAnswers"),
+    ("Conservation", "AccountingError"),
+    ("Areas", "TimeIntegrals"),
+    ("LetDown", "PredictorFailed"),
+    ("Laws", "PerformanceModel"),
+    ("Occurrence", "TimedEvent"),
+    ("What", "BackendEvent"),
+    ("Machines", "CellBackend"),
+    ("Field", "LiveDevices"),
+    ("Ground", "LiveFleetShape"),
+    ("Bound", "PredictorBinding"),
+    ("Bundle", "PredictorArtifact"),
+    ("Wish", "SubmitOptions"),
+    ("Parcel", "ArrayJob"),
+    ("Handed", "PlanFile"),
+    ("Parting", "FirstDivergence"),
+    ("Witness", "ObservedPolicy"),
+    ("Battery", "CheckSuite"),
+    ("Dress", "FigureStyle"),
+    ("HOUSE", "HOUSEKEEPING_PERIOD"),
+    ("relieve", "try_handover"),
+    ("urge", "escalate_stop"),
+];
+
+/// Files below a folder that end so; what was built or fetched is left out.
+fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for path in sorted(folder).expect("a folder") {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        if path.is_dir() && !["target", ".git", "node_modules"].contains(&name.as_str()) {
+            files(&path, ending, found);
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+/// Sources without their tests: path below the workspace, and text.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    ["hardware", "runtime", "experiments", "policies"]
+        .iter()
+        .for_each(|part| files(&root().join(part), ".rs", &mut found));
+    let name = |path: &Path| path.strip_prefix(root()).expect("below").to_string_lossy().to_string();
+    let is_source = |path: &String| path.contains("/src/") && !path.contains("/tests") && !path.contains("templates");
+    let named = found.into_iter().map(|path| (name(&path), path)).filter(|(name, _)| is_source(name));
+    named.map(|(name, path)| (name, std::fs::read_to_string(path).expect("a source"))).collect()
+}
+
+/// The functions of a source: name and lines. A function ends at the brace that stands as far to the right as it does.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(rest) = line.trim_start().split("fn ").nth(1).filter(|_| begins_a_function(line)) else { continue };
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        let indent = line.len() - line.trim_start().len();
+        let end = format!("{}}}", " ".repeat(indent));
+        if let Some(length) = lines[at..].iter().position(|line| **line == end) {
+            found.push((name, length + 1));
+        }
+    }
+    found
+}
+
+fn begins_a_function(line: &str) -> bool {
+    let words = line.trim_start().split("fn ").next().unwrap_or_default();
+    words
+        .split_whitespace()
+        .all(|word| ["pub", "const", "unsafe", "extern", "\"C\""].contains(&word) || word.starts_with("pub("))
+        && line.trim_start().contains("fn ")
+        && !line.trim_end().ends_with(';')
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut wrong = Vec::new();
+    let (mut files, mut long) = (0, 0);
+    for (path, text) in sources() {
+        let lines = text.lines().count();
+        let excused = LONG_FILES.iter().find(|(excused, ..)| *excused == path);
+        files += 1;
+        match excused {
+            Some((_, most, _)) if lines > *most => wrong.push(format!("{path}: {lines} lines, excused up to {most}")),
+            Some(_) if lines <= FILE => wrong.push(format!("{path} is short now: it needs no excuse")),
+            None if lines > FILE => wrong.push(format!("{path}: {lines} lines: what second thing moved in?")),
+            _ => {}
+        }
+        for (name, lines) in functions(&text).into_iter().filter(|(_, lines)| *lines > FUNCTION) {
+            long += 1;
+            let most = LONG_FUNCTIONS.iter().find(|(file, function, ..)| *file == path && *function == name);
+            if most.is_none_or(|(_, _, most, _)| lines > *most) {
+                wrong.push(format!("{path}: {name} has {lines} lines"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(files > 250, "{files} sources");
+    assert_eq!(long, LONG_FUNCTIONS.len(), "a function is short now, or gone: it needs no excuse");
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    let mut pages = Vec::new();
+    files(&root(), ".md", &mut pages);
+    let (mut links, mut wrong) = (0, Vec::new());
+    for page in pages.iter().filter(|page| !page.starts_with(root().join("fuzz/corpus"))) {
+        let text = std::fs::read_to_string(page).expect("a page");
+        // Every second part is a block of code.
+        let prose: String = text.split("```").step_by(2).collect();
+        for target in prose.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
+            let path = target.split(['#', ' ']).next().unwrap_or_default();
+            if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+                continue;
+            }
+            links += 1;
+            if !page.parent().expect("a folder").join(path).exists() {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(links > 50, "{links} links");
+}
+
+#[test]
+fn public_items_are_documented_in_sentences() {
+    let (mut items, mut wrong) = (0, Vec::new());
+    for (path, text) in sources() {
+        let mut doc: Vec<&str> = Vec::new();
+        for (at, line) in text.lines().map(str::trim).enumerate() {
+            if let Some(words) = line.strip_prefix("///") {
+                doc.push(words.trim());
+            } else if !line.starts_with("#[") {
+                if line.starts_with("pub ") && !doc.is_empty() {
+                    items += 1;
+                    let first: Vec<&str> = doc.iter().copied().take_while(|line| !line.is_empty()).collect();
+                    if !first.last().is_some_and(|last| last.ends_with(['.', ':', ')', '!', '?'])) {
+                        wrong.push(format!("{path}:{}: {}", at + 1, first.join(" ")));
+                    }
+                }
+                doc.clear();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(items > 2000, "{items} items");
+}
+
+/// Types that are defined in the host, by name: the files that define one.
+fn types() -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, text) in sources().into_iter().filter(|(path, _)| !path.starts_with("policies/")) {
+        for line in text.lines() {
+            let words: Vec<&str> =
+                line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+            let at =
+                words.iter().position(|word| ["struct", "enum", "trait", "type"].contains(word)).filter(|at| *at <= 2);
+            let is_definition = words.iter().take(at.unwrap_or(0)).all(|word| ["pub", "crate", "super"].contains(word));
+            if let Some(name) =
+                at.filter(|_| is_definition && !line.trim_start().starts_with('/')).and_then(|at| words.get(at + 1))
+            {
+                found.entry((*name).to_string()).or_default().push(path.clone());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn old_names_are_not_given_again() {
+    let types = types();
+    for (old, new) in OLD_NAMES {
+        assert!(!types.contains_key(old), "{old} is called {new}: {:?}", types[old]);
+        let defines = format!("fn {old}(");
+        let found =
+            sources().into_iter().find(|(path, text)| !path.starts_with("policies/") && text.contains(&defines));
+        assert!(found.is_none(), "{old} is called {new}: {}", found.expect("one").0);
+    }
+}
+
+/// Terms of the glossary with the types that they name.
+#[test]
+fn the_glossary_names_types_that_there_are_once() {
+    let text = std::fs::read_to_string(root().join("docs/src/glossary.md")).expect("the glossary");
+    let types = types();
+    let mut named = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ")).skip(2) {
+        let columns: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [term, about, code] = columns[..] else { panic!("three columns: {row}") };
+        assert!(!about.trim().is_empty(), "{term}");
+        for name in code.split(", ").filter_map(|part| part.trim().strip_prefix('`')?.split('`').next()) {
+            // A module is found by its name.
+            if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+                continue;
+            }
+            named += 1;
+            // A policy's plan and a spec's are both plans; the crate says whose.
+            let most = if name == "Plan" { 2 } else { 1 };
+            let found = types.get(name).map_or(&[][..], Vec::as_slice);
+            assert!((1..=most).contains(&found.len()), "{term}: `{name}` is defined in {found:?}");
+        }
+    }
+    assert!(named > 30, "{named} types");
+}

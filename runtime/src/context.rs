@@ -1,0 +1,348 @@
+//! What a policy may read while it decides: the cluster, and estimates by whoever the experiment has bound.
+
+use std::sync::Arc;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{Backend, Fleet, Job, JobId, PerformanceModel, SECOND, TypeId};
+
+use crate::cluster::Cluster;
+use crate::contract::{Abilities, Action, Knowledge, Rejection, WorkloadProfile};
+use crate::fault::Fault;
+use crate::judge::{Bench, Verdict, judge};
+use crate::predict::{Alone, Answerer, Errors, Facts, Quantity, Score};
+
+/// Who answers for the quantity `remaining`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Remaining {
+    /// Nobody: NaN.
+    Unbound,
+    /// The truth.
+    Oracle,
+    /// The truth times a log-normal error of mean 1, drawn once for each job: asking twice gives the same error.
+    Noisy {
+        /// Standard deviation of the error's logarithm.
+        sigma: f64,
+        /// What the errors are drawn from.
+        seed: u64,
+    },
+    /// What the user declared, less the progress made.
+    Declared,
+}
+
+/// Who answers for each predicted quantity.
+pub struct Predictors {
+    /// Time left of a job.
+    pub remaining: Remaining,
+    /// How likely jobs are to contend.
+    pub similarity: Answerer,
+    /// How fast jobs are beside others.
+    pub pair_speed: Answerer,
+    /// Work that a job does in a second, by type of GPU; no component answers for it.
+    pub throughput: Answerer,
+    /// GPU utilisation of a job alone.
+    pub utilisation: Answerer,
+    /// Device memory of a job.
+    pub memory: Answerer,
+    /// Steps of elastic jobs: how long they take, and how many are left; no component answers for it.
+    pub steps: Answerer,
+}
+
+impl Default for Predictors {
+    fn default() -> Predictors {
+        let (similarity, pair_speed, throughput) = Default::default();
+        let (utilisation, memory, steps) = Default::default();
+        Predictors { remaining: Remaining::Unbound, similarity, pair_speed, throughput, utilisation, memory, steps }
+    }
+}
+
+/// What a policy is told of jobs.
+#[derive(Clone, Default)]
+pub struct VisibleInfo {
+    /// MiB that each job needs on a GPU; empty: nobody is told.
+    pub memory: Arc<[u32]>,
+    /// Solo profiles by workload: what predictors are told, and policies where it is revealed.
+    pub profiles: Arc<[WorkloadProfile]>,
+}
+
+/// The cluster and its machines.
+pub struct DecisionContext {
+    /// Who is where.
+    pub cluster: Cluster,
+    /// The machines.
+    pub backend: Box<dyn Backend>,
+    jobs: Arc<[Job]>,
+    laws: Arc<PerformanceModel>,
+    told: VisibleInfo,
+    bound: Remaining,
+    /// Error factors drawn so far.
+    noise: Vec<Option<f64>>,
+    /// Whose time left has been scored.
+    scored: Vec<bool>,
+    errors: Errors,
+    similarity: Quantity,
+    pair_speed: Quantity,
+    throughput: Quantity,
+    utilisation: Quantity,
+    memory: Quantity,
+    steps: Quantity,
+    pub(crate) uses: Abilities,
+    max_actions: u32,
+    /// Fuel that whoever asks for a prediction has left.
+    allowance: u64,
+}
+
+impl DecisionContext {
+    /// Machines at rest and jobs that are still to come.
+    pub fn new(
+        backend: Box<dyn Backend>,
+        (jobs, laws): (Arc<[Job]>, Arc<PerformanceModel>),
+        predictors: Predictors,
+        told: VisibleInfo,
+        max_actions: u32,
+    ) -> DecisionContext {
+        let cluster = Cluster::new(backend.fleet(), jobs.len());
+        let bound = predictors.remaining;
+        let noise = if matches!(bound, Remaining::Noisy { .. }) { vec![None; jobs.len()] } else { Vec::new() };
+        let guessed = matches!(bound, Remaining::Noisy { .. } | Remaining::Declared);
+        DecisionContext {
+            cluster,
+            backend,
+            told,
+            bound,
+            noise,
+            scored: vec![false; if guessed { jobs.len() } else { 0 }],
+            errors: Errors::default(),
+            similarity: Quantity::of(predictors.similarity),
+            pair_speed: Quantity::of(predictors.pair_speed),
+            throughput: Quantity::of(predictors.throughput),
+            utilisation: Quantity::of(predictors.utilisation),
+            memory: Quantity::of(predictors.memory),
+            steps: Quantity::of(predictors.steps),
+            jobs,
+            laws,
+            uses: Abilities::empty(),
+            max_actions,
+            allowance: u64::MAX,
+        }
+    }
+
+    /// The machines.
+    pub fn fleet(&self) -> &Fleet {
+        self.backend.fleet()
+    }
+
+    /// GPUs that a start could use now, by node.
+    pub fn free_gpus(&self) -> Vec<u32> {
+        let nodes = self.cluster.free.iter().zip(&self.cluster.up);
+        nodes.map(|(free, up)| if *up { *free } else { 0 }).collect()
+    }
+
+    /// Pairs of GPU and job, ascending by GPU and then by job.
+    pub fn occupancy(&self) -> (Vec<u32>, Vec<JobId>) {
+        let there = self.cluster.residents.iter().enumerate();
+        there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, *job))).unzip()
+    }
+
+    /// Judges without doing anything.
+    pub fn check(&mut self, actions: &[Action]) -> Vec<Rejection> {
+        let base = self.cluster.seq;
+        let verdict = self.judge(base, actions);
+        verdict.undo(&mut self.cluster, self.backend.fleet())
+    }
+
+    /// Judges, and carries the accepted actions out on the state.
+    pub(crate) fn judge(&mut self, base: u64, actions: &[Action]) -> Verdict {
+        let bench = Bench {
+            fleet: self.backend.fleet(),
+            jobs: &self.jobs,
+            laws: &self.laws,
+            memory: &self.told.memory,
+            uses: self.uses,
+            max_actions: self.max_actions,
+        };
+        judge(&bench, &mut self.cluster, base, actions)
+    }
+
+    /// Progress of jobs over their progress alone; NaN for those that make none, as for unknown ids.
+    pub fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
+        use crate::cluster::Phase;
+        let runs = |job: JobId| self.cluster.phase.get(job as usize) == Some(&Phase::Running);
+        jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
+    }
+
+    /// Seconds of a step of elastic jobs on so many GPUs of a type, or how many steps each has `left`; NaN where nobody
+    /// knows, as for unknown ids.
+    pub fn steps(&mut self, left: bool, jobs: &[JobId], types: &[TypeId], gpus: &[u32]) -> Vec<f64> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (at, (job, gpu_type)) in jobs.iter().zip(types).enumerate() {
+            let known = self.all_known(*gpu_type, [job].into_iter());
+            let gpus = gpus.get(at).copied().or_else(|| self.jobs.get(*job as usize).map(|job| job.gpus)).unwrap_or(0);
+            let (time, steps) = if known { self.backend.steps(*job, *gpu_type, gpus) } else { (f64::NAN, f64::NAN) };
+            let truth = if left { steps } else { time };
+            let shape = if left { 0 } else { u64::from(gpus) + 1 };
+            let answer = self.steps.of_truth("steps", &(*gpu_type, u64::from(*job), vec![shape]), truth);
+            // Only the canonical NaN crosses the border.
+            answers.push(if answer.is_nan() { f64::NAN } else { answer });
+        }
+        answers
+    }
+
+    /// How likely pairs of jobs are to contend; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub fn similarity(&mut self, gpu_type: TypeId, first: &[JobId], second: &[JobId]) -> Result<Vec<f64>, Fault> {
+        if !self.all_known(gpu_type, first.iter().chain(second)) {
+            // One that nobody knows spoils its own answer only.
+            let known = |pair: (&JobId, &JobId)| self.all_known(gpu_type, [pair.0, pair.1].into_iter());
+            let known: Vec<bool> = first.iter().zip(second).map(known).collect();
+            let mut answers = vec![f64::NAN; first.len()];
+            for at in (0..first.len()).filter(|at| known[*at]) {
+                answers[at] = self.similarity(gpu_type, &first[at..=at], &second[at..=at])?[0];
+            }
+            return Ok(answers);
+        }
+        let facts =
+            Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
+        let answers = self.similarity.similarity(&facts, gpu_type, first, second);
+        answers.map_err(|fault| Fault::Predictor { quantity: "similarity".into(), fault: Box::new(fault) })
+    }
+
+    /// Progress of jobs beside residents over their progress alone; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub fn pair_speed(
+        &mut self,
+        gpu_type: TypeId,
+        jobs: &[JobId],
+        residents: &[Vec<JobId>],
+    ) -> Result<Vec<f64>, Fault> {
+        if !self.all_known(gpu_type, jobs.iter().chain(residents.iter().flatten())) {
+            let known = |(job, beside): (&JobId, &Vec<JobId>)| self.all_known(gpu_type, beside.iter().chain([job]));
+            let known: Vec<bool> = jobs.iter().zip(residents).map(known).collect();
+            let mut answers = vec![f64::NAN; jobs.len()];
+            for at in (0..jobs.len()).filter(|at| known[*at]) {
+                answers[at] = self.pair_speed(gpu_type, &jobs[at..=at], &residents[at..=at])?[0];
+            }
+            return Ok(answers);
+        }
+        let facts =
+            Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
+        let answers = self.pair_speed.pair_speed(&facts, gpu_type, jobs, residents);
+        answers.map_err(|fault| Fault::Predictor { quantity: "pair-speed".into(), fault: Box::new(fault) })
+    }
+
+    /// What is asked of jobs alone, each on the type beside it; NaN where nobody knows, as for unknown ids.
+    ///
+    /// # Errors
+    /// A fault of the predictor.
+    pub(crate) fn alone(&mut self, what: Alone, jobs: &[JobId], types: &[TypeId]) -> Result<Vec<f64>, Fault> {
+        let mut answers = vec![f64::NAN; jobs.len()];
+        for (at, (job, kind)) in jobs.iter().zip(types).enumerate() {
+            if !self.all_known(*kind, [job].into_iter()) {
+                continue;
+            }
+            let facts = Facts {
+                jobs: &self.jobs,
+                backend: &*self.backend,
+                profiles: &self.told.profiles,
+                fuel: self.allowance,
+            };
+            let (name, quantity) = match what {
+                Alone::Throughput => ("throughput", &mut self.throughput),
+                Alone::Utilisation => ("utilisation", &mut self.utilisation),
+                Alone::Memory => ("memory", &mut self.memory),
+            };
+            let answer = quantity.alone(&facts, what, &[*job], &[*kind]);
+            answers[at] =
+                answer.map_err(|fault| Fault::Predictor { quantity: name.into(), fault: Box::new(fault) })?[0];
+        }
+        Ok(answers)
+    }
+
+    fn all_known<'a>(&self, gpu_type: TypeId, mut jobs: impl Iterator<Item = &'a JobId>) -> bool {
+        use crate::cluster::Phase;
+        let known = |job: &JobId| self.cluster.phase.get(*job as usize).is_some_and(|phase| *phase != Phase::Future);
+        (gpu_type as usize) < self.fleet().types.len() && jobs.all(known)
+    }
+
+    /// MiB that a job needs on a GPU, as policies are told; 0: they are not.
+    pub(crate) fn memory_told(&self, job: JobId) -> u32 {
+        self.told.memory.get(job as usize).copied().unwrap_or(0)
+    }
+
+    /// From now on whoever asks has this much fuel left.
+    pub(crate) fn allow(&mut self, fuel: u64) {
+        self.allowance = fuel;
+    }
+
+    /// Fuel that components have used for answers since this was asked last.
+    pub(crate) fn spent(&mut self) -> u64 {
+        let quantities =
+            [&mut self.similarity, &mut self.pair_speed, &mut self.throughput, &mut self.utilisation, &mut self.memory];
+        quantities.into_iter().map(|quantity| std::mem::take(&mut quantity.spent)).fold(0, u64::saturating_add)
+    }
+
+    /// What a policy may ask for: the quantities that somebody answers for.
+    pub(crate) fn bound(&self) -> Knowledge {
+        let all = [
+            (self.bound != Remaining::Unbound, Knowledge::REMAINING),
+            (self.similarity.is_bound(), Knowledge::SIMILARITY),
+            (self.pair_speed.is_bound(), Knowledge::PAIR_SPEED),
+            (self.throughput.is_bound(), Knowledge::THROUGHPUT),
+            (self.utilisation.is_bound(), Knowledge::UTILISATION),
+            (self.memory.is_bound(), Knowledge::MEMORY),
+            (self.steps.is_bound(), Knowledge::STEPS),
+        ];
+        all.iter().filter(|(bound, _)| *bound).fold(Knowledge::empty(), |all, (_, flag)| all | *flag)
+    }
+
+    /// How good the answers were, by quantity.
+    pub fn scores(&self) -> Vec<Score> {
+        let all = [("remaining", &self.errors), ("similarity", &self.similarity.errors)];
+        let all = all.into_iter().chain([("pair-speed", &self.pair_speed.errors)]);
+        let alone = [("throughput", &self.throughput), ("utilisation", &self.utilisation), ("memory", &self.memory)];
+        let alone = alone.into_iter().chain([("steps", &self.steps)]);
+        let all = all.chain(alone.map(|(name, quantity)| (name, &quantity.errors)));
+        all.filter_map(|(quantity, errors)| errors.score(quantity)).collect()
+    }
+
+    /// Seconds left of each job on the type beside it; NaN where nobody knows, as for unknown ids.
+    pub fn remaining(&mut self, jobs: &[JobId], types: &[TypeId]) -> Vec<f64> {
+        jobs.iter().zip(types).map(|(job, gpu_type)| self.remaining_of(*job, *gpu_type)).collect()
+    }
+
+    fn remaining_of(&mut self, job: JobId, gpu_type: TypeId) -> f64 {
+        use crate::cluster::Phase;
+        let phase = self.cluster.phase.get(job as usize).copied().unwrap_or(Phase::Future);
+        if phase == Phase::Future || gpu_type as usize >= self.fleet().types.len() {
+            return f64::NAN;
+        }
+        let left = match self.bound {
+            Remaining::Unbound => f64::NAN,
+            Remaining::Oracle => self.backend.remaining(job, gpu_type),
+            Remaining::Noisy { sigma, seed } => {
+                let factor = *self.noise[job as usize]
+                    .get_or_insert_with(|| Stream::new(seed, &format!("noise/remaining/{job}")).error_factor(sigma));
+                self.backend.remaining(job, gpu_type) * factor
+            }
+            Remaining::Declared => match self.jobs[job as usize].declared {
+                Some(declared) => {
+                    let speed = self.backend.alone(job, gpu_type);
+                    let whole = self.jobs[job as usize].work as f64 / speed / SECOND as f64;
+                    let said = declared as f64 / speed / SECOND as f64;
+                    (said - (whole - self.backend.remaining(job, gpu_type))).max(0.0)
+                }
+                None => f64::NAN,
+            },
+        };
+        if let Some(scored) = self.scored.get_mut(job as usize)
+            && !std::mem::replace(scored, true)
+        {
+            self.errors.add(left, self.backend.remaining(job, gpu_type));
+        }
+        // Only the canonical NaN crosses the border.
+        if left.is_nan() { f64::NAN } else { left }
+    }
+}

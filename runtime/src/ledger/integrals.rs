@@ -1,0 +1,155 @@
+//! Integrals over time: over a whole run, and over the part of it that is measured.
+
+use sandtable_hardware::Micros;
+
+use crate::window::{Until, Window};
+
+/// What goes on at an instant; in GPUs unless it says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    /// Given away, in thousandths.
+    pub(super) allocated: u64,
+    /// Every job on a GPU counts.
+    pub(super) resident: u64,
+    /// GPUs' worth of progress.
+    pub(super) progress: f64,
+    /// What GPUs show as their utilisation; 0 where it is not known of the jobs.
+    pub(super) busy: f64,
+    /// Of jobs that make progress; every job on a shared GPU counts.
+    pub(super) progressing: u64,
+    /// Free ones on nodes that are partly used.
+    pub(super) fragmented: u64,
+    /// Free ones.
+    pub(super) free: u64,
+    /// Asked for by jobs that have been submitted and have not ended.
+    pub(super) demanded: u64,
+}
+
+/// Integrals of [`Rates`] over time, GPU-microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TimeIntegrals {
+    pub(crate) time: Micros,
+    /// In thousandths.
+    pub(crate) allocated: u128,
+    pub(super) resident: u128,
+    pub(crate) progress: f64,
+    pub(crate) busy: f64,
+    pub(crate) productive: u128,
+    pub(crate) fragmented: u128,
+    pub(crate) free: u128,
+    pub(super) demanded: u128,
+}
+
+impl TimeIntegrals {
+    fn add(&mut self, rates: &Rates, span: Micros) {
+        let area = |gpus: u64| u128::from(gpus) * u128::from(span);
+        self.time += span;
+        self.allocated += area(rates.allocated);
+        self.resident += area(rates.resident);
+        self.progress += rates.progress * span as f64;
+        self.busy += rates.busy * span as f64;
+        self.productive += area(rates.progressing);
+        self.fragmented += area(rates.fragmented);
+        self.free += area(rates.free);
+        self.demanded += area(rates.demanded);
+    }
+
+    /// Takes back progress that did not last.
+    fn lose(&mut self, time: Micros, gpus: u32) {
+        let lost = u128::from(time) * u128::from(gpus);
+        self.productive -= lost.min(self.productive);
+    }
+}
+
+/// The integrals of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    /// What of the run is measured.
+    pub(crate) window: Window,
+    /// When the window ends.
+    end: Micros,
+    pub(super) all: TimeIntegrals,
+    /// All until GPUs were last let go: what comes after is waiting for jobs that nobody will start.
+    pub(crate) active: TimeIntegrals,
+    inside: TimeIntegrals,
+    /// What lies in the window, until GPUs were last let go.
+    inside_active: TimeIntegrals,
+}
+
+impl Measured {
+    /// By default until the last submission; all submissions lie between the two.
+    pub(super) fn new(window: Window, first: Micros, last: Micros) -> Measured {
+        let mut measured = Measured { window, end: last, ..Measured::default() };
+        if window.until == Until::LastArrival && first == last {
+            // All at once: until the last submission nothing happens.
+            measured.window.until = Until::AllEnded;
+        }
+        match measured.window.until {
+            Until::LastArrival => {}
+            Until::AllEnded => measured.end = Micros::MAX,
+            Until::At(end) => measured.end = end,
+        }
+        measured
+    }
+
+    pub(super) fn advance(&mut self, from: Micros, to: Micros, rates: &Rates) {
+        let inside = self.inside(from, to);
+        if inside > 0 {
+            self.inside.add(rates, inside);
+        }
+        self.all.add(rates, to - from);
+    }
+
+    /// How much of a stretch lies in the window.
+    fn inside(&self, from: Micros, to: Micros) -> Micros {
+        to.min(self.end).saturating_sub(from.max(self.window.warm_up))
+    }
+
+    /// The last progress of a job that stopped then did not last.
+    pub(super) fn lose(&mut self, lost: Micros, stopped: Micros, gpus: u32) {
+        self.all.lose(lost, gpus);
+        let inside = self.inside(stopped - lost.min(stopped), stopped);
+        self.inside.lose(inside, gpus);
+    }
+
+    /// GPUs were let go: until now the run counts.
+    pub(super) fn let_go(&mut self) {
+        (self.active, self.inside_active) = (self.all, self.inside);
+    }
+
+    /// What lies in the window.
+    pub(crate) fn in_window(&self) -> TimeIntegrals {
+        match self.window.until {
+            Until::LastArrival => self.inside,
+            Until::AllEnded => self.inside_active,
+            // As long for every policy: where the last job ends before it does, the rest is idle.
+            Until::At(end) => TimeIntegrals { time: end.saturating_sub(self.window.warm_up), ..self.inside },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandtable_hardware::{Costs, Fleet, GpuType, Job, SECOND};
+
+    use super::super::Ledger;
+    use super::*;
+
+    #[test]
+    fn what_is_lost_was_done_before_it_stopped() {
+        let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
+        let window = Window { warm_up: 0, until: Until::At(90 * SECOND) };
+        let mut ledger = Ledger::new(&fleet, &[Job::new("j", 0, 1, 200 * SECOND)], false).measuring(window);
+        ledger.submitted(0);
+        ledger.given(0, &[0]).expect("free");
+        ledger.running(0);
+        ledger.advance(100 * SECOND).expect("on");
+        ledger.stopped(0, true);
+        // It drains for ten seconds; the last twenty of its progress, from 80 s to 100 s, are lost.
+        ledger.advance(110 * SECOND).expect("on");
+        ledger.released(0, 20 * SECOND);
+        let (all, inside) = (ledger.measured.active, ledger.measured.in_window());
+        assert_eq!((all.productive, inside.productive), (u128::from(80 * SECOND), u128::from(80 * SECOND)));
+        assert_eq!(inside.time, 90 * SECOND);
+    }
+}

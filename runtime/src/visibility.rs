@@ -1,0 +1,249 @@
+//! What a policy is told before its first batch, and what of jobs: as much as the experiment reveals.
+
+use std::sync::Arc;
+
+use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sharing};
+
+use crate::context::{DecisionContext, VisibleInfo};
+use crate::contract::{
+    Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Sample, Service, Setup, Sources,
+    Throughput, Topology, WorkloadProfile,
+};
+use crate::inputs::{Inputs, Reveal};
+use crate::predict::shown;
+
+/// GPU utilisation of each job alone by type of GPU, where it is known of all.
+pub(crate) fn utilisation(fleet: &Fleet, inputs: &Inputs) -> Option<Vec<Vec<f64>>> {
+    let of = |kind: u32| inputs.jobs.iter().map(|job| inputs.laws.utilisation(kind, job)).collect::<Vec<f64>>();
+    let all: Vec<Vec<f64>> = (0..fleet.types.len() as u32).map(of).collect();
+    all.iter().flatten().all(|u| !u.is_nan()).then_some(all)
+}
+
+pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> VisibleInfo {
+    let memory = |job: &Job| {
+        let types =
+            (0..fleet.types.len() as u32).filter(|kind| job.gpu_types.is_empty() || job.gpu_types.contains(kind));
+        types.map(|kind| inputs.laws.memory(kind, job)).max().unwrap_or(0)
+    };
+    let memory = if inputs.reveal.memory { inputs.jobs.iter().map(memory).collect() } else { Arc::from([]) };
+    let profiles =
+        (0..inputs.laws.profile().map_or(0, |profile| profile.workloads.len())).map(|id| profile(inputs, id));
+    VisibleInfo { memory, profiles: profiles.collect() }
+}
+
+fn profile(inputs: &Inputs, id: usize) -> WorkloadProfile {
+    let Some(profile) = inputs.laws.profile() else { unreachable!("asked for workloads of a profile") };
+    let workload = &profile.workloads[id];
+    let solo = |gpu: &&sandtable_hardware::GpuProfile| gpu.solo.get(&workload.name).cloned().unwrap_or_default();
+    let tables: Vec<sandtable_hardware::Solo> = inputs.laws.tables().iter().map(solo).collect();
+    let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
+    let rates = tables.iter().enumerate().flat_map(|(kind, solo)| {
+        let rate =
+            move |(gpus, rate): (&u32, &f64)| Throughput { gpu_type: kind as u32, gpus: *gpus, per_second: *rate };
+        solo.throughput.iter().map(rate)
+    });
+    WorkloadProfile {
+        workload: workload.name.clone(),
+        family: workload.family.clone(),
+        gpu_utilisation: tables.iter().map(|solo| number(solo.utilisation)).collect(),
+        memory_utilisation: tables.iter().map(|solo| number(solo.memory_utilisation)).collect(),
+        memory_mib: tables.iter().map(|solo| solo.memory_mib.unwrap_or(0)).collect(),
+        batch: number(workload.batch),
+        mixed_precision: workload.mixed_precision,
+        gradient_gb: number(workload.gradient_mb.map(|mb| mb / 1000.0)),
+        communication: match workload.communication {
+            Ring::Ring => Communication::Ring,
+            Ring::ParameterServer => Communication::ParameterServer,
+        },
+        step_time: tables.iter().map(|solo| number(solo.step_s)).collect(),
+        facts: workload.facts.as_ref().map(facts_of),
+        throughput: rates.collect(),
+    }
+}
+
+fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {
+    let total = facts.total;
+    ModelFacts {
+        model: facts.model.clone(),
+        parameters: facts.parameters,
+        layer_multiply_adds: facts.layer_multiply_adds,
+        layer_outputs: facts.layer_outputs,
+        layer_traffic: facts.layer_traffic,
+        elementwise_outputs: facts.elementwise_outputs,
+        depth: facts.depth,
+        flops: total.flops,
+        multiply_adds: total.multiply_adds,
+        additions: total.additions,
+        comparisons: total.comparisons,
+        divisions: total.divisions,
+        exponentials: total.exponentials,
+        activation_bytes: total.activation_bytes,
+        parameter_bytes: total.parameter_bytes,
+        other_bytes: total.other_bytes,
+        group_nodes: facts.group_nodes.to_vec(),
+        group_flops: facts.group_flops.to_vec(),
+    }
+}
+
+/// What an elastic job reports of itself.
+pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
+    Sample {
+        job,
+        nodes: found.nodes,
+        gpus: found.gpus,
+        local: found.local,
+        step_time: found.step_s,
+        sync_time: found.sync_s,
+        gradient_sqr: found.sqr,
+        gradient_variance: found.variance,
+    }
+}
+
+/// Workloads as policies get to know them: each when the first of its jobs arrives.
+pub(crate) struct Introduced {
+    /// What is revealed, by workload of the profile; empty: nothing.
+    profiles: Vec<WorkloadProfile>,
+    /// The policy's number of each that it knows.
+    numbers: Vec<Option<u32>>,
+    known: u32,
+    /// Those that it has not been told yet.
+    take_new_workloads: Vec<WorkloadProfile>,
+}
+
+impl Introduced {
+    pub(crate) fn new(profiles: &[WorkloadProfile], reveal: Reveal) -> Introduced {
+        let all = [(reveal.solo_profile, Sources::SOLO_PROFILE), (reveal.model_facts, Sources::MODEL_FACTS)];
+        let reads = all.iter().filter(|(told, _)| *told).fold(Sources::empty(), |all, (_, source)| all | *source);
+        let told = profiles.iter().filter(|_| reads != Sources::empty());
+        let profiles: Vec<WorkloadProfile> = told.map(|profile| shown(profile, reads)).collect();
+        Introduced { numbers: vec![None; profiles.len()], profiles, known: 0, take_new_workloads: Vec::new() }
+    }
+
+    /// The policy's number of a job's workload; none: it is told nothing.
+    pub(crate) fn number(&mut self, job: &Job) -> Option<u32> {
+        let workload = job.workload? as usize;
+        let profile = self.profiles.get(workload)?;
+        let number = &mut self.numbers[workload];
+        if number.is_none() {
+            self.take_new_workloads.push(profile.clone());
+            *number = Some(self.known);
+            self.known += 1;
+        }
+        *number
+    }
+
+    /// Whoever decides from now on has been told nothing.
+    pub(crate) fn restart(&mut self) {
+        self.numbers.iter_mut().for_each(|number| *number = None);
+        self.known = 0;
+        self.take_new_workloads.clear();
+    }
+
+    /// Those that the next batch introduces.
+    pub(crate) fn take_new_workloads(&mut self) -> Vec<WorkloadProfile> {
+        std::mem::take(&mut self.take_new_workloads)
+    }
+}
+
+/// The types of GPU of a fleet, as the contract has them.
+pub fn gpu_types(fleet: &Fleet) -> Vec<crate::contract::GpuType> {
+    let sharing = match fleet.sharing {
+        Sharing::Exclusive => crate::contract::Sharing::Exclusive,
+        Sharing::Shares => crate::contract::Sharing::Shares,
+        Sharing::Packed(most) => crate::contract::Sharing::Packed(most),
+    };
+    let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType {
+        id: id as u32,
+        name: kind.name.clone(),
+        memory_mib: kind.memory_mib,
+        sharing,
+    };
+    fleet.types.iter().enumerate().map(kind).collect()
+}
+
+pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
+    let fleet = world.fleet();
+    let nodes = fleet.nodes.iter().enumerate().map(|(id, node)| Node {
+        id: id as u32,
+        name: node.name.clone(),
+        gpu_type: node.gpu_type,
+        first_gpu: node.first_gpu,
+        gpus: node.gpus,
+        health: NodeHealth::Up,
+        rack: node.rack,
+        pool: match node.pool {
+            sandtable_hardware::Pool::Training => Pool::Training,
+            sandtable_hardware::Pool::Inference => Pool::Inference,
+        },
+        links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
+    });
+    let facts = [
+        (inputs.reveal.declared_run_time, Knowledge::DECLARED_RUN_TIME),
+        (inputs.reveal.solo_profile, Knowledge::SOLO_PROFILE),
+        (inputs.reveal.model_facts, Knowledge::MODEL_FACTS),
+        (!inputs.references.is_empty(), Knowledge::REFERENCES),
+    ];
+    let known = facts.iter().filter(|(known, _)| *known);
+    Setup {
+        config: inputs.config.clone(),
+        seed: inputs.seed,
+        topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
+        knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
+        references: inputs.references.iter().map(|id| profile(inputs, *id as usize)).collect(),
+        services: fleet
+            .services
+            .iter()
+            .zip(0..)
+            .map(|(service, id)| Service {
+                id,
+                name: service.name.clone(),
+                cold_start: service.cold_start,
+                stays_loaded: fleet.keeps_models,
+            })
+            .collect(),
+        max_actions: inputs.limits.actions,
+    }
+}
+
+/// How a job may change its size, as policies are told.
+pub(crate) fn elasticity(laws: &PerformanceModel, job: &Job) -> Option<Elasticity> {
+    let elastic = laws.elastic(job)?;
+    Some(Elasticity {
+        most_gpus: elastic.most_gpus(),
+        batch: job.batch?,
+        tunable: elastic.tunable,
+        initial_batch: elastic.initial_batch,
+        most_batch: elastic.most_batch,
+        least_local: elastic.least_local,
+        most_local: elastic.most_local,
+    })
+}
+
+/// How many GPUs of each type there are, and the memory of each, MiB.
+pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
+    fleet.types.iter().zip(0..).map(|(kind, id)| (fleet.gpus_of(id), kind.memory_mib)).collect()
+}
+
+/// Why a job can never run on GPUs of which there are so many of each type, with so much memory ([`capacities`]), if so: it
+/// would block a queue for ever.
+pub fn never_fits(capacities: &[(u32, u32)], laws: &PerformanceModel, job: &Job) -> Option<String> {
+    if job.gpus == 0 {
+        return Some("it asks for no GPU".into());
+    }
+    let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
+    let types = || capacities.iter().enumerate().filter(|(index, _)| allowed(*index));
+    let most = types().map(|(_, (gpus, _))| *gpus).max().unwrap_or(0);
+    if types().all(|(kind, _)| laws.throughput(kind as u32, job) == Some(0.0)) {
+        return Some("its workload runs on none of the types that it allows".into());
+    }
+    if job.gpus > most {
+        return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
+    }
+    let short = |(index, (_, memory)): (usize, &(u32, u32))| {
+        let needs = laws.memory(index as u32, job);
+        (*memory > 0 && needs > *memory).then_some((needs, *memory))
+    };
+    let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
+    let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
+    Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
+}
