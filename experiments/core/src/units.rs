@@ -35,8 +35,18 @@ pub fn span(text: &str) -> Result<Micros, String> {
     decimal(number, *scale).ok_or_else(wrong)
 }
 
-/// A decimal number times `scale`, exactly, rounded down; `None` for anything else, or from 2^53 on.
+/// Returns a decimal number times `scale`, rounded down; `None` for anything else, or from 2^53 on, the limit of what a user may write.
 pub fn decimal(text: &str, scale: u64) -> Option<u64> {
+    scaled(text, scale).filter(|value| *value < 1 << 53)
+}
+
+/// Returns a decimal number times `scale`, up to [`u64::MAX`]; `None` for anything else, or where it would have to be rounded.
+/// Times that a run computes may be beyond what a user may write: they are read with this.
+pub fn exact_decimal(text: &str, scale: u64) -> Option<u64> {
+    scaled(text, scale).filter(|_| is_exact(text, scale))
+}
+
+fn scaled(text: &str, scale: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     if (whole.is_empty() && part.is_empty()) || !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return None;
@@ -45,8 +55,8 @@ pub fn decimal(text: &str, scale: u64) -> Option<u64> {
     let digits = &part[..part.len().min(15)];
     let parts: u128 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     let scale = u128::from(scale);
-    let value = whole.checked_mul(scale)? + parts * scale / 10u128.pow(digits.len() as u32);
-    u64::try_from(value).ok().filter(|value| *value < 1 << 53)
+    let value = whole.checked_mul(scale)?.checked_add(parts * scale / 10u128.pow(digits.len() as u32))?;
+    u64::try_from(value).ok()
 }
 
 /// Whether [`decimal`] rounds nothing away.
@@ -129,6 +139,9 @@ mod tests {
     #[test]
     fn many_digits_are_no_overflow() {
         assert!(!is_exact(".1001111111111111111111111111111111", 1_000_000));
+        assert_eq!(exact_decimal("18446744073709.551615", 1_000_000), Some(u64::MAX));
+        assert_eq!(exact_decimal("18446744073709.551616", 1_000_000), None);
+        assert_eq!((exact_decimal("0.0000001", 1_000_000), decimal("9007199255", 1_000_000)), (None, None));
         assert!(is_exact("0.5", 2) && is_exact("1.000001", 1_000_000) && !is_exact("1.0000001", 1_000_000));
         assert!(is_exact("3", 1) && is_exact("3.000000000000000000000000000000000000000000", 1));
     }

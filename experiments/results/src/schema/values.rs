@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use sandtable_core::units::{decimal, is_exact};
+use sandtable_core::units::exact_decimal;
 use sandtable_hardware::{Fleet, GpuId, Micros, SECOND};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -26,7 +26,7 @@ impl Seconds {
     }
 
     fn parse(text: &str) -> Option<Seconds> {
-        decimal(text, SECOND).filter(|_| is_exact(text, SECOND)).map(Seconds)
+        exact_decimal(text, SECOND).map(Seconds)
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn times_are_exact() {
-        for micros in [0, 1, 100_000, 1_500_000, 9_007_199_254_740_991] {
+        for micros in [0, 1, 100_000, 1_500_000, 9_007_199_254_740_991, u64::MAX] {
             assert_eq!(Seconds::parse(&Seconds(micros).to_string()), Some(Seconds(micros)));
         }
         assert_eq!((Seconds(100_000).f64(), Seconds(1).since(Seconds(3))), (0.1, -0.000_002));
