@@ -33,10 +33,10 @@ impl ConsentArgs {
     pub(crate) fn ask<'a>(&self, origin: &str, cells: impl Iterator<Item = &'a Cell>) -> Result<(), Error> {
         // The text is what is remembered: whoever looks finds what was allowed.
         let mut asked = BTreeMap::new();
-        for field in cells.filter_map(Cell::runs_commands) {
-            let value = serde_json::json!({ "commands": field.commands, "environment": field.passed });
+        for devices in cells.filter_map(Cell::runs_commands) {
+            let value = serde_json::json!({ "commands": devices.commands, "environment": devices.passed });
             let text = format!("{value}\n");
-            asked.entry(digest(text.as_bytes())).or_insert((text, field));
+            asked.entry(digest(text.as_bytes())).or_insert((text, devices));
         }
         if asked.is_empty() {
             return Ok(());
@@ -48,7 +48,7 @@ impl ConsentArgs {
         if asked.is_empty() {
             return Ok(());
         }
-        let listed: Vec<String> = asked.values().flat_map(|(_, field)| shown(field)).collect();
+        let listed: Vec<String> = asked.values().flat_map(|(_, devices)| shown(devices)).collect();
         if !self.allow_commands && !agreed(origin, &listed)? {
             let first = listed.first().map_or("", String::as_str);
             let rest = if listed.len() > 1 { format!(" and {} more lines", listed.len() - 1) } else { String::new() };
@@ -72,14 +72,14 @@ impl ConsentArgs {
 
 /// `"train": python train.py` of each command, and the variables that they are given, a line each. Nothing is cut: what is
 /// not shown was not agreed to.
-fn shown(field: &LiveDevices) -> Vec<String> {
-    let commands = field.commands.iter().map(|(workload, words)| {
+fn shown(devices: &LiveDevices) -> Vec<String> {
+    let commands = devices.commands.iter().map(|(workload, words)| {
         let words: Vec<String> = words.iter().map(|word| crate::engine::quoted(word)).collect();
         escape_control_chars(&format!("{workload:?}: {}", words.join(" ")), usize::MAX)
     });
-    let passed = (!field.passed.is_empty()).then(|| {
+    let passed = (!devices.passed.is_empty()).then(|| {
         escape_control_chars(
-            &format!("with these variables of your environment: {}", field.passed.join(", ")),
+            &format!("with these variables of your environment: {}", devices.passed.join(", ")),
             usize::MAX,
         )
     });

@@ -211,7 +211,7 @@ fn capsule(bytes: &[u8]) {
 /// The recording of a live run, and the fleet and jobs that it says it is of.
 fn recording(bytes: &[u8]) {
     match recording::read(&file("recording", bytes)) {
-        Ok(recording) => drop(recording.header.ground.fleet()),
+        Ok(recording) => drop(recording.header.shape.fleet()),
         Err(error) => drop(error.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use sandtable::claim::{ExpectedFailures, measure, scope};
 use sandtable::error::ExitCode;
 use sandtable::execute::{Workers, complete};
 use sandtable::input::sorted;
-use sandtable::plan::{CellBackend, Options, plan};
+use sandtable::plan::{Options, plan};
 use sandtable::status::known;
 use sandtable::store::Store;
 use sandtable::table::snapshot;
@@ -76,7 +76,7 @@ fn lacking(path: &Path) -> Option<(String, bool)> {
     }
     match plan(path, &Options { test: true, ..Options::default() }) {
         Err(error) if error.exit == ExitCode::Hardware => Some(("no such device".into(), false)),
-        Ok(plan) if plan.cells.iter().any(|cell| matches!(cell.machines, CellBackend::Live(_))) => {
+        Ok(plan) if plan.cells.iter().any(|cell| !cell.backend.is_reproducible()) => {
             Some(("an observation".into(), false))
         }
         _ => None,

@@ -13,7 +13,7 @@ use sandtable_hardware::{
 use sandtable_inputs::profile;
 use serde_json::{Value, json};
 
-use super::backend::CellBackend;
+use super::backend::{self, CellBackend};
 use super::number;
 use super::preset::Preset;
 use crate::spec::RescaleSpec;
@@ -28,10 +28,10 @@ const NETWORK: f64 = 1.25;
 pub(super) fn groups(
     source: &Source,
     spec: &Spec,
-    machines: &CellBackend,
+    backend: &dyn CellBackend,
     profile: Option<&Profile>,
 ) -> Result<Vec<Group>, Error> {
-    if let Some(group) = machines.group() {
+    if let Some(group) = backend::group(backend) {
         return Ok(vec![group]);
     }
     let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet else { return Ok(Vec::new()) };
@@ -138,10 +138,10 @@ pub(super) fn fleet(
     source: &Source,
     spec: &Spec,
     preset: Option<&Preset>,
-    (groups, machines): (&[Group], &CellBackend),
+    (groups, backend): (&[Group], &dyn CellBackend),
     policy: &str,
 ) -> Result<Fleet, Error> {
-    if let Some(fleet) = machines.fleet(source) {
+    if let Some(fleet) = backend::fleet(backend, source) {
         return fleet;
     }
     let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, slots: virtual_slots, .. } = &spec.fleet

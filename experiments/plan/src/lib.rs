@@ -78,8 +78,8 @@ pub struct Seedless {
     pub config: String,
     /// Who answers for predicted quantities.
     pub predictors: Bindings,
-    /// What drives it.
-    pub machines: CellBackend,
+    /// What drives its jobs.
+    pub backend: Arc<dyn CellBackend>,
     /// `cell.json` before the seed, and after it.
     inputs: [String; 2],
 }
@@ -129,10 +129,7 @@ impl Cell {
 
     /// The fleet whose programs the spec itself names, if it does: they run as the user.
     pub fn runs_commands(&self) -> Option<&LiveDevices> {
-        match &self.machines {
-            CellBackend::Live(field) if !field.commands.is_empty() => Some(field),
-            _ => None,
-        }
+        self.backend.live().filter(|devices| !devices.commands.is_empty())
     }
 
     /// Whether two cells share all but the seed.
@@ -164,14 +161,6 @@ impl Cell {
             }
         }
         Ok(jobs.into())
-    }
-
-    /// The GPUs that it takes of a machine; 0 for what is modelled.
-    pub fn devices(&self) -> u32 {
-        match &self.machines {
-            CellBackend::Live(field) => field.gpus(),
-            _ => 0,
-        }
     }
 
     /// The id as people see it.

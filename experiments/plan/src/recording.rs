@@ -25,8 +25,9 @@ const VERSION: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     recording: u32,
-    /// The machines.
-    pub ground: LiveFleetShape,
+    /// The shape of the fleet.
+    #[serde(rename = "ground")]
+    pub shape: LiveFleetShape,
     /// blake3 of the jobs.
     pub jobs: String,
     /// Steps of each.
@@ -94,7 +95,7 @@ pub fn jobs_digest(jobs: &[Job]) -> String {
 /// # Errors
 /// Where a part of it has no text.
 pub fn write(
-    ground: &LiveFleetShape,
+    shape: &LiveFleetShape,
     jobs: &[Job],
     tasks: Vec<u64>,
     machine: BTreeMap<String, String>,
@@ -108,7 +109,7 @@ pub fn write(
         body.push('\n');
     }
     let blake3 = digest(body.as_bytes());
-    let header = Header { recording: VERSION, ground: ground.clone(), jobs: jobs_digest(jobs), tasks, machine, blake3 };
+    let header = Header { recording: VERSION, shape: shape.clone(), jobs: jobs_digest(jobs), tasks, machine, blake3 };
     Ok(format!("{}\n{body}", serde_json::to_string(&header).map_err(internal)?).into_bytes())
 }
 
@@ -185,8 +186,8 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
                 (BackendEvent::Pace { pace, .. }, _) if !(0.0..=1e6).contains(pace) => {
                     return wrong(format!("expected a pace of at least 0, found {pace}"));
                 }
-                (BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node), _) if *node >= header.ground.nodes.0 => {
-                    return wrong(format!("expected a node below {}, found {node}", header.ground.nodes.0));
+                (BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node), _) if *node >= header.shape.nodes.0 => {
+                    return wrong(format!("expected a node below {}, found {node}", header.shape.nodes.0));
                 }
                 _ => {}
             }

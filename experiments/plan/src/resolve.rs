@@ -31,10 +31,10 @@ pub(super) fn cells(
         true => Some(fleet::measured(fleet::profile(source, spec, folder)?.as_deref(), spec)),
         false => None,
     };
-    let machines = backend::machines(source, spec, folder, assumed)?;
+    let backend = backend::resolve(source, spec, folder, assumed)?;
     let profile = fleet::profile(source, spec, folder)?;
-    let groups = fleet::groups(source, spec, &machines, profile.as_deref())?;
-    let ground = (&groups[..], &machines);
+    let groups = fleet::groups(source, spec, &*backend, profile.as_deref())?;
+    let ground = (&groups[..], &*backend);
     let seeds = seeds(source, spec)?;
     let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
     if let Some(listed) = options.listed.filter(|listed| made.saturating_add(more) > *listed) {
@@ -70,11 +70,7 @@ pub(super) fn cells(
     if base.sharing != sandtable_hardware::Sharing::Exclusive {
         semantics.push(format!("GPUs {:?}", base.sharing).to_lowercase());
     }
-    semantics.extend(match &machines {
-        backend::CellBackend::Model => None,
-        backend::CellBackend::Replay(recording) => Some(format!("recorded run {}", &recording.digest[..10])),
-        backend::CellBackend::Live(field) => Some(format!("observed on {}", field.devices[0].name)),
-    });
+    semantics.extend(backend.semantics());
     semantics.extend(fleet::estimated_speeds(spec, &base, profile.as_deref()));
     if base.slots > 1 {
         semantics.push(format!("{} virtual slots a device", base.slots));
@@ -133,8 +129,9 @@ pub(super) fn cells(
             "reveal": reveal,
             "schema": super::SCHEMA,
         });
-        if !machines.key().is_null() {
-            before["machines"] = machines.key();
+        let driven_by = backend.identity();
+        if !driven_by.is_null() {
+            before["machines"] = driven_by;
         }
         let after = json!({ "ties": ties, "workload": workload_key });
         let (before, after) = (canonical(&before), canonical(&after));
@@ -147,7 +144,7 @@ pub(super) fn cells(
             fleet,
             config: canonical(&config),
             predictors,
-            machines: machines.clone(),
+            backend: backend.clone(),
             inputs,
         });
         cells.extend(seeds.iter().map(|seed| Cell::new(&of, *seed)));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::frame::Frame;
-use sandtable_plan::{Cell, CellBackend, Plan, PredictorBinding};
+use sandtable_plan::{Cell, Plan, PredictorBinding};
 use sandtable_results::claim::{self, ClaimRow};
 use sandtable_results::status;
 use sandtable_results::status::CellStatus;
@@ -200,12 +200,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
                 seen.push(line);
             }
         }
-        let machines = match &cell.machines {
-            CellBackend::Model => "a model",
-            CellBackend::Replay(_) => "a recorded run, followed",
-            CellBackend::Live(_) => "real devices",
-        };
-        facts.push(("machines".into(), machines.into()));
+        facts.push(("machines".into(), cell.backend.about().into()));
     }
     if !when.is_empty() {
         facts.push(("written".into(), when.to_string()));

@@ -7,7 +7,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::text;
-use sandtable_plan::{Cell, CellBackend, Plan};
+use sandtable_plan::{Cell, Plan};
 use sandtable_runtime::Summary;
 
 use crate::metric::METRICS;
@@ -67,7 +67,7 @@ impl<'a> Merged<'a> {
     pub fn of(page: &SweepState<'a>) -> Result<Merged<'a>, Error> {
         let mut rows: BTreeMap<(String, usize), MergedRow<'a>> = BTreeMap::new();
         for (at, cell) in page.plan.cells.iter().enumerate() {
-            if matches!(cell.machines, CellBackend::Live(_)) {
+            if !cell.backend.is_reproducible() {
                 for folder in page.observations(at)? {
                     let row = observed(cell, &folder)?;
                     rows.insert((row.id.clone(), at), row);
@@ -101,8 +101,8 @@ pub fn from_others(plan: &Plan, store: &Store, other: &Path) -> Result<(usize, u
     let other = Store::look(other)?;
     let (mut taken, mut observed) = (0, 0);
     for cell in &plan.cells {
-        if let CellBackend::Live(field) = &cell.machines {
-            if field.assumed() {
+        if let Some(devices) = cell.backend.live() {
+            if devices.assumed() {
                 let error = Error::usage("which observations are this spec's only a machine with its GPUs can tell");
                 return Err(error.hint("merge there, or let the nodes share one store"));
             }

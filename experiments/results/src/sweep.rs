@@ -9,7 +9,7 @@ use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_core::input::sorted;
 use sandtable_core::output;
-use sandtable_plan::{Cell, CellBackend, Plan};
+use sandtable_plan::{Cell, Plan};
 
 use crate::store::Store;
 
@@ -51,12 +51,13 @@ impl<'a> SweepState<'a> {
     /// A folder that can't be read.
     pub fn state(&self, at: usize) -> Result<State, Error> {
         let cell = &self.plan.cells[at];
-        Ok(match &cell.machines {
-            CellBackend::Live(_) if self.observations(at)?.is_empty() => State::Missing,
-            CellBackend::Live(_) => State::Done,
+        if !cell.backend.is_reproducible() {
+            return Ok(if self.observations(at)?.is_empty() { State::Missing } else { State::Done });
+        }
+        Ok(match self.store.has(&cell.id) {
             _ if self.store.has_failed(&cell.id) => State::Failed,
-            _ if self.store.has(&cell.id) => State::Done,
-            _ => State::Missing,
+            true => State::Done,
+            false => State::Missing,
         })
     }
 
@@ -66,10 +67,10 @@ impl<'a> SweepState<'a> {
     /// A folder that can't be read.
     pub fn appears(&self, at: usize) -> Result<bool, Error> {
         let cell = &self.plan.cells[at];
-        Ok(match &cell.machines {
-            CellBackend::Live(_) => !self.observations(at)?.is_empty(),
-            _ => self.store.look_again(&cell.id),
-        })
+        if cell.backend.is_reproducible() {
+            return Ok(self.store.look_again(&cell.id));
+        }
+        Ok(!self.observations(at)?.is_empty())
     }
 
     /// The observations of the cell at this place.
@@ -77,24 +78,22 @@ impl<'a> SweepState<'a> {
     /// # Errors
     /// A folder that can't be read.
     pub fn observations(&self, at: usize) -> Result<Vec<PathBuf>, Error> {
-        match &self.plan.cells[at].machines {
-            CellBackend::Live(field) if !field.assumed() => self.store.observations(&self.plan.cells[at].id),
-            CellBackend::Live(_) => {
-                let folder = self.observed();
-                if !folder.is_dir() {
-                    return Ok(Vec::new());
-                }
-                let own = format!("{at}-");
-                let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
-                let mut found = Vec::new();
-                for path in sorted(&folder)?.into_iter().filter(|path| name(path).starts_with(&own)) {
-                    let text = input::text(&path, input::SPEC)?;
-                    found.push(self.store.root().join(text.trim_end()));
-                }
-                Ok(found)
-            }
-            _ => Ok(Vec::new()),
+        let Some(devices) = self.plan.cells[at].backend.live() else { return Ok(Vec::new()) };
+        if !devices.assumed() {
+            return self.store.observations(&self.plan.cells[at].id);
         }
+        let folder = self.observed();
+        if !folder.is_dir() {
+            return Ok(Vec::new());
+        }
+        let own = format!("{at}-");
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        let mut found = Vec::new();
+        for path in sorted(&folder)?.into_iter().filter(|path| name(path).starts_with(&own)) {
+            let text = input::text(&path, input::SPEC)?;
+            found.push(self.store.root().join(text.trim_end()));
+        }
+        Ok(found)
     }
 
     /// Second results of its cells that differed from the first.
@@ -149,12 +148,12 @@ pub fn name_of(key: &str) -> String {
 
 /// By what a cell is known on every machine: its id, or of one on devices all of its inputs but those, and what it asks for.
 fn known_as(cell: &Cell) -> String {
-    let CellBackend::Live(field) = &cell.machines else { return cell.id.clone() };
+    let Some(devices) = cell.backend.live() else { return cell.id.clone() };
     let mut inputs: serde_json::Value = serde_json::from_str(&cell.inputs()).unwrap_or_default();
     if let Some(fleet) = inputs.get_mut("fleet") {
         for of_the_devices in ["types", "nodes"] {
             fleet[of_the_devices] = serde_json::Value::Null;
         }
     }
-    format!("{} {}", canonical(&inputs), field.asked())
+    format!("{} {}", canonical(&inputs), devices.asked())
 }

@@ -10,16 +10,14 @@ use std::time::Duration;
 
 use rayon::prelude::*;
 use sandtable_core::error::Error;
+use sandtable_hardware::Job;
 use sandtable_hardware::live::Clock;
-use sandtable_hardware::replay::Replay;
-use sandtable_hardware::{Backend, Job, SimulatedBackend};
 use sandtable_plan::spec::Judge;
-use sandtable_plan::{Cell, CellBackend, Plan, PredictorArtifact, PredictorBinding};
+use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
 use sandtable_results::status::Failure;
 use sandtable_results::store::{Files, Store};
 use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
-use sandtable_runtime::decision_log::ReplayScript;
 use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::inputs::{Inputs, Stop};
 use sandtable_runtime::sandbox::{
@@ -226,7 +224,9 @@ pub fn refusal(cell: &Cell, compiled: &Compiled) -> Result<Option<Fault>, Error>
         let known = |error: &PolicyError| matches!(error, PolicyError::BadConfig(_) | PolicyError::Unsupported(_));
         matches!(cause, Fault::Refused { error, .. } if known(error)).then_some(fault)
     };
-    let CellBackend::Model = cell.machines else { return Ok(None) };
+    if !cell.backend.is_simulated() {
+        return Ok(None);
+    }
     let Ok(component) = compiled.get(&cell.policy.digest) else { return Ok(None) };
     let Ok(mut policy) = Sandboxed::new(component, cell.setting.limits) else { return Ok(None) };
     let predictors = match compiled.predictors(cell) {
@@ -246,10 +246,10 @@ pub struct Extras {
     pub stop: Option<Stop>,
 }
 
-/// Runs a policy, sandboxed or not, on the model of a cell.
+/// Runs a policy, sandboxed or not, on the backend of a cell.
 ///
 /// # Errors
-/// A ledger that does not balance: a defect of ours.
+/// See `CellBackend::start` and `CellBackend::finish` of `sandtable-plan`.
 pub fn simulate(
     cell: &Cell,
     jobs: Arc<[Job]>,
@@ -257,37 +257,10 @@ pub fn simulate(
     predictors: Predictors,
     extras: Extras,
 ) -> Result<Finished, Error> {
-    let laws = cell.setting.laws.clone();
-    let fleet = (*cell.fleet).clone();
     let Extras { record, stop } = extras;
     let mut inputs = Inputs { record, stop, ..inputs(cell, jobs.clone(), predictors) };
-    let backend: Box<dyn Backend> = match &cell.machines {
-        CellBackend::Model => Box::new(SimulatedBackend::new(fleet, jobs, &laws, cell.seed)),
-        CellBackend::Replay(recording) => {
-            cell.machines.fits(&jobs)?;
-            inputs.strict = false;
-            inputs.script = ReplayScript::new(recording.calls.clone());
-            if inputs.script.is_none() {
-                return Err(Error::usage("the recording has no call of a policy: there is nothing to compare with"));
-            }
-            let tasks = recording.header.tasks.clone();
-            Box::new(Replay::new(fleet, jobs, laws, tasks, recording.steps.clone()))
-        }
-        CellBackend::Live(_) => return Err(Error::internal("a live cell is observed, not executed")),
-    };
-    let finished = run(policy, backend, inputs);
-    if let CellBackend::Replay(recording) = &cell.machines {
-        // Whatever does not balance or fit is the file's, not ours.
-        let finished = finished.map_err(|error| Error::usage(format!("the recording contradicts itself: {error}")))?;
-        let agreement = finished.agreement.clone().unwrap_or_default();
-        let calls = recording.calls.len() as u64;
-        if agreement.lost.is_some() || agreement.calls != calls {
-            let found = format!("{} of its {calls} calls fit what happens in it", agreement.calls);
-            return Err(Error::usage(format!("the recording contradicts itself: {found}")));
-        }
-        return Ok(finished);
-    }
-    finished.map_err(|error| Error::internal(format!("conservation is violated: {error}")))
+    let backend = cell.backend.start(cell, jobs, &mut inputs)?;
+    cell.backend.finish(run(policy, backend, inputs))
 }
 
 /// What the loop is given for a cell.

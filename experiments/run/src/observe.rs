@@ -154,14 +154,14 @@ impl Succession for Relay {
 /// Devices that are not as asked, or not as they were found; jobs that nobody knows how to run.
 pub fn observe(
     cell: &Cell,
-    field: &LiveDevices,
+    devices: &LiveDevices,
     compiled: &Compiled,
     swaps: &Swaps<'_>,
     folder: &Path,
 ) -> Result<Observed, Error> {
     let jobs = cell.jobs()?;
     let laws = cell.setting.laws.clone();
-    let tasks = field.tasks(&jobs, &laws)?;
+    let tasks = devices.tasks(&jobs, &laws)?;
     let steps: Vec<u64> = tasks.iter().map(|task| task.steps).collect();
     let internal = |fault: Fault| Error::internal(fault.to_string());
     let component = compiled.get(&cell.policy.digest).map_err(internal)?;
@@ -170,13 +170,13 @@ pub fn observe(
     let predictors = compiled.predictors(cell).map_err(internal)?;
     let mut policy = Sandboxed::new(component, cell.setting.limits).map_err(internal)?;
 
-    let mut telemetry = field.telemetry()?;
+    let mut telemetry = devices.telemetry()?;
     let mut machine = telemetry.versions();
-    for (index, device) in field.devices.iter().enumerate() {
+    for (index, device) in devices.devices.iter().enumerate() {
         machine
             .insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
         let others = telemetry.processes(index).unwrap_or_default();
-        if !others.is_empty() && !field.shared() {
+        if !others.is_empty() && !devices.shared() {
             let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
             let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
             return Err(error.hint("end them, or say `shared: true` and read the results with care"));
@@ -187,13 +187,13 @@ pub fn observe(
     let setting = Setting {
         program: input::program()?,
         folder: folder.to_path_buf(),
-        passed: field.passed.clone(),
-        file_bytes: field.file_bytes,
+        passed: devices.passed.clone(),
+        file_bytes: devices.file_bytes,
         tasks,
-        quiet: field.quiet,
-        patience: field.patience,
-        limit: field.limit,
-        slot_mib: field.ground.memory_mib,
+        quiet: devices.quiet,
+        patience: devices.patience,
+        limit: devices.limit,
+        slot_mib: devices.shape.memory_mib,
         poll_wakeup: Box::new(move || asked.load(Ordering::Relaxed)),
     };
     let fleet = (*cell.fleet).clone();
@@ -210,12 +210,13 @@ pub fn observe(
     let finished = run(&mut policy, Box::new(recorder), inputs)
         .map_err(|error| Error::internal(format!("conservation is violated: {error}")))?;
     let log = policy.log();
-    let after = field.telemetry()?.settings();
+    let after = devices.telemetry()?.settings();
     let changed = differences(&before, &after);
     let readings = look.readings();
     let recorded = recorded.take();
     let calls = finished.decision_log.as_ref().map_or(&[][..], |decision_log| &decision_log.calls);
-    let recording = sandtable_plan::recording::write(&field.ground, &jobs, steps, machine.clone(), (&recorded, calls))?;
+    let recording =
+        sandtable_plan::recording::write(&devices.shape, &jobs, steps, machine.clone(), (&recorded, calls))?;
     let printed = jobs.iter().zip(&outputs).map(|(job, output)| (job.name.clone(), output.last(16 << 10)));
     let logs: BTreeMap<String, String> = printed.filter(|(_, text)| !text.is_empty()).collect();
     // Jobs that never ran have left nothing.

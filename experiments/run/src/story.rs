@@ -6,7 +6,7 @@ use sandtable_core::display::span;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Fleet, Job, JobId, Micros};
 use sandtable_inputs::trace::seconds;
-use sandtable_plan::{Cell, CellBackend};
+use sandtable_plan::Cell;
 use sandtable_results::schema::GpuSet;
 use sandtable_runtime::contract::{Action, Batch, Event, JobPhase, NodeHealth, Plan, PreemptMode, Start, Trigger};
 use sandtable_runtime::sandbox::Sandboxed;
@@ -163,9 +163,6 @@ pub fn acts(action: &Action) -> bool {
 /// # Errors
 /// A cell that was observed and can't be run again, a component that can't be used, inputs that can't be read.
 pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan) -> bool) -> Result<Finished, Error> {
-    if matches!(cell.machines, CellBackend::Live(_)) {
-        return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
-    }
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: sandtable_core::error::ExitCode::PolicyFailed,
         ..Error::usage(format!("{}: {fault}", cell.label))

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use sandtable_core::display::Unit;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
-use sandtable_plan::CellBackend;
 use sandtable_results::compare::{self, Comparison, Pair, pair};
 use sandtable_results::store::Store;
 use sandtable_run::code;
@@ -168,7 +167,7 @@ fn decision(comparison: &Comparison, pair: &Pair, store: &Store) -> Result<Seen,
     let [Some(first), Some(second)] = [&pair.sides[0].cell, &pair.sides[1].cell] else {
         return Ok(Seen::Unknown("name specs instead of ids to see the first decision that differs"));
     };
-    if [first, second].iter().any(|cell| !matches!(cell.machines, CellBackend::Model)) {
+    if [first, second].iter().any(|cell| !cell.backend.is_simulated()) {
         return Ok(Seen::Unknown(
             "of recorded and observed runs the decisions are in agreement.json and recording.jsonl",
         ));

@@ -221,9 +221,9 @@ fn table(rows: &[PlannedCell<'_>]) -> Frame {
             (&cell.config).into(),
             (*jobs).into(),
             (*seconds).into(),
-            cell.devices().into(),
+            cell.backend.gpus_needed().into(),
             reason.into(),
-            json!(Needs { gpus: cell.devices() }).into(),
+            json!(Needs { gpus: cell.backend.gpus_needed() }).into(),
             serde_json::from_str::<serde_json::Value>(&cell.inputs()).unwrap_or_default().into(),
         ]);
     }

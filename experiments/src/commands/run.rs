@@ -16,7 +16,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::Micros;
 use sandtable_hardware::live::Clock;
-use sandtable_plan::{Cell, CellBackend, Plan};
+use sandtable_plan::{Cell, Plan};
 use sandtable_report::table;
 use sandtable_results::claim::{self, ExpectedFailures};
 use sandtable_results::status::Failure;
@@ -190,7 +190,7 @@ fn run_plan_file(args: &RunArgs, file: &Path) -> Result<ExitCode, Error> {
 
 /// Observations are no functions of their inputs.
 pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
-    if plan.cells.iter().any(|cell| matches!(cell.machines, CellBackend::Live(_))) {
+    if plan.cells.iter().any(|cell| !cell.backend.is_reproducible()) {
         let error =
             Error::usage(format!("{}: what is observed on real devices can't be computed again", plan.source.origin));
         return Err(error.hint("replay its recording: `fleet: Replay(\"…/recording.jsonl\")`"));
@@ -201,7 +201,7 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
 /// Every cell on this machine's devices, one after the other.
 fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
     let (plan, cells) = (asked.plan, asked.cells());
-    if cells.iter().any(|(_, cell)| !matches!(cell.machines, CellBackend::Live(_))) {
+    if cells.iter().any(|(_, cell)| cell.backend.live().is_none()) {
         let error = Error::usage(format!(
             "{}: a sweep over real and modelled fleets has results of two kinds",
             plan.source.origin
@@ -226,14 +226,14 @@ fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Er
     let mut known = Vec::new();
     let page = SweepState::new(store, plan);
     for (at, cell) in &cells {
-        let CellBackend::Live(field) = &cell.machines else { continue };
+        let Some(devices) = cell.backend.live() else { continue };
         bar.set_message(cell.label.clone());
         let settings = Settings {
-            deadline: Some(std::time::Duration::from_micros(field.decide)),
+            deadline: Some(std::time::Duration::from_micros(devices.decide)),
             ..code::settings_beside(store, ui::note)
         };
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
-        let observed = observe(cell, field, &compiled, &swaps, &store.temporary("live")?)?;
+        let observed = observe(cell, devices, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
         page.note_observed(*at, &folder)?;
         ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
@@ -261,7 +261,7 @@ pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Ce
 
 fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
     let cells = asked.cells();
-    if cells.iter().any(|(_, cell)| matches!(cell.machines, CellBackend::Live(_))) {
+    if cells.iter().any(|(_, cell)| cell.backend.live().is_some()) {
         return live(args, asked, store);
     }
     if !args.swap_at.is_empty() || args.swap_file.is_some() {
@@ -348,7 +348,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
 /// How policies compare with the recorded runs that they were asked about.
 fn agreements(cells: &[(usize, &Cell)], store: &Store) -> Result<(), Error> {
     for (_, cell) in cells {
-        if !matches!(cell.machines, CellBackend::Replay(_)) || !store.has(&cell.id) || store.has_failed(&cell.id) {
+        if cell.backend.recording().is_none() || !store.has(&cell.id) || store.has_failed(&cell.id) {
             continue;
         }
         let agreement: Agreement = sandtable_results::reader::document(store, &cell.id)?;

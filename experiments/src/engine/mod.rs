@@ -25,7 +25,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_core::output;
-use sandtable_plan::{CellBackend, Options};
+use sandtable_plan::Options;
 use serde::{Deserialize, Serialize};
 
 use plan_file::{Line, Needs, PlanFile};
@@ -141,7 +141,7 @@ impl Submitted<'_> {
         let mut arrays = Vec::new();
         for (needs, lines) in kinds {
             let (cells, seconds) = (lines.len(), lines.iter().map(|line| line.seconds).sum());
-            let observed = lines.iter().all(|line| matches!(self.plan.cells[line.at].machines, CellBackend::Live(_)));
+            let observed = lines.iter().all(|line| !self.plan.cells[line.at].backend.is_reproducible());
             let commands = lines.iter().any(|line| self.plan.cells[line.at].runs_commands().is_some());
             let text = PlanFile::new(self, spec, options, lines)?.text()?;
             let file = self.folder.join(format!("{}.jsonl", &digest(text.as_bytes())[..10]));

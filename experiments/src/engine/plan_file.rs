@@ -13,7 +13,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_hardware::SECOND;
-use sandtable_plan::{Cell, CellBackend, Options, Plan};
+use sandtable_plan::{Cell, LiveDevices, Options, Plan};
 use sandtable_results::explain::{differences, reason};
 use sandtable_results::reader::leaves;
 use sandtable_results::sweep::SweepState;
@@ -109,15 +109,15 @@ fn program() -> Result<(PathBuf, String), Error> {
 /// The jobs of a cell, and how long it takes (see [`Line::seconds`]).
 pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
     let jobs = cell.setting.workload.len() as u64;
-    match &cell.machines {
-        CellBackend::Live(field) => (jobs, Some(field.limit as f64 / SECOND as f64)),
-        _ => (jobs, times.estimate(&cell.policy.digest, jobs)),
+    match cell.backend.live() {
+        Some(devices) => (jobs, Some(devices.limit as f64 / SECOND as f64)),
+        None => (jobs, times.estimate(&cell.policy.digest, jobs)),
     }
 }
 
 /// Where a cell stands in a plan, and what it costs; `before`: the cell of the line before.
 pub fn line(cell: &Cell, at: usize, times: &Times, before: Option<&Cell>) -> Line {
-    let assumed = matches!(&cell.machines, CellBackend::Live(field) if field.assumed());
+    let assumed = cell.backend.live().is_some_and(LiveDevices::assumed);
     let (cost, seconds) = cost(cell, times);
     Line {
         id: (!assumed).then(|| cell.id.clone()),
@@ -128,7 +128,7 @@ pub fn line(cell: &Cell, at: usize, times: &Times, before: Option<&Cell>) -> Lin
         seed: cell.seed,
         cost,
         seconds,
-        needs: Needs { gpus: cell.devices() },
+        needs: Needs { gpus: cell.backend.gpus_needed() },
         retry: false,
         cell: match before {
             Some(before) if before.differs_in_seed_alone(cell) => None,

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use sandtable::error::Error;
 use sandtable::execute::{Compiled, Workers, execute, in_parallel};
 use sandtable::input::sorted;
-use sandtable::plan::{Cell, CellBackend, Options, Plan, plan};
+use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable_needs::needs;
 use sandtable_runtime::sandbox::{Settings, Variation};
 
@@ -29,8 +29,7 @@ fn cut(spec: &Path, of_each: usize) -> Plan {
     let mut kept: Vec<String> = Vec::new();
     plan.cells.retain(|cell| {
         kept.push(cell.label.clone());
-        kept.iter().filter(|label| **label == cell.label).count() <= of_each
-            && !matches!(cell.machines, CellBackend::Live(_))
+        kept.iter().filter(|label| **label == cell.label).count() <= of_each && cell.backend.is_reproducible()
     });
     plan
 }

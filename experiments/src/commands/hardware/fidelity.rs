@@ -9,7 +9,7 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_hardware::{Job, Micros, Profile};
 use sandtable_inputs::trace::seconds;
-use sandtable_plan::{Cell, CellBackend, LiveDevices, Options, Plan, plan};
+use sandtable_plan::{Cell, LiveDevices, Options, Plan, plan};
 use sandtable_results::schema::{JobRecord, Record, StayRecord, read_table};
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, execute};
@@ -86,22 +86,22 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
     if args.profile.is_some() {
         args.consent.ask(&live.source.origin, live.cells.iter())?;
     }
-    let Some((first, field)) = live.cells.iter().find_map(|cell| Some((cell, field_of(cell)?))) else {
+    let Some((first, devices)) = live.cells.iter().find_map(|cell| Some((cell, cell.backend.live()?))) else {
         let error = Error::usage(format!("{}: its fleet is not real", args.spec.display()));
         return Err(error.hint("fleet: Nvidia(devices: All, slots: 8)"));
     };
-    let modelled = with(vec![("fleet".into(), modelled(first, field)), ("costs".into(), costs(&read))])?;
+    let modelled = with(vec![("fleet".into(), modelled(first, devices)), ("costs".into(), costs(&read))])?;
     let store = args.store.open(Some(&args.spec))?;
     let mut trios = Vec::new();
     for (cell, twin) in live.cells.iter().zip(&modelled.cells) {
-        let Some(field) = field_of(cell) else { continue };
+        let Some(devices) = cell.backend.live() else { continue };
         let mut real = Vec::new();
         for turn in ["first", "second"] {
             ui::note(&format!("{}: for real, {turn} time", cell.label));
-            let deadline = Some(std::time::Duration::from_micros(field.decide));
+            let deadline = Some(std::time::Duration::from_micros(devices.decide));
             let settings = Settings { deadline, ..code::settings_beside(&store, ui::note) };
             let compiled = Compiled::new(&settings, std::iter::once(cell))?;
-            let observed = observe(cell, field, &compiled, &Swaps::none(ui::note), &store.temporary("live")?)?;
+            let observed = observe(cell, devices, &compiled, &Swaps::none(ui::note), &store.temporary("live")?)?;
             let folder = store.observe(&cell.id, &observed.files)?;
             ui::note(&format!("kept in {}", folder.display()));
             real.push(of_real(cell, observed)?);
@@ -111,13 +111,6 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
     }
     ui::result(&table(&trios, &read).text());
     Ok(ExitCode::Done)
-}
-
-fn field_of(cell: &Cell) -> Option<&Arc<LiveDevices>> {
-    match &cell.machines {
-        CellBackend::Live(field) => Some(field),
-        _ => None,
-    }
 }
 
 /// The built-in families that a spec's jobs are of.
@@ -136,16 +129,16 @@ fn families(plan: &Plan) -> Result<Vec<String>, Error> {
 }
 
 /// The model of a live fleet.
-fn modelled(cell: &Cell, field: &LiveDevices) -> String {
-    let ground = &field.ground;
-    let memory = if ground.memory_mib > 0 { format!(", memory: \"{}MiB\"", ground.memory_mib) } else { String::new() };
+fn modelled(cell: &Cell, devices: &LiveDevices) -> String {
+    let shape = &devices.shape;
+    let memory = if shape.memory_mib > 0 { format!(", memory: \"{}MiB\"", shape.memory_mib) } else { String::new() };
     format!(
         "Model(nodes: {}, gpus: {}, kind: {:?}, speed: 1.0{memory}, slots: {}, sharing: {:?})",
         cell.fleet.nodes.len(),
         cell.fleet.nodes[0].gpus,
-        ground.kind,
-        ground.slots,
-        ground.sharing,
+        shape.kind,
+        shape.slots,
+        shape.sharing,
     )
 }
 
