@@ -21,7 +21,7 @@ fn world(jobs: u32) -> Box<DecisionContext> {
     let job = |_| Job::new("", 0, 1, 1_000_000);
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0));
-    let predictors = Predictors { remaining: Remaining::Oracle, ..Predictors::default() };
+    let predictors = Predictors::new(Remaining::Oracle);
     Box::new(DecisionContext::new(
         backend,
         (jobs, std::sync::Arc::new(PerformanceModel::none())),

@@ -14,6 +14,7 @@ use native::Native;
 use sandtable::execute::{Extras, simulate};
 use sandtable::plan::{Cell, Options, plan};
 use sandtable_hardware::Job;
+use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
 use sandtable_runtime::{Policy, Predictors, Summary};
 
@@ -29,8 +30,8 @@ fn cells() -> (&'static str, Vec<Cell>) {
 }
 
 fn once(cell: &Cell, jobs: &Arc<[Job]>, policy: &mut dyn Policy) -> (u64, Summary) {
-    let remaining = cell.predictors.of("remaining").remaining(cell.seed);
-    let predictors = Predictors { remaining, ..Predictors::default() };
+    let remaining = cell.predictors.of(Quantity::Remaining).remaining(cell.seed);
+    let predictors = Predictors::new(remaining);
     let finished = simulate(cell, jobs.clone(), policy, predictors, Extras::default()).expect("conservation");
     assert_eq!(finished.fault, None);
     (finished.calls, Summary::of(&finished.ledger))

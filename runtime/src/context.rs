@@ -6,10 +6,10 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Fleet, Job, JobId, PerformanceModel, SECOND, TypeId};
 
 use crate::cluster::Cluster;
-use crate::contract::{Abilities, Action, Knowledge, Rejection, WorkloadProfile};
+use crate::contract::{Abilities, Action, Knowledge, Quantity, Rejection, WorkloadProfile};
 use crate::fault::Fault;
 use crate::judge::{Bench, Verdict, judge};
-use crate::predict::{Alone, Answerer, Errors, Facts, Quantity, Score};
+use crate::predict::{Alone, Answerer, Answers, Facts, Score};
 
 /// Who answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,29 +29,30 @@ pub enum Remaining {
     Declared,
 }
 
-/// Who answers for each predicted quantity.
+/// What answers for each predicted quantity: nothing, where it is not said.
 pub struct Predictors {
-    /// Time left of a job.
-    pub remaining: Remaining,
-    /// How likely jobs are to contend.
-    pub similarity: Answerer,
-    /// How fast jobs are beside others.
-    pub pair_speed: Answerer,
-    /// Work that a job does in a second, by type of GPU; no component answers for it.
-    pub throughput: Answerer,
-    /// GPU utilisation of a job alone.
-    pub utilisation: Answerer,
-    /// Device memory of a job.
-    pub memory: Answerer,
-    /// Steps of elastic jobs: how long they take, and how many are left; no component answers for it.
-    pub steps: Answerer,
+    remaining: Remaining,
+    /// By quantity.
+    answerers: [Answerer; Quantity::ALL.len()],
+}
+
+impl Predictors {
+    /// Predictors of which only `remaining` may be bound.
+    pub fn new(remaining: Remaining) -> Predictors {
+        Predictors { remaining, answerers: Default::default() }
+    }
+
+    /// Binds a quantity. `Remaining` is bound by [`Predictors::new`] alone.
+    #[must_use]
+    pub fn with(mut self, quantity: Quantity, answerer: Answerer) -> Predictors {
+        self.answerers[quantity as usize] = answerer;
+        self
+    }
 }
 
 impl Default for Predictors {
     fn default() -> Predictors {
-        let (similarity, pair_speed, throughput) = Default::default();
-        let (utilisation, memory, steps) = Default::default();
-        Predictors { remaining: Remaining::Unbound, similarity, pair_speed, throughput, utilisation, memory, steps }
+        Predictors::new(Remaining::Unbound)
     }
 }
 
@@ -78,13 +79,8 @@ pub struct DecisionContext {
     noise: Vec<Option<f64>>,
     /// Whose time left has been scored.
     scored: Vec<bool>,
-    errors: Errors,
-    similarity: Quantity,
-    pair_speed: Quantity,
-    throughput: Quantity,
-    utilisation: Quantity,
-    memory: Quantity,
-    steps: Quantity,
+    /// By quantity. `remaining` has errors alone: what answers for it is in `bound`.
+    answers: [Answers; Quantity::ALL.len()],
     pub(crate) uses: Abilities,
     max_actions: u32,
     /// Fuel that whoever asks for a prediction has left.
@@ -111,13 +107,7 @@ impl DecisionContext {
             bound,
             noise,
             scored: vec![false; if guessed { jobs.len() } else { 0 }],
-            errors: Errors::default(),
-            similarity: Quantity::of(predictors.similarity),
-            pair_speed: Quantity::of(predictors.pair_speed),
-            throughput: Quantity::of(predictors.throughput),
-            utilisation: Quantity::of(predictors.utilisation),
-            memory: Quantity::of(predictors.memory),
-            steps: Quantity::of(predictors.steps),
+            answers: predictors.answerers.map(Answers::of),
             jobs,
             laws,
             uses: Abilities::empty(),
@@ -180,7 +170,11 @@ impl DecisionContext {
             let (time, steps) = if known { self.backend.steps(*job, *gpu_type, gpus) } else { (f64::NAN, f64::NAN) };
             let truth = if left { steps } else { time };
             let shape = if left { 0 } else { u64::from(gpus) + 1 };
-            let answer = self.steps.of_truth("steps", &(*gpu_type, u64::from(*job), vec![shape]), truth);
+            let answer = self.answers[Quantity::Steps as usize].of_truth(
+                "steps",
+                &(*gpu_type, u64::from(*job), vec![shape]),
+                truth,
+            );
             // Only the canonical NaN crosses the border.
             answers.push(if answer.is_nan() { f64::NAN } else { answer });
         }
@@ -204,8 +198,8 @@ impl DecisionContext {
         }
         let facts =
             Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
-        let answers = self.similarity.similarity(&facts, gpu_type, first, second);
-        answers.map_err(|fault| Fault::Predictor { quantity: "similarity".into(), fault: Box::new(fault) })
+        let answers = self.answers[Quantity::Similarity as usize].similarity(&facts, gpu_type, first, second);
+        answers.map_err(|fault| Fault::of_predictor(Quantity::Similarity, fault))
     }
 
     /// Progress of jobs beside residents over their progress alone; NaN where nobody knows, as for unknown ids.
@@ -229,8 +223,8 @@ impl DecisionContext {
         }
         let facts =
             Facts { jobs: &self.jobs, backend: &*self.backend, profiles: &self.told.profiles, fuel: self.allowance };
-        let answers = self.pair_speed.pair_speed(&facts, gpu_type, jobs, residents);
-        answers.map_err(|fault| Fault::Predictor { quantity: "pair-speed".into(), fault: Box::new(fault) })
+        let answers = self.answers[Quantity::PairSpeed as usize].pair_speed(&facts, gpu_type, jobs, residents);
+        answers.map_err(|fault| Fault::of_predictor(Quantity::PairSpeed, fault))
     }
 
     /// What is asked of jobs alone, each on the type beside it; NaN where nobody knows, as for unknown ids.
@@ -249,14 +243,9 @@ impl DecisionContext {
                 profiles: &self.told.profiles,
                 fuel: self.allowance,
             };
-            let (name, quantity) = match what {
-                Alone::Throughput => ("throughput", &mut self.throughput),
-                Alone::Utilisation => ("utilisation", &mut self.utilisation),
-                Alone::Memory => ("memory", &mut self.memory),
-            };
-            let answer = quantity.alone(&facts, what, &[*job], &[*kind]);
-            answers[at] =
-                answer.map_err(|fault| Fault::Predictor { quantity: name.into(), fault: Box::new(fault) })?[0];
+            let quantity = what.quantity();
+            let answer = self.answers[quantity as usize].alone(&facts, what, &[*job], &[*kind]);
+            answers[at] = answer.map_err(|fault| Fault::of_predictor(quantity, fault))?[0];
         }
         Ok(answers)
     }
@@ -279,33 +268,22 @@ impl DecisionContext {
 
     /// Fuel that components have used for answers since this was asked last.
     pub(crate) fn spent(&mut self) -> u64 {
-        let quantities =
-            [&mut self.similarity, &mut self.pair_speed, &mut self.throughput, &mut self.utilisation, &mut self.memory];
-        quantities.into_iter().map(|quantity| std::mem::take(&mut quantity.spent)).fold(0, u64::saturating_add)
+        self.answers.iter_mut().map(|answers| std::mem::take(&mut answers.spent)).fold(0, u64::saturating_add)
     }
 
     /// What a policy may ask for: the quantities that somebody answers for.
     pub(crate) fn bound(&self) -> Knowledge {
-        let all = [
-            (self.bound != Remaining::Unbound, Knowledge::REMAINING),
-            (self.similarity.is_bound(), Knowledge::SIMILARITY),
-            (self.pair_speed.is_bound(), Knowledge::PAIR_SPEED),
-            (self.throughput.is_bound(), Knowledge::THROUGHPUT),
-            (self.utilisation.is_bound(), Knowledge::UTILISATION),
-            (self.memory.is_bound(), Knowledge::MEMORY),
-            (self.steps.is_bound(), Knowledge::STEPS),
-        ];
-        all.iter().filter(|(bound, _)| *bound).fold(Knowledge::empty(), |all, (_, flag)| all | *flag)
+        let is_bound = |quantity: &Quantity| match quantity {
+            Quantity::Remaining => self.bound != Remaining::Unbound,
+            other => self.answers[*other as usize].is_bound(),
+        };
+        Quantity::ALL.into_iter().filter(is_bound).fold(Knowledge::empty(), |all, quantity| all | quantity.knowledge())
     }
 
     /// How good the answers were, by quantity.
     pub fn scores(&self) -> Vec<Score> {
-        let all = [("remaining", &self.errors), ("similarity", &self.similarity.errors)];
-        let all = all.into_iter().chain([("pair-speed", &self.pair_speed.errors)]);
-        let alone = [("throughput", &self.throughput), ("utilisation", &self.utilisation), ("memory", &self.memory)];
-        let alone = alone.into_iter().chain([("steps", &self.steps)]);
-        let all = all.chain(alone.map(|(name, quantity)| (name, &quantity.errors)));
-        all.filter_map(|(quantity, errors)| errors.score(quantity)).collect()
+        let all = Quantity::ALL.into_iter().zip(&self.answers);
+        all.filter_map(|(quantity, answers)| answers.errors.score(quantity)).collect()
     }
 
     /// Seconds left of each job on the type beside it; NaN where nobody knows, as for unknown ids.
@@ -340,7 +318,7 @@ impl DecisionContext {
         if let Some(scored) = self.scored.get_mut(job as usize)
             && !std::mem::replace(scored, true)
         {
-            self.errors.add(left, self.backend.remaining(job, gpu_type));
+            self.answers[Quantity::Remaining as usize].errors.add(left, self.backend.remaining(job, gpu_type));
         }
         // Only the canonical NaN crosses the border.
         if left.is_nan() { f64::NAN } else { left }

@@ -9,10 +9,12 @@ mod define;
 mod exchange;
 mod facts;
 mod provider;
+mod quantity;
 
 pub use exchange::*;
 pub use facts::*;
 pub use provider::{ProviderDescriptor, Quantities, SoloQuantity, Sources};
+pub use quantity::Quantity;
 
 /// Microseconds since the start of the experiment.
 pub type Instant = u64;

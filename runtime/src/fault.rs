@@ -5,7 +5,7 @@ use std::fmt;
 use sandtable_hardware::text::escape_control_chars;
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{PolicyError, RejectCode, Rejection};
+use crate::contract::{PolicyError, Quantity, RejectCode, Rejection};
 use crate::limits::Limits;
 
 /// Where in a policy's life a fault struck.
@@ -83,7 +83,12 @@ pub enum Fault {
     /// It moved jobs so often that what happened to them fills the memory.
     TooManyStays { limit: usize },
     /// What the predictor that is bound to a quantity did wrong: not the policy's fault.
-    Predictor { quantity: String, fault: Box<Fault> },
+    Predictor {
+        quantity: Quantity,
+        /// The predictor's name, where it is known.
+        name: Option<String>,
+        fault: Box<Fault>,
+    },
     /// The run was ended from outside: no result, and nobody's fault.
     Stopped,
     /// What the machine lacks: memory, processes, a program. No result.
@@ -93,6 +98,11 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// Wraps the fault of a predictor whose name is not known here.
+    pub(crate) fn of_predictor(quantity: Quantity, fault: Fault) -> Fault {
+        Fault::Predictor { quantity, name: None, fault: Box::new(fault) }
+    }
+
     /// The stable name.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -256,8 +266,9 @@ impl fmt::Display for Fault {
             Fault::TooManyStays { limit } => {
                 write!(f, "moved jobs too often: the stays of all jobs and the GPUs of each are {limit} at most")
             }
-            Fault::Predictor { quantity, fault } => {
-                write!(f, "predictor for {} failed: {fault}", escape_control_chars(quantity, 200))
+            Fault::Predictor { quantity, name, fault } => {
+                let name = name.as_ref().map(|name| format!(" ({})", escape_control_chars(name, 200)));
+                write!(f, "predictor for {quantity}{} failed: {fault}", name.unwrap_or_default())
             }
             Fault::Stopped => f.write_str("was ended before its result"),
             Fault::Machine(why) => write!(f, "this machine failed: {}", escape_control_chars(why, 1000)),

@@ -7,7 +7,7 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Backend, Job, JobId, TypeId, WorkloadId};
 use serde::{Deserialize, Serialize};
 
-use crate::contract::{SoloQuantity, Sources, WorkloadProfile};
+use crate::contract::{Quantity, SoloQuantity, Sources, WorkloadProfile};
 use crate::fault::Fault;
 
 /// A predictor, sandboxed or compiled in. Workloads are numbered in the order of their introduction.
@@ -64,8 +64,8 @@ pub enum Answerer {
 /// How good the answers for a quantity were.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// `remaining`, `similarity`, `pair-speed`, `throughput`, `utilisation` or `memory`.
-    pub quantity: String,
+    /// What was asked for.
+    pub quantity: Quantity,
     /// Different questions that were answered.
     pub answers: u64,
     /// Mean absolute error, in the quantity's unit.
@@ -91,10 +91,14 @@ impl Errors {
         }
     }
 
-    pub(crate) fn score(&self, quantity: &str) -> Option<Score> {
+    pub(crate) fn score(&self, quantity: Quantity) -> Option<Score> {
         let count = self.count as f64;
-        let (quantity, answers) = (quantity.to_string(), self.count);
-        (self.count > 0).then(|| Score { quantity, answers, mae: self.absolute / count, bias: self.signed / count })
+        (self.count > 0).then(|| Score {
+            quantity,
+            answers: self.count,
+            mae: self.absolute / count,
+            bias: self.signed / count,
+        })
     }
 }
 
@@ -106,6 +110,16 @@ pub(crate) enum Alone {
     Memory,
 }
 
+impl Alone {
+    pub(crate) fn quantity(self) -> Quantity {
+        match self {
+            Alone::Throughput => Quantity::Throughput,
+            Alone::Utilisation => Quantity::Utilisation,
+            Alone::Memory => Quantity::Memory,
+        }
+    }
+}
+
 /// A job and its neighbours, as what can be told apart of them.
 pub(crate) type Question = (TypeId, u64, Vec<u64>);
 
@@ -113,9 +127,9 @@ pub(crate) type Question = (TypeId, u64, Vec<u64>);
 /// gives the same answer, and is not scored.
 const REMEMBERED: usize = 64 << 20;
 
-/// One quantity's answerer, with what it has said.
+/// The answers for one quantity: whoever gives them, and those that were given.
 #[derive(Default)]
-pub(crate) struct Quantity {
+pub(crate) struct Answers {
     pub(crate) who: Answerer,
     known: BTreeMap<Question, f64>,
     /// Bytes of what is known.
@@ -173,9 +187,9 @@ impl Facts<'_> {
     }
 }
 
-impl Quantity {
-    pub(crate) fn of(who: Answerer) -> Quantity {
-        Quantity { who, ..Quantity::default() }
+impl Answers {
+    pub(crate) fn of(who: Answerer) -> Answers {
+        Answers { who, ..Answers::default() }
     }
 
     pub(crate) fn is_bound(&self) -> bool {
@@ -324,7 +338,7 @@ impl Quantity {
     }
 
     /// Asks the component, at the cost of whoever wants to know.
-    fn paid(&mut self, facts: &Facts<'_>, ask: impl FnOnce(&mut Quantity) -> Result<f64, Fault>) -> Result<f64, Fault> {
+    fn paid(&mut self, facts: &Facts<'_>, ask: impl FnOnce(&mut Answers) -> Result<f64, Fault>) -> Result<f64, Fault> {
         if self.spent > facts.fuel {
             return Ok(f64::NAN);
         }

@@ -191,7 +191,7 @@ fn simulate(case: &Case) -> Finished {
     let mut policy = Wild::new(stream, (case.uses, case.mischief, case.near), (jobs.clone(), laws.clone()));
     let inputs = Inputs {
         laws: laws.clone(),
-        predictors: Predictors { remaining: Remaining::Oracle, ..Predictors::default() },
+        predictors: Predictors::new(Remaining::Oracle),
         // Where memory is told the judge holds policies to it, and nobody runs out of it.
         reveal: Reveal { memory: case.seed.is_multiple_of(2), ..Reveal::default() },
         strict: false,

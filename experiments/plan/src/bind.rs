@@ -7,6 +7,7 @@ use sandtable_core::digest::{canonical, digest};
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_runtime::Remaining;
+use sandtable_runtime::contract::Quantity;
 use serde_json::{Value, json};
 
 use super::number;
@@ -15,10 +16,6 @@ use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
 
 /// Largest weights file, bytes.
 pub const MAX_WEIGHTS: usize = 1 << 20;
-
-/// The quantities that policies may ask for.
-pub const QUANTITIES: [&str; 7] =
-    ["remaining", "similarity", "pair-speed", "throughput", "utilisation", "memory", "steps"];
 
 /// Who answers for a quantity; a seed makes it an answerer.
 #[derive(Clone, Debug, Default)]
@@ -54,9 +51,9 @@ pub struct PredictorArtifact {
     pub weights_name: Option<String>,
 }
 
-/// The bindings of one policy, in the order of `QUANTITIES`.
+/// The bindings of one policy, by quantity.
 #[derive(Clone, Debug, Default)]
-pub struct Bindings([PredictorBinding; QUANTITIES.len()]);
+pub struct Bindings([PredictorBinding; Quantity::ALL.len()]);
 
 impl PredictorBinding {
     /// Who answers for the time left, under a seed.
@@ -95,13 +92,13 @@ impl PredictorBinding {
 
 impl Bindings {
     /// All of them, by quantity.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &PredictorBinding)> {
-        QUANTITIES.into_iter().zip(&self.0)
+    pub fn all(&self) -> impl Iterator<Item = (Quantity, &PredictorBinding)> {
+        Quantity::ALL.into_iter().zip(&self.0)
     }
 
-    /// Who answers for a quantity; one that there is not has nobody.
-    pub fn of(&self, quantity: &str) -> &PredictorBinding {
-        self.all().find(|(known, _)| *known == quantity).map_or(&PredictorBinding::Nobody, |(_, bound)| bound)
+    /// Returns the binding of a quantity.
+    pub fn of(&self, quantity: Quantity) -> &PredictorBinding {
+        &self.0[quantity as usize]
     }
 
     /// Their part of a cell's identity.
@@ -124,25 +121,23 @@ pub(super) fn bindings(
     let common = spec.predictors.iter().map(|entry| (entry, "predictors".to_string()));
     let own = policy.predictors.iter().map(|entry| (entry, format!("{place}.predictors")));
     for ((quantity, predictor), place) in common.chain(own) {
-        let Some(slot) = QUANTITIES.iter().position(|known| known == quantity) else {
-            let message = format!("no quantity `{quantity}`: expected one of: {}", QUANTITIES.join(", "));
-            return Err(source.error(&place, &message, "here"));
+        let Some(quantity) = Quantity::find(quantity) else {
+            let known = Quantity::ALL.map(Quantity::name).join(", ");
+            return Err(source.error(&place, &format!("no quantity `{quantity}`: expected one of: {known}"), "here"));
         };
         let place = format!("{place}.{quantity}");
         let wrong = |message: &str| Err(source.error(&place, message, "here"));
-        bindings.0[slot] = match predictor {
+        bindings.0[quantity as usize] = match predictor {
             PredictorSpec::Oracle => PredictorBinding::Oracle,
-            PredictorSpec::Declared if quantity == "remaining" => PredictorBinding::Declared,
+            PredictorSpec::Declared if quantity == Quantity::Remaining => PredictorBinding::Declared,
             PredictorSpec::Declared => return wrong("users declare run times only"),
             PredictorSpec::Noisy { sigma } if (0.0..=10.0).contains(sigma) => PredictorBinding::Noisy { sigma: *sigma },
             PredictorSpec::Noisy { sigma } => {
                 return wrong(&format!("expected a sigma from 0 to 10, found {sigma}"));
             }
-            PredictorSpec::Component { .. } if quantity == "remaining" => {
-                return wrong("no component answers for remaining: it is Oracle, Noisy or Declared");
-            }
-            PredictorSpec::Component { .. } if quantity == "throughput" => {
-                return wrong("no component answers for throughput: it is Oracle or Noisy");
+            PredictorSpec::Component { .. } if quantity.answers().is_none() => {
+                let may = if quantity == Quantity::Remaining { "Oracle, Noisy or Declared" } else { "Oracle or Noisy" };
+                return wrong(&format!("no component answers for {quantity}: it is {may}"));
             }
             PredictorSpec::Component { name, weights, with } => {
                 let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;

@@ -7,6 +7,7 @@ use sandtable_core::digest::canonical;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::text::turns;
 use sandtable_runtime::CONTRACT;
+use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
 use serde_json::{Value, json};
@@ -108,7 +109,9 @@ pub(super) fn cells(
         let fleet = Arc::new(fleet::fleet(source, spec, preset, ground, name)?);
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
-        if matches!(predictors.of("remaining"), bind::PredictorBinding::Declared) && !setting.workload.declares() {
+        if matches!(predictors.of(Quantity::Remaining), bind::PredictorBinding::Declared)
+            && !setting.workload.declares()
+        {
             let own = policy.predictors.contains_key("remaining");
             let at = if own { format!("{place}.predictors.remaining") } else { "predictors.remaining".to_string() };
             let error = source.error(&at, "no job of this workload says how long it will run", "nobody declares it");

@@ -158,7 +158,7 @@ fn oracles(plan: &Plan) -> Option<String> {
     let mut all: Vec<String> = Vec::new();
     for cell in &plan.cells {
         for (quantity, bound) in cell.predictors.all() {
-            if matches!(bound, PredictorBinding::Oracle) && !all.iter().any(|known| known == quantity) {
+            if matches!(bound, PredictorBinding::Oracle) && !all.iter().any(|known| known == quantity.name()) {
                 all.push(quantity.to_string());
             }
         }

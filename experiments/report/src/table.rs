@@ -9,6 +9,7 @@ use sandtable_plan::{Cell, Plan, PredictorBinding};
 use sandtable_results::metric::{Has, METRICS, Metric};
 use sandtable_results::stats::{estimate, mean_and_deviation};
 use sandtable_results::status::CellStatus;
+use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::{Score, Summary};
 use serde_json::{Map, Value as Json, json};
 
@@ -170,7 +171,7 @@ fn errors(row: &PolicyRuns<'_>) -> Value {
         let of = |summary: &&Summary| summary.predictors.iter().find(|score| score.quantity == quantity).cloned();
         let maes: Vec<f64> = row.done.iter().filter_map(of).map(|score| score.mae).collect();
         if !maes.is_empty() {
-            out.insert(quantity.into(), json!({"by": bound.describe(), "mae": mean_and_deviation(&maes).0}));
+            out.insert(quantity.to_string(), json!({"by": bound.describe(), "mae": mean_and_deviation(&maes).0}));
         }
     }
     if out.is_empty() { Value::Absent } else { Json::Object(out).into() }
@@ -235,43 +236,33 @@ fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
     notes
 }
 
-/// What a predicted quantity is counted in.
-fn unit_of(quantity: &str) -> &'static str {
-    match quantity {
-        "remaining" | "steps" => "s",
-        "throughput" => "work/s",
-        "memory" => "MiB",
-        // Similarity, speed beside others, utilisation.
-        _ => "0 to 1",
-    }
-}
-
 fn scores(rows: &[PolicyRuns<'_>]) -> Frame {
-    let mut all: BTreeMap<(String, &str), Vec<Score>> = BTreeMap::new();
+    // By name, as readers look for them.
+    let mut all: BTreeMap<(String, &str, Quantity), Vec<Score>> = BTreeMap::new();
     for row in rows {
         for (quantity, bound) in row.cell.predictors.all() {
             // The truth about itself is nothing to score.
             if !matches!(bound, PredictorBinding::Oracle) {
                 let scores = row.done.iter().flat_map(|summary| &summary.predictors);
                 let scores = scores.filter(|score| score.quantity == quantity).cloned();
-                all.entry((bound.describe(), quantity)).or_default().extend(scores);
+                all.entry((bound.describe(), quantity.name(), quantity)).or_default().extend(scores);
             }
         }
     }
     all.retain(|_, scores| !scores.is_empty());
     let names = ["predictor", "quantity", "answers a run", "MAE", "bias", "in"];
     let mut frame = Frame::new(names.map(Column::words));
-    for ((by, quantity), scores) in &all {
+    for ((by, name, quantity), scores) in &all {
         let mean = |get: fn(&Score) -> f64| mean_and_deviation(&scores.iter().map(get).collect::<Vec<f64>>()).0;
         let bias = mean(|score| score.bias);
         let (answers, mae) = (mean(|score| score.answers as f64), mean(|score| score.mae));
         frame.push([
             by.into(),
-            (*quantity).into(),
+            (*name).into(),
             Value::Number(answers).shown(format!("{answers:.0}")),
             Value::Number(mae).shown(format!("{mae:.4}")),
             Value::Number(bias).shown(format!("{:+.4}", unsigned_zero(bias, 4))),
-            unit_of(quantity).into(),
+            quantity.unit().into(),
         ]);
     }
     frame

@@ -17,7 +17,7 @@ use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
 use sandtable_results::status::Failure;
 use sandtable_results::store::{Files, Store};
-use sandtable_runtime::contract::{PolicyError, Quantities, Sources};
+use sandtable_runtime::contract::{PolicyError, Quantity, Sources};
 use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::inputs::{Inputs, Stop};
 use sandtable_runtime::sandbox::{
@@ -95,44 +95,38 @@ impl Compiled {
         }
     }
 
-    /// Who answers for a cell's quantities, ready for questions.
+    /// Returns what answers for a cell's quantities, ready for questions.
     ///
     /// # Errors
     /// A fault of a predictor component.
     pub fn predictors(&self, cell: &Cell) -> Result<Predictors, Fault> {
-        let answerer = |quantity: &'static str, flag: Quantities| -> Result<Answerer, Fault> {
-            Ok(match cell.predictors.of(quantity) {
+        let remaining = cell.predictors.of(Quantity::Remaining).remaining(cell.seed);
+        let mut predictors = Predictors::new(remaining);
+        for (quantity, binding) in cell.predictors.all().filter(|(quantity, _)| *quantity != Quantity::Remaining) {
+            let answerer = match binding {
                 PredictorBinding::Nobody | PredictorBinding::Declared => Answerer::Nobody,
                 PredictorBinding::Oracle => Answerer::Oracle,
                 PredictorBinding::Noisy { sigma } => Answerer::Noisy { sigma: *sigma, seed: cell.seed },
-                PredictorBinding::Component(bundle) => {
-                    let provider = self.provider(cell, bundle, quantity, flag);
-                    let provider = provider.map_err(|fault| {
-                        let quantity = format!("{quantity} ({})", bundle.name);
-                        Fault::Predictor { quantity, fault: Box::new(fault) }
+                PredictorBinding::Component(artifact) => {
+                    let provider = self.provider(cell, artifact, quantity).map_err(|fault| Fault::Predictor {
+                        quantity,
+                        name: Some(artifact.name.clone()),
+                        fault: Box::new(fault),
                     });
                     let (provider, reads) = provider?;
                     Answerer::Provider(Box::new(provider), reads)
                 }
-            })
-        };
-        Ok(Predictors {
-            remaining: cell.predictors.of("remaining").remaining(cell.seed),
-            similarity: answerer("similarity", Quantities::SIMILARITY)?,
-            pair_speed: answerer("pair-speed", Quantities::PAIR_SPEED)?,
-            throughput: answerer("throughput", Quantities::empty())?,
-            utilisation: answerer("utilisation", Quantities::UTILISATION)?,
-            memory: answerer("memory", Quantities::MEMORY)?,
-            steps: answerer("steps", Quantities::empty())?,
-        })
+            };
+            predictors = predictors.with(quantity, answerer);
+        }
+        Ok(predictors)
     }
 
     fn provider(
         &self,
         cell: &Cell,
         bundle: &PredictorArtifact,
-        quantity: &str,
-        flag: Quantities,
+        quantity: Quantity,
     ) -> Result<(SandboxedProvider, Sources), Fault> {
         let component = match self.predictors.get(&bundle.file.digest) {
             Some(Ok(component)) => component,
@@ -141,7 +135,7 @@ impl Compiled {
         };
         let mut provider = SandboxedProvider::new(component, cell.setting.limits)?;
         let descriptor = provider.describe()?;
-        if !descriptor.answers.contains(flag) {
+        if !quantity.answers().is_some_and(|flag| descriptor.answers.contains(flag)) {
             let error = PolicyError::Unsupported(format!("it does not answer for {quantity}"));
             return Err(Fault::Refused { place: Place::Describe, error });
         }

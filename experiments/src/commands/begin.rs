@@ -44,8 +44,7 @@ pub(super) fn all_begin(plan: &Plan, cells: &[&Cell], compiled: &Compiled) -> Re
             },
         );
         if let Fault::Predictor { quantity, .. } = &fault {
-            // `pair-speed (iapp)`
-            let place = format!("predictors.{}", quantity.split(' ').next().unwrap_or_default());
+            let place = format!("predictors.{quantity}");
             return Err(source.error(&place, &message, "this predictor"));
         }
         return Err(match labels.iter().position(|label: &String| *label == cell.label) {

@@ -51,31 +51,6 @@ pub(crate) enum PolicyCommand {
     Bench(bench::BenchArgs),
 }
 
-/// The contract's names of what a policy may do beside `start`.
-const ABILITIES: [(&str, Abilities); 6] = [
-    ("preempt", Abilities::PREEMPT),
-    ("timers", Abilities::TIMERS),
-    ("share", Abilities::SHARE),
-    ("throttle", Abilities::THROTTLE),
-    ("elastic", Abilities::ELASTIC),
-    ("protect", Abilities::PROTECT),
-];
-
-/// And of what it may have to be told.
-const KNOWLEDGE: [(&str, Knowledge); 11] = [
-    ("declared-run-time", Knowledge::DECLARED_RUN_TIME),
-    ("remaining", Knowledge::REMAINING),
-    ("solo-profile", Knowledge::SOLO_PROFILE),
-    ("model-facts", Knowledge::MODEL_FACTS),
-    ("references", Knowledge::REFERENCES),
-    ("similarity", Knowledge::SIMILARITY),
-    ("pair-speed", Knowledge::PAIR_SPEED),
-    ("throughput", Knowledge::THROUGHPUT),
-    ("utilisation", Knowledge::UTILISATION),
-    ("memory", Knowledge::MEMORY),
-    ("steps", Knowledge::STEPS),
-];
-
 pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
     match command {
         PolicyCommand::List => list(),
@@ -119,11 +94,10 @@ fn list() -> Result<ExitCode, Error> {
 fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     let (component, descriptor) = open(&sandbox()?, policy)?;
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
-    let names = |all: &[(&'static str, bool)]| -> Vec<&'static str> {
-        all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
-    };
-    let uses = names(&ABILITIES.map(|(name, flag)| (name, descriptor.uses.contains(flag))));
-    let needs = names(&KNOWLEDGE.map(|(name, flag)| (name, descriptor.needs.contains(flag))));
+    let named = |(name, is_on): (&'static str, bool)| is_on.then_some(name);
+    let uses = Abilities::NAMES.iter().map(|(name, flag)| (*name, descriptor.uses.contains(*flag)));
+    let needs = Knowledge::NAMES.iter().map(|(name, flag)| (*name, descriptor.needs.contains(*flag)));
+    let (uses, needs): (Vec<&str>, Vec<&str>) = (uses.filter_map(named).collect(), needs.filter_map(named).collect());
     if as_json {
         let all = json!({
             "name": descriptor.name, "version": descriptor.version, "about": descriptor.about,

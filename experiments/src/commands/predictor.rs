@@ -12,7 +12,7 @@ use sandtable_run::code;
 use sandtable_run::learn::{
     Dataset, Measured, MemoryError, SoloError, Split, Training, cross_validate, evaluate, memory_errors, weights,
 };
-use sandtable_runtime::contract::Quantities;
+use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, SandboxedProvider};
 
@@ -235,14 +235,9 @@ fn list() -> Result<ExitCode, Error> {
         let component = sandbox.load_predictor(&file.bytes).map_err(failed)?;
         let described = SandboxedProvider::new(&component, Limits::default()).and_then(|mut made| made.describe());
         let descriptor = described.map_err(failed)?;
-        let answers = [
-            (Quantities::SIMILARITY, "similarity"),
-            (Quantities::PAIR_SPEED, "pair-speed"),
-            (Quantities::UTILISATION, "utilisation"),
-            (Quantities::MEMORY, "memory"),
-        ];
-        let answers: Vec<&str> =
-            answers.iter().filter(|(flag, _)| descriptor.answers.contains(*flag)).map(|(_, name)| *name).collect();
+        let is_answered =
+            |quantity: &Quantity| quantity.answers().is_some_and(|flag| descriptor.answers.contains(flag));
+        let answers: Vec<&str> = Quantity::ALL.into_iter().filter(is_answered).map(Quantity::name).collect();
         let line = format!("{name:<12} {}  {} ({})\n", &file.digest[..10], descriptor.about, answers.join(", "));
         ui::result(&line);
     }

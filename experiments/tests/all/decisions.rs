@@ -12,7 +12,7 @@ use sandtable_runtime::contract::{
     Action, Batch, Communication, Demand, Event, GpuType as ToldType, JobInfo, JobPhase, Knowledge, Node, NodeHealth,
     PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources, Topology, Trigger, WorkloadProfile,
 };
-use sandtable_runtime::contract::{ChangeCause, Start};
+use sandtable_runtime::contract::{ChangeCause, Quantity, Start};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings};
@@ -162,13 +162,8 @@ impl Scene {
             jobs: Vec::new(),
         };
         let ask = || Answerer::Provider(Box::new(predicted.clone()), Sources::all());
-        let predictors = Predictors {
-            similarity: ask(),
-            pair_speed: ask(),
-            utilisation: ask(),
-            memory: ask(),
-            ..Predictors::default()
-        };
+        let asked = [Quantity::Similarity, Quantity::PairSpeed, Quantity::Utilisation, Quantity::Memory];
+        let predictors = asked.into_iter().fold(Predictors::default(), |all, quantity| all.with(quantity, ask()));
         let told = VisibleInfo { profiles, ..VisibleInfo::default() };
         let mut world = DecisionContext::new(Box::new(model), (jobs, laws), predictors, told, 1000);
         for (id, actor) in self.actors.iter().enumerate() {

@@ -94,6 +94,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("rounds without a remaining time", ", \"remaining\": Oracle},", "},"),
     ("packing without estimates", "\"similarity\")", "\"similarity\", with: {\"packing\": true})"),
     ("a component for throughput", "\"throughput\": Oracle", "\"throughput\": Component(name: \"memory\")"),
+    ("a component for steps", "\"throughput\": Oracle", "\"steps\": Component(name: \"memory\")"),
     ("a declared utilisation", "\"throughput\": Oracle", "\"utilisation\": Declared"),
     ("a predictor of something else", "\"throughput\": Oracle", "\"utilisation\": Component(name: \"memory\")"),
     ("nobody bound to memory", "\"similarity\")", "\"horus\")"),

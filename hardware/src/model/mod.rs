@@ -34,9 +34,34 @@ enum Phase {
     Ended,
 }
 
+/// What the work of a job is counted in.
+enum Work {
+    /// Microseconds at speed 1.
+    Rigid,
+    /// Steps of the present epoch at the initial batch.
+    Elastic(Training),
+}
+
+impl Work {
+    fn training(&self) -> Option<&Training> {
+        match self {
+            Work::Rigid => None,
+            Work::Elastic(training) => Some(training),
+        }
+    }
+
+    fn training_mut(&mut self) -> Option<&mut Training> {
+        match self {
+            Work::Rigid => None,
+            Work::Elastic(training) => Some(training),
+        }
+    }
+}
+
 struct JobState {
     phase: Phase,
-    /// Work left when progress last began; µs at speed 1.
+    work: Work,
+    /// Work left when progress last began, in the unit of `work`.
     left: f64,
     /// Work left at the last checkpoint.
     saved: f64,
@@ -51,8 +76,6 @@ struct JobState {
     rate: f64,
     /// Part of its own speed that it is held to.
     throttle: f64,
-    /// How it works, if it is elastic: then work is counted in steps, epoch by epoch.
-    training: Option<Training>,
     /// It ran out of memory and holds its GPUs until it has been cleared away.
     died: bool,
     /// Events of an earlier generation are void.
@@ -92,6 +115,7 @@ impl SimulatedBackend {
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
         let state = |job: &Job| JobState {
             phase: Phase::Waiting,
+            work: Work::Rigid,
             left: job.work as f64,
             saved: job.work as f64,
             unsaved: 0,
@@ -101,7 +125,6 @@ impl SimulatedBackend {
             speed: 1.0,
             rate: 1.0,
             throttle: 1.0,
-            training: None,
             died: false,
             generation: 0,
         };
@@ -229,7 +252,7 @@ impl SimulatedBackend {
         let left = state.left - self.done(state);
         let kept = match self.fleet.costs.checkpoint_every {
             // An elastic job saves its state at the end of each epoch.
-            Some(every) if state.training.is_none() => {
+            Some(every) if matches!(state.work, Work::Rigid) => {
                 let since = state.saved - left;
                 state.saved - (since / every as f64).floor() * every as f64
             }
@@ -327,9 +350,11 @@ impl Backend for SimulatedBackend {
                 let unsaved = self.since_saved(state);
                 let state = &mut self.states[job as usize];
                 state.unsaved = unsaved;
-                // An elastic job's work is counted in steps.
-                let unit = if state.training.is_some() { state.speed } else { 1.0 };
-                state.left = left + added as f64 * unit;
+                let a_microsecond = match state.work {
+                    Work::Rigid => 1.0,
+                    Work::Elastic(_) => state.speed,
+                };
+                state.left = left + added as f64 * a_microsecond;
                 // Whoever begins again after a change has something to save too.
                 if (running || left != state.saved) && costs.checkpoint > 0 {
                     state.phase = Phase::Stopping;
@@ -372,7 +397,7 @@ impl Backend for SimulatedBackend {
 
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
         let state = &self.states[job as usize];
-        if state.training.is_some() {
+        if let Work::Elastic(_) = state.work {
             return self.training_left(job, gpu_type);
         }
         let micros = match state.phase {

@@ -1,7 +1,7 @@
 //! Elastic jobs on the model: their work is counted in steps at the initial batch, epoch by epoch; and what GPUs keep
 //! of the services that they served.
 
-use super::{Due, Phase, SimulatedBackend};
+use super::{Due, Phase, SimulatedBackend, Work};
 use crate::elastic::{Rescale, placement};
 use crate::{BackendEvent, Elastic, GpuId, JobId, Micros, Move, SECOND, Sample, Split, TimedEvent, TypeId};
 
@@ -22,7 +22,7 @@ impl SimulatedBackend {
         for (state, job) in self.states.iter_mut().zip(self.jobs.iter()) {
             if let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) {
                 let split = elastic.split(batch, job.gpus);
-                state.training = Some(Training { epoch: 0, placement: Vec::new(), split, ended: None });
+                state.work = Work::Elastic(Training { epoch: 0, placement: Vec::new(), split, ended: None });
                 state.left = elastic.epoch(0);
                 state.saved = state.left;
             }
@@ -80,7 +80,7 @@ impl SimulatedBackend {
         let job = &self.jobs[id as usize];
         let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) else { return };
         let split = split.unwrap_or_else(|| elastic.split(batch, nodes.len() as u32));
-        if let Some(training) = &mut self.states[id as usize].training {
+        if let Some(training) = self.states[id as usize].work.training_mut() {
             training.placement = placement(nodes.into_iter());
             training.split = split;
         }
@@ -89,7 +89,7 @@ impl SimulatedBackend {
 
     /// Steps a microsecond at its placement and batch in this epoch.
     fn refresh_speed(&mut self, id: JobId) {
-        let Some(training) = &self.states[id as usize].training else { return };
+        let Some(training) = self.states[id as usize].work.training() else { return };
         let kind = self.fleet.type_of(self.states[id as usize].gpus[0]);
         let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
         self.states[id as usize].speed = rate * self.fleet.types[kind as usize].speed / SECOND as f64;
@@ -98,7 +98,7 @@ impl SimulatedBackend {
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
     pub(super) fn nominal_end(&self, id: JobId) -> Micros {
         let (state, tick) = (&self.states[id as usize], self.fleet.costs.epochs_end_on);
-        if state.training.is_none() || tick == 0 {
+        if state.work.training().is_none() || tick == 0 {
             return self.now;
         }
         let ticks = libm::rint((state.progress_from as f64 + state.left / state.rate) / tick as f64);
@@ -108,14 +108,14 @@ impl SimulatedBackend {
     /// A job holds its GPUs so long after its last step; between two epochs nobody waits.
     pub(super) fn linger(&self, id: JobId) -> Micros {
         let more = |training: &Training| training.epoch + 1 < self.elastic(id).epochs;
-        if self.states[id as usize].training.as_ref().is_some_and(more) { 0 } else { self.fleet.costs.linger }
+        if self.states[id as usize].work.training().is_some_and(more) { 0 } else { self.fleet.costs.linger }
     }
 
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
     pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
         let ended =
             if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
-        let Some(training) = &mut self.states[id as usize].training else { return false };
+        let Some(training) = self.states[id as usize].work.training_mut() else { return false };
         training.epoch += 1;
         training.ended = ended;
         let epoch = training.epoch;
@@ -205,7 +205,7 @@ impl SimulatedBackend {
     }
 
     pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
-        if self.states[id as usize].training.as_ref().is_none_or(|training| training.split == split) {
+        if self.states[id as usize].work.training().is_none_or(|training| training.split == split) {
             return;
         }
         // Where epochs end on whole ticks, what is set at an epoch's end holds from the tick at which it is said to end.
@@ -213,7 +213,7 @@ impl SimulatedBackend {
         if !from_its_beginning {
             self.settle(id);
         }
-        if let Some(training) = &mut self.states[id as usize].training {
+        if let Some(training) = self.states[id as usize].work.training_mut() {
             training.split = split;
         }
         self.refresh_speed(id);
@@ -246,13 +246,13 @@ impl SimulatedBackend {
     /// Of a job that has ended an epoch at this very instant: what it reports of that.
     pub(super) fn at_epochs_end(&self, id: JobId) -> Option<Sample> {
         let state = &self.states[id as usize];
-        let (at, sample) = state.training.as_ref()?.ended?;
+        let (at, sample) = state.work.training()?.ended?;
         (at == self.now && state.phase == Phase::Running).then_some(sample)
     }
 
     fn present(&self, id: JobId) -> Option<Sample> {
         let state = &self.states[id as usize];
-        let training = state.training.as_ref()?;
+        let training = state.work.training()?;
         if state.phase != Phase::Running {
             return None;
         }
@@ -270,7 +270,8 @@ impl SimulatedBackend {
 
     pub(super) fn step_and_left(&self, id: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
         let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
-        let (Some(elastic), Some(batch), Some(training)) = (self.laws.elastic(job), job.batch, &state.training) else {
+        let (Some(elastic), Some(batch), Some(training)) = (self.laws.elastic(job), job.batch, state.work.training())
+        else {
             return (f64::NAN, f64::NAN);
         };
         let split = elastic.split(batch, gpus);
@@ -287,7 +288,7 @@ impl SimulatedBackend {
     /// type, with what a start costs.
     pub(super) fn training_left(&self, id: JobId, gpu_type: TypeId) -> f64 {
         let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
-        let (Some(training), false) = (&state.training, state.phase == Phase::Ended) else { return 0.0 };
+        let (Some(training), false) = (state.work.training(), state.phase == Phase::Ended) else { return 0.0 };
         let elastic = self.elastic(id);
         let left = state.left - self.done(state);
         let here = |placement: &[u32], split: Split| {

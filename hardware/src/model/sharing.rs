@@ -95,7 +95,7 @@ impl SimulatedBackend {
                 p = p.min(beside(&self.laws, gpu_type, job, pairs));
             }
         }
-        if state.training.is_some() {
+        if state.work.training().is_some() {
             return state.speed * state.throttle * p.max(1e-6);
         }
         // Two jobs that run out of memory together never both run.

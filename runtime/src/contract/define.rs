@@ -59,10 +59,13 @@ macro_rules! flags {
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
             pub struct $name: u16 { $(const $flag = $bit;)* }
         }
+        impl $name {
+            /// Each flag with its name in the contract.
+            pub const NAMES: &'static [(&'static str, Self)] = &[$(($wit, Self::$flag)),*];
+        }
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let names = [$(($wit, Self::$flag)),*];
-                serializer.collect_seq(names.iter().filter(|(_, flag)| self.contains(*flag)).map(|(name, _)| name))
+                serializer.collect_seq(Self::NAMES.iter().filter(|(_, flag)| self.contains(*flag)).map(|(name, _)| name))
             }
         }
         impl<'de> serde::Deserialize<'de> for $name {

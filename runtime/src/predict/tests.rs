@@ -28,7 +28,7 @@ impl Provider for Stubborn {
     }
 }
 
-fn ask(who: Answerer, ask: impl FnOnce(&mut Quantity, &Facts<'_>)) {
+fn ask(who: Answerer, ask: impl FnOnce(&mut Answers, &Facts<'_>)) {
     let job = |workload: u32| Job { workload: Some(workload), ..Job::new("j", 0, 1, 1) };
     let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", 0, 1, 1)].into();
     let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);
@@ -49,17 +49,17 @@ fn ask(who: Answerer, ask: impl FnOnce(&mut Quantity, &Facts<'_>)) {
         throughput: vec![],
     };
     let profiles = [profile("a"), profile("b")];
-    ask(&mut Quantity::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles, fuel: u64::MAX });
+    ask(&mut Answers::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles, fuel: u64::MAX });
 }
 
 #[test]
 fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
     let asked = Rc::new(Cell::new(0));
-    ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |quantity, facts| {
-        let answers = quantity.pair_speed(facts, 0, &[0, 2, 0], &[vec![1], vec![1], vec![1]]).expect("answers");
-        assert_eq!(answers, [0.75; 3]);
+    ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |answers, facts| {
+        let given = answers.pair_speed(facts, 0, &[0, 2, 0], &[vec![1], vec![1], vec![1]]).expect("answers");
+        assert_eq!(given, [0.75; 3]);
         // Nobody slows anybody down here: the truth is 1.
-        let score = quantity.errors.score("pair-speed").expect("a score");
+        let score = answers.errors.score(Quantity::PairSpeed).expect("a score");
         assert_eq!((score.answers, score.mae, score.bias), (1, 0.25, -0.25));
     });
     assert_eq!(asked.get(), 1);
@@ -68,9 +68,9 @@ fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
 #[test]
 fn a_job_without_a_workload_is_beyond_a_component() {
     let asked = Rc::new(Cell::new(0));
-    ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |quantity, facts| {
-        assert!(quantity.similarity(facts, 0, &[0], &[3]).expect("an answer")[0].is_nan());
-        assert!(quantity.errors.score("similarity").is_none(), "no idea is no error");
+    ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |answers, facts| {
+        assert!(answers.similarity(facts, 0, &[0], &[3]).expect("an answer")[0].is_nan());
+        assert!(answers.errors.score(Quantity::Similarity).is_none(), "no idea is no error");
     });
     assert_eq!(asked.get(), 0);
 }
@@ -78,8 +78,8 @@ fn a_job_without_a_workload_is_beyond_a_component() {
 #[test]
 fn answers_that_are_no_share_are_the_predictors_fault() {
     for answer in [1.5, -0.1, f64::INFINITY] {
-        ask(Answerer::Provider(Box::new(Stubborn(answer, Rc::default())), Sources::all()), |quantity, facts| {
-            let fault = quantity.pair_speed(facts, 0, &[0], &[vec![1]]).expect_err("a fault");
+        ask(Answerer::Provider(Box::new(Stubborn(answer, Rc::default())), Sources::all()), |answers, facts| {
+            let fault = answers.pair_speed(facts, 0, &[0], &[vec![1]]).expect_err("a fault");
             assert_eq!(fault.kind(), "bad-value");
             assert!(fault.to_string().contains(&format!("found {answer}")), "{fault}");
         });
@@ -90,9 +90,9 @@ fn answers_that_are_no_share_are_the_predictors_fault() {
 fn noise_is_drawn_once_a_question_and_by_the_seed() {
     let noisy = |seed| {
         let mut all = Vec::new();
-        ask(Answerer::Noisy { sigma: 0.5, seed }, |quantity, facts| {
+        ask(Answerer::Noisy { sigma: 0.5, seed }, |answers, facts| {
             for _ in 0..2 {
-                all.extend(quantity.pair_speed(facts, 0, &[0, 1], &[vec![1], vec![0]]).expect("answers"));
+                all.extend(answers.pair_speed(facts, 0, &[0, 1], &[vec![1], vec![0]]).expect("answers"));
             }
         });
         all

@@ -49,7 +49,7 @@ pub fn jobs() -> Arc<[Job]> {
 pub fn inputs(limits: Limits) -> Inputs {
     Inputs {
         seed: 7,
-        predictors: Predictors { remaining: Remaining::Oracle, ..Predictors::default() },
+        predictors: Predictors::new(Remaining::Oracle),
         reveal: Reveal { declared_run_time: true, ..Reveal::default() },
         keep_segments: false,
         ..Inputs::plain(jobs(), limits)
