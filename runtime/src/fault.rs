@@ -245,21 +245,7 @@ impl fmt::Display for Fault {
                 let function = escape_control_chars(function, 100);
                 write!(f, "broke the contract in {place}: `{function}` answers only while `decide` runs")
             }
-            Fault::BadPlan { rejections } => {
-                write!(f, "broke the contract with its plan: ")?;
-                match rejections.first() {
-                    // The first two rules are about the whole plan.
-                    Some(first) if matches!(first.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => {
-                        f.write_str(&escape_control_chars(&first.message, 1000))?;
-                    }
-                    Some(first) => write!(f, "action {}: {}", first.index, escape_control_chars(&first.message, 1000))?,
-                    None => write!(f, "no reason given")?,
-                }
-                if rejections.len() > 1 {
-                    write!(f, " (and {} more)", rejections.len() - 1)?;
-                }
-                Ok(())
-            }
+            Fault::BadPlan { rejections } => bad_plan(f, rejections),
             Fault::Livelock { calls } => {
                 write!(f, "would never end: {calls} calls, and nothing came of the last of them")
             }
@@ -275,6 +261,22 @@ impl fmt::Display for Fault {
             Fault::Host(why) => write!(f, "the host failed: {}", escape_control_chars(why, 1000)),
         }
     }
+}
+
+fn bad_plan(f: &mut fmt::Formatter<'_>, rejections: &[Rejection]) -> fmt::Result {
+    write!(f, "broke the contract with its plan: ")?;
+    match rejections.first() {
+        // The first two rules are about the whole plan.
+        Some(first) if matches!(first.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => {
+            f.write_str(&escape_control_chars(&first.message, 1000))?;
+        }
+        Some(first) => write!(f, "action {}: {}", first.index, escape_control_chars(&first.message, 1000))?,
+        None => write!(f, "no reason given")?,
+    }
+    if rejections.len() > 1 {
+        write!(f, " (and {} more)", rejections.len() - 1)?;
+    }
+    Ok(())
 }
 
 impl std::error::Error for Fault {}

@@ -1,14 +1,12 @@
-//! Resolves the fleet of a spec: its nodes and links, its profile, and the performance model that follows.
+//! Resolves the fleet of a spec: its nodes and links, and its profile.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{
-    Communication, Costs, DurationsOn, Failures, Fleet, FleetError, GpuType, Interference, InterferenceModel, Links,
-    PerformanceModel, Pool, Profile, Rescale, SECOND, Sharing, WorkloadId, catalogue,
+    Costs, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, WorkloadId, catalogue,
 };
 use sandtable_inputs::profile;
 use serde_json::{Value, json};
@@ -17,7 +15,7 @@ use super::backend::{self, CellBackend};
 use super::number;
 use super::preset::Preset;
 use crate::spec::RescaleSpec;
-use crate::spec::{FleetSpec, Group, LawSpec, LinksSpec, ProfileSpec, Source, Spec};
+use crate::spec::{FleetSpec, Group, LinksSpec, ProfileSpec, Source, Spec};
 
 /// Links between the GPUs of all nodes together.
 const MOST_LINKS: u64 = 16_000_000;
@@ -119,7 +117,7 @@ fn knows_throughputs(profile: Option<&Profile>) -> bool {
     solos.into_iter().any(|solo| !solo.throughput.is_empty())
 }
 
-fn no_such_kind(source: &Source, kind: &str, known: &[String]) -> Error {
+pub(super) fn no_such_kind(source: &Source, kind: &str, known: &[String]) -> Error {
     let message = format!("no GPU of kind {kind:?} in the fleet: it has {}", known.join(", "));
     source.error("durations_on", &message, "this kind")
 }
@@ -148,28 +146,7 @@ pub(super) fn fleet(
     else {
         unreachable!("every other fleet is not modelled")
     };
-    let span = |span: Option<sandtable_core::units::Span>| span.map_or(0, |span| span.0);
-    let costs = Costs {
-        start: span(spec.costs.start),
-        checkpoint: span(spec.costs.checkpoint),
-        restore: span(spec.costs.restore),
-        relaunch: spec.costs.relaunch.map_or(60 * SECOND, |span| span.0),
-        checkpoint_every: spec.costs.checkpoint_every.map(|span| span.0),
-        rescale: spec.costs.rescale.map(|rescale| match rescale {
-            RescaleSpec::Constant(cost) => Rescale::Constant(cost.0),
-            RescaleSpec::Full => Rescale::Full,
-            RescaleSpec::Afe => Rescale::Afe,
-        }),
-        batch: span(spec.costs.batch),
-        ..Costs::default()
-    };
-    if costs.checkpoint_every == Some(0) {
-        return Err(source.error("costs.checkpoint_every", "expected a time above 0", "here"));
-    }
-    if costs.relaunch < SECOND {
-        let message = "expected at least 1s: a job that ran out of memory takes time to find out";
-        return Err(source.error("costs.relaunch", message, "here"));
-    }
+    let costs = costs(source, spec)?;
     let costs = preset.map_or(costs, |preset| preset.costs(policy, costs));
     let failures = failures.map(|failures| Failures { mtbf: failures.mtbf.0, repair: failures.repair.0 });
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
@@ -194,7 +171,41 @@ pub(super) fn fleet(
         let message = "a network between nodes counts only beside `links` within them";
         return Err(source.error("fleet.network", message, "here"));
     }
-    let Some(links) = links else { return Ok(fleet) };
+    match links {
+        Some(links) => linked(source, fleet, links, network.unwrap_or(NETWORK)),
+        None => Ok(fleet),
+    }
+}
+
+/// What starting and stopping jobs costs.
+fn costs(source: &Source, spec: &Spec) -> Result<Costs, Error> {
+    let span = |span: Option<sandtable_core::units::Span>| span.map_or(0, |span| span.0);
+    let costs = Costs {
+        start: span(spec.costs.start),
+        checkpoint: span(spec.costs.checkpoint),
+        restore: span(spec.costs.restore),
+        relaunch: spec.costs.relaunch.map_or(60 * SECOND, |span| span.0),
+        checkpoint_every: spec.costs.checkpoint_every.map(|span| span.0),
+        rescale: spec.costs.rescale.map(|rescale| match rescale {
+            RescaleSpec::Constant(cost) => Rescale::Constant(cost.0),
+            RescaleSpec::Full => Rescale::Full,
+            RescaleSpec::Afe => Rescale::Afe,
+        }),
+        batch: span(spec.costs.batch),
+        ..Costs::default()
+    };
+    if costs.checkpoint_every == Some(0) {
+        return Err(source.error("costs.checkpoint_every", "expected a time above 0", "here"));
+    }
+    if costs.relaunch < SECOND {
+        let message = "expected at least 1s: a job that ran out of memory takes time to find out";
+        return Err(source.error("costs.relaunch", message, "here"));
+    }
+    Ok(costs)
+}
+
+/// A fleet whose nodes have these links between their GPUs, and a network of so many GB/s between them.
+fn linked(source: &Source, fleet: Fleet, links: &LinksSpec, network: f64) -> Result<Fleet, Error> {
     let size = fleet.nodes[0].gpus;
     // A policy is told them node by node.
     let told = (fleet.nodes.len() as u64).saturating_mul(u64::from(size) * u64::from(size));
@@ -215,11 +226,10 @@ pub(super) fn fleet(
             rows.concat()
         }
     };
-    let network = network.unwrap_or(NETWORK);
     if !(network > 0.0 && network.is_finite()) {
         return Err(source.error("fleet.network", &format!("expected GB/s above 0, found {network}"), "here"));
     }
-    fleet.linked(Links { within, network }).map_err(|error| at("fleet.links", error))
+    fleet.linked(Links { within, network }).map_err(|error| source.error("fleet.links", &error.to_string(), "here"))
 }
 
 /// A fleet's part of a cell's identity.
@@ -316,106 +326,4 @@ pub(super) fn references(source: &Source, spec: &Spec, profile: Option<&Profile>
         })
     };
     spec.references.iter().enumerate().map(find).collect()
-}
-
-/// The digest of what of a profile can move a result on a fleet: neither what it says of itself, where its figures come from
-/// and how they were measured, nor what it knows of other types of GPU.
-fn profile_digest(profile: &Profile, fleet: &Fleet) -> Result<String, Error> {
-    let mut moving = profile.clone();
-    moving.about.clear();
-    moving.gpus.retain(|gpu| fleet.types.iter().any(|kind| kind.name == gpu.kind));
-    for gpu in &mut moving.gpus {
-        gpu.sources.clear();
-        gpu.measured = None;
-    }
-    let text = serde_json::to_string(&moving).map_err(|error| Error::internal(error.to_string()))?;
-    Ok(digest(text.as_bytes()))
-}
-
-/// The laws of a profile on a fleet for these workloads; the second is their part of a cell's identity.
-pub(super) fn laws(
-    source: &Source,
-    spec: &Spec,
-    profile: Option<&Arc<Profile>>,
-    fleet: &Fleet,
-    used: &[WorkloadId],
-) -> Result<(PerformanceModel, Value), Error> {
-    let given = &spec.interference;
-    let modelled = matches!(spec.fleet, FleetSpec::Model { .. });
-    let law = match given.law {
-        // Where nobody shares, nobody needs to know what sharing costs.
-        None if fleet.sharing == Sharing::Exclusive && fleet.slots == 1 => InterferenceModel::None,
-        None | Some(LawSpec::Profile) => InterferenceModel::Profile,
-        Some(LawSpec::Fitted) => InterferenceModel::Fitted,
-        Some(LawSpec::Utilisation(k)) => InterferenceModel::Utilisation(k),
-        Some(LawSpec::Constant(extra)) => InterferenceModel::Constant(extra),
-        Some(LawSpec::Zero) => InterferenceModel::None,
-    };
-    let number_of = match law {
-        InterferenceModel::Utilisation(x) | InterferenceModel::Constant(x) => Some(x),
-        _ => None,
-    };
-    if number_of.is_some_and(|x| !(0.0..=100.0).contains(&x)) {
-        return Err(source.error("interference.law", "expected a number from 0 to 100", "here"));
-    }
-    let scale = given.scale.unwrap_or(1.0);
-    if !(0.0..=100.0).contains(&scale) {
-        return Err(source.error("interference.scale", &format!("expected 0 to 100, found {scale}"), "here"));
-    }
-    if given.noise && (profile.is_none() || matches!(law, InterferenceModel::None | InterferenceModel::Constant(_))) {
-        let message = "noise is a spread around a profile's figures: this law has none";
-        return Err(source.error("interference.noise", message, "here"));
-    }
-    let interference = Interference { law, mode: given.mode, scale, noise: given.noise };
-    let standard = Communication::default();
-    let overlap = spec.communication.overlap.unwrap_or(standard.overlap);
-    let latency = spec.communication.latency.unwrap_or(standard.latency);
-    if !(0.0..=1.0).contains(&overlap) || !(0.0..=10.0).contains(&latency) {
-        let message = "expected an overlap from 0 to 1 and a latency from 0 to 10 s";
-        return Err(source.error("communication", message, "here"));
-    }
-    let communication = Communication { overlap, latency };
-    let Some(profile) = profile else {
-        if spec.interference.law.is_some_and(|law| !matches!(law, LawSpec::Zero | LawSpec::Constant(_))) {
-            let message = "this law needs a `profile`";
-            return Err(source.error("interference.law", message, "here"));
-        }
-        let law = if matches!(law, InterferenceModel::Constant(_)) { law } else { InterferenceModel::None };
-        let laws = PerformanceModel::without_profile(Interference { law, ..interference });
-        return Ok((laws, json!({"interference": law, "scale": number(scale)})));
-    };
-    let key = json!({
-        "profile": profile_digest(profile, fleet)?,
-        "interference": law, "mode": interference.mode, "scale": number(scale), "noise": given.noise,
-        "communication": {"overlap": number(overlap), "latency": number(latency)},
-    });
-    let laws = PerformanceModel::new(profile.clone(), fleet, used, interference, communication);
-    let laws = match laws {
-        // Real devices need no law; it is only what oracles are asked about.
-        Err(sandtable_hardware::LawError::NoPair { .. }) if given.law.is_none() && !modelled => {
-            let none = Interference { law: InterferenceModel::None, ..interference };
-            PerformanceModel::new(profile.clone(), fleet, used, none, communication)
-        }
-        laws => laws,
-    };
-    let laws = laws.map_err(|error| source.error("profile", &error.to_string(), "this profile"))?;
-    for workload in used.iter().map(|id| &profile.workloads[*id as usize]) {
-        let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
-        let covered =
-            workload.elastic.as_ref().map_or(Ok(()), |elastic| elastic.covers(fleet.nodes.len() as u32, gpus));
-        let hole = |hole| source.error("profile", &format!("{}: {hole}", workload.name), "a table with a hole");
-        covered.map_err(|why| {
-            hole(why).hint("a job of the fleet could be placed so: measure it, or take a smaller fleet")
-        })?;
-    }
-    let Some(kind) = &spec.durations_on else { return Ok((laws, key)) };
-    let Some(base) = fleet.types.iter().position(|known| known.name == *kind) else {
-        let known: Vec<String> = fleet.types.iter().map(|known| known.name.clone()).collect();
-        return Err(no_such_kind(source, kind, &known));
-    };
-    let laws = laws.with_durations_on(DurationsOn::Kind(base as u32), used);
-    let laws = laws.map_err(|error| source.error("durations_on", &error.to_string(), "here"))?;
-    let mut key = key;
-    key["durations_on"] = json!(base);
-    Ok((laws, key))
 }

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use sandtable_core::digest::canonical;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::text::turns;
+use sandtable_hardware::{Fleet, Profile};
 use sandtable_runtime::CONTRACT;
 use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
 use serde_json::{Value, json};
 
+use super::bind::{Bindings, PredictorBinding};
 use super::preset::{PRESETS, Preset};
-use super::workload::LastTrace;
-use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, workload};
+use super::workload::{LastTrace, Workload};
+use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, performance, workload};
 use crate::artifact::Finder;
-use crate::spec::{FleetSpec, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, short_name};
+use crate::backend::CellBackend;
+use crate::spec::{FleetSpec, Judge, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, Ties, short_name};
 
 /// The cells of one variant; `made`: how many others the spec has before them.
 pub(super) fn cells(
@@ -36,109 +39,42 @@ pub(super) fn cells(
     let profile = fleet::profile(source, spec, folder)?;
     let groups = fleet::groups(source, spec, &*backend, profile.as_deref())?;
     let ground = (&groups[..], &*backend);
-    let seeds = seeds(source, spec)?;
-    let (most, more) = (options.max_cells.unwrap_or(MAX_CELLS), spec.policies.len().saturating_mul(seeds.len()));
-    if let Some(listed) = options.listed.filter(|listed| made.saturating_add(more) > *listed) {
-        let message =
-            format!("the bundle is another experiment here: it makes more than the {listed} cells that it lists");
-        return Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) });
-    }
-    if made.saturating_add(more) > most {
-        let message = format!("{}: {} cells, at most {most} are made", source.origin, made.saturating_add(more));
-        return Err(Error::usage(message).hint(MORE));
-    }
+    let (seeds, driven_by) = (seeds(source, spec)?, backend.identity());
+    let more = spec.policies.len().saturating_mul(seeds.len());
+    within_limits(source, options, made.saturating_add(more))?;
     let base = fleet::fleet(source, spec, preset, ground, "")?;
-    let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
-    let ask = (slots, spec.serving.as_ref(), options.reading);
-    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
-    let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
-    let references = fleet::references(source, spec, profile.as_deref())?;
-    let told: Vec<u32> = used.iter().chain(&references).copied().collect();
-    let (laws, laws_key) = fleet::laws(source, spec, profile.as_ref(), &base, &told)?;
-    let limits = limits(source, spec)?;
-    let Some(measured) = spec.measure.unwrap_or_default().window() else {
-        return Err(source.error("measure.until", "the window ends before its warm-up does", "no job counts"));
-    };
-    let (ties, judge) = (spec.semantics.ties.unwrap_or_default(), spec.semantics.judge.unwrap_or_default());
-    let reveal = Reveal {
-        declared_run_time: spec.reveal.contains(&RevealSpec::DeclaredRunTime),
-        memory: spec.reveal.contains(&RevealSpec::Memory),
-        solo_profile: spec.reveal.contains(&RevealSpec::SoloProfile),
-        model_facts: spec.reveal.contains(&RevealSpec::ModelFacts),
-    };
-    let mut semantics = vec![format!("ties {ties:?}"), format!("judge {judge:?}")];
-    semantics.extend(preset.map(|preset| format!("preset {}: {}", preset.name, preset.about)));
-    if base.sharing != sandtable_hardware::Sharing::Exclusive {
-        semantics.push(format!("GPUs {:?}", base.sharing).to_lowercase());
-    }
-    semantics.extend(backend.semantics());
-    semantics.extend(fleet::estimated_speeds(spec, &base, profile.as_deref()));
-    if base.slots > 1 {
-        semantics.push(format!("{} virtual slots a device", base.slots));
-    }
-    semantics
-        .extend(profile.as_ref().map(|profile| format!("profile: {}", sandtable_core::text::line(&profile.about))));
-    semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
-    let laws = Arc::new(laws);
-    let setting =
-        Arc::new(Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics });
-    if spec.title.contains(disturbs) {
-        return Err(source.error("title", "the title has characters that a terminal acts on", "here"));
-    }
-    if spec.policies.is_empty() {
-        return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
-    }
-    let mut labels: Vec<&str> = Vec::new();
+    let (setting, laws_key, workload_key) =
+        setting(source, spec, (preset, profile, &base, &*backend), (folder, options), last)?;
+    let labels = labels(source, spec)?;
     let mut cells = Vec::with_capacity(more);
-    for (index, policy) in spec.policies.iter().enumerate() {
+    for (index, (policy, label)) in spec.policies.iter().zip(labels).enumerate() {
         let place = format!("policies.{index}");
-        let label = policy.label.as_deref().unwrap_or_else(|| short_name(&policy.name));
-        if let Some(why) = unfit_label(label) {
-            let place = if policy.label.is_some() { format!("{place}.label") } else { format!("{place}.name") };
-            let error = source.error(&place, &format!("a policy can't be called {label:?}: {why}"), "here");
-            return Err(error.hint("give it a `label` of letters, digits and dashes"));
-        }
-        if labels.contains(&label) {
-            let message = format!("two policies are called `{label}`: give one a `label`");
-            return Err(source.error(&place, &message, "the second"));
-        }
-        labels.push(label);
         let file =
             finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
         let fleet = Arc::new(fleet::fleet(source, spec, preset, ground, name)?);
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
-        if matches!(predictors.of(Quantity::Remaining), bind::PredictorBinding::Declared)
-            && !setting.workload.declares()
-        {
-            let own = policy.predictors.contains_key("remaining");
-            let at = if own { format!("{place}.predictors.remaining") } else { "predictors.remaining".to_string() };
-            let error = source.error(&at, "no job of this workload says how long it will run", "nobody declares it");
-            return Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"));
-        }
-        // Keys are in order: the seed stands between these two.
-        let mut before = json!({
+        check_declared(source, policy, index, &predictors, &setting.workload)?;
+        // What every cell of the policy is of, beside the seed.
+        let mut shared = json!({
             "build": build,
             "contract": CONTRACT,
             "fleet": fleet::fleet_key(&fleet),
-            "judge": judge,
+            "judge": setting.judge,
             "laws": laws_key,
-            "limits": limits,
-            "measure": measured,
+            "limits": setting.limits,
+            "measure": setting.measured,
             "policy": {"blake3": file.digest, "config": config},
             "predictors": predictors.key(),
             "references": setting.references,
-            "reveal": reveal,
+            "reveal": setting.reveal,
             "schema": super::SCHEMA,
         });
-        let driven_by = backend.identity();
         if !driven_by.is_null() {
-            before["machines"] = driven_by;
+            shared["machines"] = driven_by.clone();
         }
-        let after = json!({ "ties": ties, "workload": workload_key });
-        let (before, after) = (canonical(&before), canonical(&after));
-        let inputs = [format!("{},\"seed\":", &before[..before.len() - 1]), format!(",{}", &after[1..])];
+        let inputs = around_the_seed(&shared, &json!({ "ties": setting.ties, "workload": workload_key }));
         let of = Arc::new(Seedless {
             label: label.to_string(),
             variant: variant.to_vec(),
@@ -153,6 +89,126 @@ pub(super) fn cells(
         cells.extend(seeds.iter().map(|seed| Cell::new(&of, *seed)));
     }
     Ok(cells)
+}
+
+/// What the cells of a variant share, and in their identity the parts of the performance model and of the workload.
+fn setting(
+    source: &Source,
+    spec: &Spec,
+    (preset, profile, base, backend): (Option<&Preset>, Option<Arc<Profile>>, &Fleet, &dyn CellBackend),
+    (folder, options): (&Path, &Options),
+    last: &mut LastTrace,
+) -> Result<(Arc<Setting>, Value, Value), Error> {
+    let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
+    let ask = (slots, spec.serving.as_ref(), options.reading);
+    let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
+    let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
+    let references = fleet::references(source, spec, profile.as_deref())?;
+    let told: Vec<u32> = used.iter().chain(&references).copied().collect();
+    let (laws, laws_key) = performance::laws(source, spec, profile.as_ref(), base, &told)?;
+    let limits = limits(source, spec)?;
+    let Some(measured) = spec.measure.unwrap_or_default().window() else {
+        return Err(source.error("measure.until", "the window ends before its warm-up does", "no job counts"));
+    };
+    let (ties, judge) = (spec.semantics.ties.unwrap_or_default(), spec.semantics.judge.unwrap_or_default());
+    let reveal = Reveal {
+        declared_run_time: spec.reveal.contains(&RevealSpec::DeclaredRunTime),
+        memory: spec.reveal.contains(&RevealSpec::Memory),
+        solo_profile: spec.reveal.contains(&RevealSpec::SoloProfile),
+        model_facts: spec.reveal.contains(&RevealSpec::ModelFacts),
+    };
+    let said = (ties, judge, preset, profile.as_deref());
+    let semantics = semantics(spec, base, backend, said);
+    let laws = Arc::new(laws);
+    let setting = Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics };
+    Ok((Arc::new(setting), laws_key, workload_key))
+}
+
+/// Checks that users declare run times where a policy is told what they declare.
+fn check_declared(
+    source: &Source,
+    policy: &PolicySpec,
+    index: usize,
+    predictors: &Bindings,
+    workload: &Workload,
+) -> Result<(), Error> {
+    let is_declared = matches!(predictors.of(Quantity::Remaining), PredictorBinding::Declared);
+    if !is_declared || workload.declares() {
+        return Ok(());
+    }
+    let own = policy.predictors.contains_key("remaining");
+    let place = if own { format!("policies.{index}.predictors.remaining") } else { "predictors.remaining".to_string() };
+    let error = source.error(&place, "no job of this workload says how long it will run", "nobody declares it");
+    Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"))
+}
+
+/// `cell.json` before the seed and after it; keys are in order.
+fn around_the_seed(before: &Value, after: &Value) -> [String; 2] {
+    let (before, after) = (canonical(before), canonical(after));
+    [format!("{},\"seed\":", &before[..before.len() - 1]), format!(",{}", &after[1..])]
+}
+
+/// Checks that a plan of so many cells may be made.
+fn within_limits(source: &Source, options: &Options, cells: usize) -> Result<(), Error> {
+    if let Some(listed) = options.listed.filter(|listed| cells > *listed) {
+        let message =
+            format!("the bundle is another experiment here: it makes more than the {listed} cells that it lists");
+        return Err(Error { exit: ExitCode::CheckFailed, ..Error::usage(message) });
+    }
+    let most = options.max_cells.unwrap_or(MAX_CELLS);
+    if cells > most {
+        let message = format!("{}: {cells} cells, at most {most} are made", source.origin);
+        return Err(Error::usage(message).hint(MORE));
+    }
+    Ok(())
+}
+
+/// The semantics of a variant in words, for `plan` and results.
+fn semantics(
+    spec: &Spec,
+    base: &Fleet,
+    backend: &dyn CellBackend,
+    (ties, judge, preset, profile): (Ties, Judge, Option<&Preset>, Option<&Profile>),
+) -> Vec<String> {
+    let mut semantics = vec![format!("ties {ties:?}"), format!("judge {judge:?}")];
+    semantics.extend(preset.map(|preset| format!("preset {}: {}", preset.name, preset.about)));
+    if base.sharing != sandtable_hardware::Sharing::Exclusive {
+        semantics.push(format!("GPUs {:?}", base.sharing).to_lowercase());
+    }
+    semantics.extend(backend.semantics());
+    semantics.extend(fleet::estimated_speeds(spec, base, profile));
+    if base.slots > 1 {
+        semantics.push(format!("{} virtual slots a device", base.slots));
+    }
+    semantics.extend(profile.map(|profile| format!("profile: {}", sandtable_core::text::line(&profile.about))));
+    semantics.extend(spec.predictors.iter().map(|(quantity, who)| format!("{quantity}: {}", words(who))));
+    semantics
+}
+
+/// What results call each policy.
+fn labels<'a>(source: &Source, spec: &'a Spec) -> Result<Vec<&'a str>, Error> {
+    if spec.title.contains(disturbs) {
+        return Err(source.error("title", "the title has characters that a terminal acts on", "here"));
+    }
+    if spec.policies.is_empty() {
+        return Err(source.error("policies", "an experiment needs at least one policy, found none", "no policy"));
+    }
+    let mut labels: Vec<&str> = Vec::new();
+    for (index, policy) in spec.policies.iter().enumerate() {
+        let place = format!("policies.{index}");
+        let label = policy.label.as_deref().unwrap_or_else(|| short_name(&policy.name));
+        if let Some(why) = unfit_label(label) {
+            let place = if policy.label.is_some() { format!("{place}.label") } else { format!("{place}.name") };
+            let error = source.error(&place, &format!("a policy can't be called {label:?}: {why}"), "here");
+            return Err(error.hint("give it a `label` of letters, digits and dashes"));
+        }
+        if labels.contains(&label) {
+            let message = format!("two policies are called `{label}`: give one a `label`");
+            return Err(source.error(&place, &message, "the second"));
+        }
+        labels.push(label);
+    }
+    Ok(labels)
 }
 
 fn preset(source: &Source, spec: &Spec) -> Result<Option<&'static Preset>, Error> {

@@ -1,17 +1,16 @@
 //! The jobs of a cell, and what of them is in its identity.
 
-use std::path::{Path, PathBuf};
+mod read;
+
 use std::sync::Arc;
 
-use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Fleet, Job, Profile, WorkloadId};
-use sandtable_inputs::trace::{self, FleetShape, ReadLimits, Recipe, Row, Trace};
-use serde_json::{Value, json};
+use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 
-use super::number;
-use crate::spec::{Arrivals, DemandSpec, Durations, ServingSpec, Source, Ties, TraceFormat, WorkloadSpec};
+use crate::spec::{Arrivals, DemandSpec, Durations, Ties};
+pub(super) use read::{LastTrace, resolve};
 
 /// The jobs of a spec.
 pub struct Workload {
@@ -23,36 +22,6 @@ pub struct Workload {
     /// What is asked of services, beside what a trace has recorded.
     demand: DemandSpec,
     services: Vec<String>,
-}
-
-/// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
-#[derive(Default)]
-pub(super) struct LastTrace(Option<(PathBuf, TraceFormat, trace::Options, Arc<Trace>, Value)>);
-
-impl LastTrace {
-    /// Reads a trace, or returns the last one where it is the same file, read in the same way.
-    fn read(
-        &mut self,
-        path: PathBuf,
-        format: TraceFormat,
-        options: trace::Options,
-    ) -> Result<(Arc<Trace>, Value), Error> {
-        if let Some((known, as_format, with, trace, key)) = &self.0
-            && (known, *as_format, with) == (&path, format, &options)
-        {
-            return Ok((trace.clone(), key.clone()));
-        }
-        // How a trace is compressed moves no result.
-        let bytes = trace::read_bytes(&path, options.limits.bytes)?;
-        let table = options.throughputs.as_deref().map(table_digest).transpose()?;
-        let trace = Arc::new(trace::of_bytes(&path, &bytes, format, &options)?);
-        let key = json!({"trace": {
-            "blake3": digest(&bytes), "format": format, "jobs": options.jobs, "where": options.filter,
-            "columns": options.columns, "throughputs": table,
-        }});
-        self.0 = Some((path, format, options, trace.clone(), key.clone()));
-        Ok((trace, key))
-    }
 }
 
 /// Where jobs come from: the fields are those of the spec's `Generate`.
@@ -265,236 +234,5 @@ impl Workload {
             user: row.user.clone().unwrap_or_default(),
             ..Job::new(&row.name, row.submit, gpus, row.duration)
         })
-    }
-}
-
-/// Reads what a spec says of its workload; the second is its part of the identity.
-pub(super) fn resolve(
-    source: &Source,
-    spec: &WorkloadSpec,
-    folder: &Path,
-    profile: Option<Arc<Profile>>,
-    (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
-    last: &mut LastTrace,
-) -> Result<(Workload, Value), Error> {
-    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
-    let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
-    let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
-    let asked = super::serving::demand_key(serving);
-    if !asked.is_null() {
-        key["demand"] = asked;
-    }
-    Ok((Workload { from, profile, slots, demand, services }, key))
-}
-
-fn read(
-    source: &Source,
-    spec: &WorkloadSpec,
-    (folder, limits): (&Path, ReadLimits),
-    profile: Option<&Profile>,
-    last: &mut LastTrace,
-) -> Result<(From, Value), Error> {
-    match spec {
-        WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared } => {
-            let users: Vec<(String, f64)> = users.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
-            let workloads: Vec<(String, f64)> = match (workloads.is_empty(), profile) {
-                (true, Some(profile)) => profile.workloads.iter().map(|of| (of.name.clone(), 1.0)).collect(),
-                _ => workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
-            };
-            let bad = |weight: &f64| !(0.0..=1e12).contains(weight);
-            for (place, weights) in [("workload.workloads", &workloads), ("workload.users", &users)] {
-                if weights.iter().any(|(_, weight)| bad(weight))
-                    || (!weights.is_empty() && weights.iter().all(|(_, weight)| *weight == 0.0))
-                {
-                    let message = "expected weights of at least 0, not all of them 0";
-                    return Err(source.error(place, message, "here"));
-                }
-            }
-            check(source, *jobs, *arrivals, durations, gpus, *declared)?;
-            let key = json!({"generate": {
-                "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
-                "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
-                "declared": declared.map(number),
-                "workloads": workloads.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
-                "users": users.iter().map(|(name, weight)| json!([name, number(*weight)])).collect::<Vec<_>>(),
-            }});
-            let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
-            Ok((
-                From::Generated {
-                    jobs,
-                    arrivals,
-                    durations: durations.clone(),
-                    gpus: gpus.clone(),
-                    workloads,
-                    users,
-                    declared,
-                },
-                key,
-            ))
-        }
-        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
-            let path = folder.join(file);
-            sandtable_core::input::open(&path).map_err(|error| {
-                let shown = source.error("workload.file", &error.message, "this file");
-                Error { hint: error.hint, ..shown }
-            })?;
-            let throughputs = throughputs.as_ref().map(|file| folder.join(file));
-            let (filter, columns) = (filter.clone(), columns.clone());
-            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, limits };
-            let (trace, key) = last.read(path, *format, options)?;
-            Ok((From::Fixed(trace), key))
-        }
-        WorkloadSpec::Jobs(list) => {
-            if list.is_empty() {
-                return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
-            }
-            for (index, job) in list.iter().enumerate() {
-                let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
-                if let Some(share) = job.share.filter(|share| wrong(*share)) {
-                    let found = format!("found {share} of {}", job.gpus);
-                    let message = format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}");
-                    return Err(source.error("workload", &message, "these jobs"));
-                }
-            }
-            let lacks = |job: &crate::spec::JobSpec| job.duration.is_none() && job.batch.is_none();
-            if let Some(index) = list.iter().position(lacks) {
-                let message = format!("job {index} needs a `duration`, or as an elastic one a `batch`");
-                return Err(source.error("workload", &message, "these jobs"));
-            }
-            if let Some(index) = list.iter().position(|job| job.service.is_some() && job.gpus != 1) {
-                let message = format!("job {index}: a task of a service has one GPU, found {}", list[index].gpus);
-                return Err(source.error("workload", &message, "these jobs"));
-            }
-            let rows = list.iter().enumerate().map(|(index, job)| Row {
-                declared: job.declared.map(|span| span.0),
-                kinds: job.kinds.clone(),
-                preemptible: job.preemptible.unwrap_or(true),
-                share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
-                memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
-                workload: job.workload.clone(),
-                user: job.user.clone(),
-                batch: job.batch,
-                service: job.service.clone(),
-                ..Row::new(
-                    job.name.clone().unwrap_or_else(|| index.to_string()),
-                    job.submit.0,
-                    job.gpus,
-                    job.duration.map_or(0, |span| span.0),
-                )
-            });
-            let mut trace = Trace { rows: rows.collect(), ..Trace::default() };
-            let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
-            trace.rows.sort_by_key(|row| row.submit);
-            Ok((From::Fixed(Arc::new(trace)), key))
-        }
-    }
-}
-
-/// blake3 of a file, or of the names and digests of a folder's files.
-fn table_digest(path: &Path) -> Result<String, Error> {
-    let read = |path: &Path| sandtable_core::input::read(path, sandtable_core::input::DATA);
-    if !path.is_dir() {
-        return Ok(digest(&read(path)?));
-    }
-    let mut all = String::new();
-    for file in sandtable_core::input::sorted(path)? {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().to_string();
-        all.push_str(&format!("{name} {}\n", table_digest(&file)?));
-    }
-    Ok(digest(all.as_bytes()))
-}
-
-fn check(
-    source: &Source,
-    jobs: u32,
-    arrivals: Arrivals,
-    durations: &Durations,
-    gpus: &std::collections::BTreeMap<u32, f64>,
-    declared: Option<f64>,
-) -> Result<(), Error> {
-    let wrong = |place: &str, message: &str| Err(source.error(&format!("workload.{place}"), message, "here"));
-    if jobs == 0 || jobs as usize > trace::MAX_JOBS {
-        return wrong("jobs", &format!("expected 1 to {} jobs, found {jobs}", trace::MAX_JOBS));
-    }
-    let load = match arrivals {
-        Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } | Arrivals::Diurnal { load, .. } => load,
-        Arrivals::AtOnce => 1.0,
-    };
-    if !(0.001..=1000.0).contains(&load) {
-        return wrong("arrivals.load", &format!("expected a load from 0.001 to 1000, found {load}"));
-    }
-    match arrivals {
-        Arrivals::Bursts { size, .. } if !(1.0..=1e6).contains(&size) => {
-            return wrong("arrivals.size", &format!("expected a mean burst of at least 1 job, found {size}"));
-        }
-        Arrivals::Diurnal { peak, .. } if !(1.0..=2.0).contains(&peak) => {
-            return wrong("arrivals.peak", &format!("expected a peak from 1 to 2 times the mean, found {peak}"));
-        }
-        _ => {}
-    }
-    match durations {
-        Durations::LogNormal { sigma, .. } if !(0.0..=10.0).contains(sigma) => {
-            return wrong("durations.sigma", &format!("expected a sigma from 0 to 10, found {sigma}"));
-        }
-        Durations::Pareto { shape, .. } if !(0.1..=100.0).contains(shape) => {
-            return wrong("durations.shape", &format!("expected a shape from 0.1 to 100, found {shape}"));
-        }
-        Durations::Empirical(list) if list.is_empty() => return wrong("durations", "expected at least one duration"),
-        _ => {}
-    }
-    if gpus.contains_key(&0) {
-        return wrong("gpus", "expected gangs of at least one GPU, found 0");
-    }
-    if gpus.values().any(|weight| !(0.0..=1e12).contains(weight))
-        || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0)
-    {
-        return wrong("gpus", "expected weights of at least 0, not all of them 0");
-    }
-    if declared.is_some_and(|sigma| !(0.0..=10.0).contains(&sigma)) {
-        return wrong("declared", "expected a sigma from 0 to 10");
-    }
-    Ok(())
-}
-
-fn arrivals_key(arrivals: Arrivals) -> Value {
-    match arrivals {
-        Arrivals::Poisson { load } => json!({"poisson": {"load": number(load)}}),
-        Arrivals::Bursts { load, size } => json!({"bursts": {"load": number(load), "size": number(size)}}),
-        Arrivals::Diurnal { load, peak } => json!({"diurnal": {"load": number(load), "peak": number(peak)}}),
-        Arrivals::AtOnce => json!("at-once"),
-    }
-}
-
-fn durations_key(durations: &Durations) -> Value {
-    match durations {
-        Durations::LogNormal { median, sigma, least, most } => json!({"log-normal": {
-            "median": median.0, "sigma": number(*sigma), "least": least.map(|span| span.0), "most": most.map(|span| span.0),
-        }}),
-        Durations::Pareto { least, shape } => json!({"pareto": {"least": least.0, "shape": number(*shape)}}),
-        Durations::Empirical(list) => json!({"empirical": list.iter().map(|span| span.0).collect::<Vec<_>>()}),
-        Durations::Fixed(span) => json!({"fixed": span.0}),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trace_is_read_once_for_all_variants_that_have_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("t.csv");
-        std::fs::write(&path, "submit_s,gpus,duration_s\n0,1,60\n5,1,60\n").expect("written");
-        let mut last = LastTrace::default();
-        let mut read = |jobs| {
-            let options = trace::Options { jobs, ..trace::Options::default() };
-            last.read(path.clone(), TraceFormat::Native, options).expect("a trace")
-        };
-        let (first, key) = read(None);
-        let (second, same) = read(None);
-        assert!(Arc::ptr_eq(&first, &second) && key == same);
-        let (cut, other) = read(Some(1));
-        assert!(cut.rows.len() == 1 && key != other);
-        assert_eq!(read(None).0.rows.len(), 2);
     }
 }

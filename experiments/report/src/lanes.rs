@@ -73,6 +73,29 @@ pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord]) 
         "<svg class=\"lanes\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" tabindex=\"0\" \
          role=\"application\" aria-label=\"GPUs over time; arrow keys go from job to job\">"
     );
+    bands(&mut svg, nodes, shown, (top, tall));
+    let mut told = Vec::new();
+    for (at, bar) in bars.iter().enumerate() {
+        let beside = rows.get(&bar.gpu).copied().unwrap_or(1).max(1) as f64;
+        let thick = (tall - 2.0) / beside;
+        let (x, y) = (LEFT + bar.from * scale, top + f64::from(bar.gpu) * tall + 1.0 + bar.row as f64 * thick);
+        let wide = ((bar.to - bar.from) * scale).max(0.4);
+        let class = bar.job.map_or("m".to_string(), |job| format!("b{}", job % 12));
+        let _ = write!(
+            svg,
+            "<rect class=\"bar {class}\" data-i=\"{at}\" x=\"{x:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{:.2}\"/>",
+            (thick - 0.6).max(0.8)
+        );
+        told.push(words(bar, jobs));
+    }
+    let foot = top + f64::from(shown) * tall;
+    axis(&mut svg, end, foot);
+    svg.push_str("</svg>");
+    Lanes { svg, bars: Value::Array(told), note: notes.join("; ") }
+}
+
+/// Draws the nodes behind the bars, in two shades by turns.
+fn bands(svg: &mut String, nodes: &[(String, u32)], shown: u32, (top, tall): (f64, f64)) {
     let mut first = 0;
     for (at, (kind, gpus)) in nodes.iter().enumerate() {
         if first >= shown {
@@ -99,45 +122,10 @@ pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord]) 
         };
         first += gpus;
     }
-    let mut told = Vec::new();
-    for (at, bar) in bars.iter().enumerate() {
-        let beside = rows.get(&bar.gpu).copied().unwrap_or(1).max(1) as f64;
-        let thick = (tall - 2.0) / beside;
-        let (x, y) = (LEFT + bar.from * scale, top + f64::from(bar.gpu) * tall + 1.0 + bar.row as f64 * thick);
-        let wide = ((bar.to - bar.from) * scale).max(0.4);
-        let class = bar.job.map_or("m".to_string(), |job| format!("b{}", job % 12));
-        let _ = write!(
-            svg,
-            "<rect class=\"bar {class}\" data-i=\"{at}\" x=\"{x:.2}\" y=\"{y:.2}\" width=\"{wide:.2}\" height=\"{:.2}\"/>",
-            (thick - 0.6).max(0.8)
-        );
-        told.push(match bar.job {
-            Some(job) => {
-                let row = &jobs[job];
-                json!([
-                    row.job_id,
-                    format!("{} to {}", clock(bar.from), clock(bar.to)),
-                    format!("GPU {} of {} asked for", bar.gpu, row.gpus),
-                    format!(
-                        "submitted at {}, waited {}",
-                        clock(row.submit_s.f64()),
-                        row.wait().map_or("-".into(), span)
-                    ),
-                    format!(
-                        "{}, {} preemptions",
-                        row.jct().map_or(row.outcome.to_string(), |jct| format!("completed in {}", span(jct))),
-                        row.preemptions
-                    ),
-                ])
-            }
-            None => json!([
-                format!("{} short stays", bar.count),
-                format!("{} to {}", clock(bar.from), clock(bar.to)),
-                format!("GPU {}", bar.gpu)
-            ]),
-        });
-    }
-    let foot = top + f64::from(shown) * tall;
+}
+
+/// Draws the axis of time below the bars.
+fn axis(svg: &mut String, end: f64, foot: f64) {
     for part in 0..=6 {
         let (at, x) = (end * f64::from(part) / 6.0, LEFT + (WIDTH - LEFT) * f64::from(part) / 6.0);
         let anchor = match part {
@@ -148,8 +136,31 @@ pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord]) 
         let _ =
             write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>", foot + 20.0, clock(at));
     }
-    svg.push_str("</svg>");
-    Lanes { svg, bars: Value::Array(told), note: notes.join("; ") }
+}
+
+/// What a reader is told of a bar: lines, the first of which is its name.
+fn words(bar: &Bar, jobs: &[JobRecord]) -> Value {
+    match bar.job {
+        Some(job) => {
+            let row = &jobs[job];
+            json!([
+                row.job_id,
+                format!("{} to {}", clock(bar.from), clock(bar.to)),
+                format!("GPU {} of {} asked for", bar.gpu, row.gpus),
+                format!("submitted at {}, waited {}", clock(row.submit_s.f64()), row.wait().map_or("-".into(), span)),
+                format!(
+                    "{}, {} preemptions",
+                    row.jct().map_or(row.outcome.to_string(), |jct| format!("completed in {}", span(jct))),
+                    row.preemptions
+                ),
+            ])
+        }
+        None => json!([
+            format!("{} short stays", bar.count),
+            format!("{} to {}", clock(bar.from), clock(bar.to)),
+            format!("GPU {}", bar.gpu)
+        ]),
+    }
 }
 
 /// An instant or a length for people.

@@ -107,13 +107,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// the bundle from being the same experiment.
 pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), Error> {
     let expanded = plan(wanted.spec, wanted.options)?;
-    let missing = expanded.cells.iter().filter(|cell| !store.has(&cell.id)).count();
-    if missing > 0 {
-        let message =
-            format!("{}: {missing} of {} cells have no result yet", wanted.spec.display(), expanded.cells.len());
-        let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
-        return Err(error.hint(format!("sandtable run {}", wanted.spec.display())));
-    }
+    is_complete(&expanded, wanted.spec, store)?;
     let spec = std::path::absolute(wanted.spec).map_err(|error| Error::file("open", wanted.spec, &error))?;
     let spec = files::normal(&spec);
     let folder = spec.parent().unwrap_or(Path::new("/"));
@@ -142,14 +136,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         }
     }
     components(&expanded, &mut entries);
-    for cell in &expanded.cells {
-        for (name, bytes) in store.files(&cell.id)? {
-            entries.insert(format!("results/{}/{name}", cell.id), bytes);
-        }
-        if let Some(producer) = store.producer_file(&cell.id)? {
-            entries.insert(format!("results/{}/{}", cell.id, Producer::FILE), producer);
-        }
-    }
+    results(&expanded, store, &mut entries)?;
     // What makes a folder a checkout: names without a path are looked for beside it.
     entries.insert("Cargo.toml".into(), b"# A bundle of Sandtable: `sandtable verify` runs it.\n".to_vec());
     let manifest = Manifest {
@@ -176,6 +163,30 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         Opened::new(bytes.as_slice(), folder.path(), None)?.plan(wanted.options)?;
     }
     Ok((bytes, manifest))
+}
+
+/// Checks that every cell has a result.
+fn is_complete(plan: &Plan, spec: &Path, store: &Store) -> Result<(), Error> {
+    let missing = plan.cells.iter().filter(|cell| !store.has(&cell.id)).count();
+    if missing == 0 {
+        return Ok(());
+    }
+    let message = format!("{}: {missing} of {} cells have no result yet", spec.display(), plan.cells.len());
+    let error = Error { exit: ExitCode::Missing, ..Error::usage(message) };
+    Err(error.hint(format!("sandtable run {}", spec.display())))
+}
+
+/// The files of the results, and of what produced them.
+fn results(plan: &Plan, store: &Store, entries: &mut BTreeMap<String, Vec<u8>>) -> Result<(), Error> {
+    for cell in &plan.cells {
+        for (name, bytes) in store.files(&cell.id)? {
+            entries.insert(format!("results/{}/{name}", cell.id), bytes);
+        }
+        if let Some(producer) = store.producer_file(&cell.id)? {
+            entries.insert(format!("results/{}/{}", cell.id, Producer::FILE), producer);
+        }
+    }
+    Ok(())
 }
 
 /// Computation graphs that profiles name by their files, relative to the spec.
@@ -220,6 +231,79 @@ fn packed(entries: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, Error> {
     zstd::encode_all(tar.as_slice(), 9).map_err(wrong)
 }
 
+fn no_bundle(why: impl std::fmt::Display) -> Error {
+    Error::usage(format!("not a bundle of Sandtable: {}", sandtable_core::text::line(&why.to_string())))
+}
+
+/// Unpacks the files of a bundle into a folder; returns what it says of itself, and the blake3 of each file.
+fn unpacked(packed: impl Read, folder: &Path) -> Result<(Manifest, BTreeMap<String, String>), Error> {
+    let broken = |error: std::io::Error| no_bundle(error);
+    let unpacked = zstd::stream::read::Decoder::new(packed).map_err(broken)?;
+    // Of the whole stream, records between the files included.
+    let mut archive = tar::Archive::new(unpacked.take(MOST));
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    let mut manifest: Option<Manifest> = None;
+    let mut long: Option<PathBuf> = None;
+    // Raw: the library would read a name of any length into memory.
+    for (count, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
+        let mut entry = entry.map_err(broken)?;
+        if count >= ENTRIES {
+            return Err(no_bundle(format!("more than {ENTRIES} files")));
+        }
+        let kind = entry.header().entry_type();
+        if kind.is_gnu_longname() {
+            let mut name = String::new();
+            let read = entry.by_ref().take(LONGEST_NAME + 1).read_to_string(&mut name).map_err(broken)?;
+            if read as u64 > LONGEST_NAME {
+                return Err(no_bundle(format!("a name of more than {LONGEST_NAME} bytes")));
+            }
+            long = Some(name.trim_end_matches('\0').into());
+            continue;
+        }
+        let name = match long.take() {
+            Some(name) => name,
+            None => entry.path().map_err(broken)?.to_path_buf(),
+        };
+        if !ours(&name) || !kind.is_file() {
+            return Err(no_bundle(format!("{} has no place in one", name.display())));
+        }
+        if name == Path::new("bundle.json") {
+            let mut text = Vec::new();
+            entry.by_ref().take(MANIFEST + 1).read_to_end(&mut text).map_err(broken)?;
+            if text.len() as u64 > MANIFEST {
+                return Err(no_bundle(format!("bundle.json has more than {MANIFEST} bytes")));
+            }
+            let read = serde_json::from_slice(&text);
+            manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
+            continue;
+        }
+        let hash = unpack(&mut entry, &folder.join(&name))?;
+        found.insert(name.display().to_string(), hash);
+    }
+    let manifest = manifest.ok_or_else(|| no_bundle("it has no bundle.json"))?;
+    Ok((manifest, found))
+}
+
+/// Checks that the files of a bundle are those that it lists, by their blake3.
+fn as_listed(listed: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Result<(), Error> {
+    let names: BTreeSet<&String> = listed.keys().chain(found.keys()).collect();
+    for name in names {
+        let (said, is) = (listed.get(name), found.get(name));
+        if said != is {
+            let what = match (said, is) {
+                (Some(_), None) => "is missing",
+                (None, Some(_)) => "is not in bundle.json",
+                _ => "was changed: its blake3 is not that of bundle.json",
+            };
+            return Err(Error {
+                exit: ExitCode::CheckFailed,
+                ..Error::usage(format!("the bundle's {} {what}", sandtable_core::text::line(name)))
+            });
+        }
+    }
+    Ok(())
+}
+
 /// An unpacked bundle whose files are as its manifest says.
 pub struct Opened {
     /// What it says of itself.
@@ -234,52 +318,7 @@ impl Opened {
     /// What is no bundle, a file that is not as the manifest says, a path that leads outside, what was left out and is not
     /// in `data`.
     pub fn new(packed: impl Read, folder: &Path, data: Option<&Path>) -> Result<Opened, Error> {
-        let no_bundle =
-            |why: String| Error::usage(format!("not a bundle of Sandtable: {}", sandtable_core::text::line(&why)));
-        let broken = |error: std::io::Error| no_bundle(error.to_string());
-        let unpacked = zstd::stream::read::Decoder::new(packed).map_err(broken)?;
-        // Of the whole stream, records between the files included.
-        let mut archive = tar::Archive::new(unpacked.take(MOST));
-        let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let mut manifest: Option<Manifest> = None;
-        let mut long: Option<PathBuf> = None;
-        // Raw: the library would read a name of any length into memory.
-        for (count, entry) in archive.entries().map_err(broken)?.raw(true).enumerate() {
-            let mut entry = entry.map_err(broken)?;
-            if count >= ENTRIES {
-                return Err(no_bundle(format!("more than {ENTRIES} files")));
-            }
-            let kind = entry.header().entry_type();
-            if kind.is_gnu_longname() {
-                let mut name = String::new();
-                let read = entry.by_ref().take(LONGEST_NAME + 1).read_to_string(&mut name).map_err(broken)?;
-                if read as u64 > LONGEST_NAME {
-                    return Err(no_bundle(format!("a name of more than {LONGEST_NAME} bytes")));
-                }
-                long = Some(name.trim_end_matches('\0').into());
-                continue;
-            }
-            let name = match long.take() {
-                Some(name) => name,
-                None => entry.path().map_err(broken)?.to_path_buf(),
-            };
-            if !ours(&name) || !kind.is_file() {
-                return Err(no_bundle(format!("{} has no place in one", name.display())));
-            }
-            if name == Path::new("bundle.json") {
-                let mut text = Vec::new();
-                entry.by_ref().take(MANIFEST + 1).read_to_end(&mut text).map_err(broken)?;
-                if text.len() as u64 > MANIFEST {
-                    return Err(no_bundle(format!("bundle.json has more than {MANIFEST} bytes")));
-                }
-                let read = serde_json::from_slice(&text);
-                manifest = Some(read.map_err(|error| no_bundle(format!("bundle.json: {error}")))?);
-                continue;
-            }
-            let hash = unpack(&mut entry, &folder.join(&name))?;
-            found.insert(name.display().to_string(), hash);
-        }
-        let manifest = manifest.ok_or_else(|| no_bundle("it has no bundle.json".into()))?;
+        let (manifest, found) = unpacked(packed, folder)?;
         let named = manifest.left_out.keys().chain(std::iter::once(&manifest.spec));
         if let Some(name) = named.into_iter().find(|name| !name.starts_with("tree/") || !ours(Path::new(name))) {
             return Err(no_bundle(format!("{name} is not in its tree")));
@@ -287,21 +326,7 @@ impl Opened {
         if manifest.version != VERSION {
             return Err(no_bundle(format!("format {}, this version reads {VERSION}", manifest.version)));
         }
-        let names: BTreeSet<&String> = manifest.files.keys().chain(found.keys()).collect();
-        for name in names {
-            let (said, is) = (manifest.files.get(name), found.get(name));
-            if said != is {
-                let what = match (said, is) {
-                    (Some(_), None) => "is missing",
-                    (None, Some(_)) => "is not in bundle.json",
-                    _ => "was changed: its blake3 is not that of bundle.json",
-                };
-                return Err(Error {
-                    exit: ExitCode::CheckFailed,
-                    ..Error::usage(format!("the bundle's {} {what}", sandtable_core::text::line(name)))
-                });
-            }
-        }
+        as_listed(&manifest.files, &found)?;
         bring_back(&manifest, folder, data)?;
         Ok(Opened { manifest, root: folder.to_path_buf() })
     }

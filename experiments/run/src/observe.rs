@@ -11,7 +11,7 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::input;
 use sandtable_hardware::live::{Live, Setting};
 use sandtable_hardware::replay::Recorder;
-use sandtable_hardware::{Job, Micros, Reading, differences};
+use sandtable_hardware::{Job, Micros, Reading, Telemetry, differences};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::artifact::Finder;
 use sandtable_plan::{Cell, LiveDevices};
@@ -171,17 +171,7 @@ pub fn observe(
     let mut policy = Sandboxed::new(component, cell.setting.limits).map_err(internal)?;
 
     let mut telemetry = devices.telemetry()?;
-    let mut machine = telemetry.versions();
-    for (index, device) in devices.devices.iter().enumerate() {
-        machine
-            .insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
-        let others = telemetry.processes(index).unwrap_or_default();
-        if !others.is_empty() && !devices.shared() {
-            let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
-            let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
-            return Err(error.hint("end them, or say `shared: true` and read the results with care"));
-        }
-    }
+    let mut machine = free_devices(devices, &mut *telemetry)?;
     let before = telemetry.settings();
     machine.extend(before.iter().map(|(key, value)| (format!("setting {key}"), value.clone())));
     let setting = Setting {
@@ -225,28 +215,42 @@ pub fn observe(
     if !changed.is_empty() {
         (swaps.say)(&format!("error: the devices are not as they were found: {}", changed.join("; ")));
     }
-    let failed = finished
-        .takeovers
-        .iter()
-        .filter(|takeover| takeover.begun)
-        .find_map(|takeover| takeover.fault.as_ref())
-        .or(finished.fault.as_ref());
-    let outcome = match failed {
-        None if changed.is_empty() => {
-            Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
-        }
-        None => {
-            let message = format!("the devices are not as they were found: {}", changed.join("; "));
-            Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() })
-        }
-        Some(fault) => {
-            let (kind, backtrace) = (fault.kind().to_string(), fault.backtrace().to_vec());
-            Err(Failure { kind, message: fault.to_string(), backtrace })
-        }
-    };
+    let outcome = outcome(&finished, &changed);
     let jct = |row: &sandtable_runtime::JobRow| row.end.map(|end| end - row.submit);
     let times = finished.ledger.rows.iter().zip(jobs.iter()).map(|(row, job)| (job.name.clone(), jct(row))).collect();
     Ok(Observed { outcome, files, jobs: times, readings, log })
+}
+
+/// Checks that no other process computes on the devices; returns the versions and the devices, for the record.
+fn free_devices(devices: &LiveDevices, telemetry: &mut dyn Telemetry) -> Result<BTreeMap<String, String>, Error> {
+    let mut machine = telemetry.versions();
+    for (index, device) in devices.devices.iter().enumerate() {
+        machine
+            .insert(format!("device {index}"), format!("{}, {} MiB, {}", device.name, device.memory_mib, device.uuid));
+        let others = telemetry.processes(index).unwrap_or_default();
+        if !others.is_empty() && !devices.shared() {
+            let message = format!("{} is in use: {} other processes compute on it", device.name, others.len());
+            let error = Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+            return Err(error.hint("end them, or say `shared: true` and read the results with care"));
+        }
+    }
+    Ok(machine)
+}
+
+/// Returns the metrics of a run, or the first fault of a policy that decided in it; `changed`: settings of the devices that differ
+/// from those before it.
+fn outcome(finished: &Finished, changed: &[String]) -> Result<Summary, Failure> {
+    let mut takeovers = finished.takeovers.iter().filter(|takeover| takeover.begun);
+    let fault = takeovers.find_map(|takeover| takeover.fault.as_ref()).or(finished.fault.as_ref());
+    if let Some(fault) = fault {
+        let (kind, backtrace) = (fault.kind().to_string(), fault.backtrace().to_vec());
+        return Err(Failure { kind, message: fault.to_string(), backtrace });
+    }
+    if !changed.is_empty() {
+        let message = format!("the devices are not as they were found: {}", changed.join("; "));
+        return Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() });
+    }
+    Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
 }
 
 fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicBool>) -> Result<Relay, Error> {

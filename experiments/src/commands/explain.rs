@@ -114,35 +114,38 @@ fn one(
             }
             ui::result(&table.csv_rows());
         }
-        Format::Table => {
-            let variant = cell.variant_text();
-            let space = if variant.is_empty() { "" } else { " " };
-            ui::result(&format!("{} {}{space}{variant} seed {}: {status}\n", cell.short(), cell.label, cell.seed));
-            if let Some(near) = nearest {
-                ui::result(&format!("  beside the nearest result, {}:\n", &near[..10]));
-                if differences.iter().any(|one| one.path == "build") {
-                    let before = store.producer(near)?.map_or("an unknown build".to_string(), |by| by.in_words());
-                    ui::result(&format!("    computed by another build: {before}\n"));
-                    ui::result(&format!("    this is {}\n", Producer::here().in_words()));
-                }
-                for one in differences.iter().filter(|one| one.path != "build") {
-                    let text = |of: &Option<String>| of.as_ref().map_or("-".to_string(), |text| cut(text));
-                    ui::result(&format!(
-                        "    {}: {} -> {}\n",
-                        text::line(&one.path),
-                        text(&one.before),
-                        text(&one.now)
-                    ));
-                }
-            }
-            if whole {
-                ui::result(&format!(
-                    "{}{}",
-                    tree(&inputs),
-                    if store.has(&cell.id) { proof(store, &cell.id) } else { String::new() }
-                ));
-            }
+        Format::Table => in_words(cell, status, (nearest, &differences), whole.then_some(&inputs), store)?,
+    }
+    Ok(())
+}
+
+/// Prints a cell, what differs from its nearest result, and `inputs` if all of them are wanted.
+fn in_words(
+    cell: &Cell,
+    status: &str,
+    (nearest, differences): (Option<&str>, &[Difference]),
+    inputs: Option<&Json>,
+    store: &Store,
+) -> Result<(), Error> {
+    let variant = cell.variant_text();
+    let space = if variant.is_empty() { "" } else { " " };
+    ui::result(&format!("{} {}{space}{variant} seed {}: {status}\n", cell.short(), cell.label, cell.seed));
+    if let Some(near) = nearest {
+        ui::result(&format!("  beside the nearest result, {}:\n", &near[..10]));
+        if differences.iter().any(|one| one.path == "build") {
+            let before = store.producer(near)?.map_or("an unknown build".to_string(), |by| by.in_words());
+            ui::result(&format!("    computed by another build: {before}\n"));
+            ui::result(&format!("    this is {}\n", Producer::here().in_words()));
         }
+        for one in differences.iter().filter(|one| one.path != "build") {
+            let text = |of: &Option<String>| of.as_ref().map_or("-".to_string(), |text| cut(text));
+            let path = text::line(&one.path);
+            ui::result(&format!("    {path}: {} -> {}\n", text(&one.before), text(&one.now)));
+        }
+    }
+    if let Some(inputs) = inputs {
+        let proof = if store.has(&cell.id) { proof(store, &cell.id) } else { String::new() };
+        ui::result(&format!("{}{proof}", tree(inputs)));
     }
     Ok(())
 }

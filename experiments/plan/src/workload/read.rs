@@ -1,0 +1,278 @@
+//! Reads what a spec says of its workload: a trace, a list of jobs, or how jobs are drawn.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_hardware::{Job, Profile};
+use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
+use serde_json::{Value, json};
+
+use super::{From, Workload};
+use crate::number;
+use crate::spec::{Arrivals, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
+
+/// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
+#[derive(Default)]
+pub(crate) struct LastTrace(Option<(PathBuf, TraceFormat, trace::Options, Arc<Trace>, Value)>);
+
+impl LastTrace {
+    /// Reads a trace, or returns the last one where it is the same file, read in the same way.
+    fn read(
+        &mut self,
+        path: PathBuf,
+        format: TraceFormat,
+        options: trace::Options,
+    ) -> Result<(Arc<Trace>, Value), Error> {
+        if let Some((known, as_format, with, trace, key)) = &self.0
+            && (known, *as_format, with) == (&path, format, &options)
+        {
+            return Ok((trace.clone(), key.clone()));
+        }
+        // How a trace is compressed moves no result.
+        let bytes = trace::read_bytes(&path, options.limits.bytes)?;
+        let table = options.throughputs.as_deref().map(table_digest).transpose()?;
+        let trace = Arc::new(trace::of_bytes(&path, &bytes, format, &options)?);
+        let key = json!({"trace": {
+            "blake3": digest(&bytes), "format": format, "jobs": options.jobs, "where": options.filter,
+            "columns": options.columns, "throughputs": table,
+        }});
+        self.0 = Some((path, format, options, trace.clone(), key.clone()));
+        Ok((trace, key))
+    }
+}
+
+/// Reads what a spec says of its workload; the second is its part of the identity.
+pub(crate) fn resolve(
+    source: &Source,
+    spec: &WorkloadSpec,
+    folder: &Path,
+    profile: Option<Arc<Profile>>,
+    (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
+    last: &mut LastTrace,
+) -> Result<(Workload, Value), Error> {
+    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
+    let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
+    let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
+    let asked = crate::serving::demand_key(serving);
+    if !asked.is_null() {
+        key["demand"] = asked;
+    }
+    Ok((Workload { from, profile, slots, demand, services }, key))
+}
+
+fn read(
+    source: &Source,
+    spec: &WorkloadSpec,
+    (folder, limits): (&Path, ReadLimits),
+    profile: Option<&Profile>,
+    last: &mut LastTrace,
+) -> Result<(From, Value), Error> {
+    match spec {
+        WorkloadSpec::Generate { .. } => generated(source, spec, profile),
+        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
+            let path = folder.join(file);
+            sandtable_core::input::open(&path).map_err(|error| {
+                let shown = source.error("workload.file", &error.message, "this file");
+                Error { hint: error.hint, ..shown }
+            })?;
+            let throughputs = throughputs.as_ref().map(|file| folder.join(file));
+            let (filter, columns) = (filter.clone(), columns.clone());
+            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, limits };
+            let (trace, key) = last.read(path, *format, options)?;
+            Ok((From::Fixed(trace), key))
+        }
+        WorkloadSpec::Jobs(list) => {
+            check_list(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
+            let mut trace = listed(list);
+            let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
+            trace.rows.sort_by_key(|row| row.submit);
+            Ok((From::Fixed(Arc::new(trace)), key))
+        }
+    }
+}
+
+/// Jobs that are drawn by the parameters of a spec.
+fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) -> Result<(From, Value), Error> {
+    let WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared } = spec else {
+        return Err(Error::internal("only `Generate` draws jobs"));
+    };
+    let users: Vec<(String, f64)> = users.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
+    let workloads: Vec<(String, f64)> = match (workloads.is_empty(), profile) {
+        (true, Some(profile)) => profile.workloads.iter().map(|of| (of.name.clone(), 1.0)).collect(),
+        _ => workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
+    };
+    let bad = |weight: &f64| !(0.0..=1e12).contains(weight);
+    for (place, weights) in [("workload.workloads", &workloads), ("workload.users", &users)] {
+        if weights.iter().any(|(_, weight)| bad(weight))
+            || (!weights.is_empty() && weights.iter().all(|(_, weight)| *weight == 0.0))
+        {
+            let message = "expected weights of at least 0, not all of them 0";
+            return Err(source.error(place, message, "here"));
+        }
+    }
+    check(source, *jobs, *arrivals, durations, gpus, *declared)?;
+    let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
+    let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
+    let key = json!({"generate": {
+        "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
+        "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
+        "declared": declared.map(number), "workloads": workload_weights, "users": user_weights,
+    }});
+    let (jobs, arrivals, declared, gpus) = (*jobs, *arrivals, *declared, gpus.clone());
+    Ok((From::Generated { jobs, arrivals, durations: durations.clone(), gpus, workloads, users, declared }, key))
+}
+
+/// Checks the jobs that a spec lists.
+fn check_list(list: &[JobSpec]) -> Result<(), String> {
+    if list.is_empty() {
+        return Err("a workload needs at least one job, found none".into());
+    }
+    for (index, job) in list.iter().enumerate() {
+        let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
+        if let Some(share) = job.share.filter(|share| wrong(*share)) {
+            let found = format!("found {share} of {}", job.gpus);
+            return Err(format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}"));
+        }
+    }
+    let lacks = |job: &JobSpec| job.duration.is_none() && job.batch.is_none();
+    if let Some(index) = list.iter().position(lacks) {
+        return Err(format!("job {index} needs a `duration`, or as an elastic one a `batch`"));
+    }
+    match list.iter().position(|job| job.service.is_some() && job.gpus != 1) {
+        Some(index) => Err(format!("job {index}: a task of a service has one GPU, found {}", list[index].gpus)),
+        None => Ok(()),
+    }
+}
+
+/// The jobs that a spec lists, as rows.
+fn listed(list: &[JobSpec]) -> Trace {
+    let rows = list.iter().enumerate().map(|(index, job)| Row {
+        declared: job.declared.map(|span| span.0),
+        kinds: job.kinds.clone(),
+        preemptible: job.preemptible.unwrap_or(true),
+        share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
+        memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
+        workload: job.workload.clone(),
+        user: job.user.clone(),
+        batch: job.batch,
+        service: job.service.clone(),
+        ..Row::new(
+            job.name.clone().unwrap_or_else(|| index.to_string()),
+            job.submit.0,
+            job.gpus,
+            job.duration.map_or(0, |span| span.0),
+        )
+    });
+    Trace { rows: rows.collect(), ..Trace::default() }
+}
+
+/// blake3 of a file, or of the names and digests of a folder's files.
+fn table_digest(path: &Path) -> Result<String, Error> {
+    let read = |path: &Path| sandtable_core::input::read(path, sandtable_core::input::DATA);
+    if !path.is_dir() {
+        return Ok(digest(&read(path)?));
+    }
+    let mut all = String::new();
+    for file in sandtable_core::input::sorted(path)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().to_string();
+        all.push_str(&format!("{name} {}\n", table_digest(&file)?));
+    }
+    Ok(digest(all.as_bytes()))
+}
+
+fn check(
+    source: &Source,
+    jobs: u32,
+    arrivals: Arrivals,
+    durations: &Durations,
+    gpus: &std::collections::BTreeMap<u32, f64>,
+    declared: Option<f64>,
+) -> Result<(), Error> {
+    let wrong = |place: &str, message: &str| Err(source.error(&format!("workload.{place}"), message, "here"));
+    if jobs == 0 || jobs as usize > trace::MAX_JOBS {
+        return wrong("jobs", &format!("expected 1 to {} jobs, found {jobs}", trace::MAX_JOBS));
+    }
+    let load = match arrivals {
+        Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } | Arrivals::Diurnal { load, .. } => load,
+        Arrivals::AtOnce => 1.0,
+    };
+    if !(0.001..=1000.0).contains(&load) {
+        return wrong("arrivals.load", &format!("expected a load from 0.001 to 1000, found {load}"));
+    }
+    match arrivals {
+        Arrivals::Bursts { size, .. } if !(1.0..=1e6).contains(&size) => {
+            return wrong("arrivals.size", &format!("expected a mean burst of at least 1 job, found {size}"));
+        }
+        Arrivals::Diurnal { peak, .. } if !(1.0..=2.0).contains(&peak) => {
+            return wrong("arrivals.peak", &format!("expected a peak from 1 to 2 times the mean, found {peak}"));
+        }
+        _ => {}
+    }
+    match durations {
+        Durations::LogNormal { sigma, .. } if !(0.0..=10.0).contains(sigma) => {
+            return wrong("durations.sigma", &format!("expected a sigma from 0 to 10, found {sigma}"));
+        }
+        Durations::Pareto { shape, .. } if !(0.1..=100.0).contains(shape) => {
+            return wrong("durations.shape", &format!("expected a shape from 0.1 to 100, found {shape}"));
+        }
+        Durations::Empirical(list) if list.is_empty() => return wrong("durations", "expected at least one duration"),
+        _ => {}
+    }
+    if gpus.contains_key(&0) {
+        return wrong("gpus", "expected gangs of at least one GPU, found 0");
+    }
+    if gpus.values().any(|weight| !(0.0..=1e12).contains(weight))
+        || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0)
+    {
+        return wrong("gpus", "expected weights of at least 0, not all of them 0");
+    }
+    if declared.is_some_and(|sigma| !(0.0..=10.0).contains(&sigma)) {
+        return wrong("declared", "expected a sigma from 0 to 10");
+    }
+    Ok(())
+}
+
+fn arrivals_key(arrivals: Arrivals) -> Value {
+    match arrivals {
+        Arrivals::Poisson { load } => json!({"poisson": {"load": number(load)}}),
+        Arrivals::Bursts { load, size } => json!({"bursts": {"load": number(load), "size": number(size)}}),
+        Arrivals::Diurnal { load, peak } => json!({"diurnal": {"load": number(load), "peak": number(peak)}}),
+        Arrivals::AtOnce => json!("at-once"),
+    }
+}
+
+fn durations_key(durations: &Durations) -> Value {
+    match durations {
+        Durations::LogNormal { median, sigma, least, most } => json!({"log-normal": {
+            "median": median.0, "sigma": number(*sigma), "least": least.map(|span| span.0), "most": most.map(|span| span.0),
+        }}),
+        Durations::Pareto { least, shape } => json!({"pareto": {"least": least.0, "shape": number(*shape)}}),
+        Durations::Empirical(list) => json!({"empirical": list.iter().map(|span| span.0).collect::<Vec<_>>()}),
+        Durations::Fixed(span) => json!({"fixed": span.0}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_read_once_for_all_variants_that_have_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, "submit_s,gpus,duration_s\n0,1,60\n5,1,60\n").expect("written");
+        let mut last = LastTrace::default();
+        let mut read = |jobs| {
+            let options = trace::Options { jobs, ..trace::Options::default() };
+            last.read(path.clone(), TraceFormat::Native, options).expect("a trace")
+        };
+        let (first, key) = read(None);
+        let (second, same) = read(None);
+        assert!(Arc::ptr_eq(&first, &second) && key == same);
+        let (cut, other) = read(Some(1));
+        assert!(cut.rows.len() == 1 && key != other);
+        assert_eq!(read(None).0.rows.len(), 2);
+    }
+}
