@@ -219,32 +219,11 @@ impl Run {
             if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
                 return Ok(Err(Fault::Stopped));
             }
-            match self.try_handover(setup) {
-                Some(Ok(next)) => {
-                    cadence = next;
-                    self.enter(|decision_log| decision_log.begins(next));
-                }
-                Some(Err(fault)) if fault.is_no_guests() => return Ok(Err(fault)),
-                // Whoever was asked for can't begin: the one before goes on.
-                Some(Err(_)) | None => {}
-            }
-            let now = self.world().cluster.now;
-            if let Some(next) = self.inputs.script.as_mut().and_then(|script| script.takeover(now)) {
-                self.world().cluster.timers.clear();
-                self.resync = true;
-                cadence = next;
+            if let Err(fault) = self.change_policy(&mut cadence, setup) {
+                return Ok(Err(fault));
             }
             let round: Option<Micros> = cadence.round;
-            let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
-            let world = self.world();
-            let now = world.cluster.now;
-            // With nobody there a round has nothing to decide.
-            let next_round =
-                round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
-            let timer = self.world().cluster.timers.values().min().copied();
-            let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
-            let all = submission.into_iter().chain(timer).chain(next_round).chain(due);
-            let until = if self.resync { Some(now) } else { all.min().filter(|at| *at < END_OF_TIME) };
+            let until = self.until(round, no_round_before);
             self.advance(until)?;
             let now = self.world().cluster.now;
             if now >= END_OF_TIME {
@@ -254,17 +233,10 @@ impl Run {
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
-            let trigger = if self.resync {
-                Trigger::Resync
-            } else if rounds.is_some() {
-                Trigger::Round
-            } else if cadence.on_events && (self.wake || self.epoch) {
-                Trigger::Event
-            } else if timed {
-                Trigger::Timer
-            } else if until.is_none() && !self.happens_by_itself() {
-                return Ok(Ok(()));
-            } else {
+            let Some(trigger) = self.trigger(rounds.is_some(), cadence.on_events, timed) else {
+                if until.is_none() && !self.happens_by_itself() {
+                    return Ok(Ok(()));
+                }
                 continue;
             };
             if let Some(period) = rounds {
@@ -280,26 +252,84 @@ impl Run {
                     Err(fault) => return Ok(Err(fault)),
                 }
             }
-            if self.calls >= self.inputs.limits.calls {
-                return Ok(Err(Fault::Livelock { calls: self.calls }));
-            }
-            if self.ledger.stays() > Limits::STAYS {
-                return Ok(Err(Fault::TooManyStays { limit: Limits::STAYS }));
-            }
-            if self.barren >= CALLS_WITHOUT_AN_END {
-                return Ok(Ok(()));
-            }
-            if self.idle >= IDLE_CALLS {
-                // Rounds and timers go on by themselves; a job that nobody will ever start does not.
-                if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
-                    return Ok(Ok(()));
-                }
-                if trigger == Trigger::Timer {
-                    return Ok(Err(Fault::Livelock { calls: self.idle }));
-                }
+            if let Some(end) = self.is_over(trigger) {
+                return Ok(end);
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Hands over to another policy where one is due.
+    ///
+    /// # Errors
+    /// A fault that is no guest's.
+    fn change_policy(&mut self, cadence: &mut Cadence, setup: &Setup) -> Result<(), Fault> {
+        match self.try_handover(setup) {
+            Some(Ok(next)) => {
+                *cadence = next;
+                self.enter(|decision_log| decision_log.begins(next));
+            }
+            Some(Err(fault)) if fault.is_no_guests() => return Err(fault),
+            // The policy that was asked for can't begin: the one before goes on.
+            Some(Err(_)) | None => {}
+        }
+        let now = self.world().cluster.now;
+        if let Some(next) = self.inputs.script.as_mut().and_then(|script| script.takeover(now)) {
+            self.world().cluster.timers.clear();
+            self.resync = true;
+            *cadence = next;
+        }
+        Ok(())
+    }
+
+    /// When the loop has something to do of its own accord: a submission, a timer, a round or a takeover.
+    fn until(&mut self, round: Option<Micros>, no_round_before: Micros) -> Option<Micros> {
+        let now = self.world().cluster.now;
+        if self.resync {
+            return Some(now);
+        }
+        let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
+        // Without live jobs a round has nothing to decide.
+        let next_round =
+            round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
+        let timer = self.world().cluster.timers.values().min().copied();
+        let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
+        let all = submission.into_iter().chain(timer).chain(next_round).chain(due);
+        all.min().filter(|at| *at < END_OF_TIME)
+    }
+
+    /// Why the policy is called now, if it is.
+    fn trigger(&self, is_round: bool, on_events: bool, timed: bool) -> Option<Trigger> {
+        if self.resync {
+            Some(Trigger::Resync)
+        } else if is_round {
+            Some(Trigger::Round)
+        } else if on_events && (self.wake || self.epoch) {
+            Some(Trigger::Event)
+        } else {
+            timed.then_some(Trigger::Timer)
+        }
+    }
+
+    /// How the run ends after a call, if it does.
+    fn is_over(&mut self, trigger: Trigger) -> Option<Result<(), Fault>> {
+        if self.calls >= self.inputs.limits.calls {
+            return Some(Err(Fault::Livelock { calls: self.calls }));
+        }
+        if self.ledger.stays() > Limits::STAYS {
+            return Some(Err(Fault::TooManyStays { limit: Limits::STAYS }));
+        }
+        if self.barren >= CALLS_WITHOUT_AN_END {
+            return Some(Ok(()));
+        }
+        if self.idle < IDLE_CALLS {
+            return None;
+        }
+        // Rounds and timers go on by themselves; a job that nobody will ever start does not.
+        if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
+            return Some(Ok(()));
+        }
+        (trigger == Trigger::Timer).then_some(Err(Fault::Livelock { calls: self.idle }))
     }
 
     /// Enters a decision into the log, if one is kept.

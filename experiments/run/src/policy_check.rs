@@ -27,6 +27,7 @@ use crate::execute::{Compiled, inputs};
 use crate::observed_policy::ObservedPolicy;
 
 pub use histories::FleetKind;
+use histories::{Ended, Tally};
 pub use report::{Check, Report, Verdict};
 
 /// How much is tried.
@@ -253,70 +254,32 @@ impl CheckSuite<'_> {
     }
 
     fn histories(&mut self, effort: Effort) -> Result<(), Error> {
-        let (mut ran, mut fuel, mut memory, mut calls) = (0, 0, 0, 0);
-        let mut unlike = Vec::new();
-        let mut follows = 0;
+        let mut tally = Tally::default();
         for kind in FleetKind::ALL {
             let what = format!("random histories, {}", kind.name());
-            let (mut completed, mut failed, mut too_wide) = (0, false, 0);
+            let (mut ended, mut too_wide) = (Ended::All { wide: 0 }, 0);
             for seed in 0..effort.histories {
-                let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
-                match self.live(&cell, &self.component, None)? {
-                    Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
-                        self.report.add(&what, Verdict::Skip, format!("it says why: {why}"), "");
-                        failed = true;
-                        break;
-                    }
-                    Err(fault) => {
-                        self.report.fault(format!("{what}, seed {seed}"), &fault);
-                        if endless(&fault) {
-                            return Ok(());
-                        }
-                        failed = true;
-                        break;
-                    }
-                    Ok(seen) => {
-                        let (lost, wide) = (waiting(&seen), wide(&seen, &cell));
-                        if lost > wide {
-                            let idle = waiters(&seen).filter(|row| row.first_start.is_none()).count();
-                            let found = format!("seed {seed}: {lost} jobs never ended, {idle} of them never started");
-                            let advice = match idle >= lost {
-                                true => {
-                                    "whoever waits must be looked at again when GPUs become free: at ends, and when a node is up again"
-                                }
-                                false => {
-                                    "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
-                                }
-                            };
-                            self.report.add(&what, Verdict::Fail, found, advice);
-                            failed = true;
-                            break;
-                        }
-                        too_wide += wide;
-                        (ran, calls, completed) = (ran + 1, calls + seen.calls, completed + 1);
-                        (fuel, memory) = (seen.most_fuel.max(fuel), seen.memory.max(memory));
-                        self.report.plans.push(seen.plans.clone());
-                        let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
-                        follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
-                        for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
-                            let again = self.live(&cell, component, None)?;
-                            if again.map_or(true, |again| again.plans != seen.plans) {
-                                unlike.push(format!("{}, seed {seed}, {how}", kind.name()));
-                            }
-                        }
-                    }
+                ended = self.history(kind, seed, &what, &mut tally)?;
+                match ended {
+                    Ended::All { wide } => too_wide += wide,
+                    Ended::Reported => break,
+                    Ended::Never => return Ok(()),
                 }
             }
-            match (failed, too_wide) {
-                (true, _) => {}
-                (false, 0) => self.report.add(&what, Verdict::Ok, format!("{completed} runs, every job ended"), ""),
-                (false, wide) => {
-                    let found = format!("{completed} runs; {wide} gangs larger than a node never ran");
+            let runs = effort.histories;
+            match (ended, too_wide) {
+                (Ended::All { .. }, 0) => {
+                    self.report.add(&what, Verdict::Ok, format!("{runs} runs, every job ended"), "");
+                }
+                (Ended::All { .. }, wide) => {
+                    let found = format!("{runs} runs; {wide} gangs larger than a node never ran");
                     let advice = "place gangs on several nodes, or say in its description that it does not";
                     self.report.add(&what, Verdict::Warn, found, advice);
                 }
+                _ => {}
             }
         }
+        let Tally { ran, calls, fuel, memory, follows, unlike } = tally;
         if ran == 0 {
             if self.report.passed() {
                 let advice = "say in `needs` what it must be told: an experiment binds it";
@@ -343,6 +306,50 @@ impl CheckSuite<'_> {
         }
         self.budget(fuel, memory, calls);
         Ok(())
+    }
+
+    /// One random history: reports what went wrong in it, and adds what it showed.
+    fn history(&mut self, kind: FleetKind, seed: u64, what: &str, tally: &mut Tally) -> Result<Ended, Error> {
+        let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
+        let seen = match self.live(&cell, &self.component, None)? {
+            Ok(seen) => seen,
+            Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
+                self.report.add(what, Verdict::Skip, format!("it says why: {why}"), "");
+                return Ok(Ended::Reported);
+            }
+            Err(fault) => {
+                self.report.fault(format!("{what}, seed {seed}"), &fault);
+                return Ok(if endless(&fault) { Ended::Never } else { Ended::Reported });
+            }
+        };
+        let (lost, wide) = (waiting(&seen), wide(&seen, &cell));
+        if lost > wide {
+            let idle = waiters(&seen).filter(|row| row.first_start.is_none()).count();
+            let found = format!("seed {seed}: {lost} jobs never ended, {idle} of them never started");
+            let advice = match idle >= lost {
+                true => {
+                    "whoever waits must be looked at again when GPUs become free: at ends, and when a node is up again"
+                }
+                false => {
+                    "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
+                }
+            };
+            self.report.add(what, Verdict::Fail, found, advice);
+            return Ok(Ended::Reported);
+        }
+        tally.ran += 1;
+        tally.calls += seen.calls;
+        (tally.fuel, tally.memory) = (seen.most_fuel.max(tally.fuel), seen.memory.max(tally.memory));
+        self.report.plans.push(seen.plans.clone());
+        let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
+        tally.follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
+        for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
+            let again = self.live(&cell, component, None)?;
+            if again.map_or(true, |again| again.plans != seen.plans) {
+                tally.unlike.push(format!("{}, seed {seed}, {how}", kind.name()));
+            }
+        }
+        Ok(Ended::All { wide })
     }
 
     /// It takes over from FIFO in the middle of a run.

@@ -1,5 +1,7 @@
 //! `sandtable run`.
 
+mod live;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,13 +24,11 @@ use sandtable_results::claim::{self, ExpectedFailures};
 use sandtable_results::status::Failure;
 use sandtable_results::status::{CellStatus, lookup};
 use sandtable_results::store::Store;
-use sandtable_results::sweep::SweepState;
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
-use sandtable_run::observe::{Swap, Swaps, observe};
+use sandtable_run::observe::Swap;
 use sandtable_runtime::decision_log::Agreement;
 use sandtable_runtime::fault::Fault;
-use sandtable_runtime::sandbox::Settings;
 
 /// Run the cells of specs that have no result yet.
 #[derive(Debug, clap::Args)]
@@ -198,58 +198,6 @@ pub(super) fn not_live(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every cell on this machine's devices, one after the other.
-fn live(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
-    let (plan, cells) = (asked.plan, asked.cells());
-    if cells.iter().any(|(_, cell)| cell.backend.live().is_none()) {
-        let error = Error::usage(format!(
-            "{}: a sweep over real and modelled fleets has results of two kinds",
-            plan.source.origin
-        ));
-        return Err(error.hint("make two specs of it"));
-    }
-    if args.timeout.is_some() {
-        let error = Error::usage("`--timeout` is of modelled runs: what really runs can't be run again");
-        return Err(error.hint("`limit` of the fleet ends a live run"));
-    }
-    // From here on an interrupt ends this process at once, also at the question.
-    LIVE.store(true, Ordering::Relaxed);
-    args.consent.ask(&plan.source.origin, cells.iter().map(|(_, cell)| *cell))?;
-    ui::note(&format!("{}: {} cells, observed one after the other", asked.title(args), cells.len()));
-    if let Some((_, cell)) = cells.first() {
-        ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
-    }
-    let bar = ui::progress(cells.len() as u64, args.no_progress);
-    let policies = args.spec.policies();
-    let swaps =
-        Swaps { at: args.swap_at.clone(), file: args.swap_file.clone(), policies, cells: &plan.cells, say: ui::note };
-    let mut known = Vec::new();
-    let page = SweepState::new(store, plan);
-    for (at, cell) in &cells {
-        let Some(devices) = cell.backend.live() else { continue };
-        bar.set_message(cell.label.clone());
-        let settings = Settings {
-            deadline: Some(std::time::Duration::from_micros(devices.decide)),
-            ..code::settings_beside(store, ui::note)
-        };
-        let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
-        let observed = observe(cell, devices, &compiled, &swaps, &store.temporary("live")?)?;
-        let folder = store.observe(&cell.id, &observed.files)?;
-        page.note_observed(*at, &folder)?;
-        ui::note(&format!("{} seed {}: observed, kept in {}", cell.label, cell.seed, folder.display()));
-        if args.log {
-            observed.log.iter().for_each(|line| ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed)));
-        }
-        known.push(match observed.outcome {
-            Ok(summary) => CellStatus::Done(Box::new(summary)),
-            Err(failure) => CellStatus::Failed(failure),
-        });
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    conclude(args, asked, store, &known)
-}
-
 /// A share of cells, at least one if it is above 0: those with the smallest hash of id and draw.
 pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Cell> {
     let mut drawn: Vec<(String, &Cell)> =
@@ -262,22 +210,13 @@ pub(super) fn drawn<'a>(share: f64, draw: u64, there: &[&'a Cell]) -> Vec<&'a Ce
 fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
     let cells = asked.cells();
     if cells.iter().any(|(_, cell)| cell.backend.live().is_some()) {
-        return live(args, asked, store);
+        return live::run(args, asked, store);
     }
     if !args.swap_at.is_empty() || args.swap_file.is_some() {
         let error = Error::usage("a policy is swapped while jobs really run, on a fleet `Nvidia(…)`");
         return Err(error.hint("on a model each policy is a cell of its own"));
     }
-    let (mut missing, mut there, mut seen): (Vec<&Cell>, Vec<&Cell>, BTreeSet<&str>) = Default::default();
-    for (at, cell) in &cells {
-        if !seen.insert(&cell.id) {
-            continue;
-        }
-        if (args.retry_failed || asked.retry.contains(at)) && store.has_failed(&cell.id) {
-            store.remove(&cell.id)?;
-        }
-        if store.has(&cell.id) { there.push(cell) } else { missing.push(cell) }
-    }
+    let (mut missing, there) = sorted_out(args, asked, &cells, store)?;
     let threads = threads(args.jobs);
     let (all, cached) = (cells.len(), cells.len() - missing.len());
     ui::note(&format!("{}: {all} cells, {cached} cached, {threads} threads", asked.title(args)));
@@ -294,32 +233,17 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
     begin::never_run(asked.plan, &missing, &mut begin::Warned::default())?;
-    let done = |cell: &Cell| {
-        bar.set_message(cell.label.clone());
-        bar.inc(1);
-    };
-    let workers = Workers { threads, stop: &STOP, done: &done };
-    let results = in_parallel(&missing, &workers, |cell| {
-        let clock = Clock::start();
-        let executed = execute_within(cell, &compiled, args.timeout.map(Duration::from_micros))?;
-        let seconds = clock.now() as f64 / 1e6;
-        executed.put(store, cell)?;
-        let lost = executed.outcome.err().filter(|_| !executed.kept);
-        Ok((executed.log, seconds, lost))
-    })?;
-    bar.finish_and_clear();
-    let executed = results.iter().flatten().filter(|(.., lost)| lost.is_none()).count();
+    let results = executed(args, store, (&missing, threads), &compiled, &bar)?;
+    let kept = results.iter().flatten().filter(|ran| ran.lost.is_none()).count();
     let mut times = Times::default();
-    for (cell, (_, seconds, _)) in
-        missing.iter().zip(&results).filter_map(|(cell, result)| Some((cell, result.as_ref()?)))
-    {
-        times.add(&cell.policy.digest, cell.setting.workload.len() as u64, *seconds);
+    for (cell, ran) in missing.iter().zip(&results).filter_map(|(cell, ran)| Some((cell, ran.as_ref()?))) {
+        times.add(&cell.policy.digest, cell.setting.workload.len() as u64, ran.seconds);
     }
     times.keep(store);
-    ui::note(&format!("{executed} cells executed; results in {}", store.root().display()));
+    ui::note(&format!("{kept} cells executed; results in {}", store.root().display()));
     if args.log {
         for (cell, result) in missing.iter().zip(&results) {
-            for line in result.iter().flat_map(|(lines, ..)| lines) {
+            for line in result.iter().flat_map(|ran| &ran.log) {
                 ui::note(&format!("{} seed {}: {line}", cell.label, cell.seed));
             }
         }
@@ -328,7 +252,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let lost: BTreeMap<&str, &Failure> = missing
         .iter()
         .zip(&results)
-        .filter_map(|(cell, result)| Some((cell.id.as_str(), result.as_ref()?.2.as_ref()?)))
+        .filter_map(|(cell, ran)| Some((cell.id.as_str(), ran.as_ref()?.lost.as_ref()?)))
         .collect();
     let known = |cell: &Cell| match lost.get(cell.id.as_str()) {
         Some(failure) if failure.kind == Fault::Stopped.kind() => Ok(CellStatus::TimedOut),
@@ -343,6 +267,59 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     };
     let code = conclude(args, asked, store, &known)?;
     Ok(if moved > 0 && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
+}
+
+/// The cells that have no result, and those that have one, each once; failures that are to be retried are removed.
+fn sorted_out<'a>(
+    args: &RunArgs,
+    asked: &Asked<'_>,
+    cells: &[(usize, &'a Cell)],
+    store: &Store,
+) -> Result<(Vec<&'a Cell>, Vec<&'a Cell>), Error> {
+    let (mut missing, mut there, mut seen): (Vec<&Cell>, Vec<&Cell>, BTreeSet<&str>) = Default::default();
+    for (at, cell) in cells {
+        if !seen.insert(&cell.id) {
+            continue;
+        }
+        if (args.retry_failed || asked.retry.contains(at)) && store.has_failed(&cell.id) {
+            store.remove(&cell.id)?;
+        }
+        if store.has(&cell.id) { there.push(cell) } else { missing.push(cell) }
+    }
+    Ok((missing, there))
+}
+
+/// What a command keeps of a cell that it ran.
+struct Ran {
+    log: Vec<String>,
+    seconds: f64,
+    /// A failure that the store does not keep.
+    lost: Option<Failure>,
+}
+
+/// Runs cells in parallel and puts their results into the store.
+fn executed(
+    args: &RunArgs,
+    store: &Store,
+    (cells, threads): (&[&Cell], usize),
+    compiled: &Compiled,
+    bar: &indicatif::ProgressBar,
+) -> Result<Vec<Option<Ran>>, Error> {
+    let done = |cell: &Cell| {
+        bar.set_message(cell.label.clone());
+        bar.inc(1);
+    };
+    let workers = Workers { threads, stop: &STOP, done: &done };
+    let results = in_parallel(cells, &workers, |cell| {
+        let clock = Clock::start();
+        let executed = execute_within(cell, compiled, args.timeout.map(Duration::from_micros))?;
+        let seconds = clock.now() as f64 / 1e6;
+        executed.put(store, cell)?;
+        let lost = executed.outcome.err().filter(|_| !executed.kept);
+        Ok(Ran { log: executed.log, seconds, lost })
+    });
+    bar.finish_and_clear();
+    results
 }
 
 /// How policies compare with the recorded runs that they were asked about.

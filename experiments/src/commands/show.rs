@@ -8,6 +8,7 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
 use sandtable_inputs::trace::seconds;
+use sandtable_plan::Cell;
 use sandtable_report::chrome;
 use sandtable_results::compare::LabelledResult;
 use sandtable_results::metric::{METRICS, Metric};
@@ -17,6 +18,8 @@ use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::Compiled;
 use sandtable_run::story::{Names, acts, tell, trigger};
+use sandtable_runtime::contract::{Action, Event, JobPhase, Trigger};
+use sandtable_runtime::schedule::Finished;
 use serde_json::json;
 
 use super::{SpecArgs, StoreArgs, select};
@@ -142,15 +145,7 @@ struct Moment {
 /// The life of a job: what the policy was told of it and said of it, and what it did meanwhile for others.
 fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Result<ExitCode, Error> {
     let rows = reader::jobs(store, &entry.id)?;
-    let Some(row) = rows.iter().find(|row| row.job_id == job) else {
-        let error = Error::usage(format!("no job `{job}` in {} seed {}", entry.label, entry.seed));
-        let near = nearest(job, rows.iter().map(|row| row.job_id.as_str()));
-        return Err(match (near, rows.first(), rows.last()) {
-            (Some(near), ..) => error.hint(format!("did you mean `{near}`?")),
-            (None, Some(first), Some(last)) => error.hint(format!("jobs are {} to {}", first.job_id, last.job_id)),
-            _ => error,
-        });
-    };
+    let row = row_of(&rows, entry, job)?;
     let named = rows.iter().filter(|row| row.job_id == job).count();
     if named > 1 {
         ui::note(&format!("{named} jobs are called {job}: this is the first"));
@@ -164,47 +159,7 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     let names = Names::of(cell)?;
     let id = names.find(job).ok_or_else(|| Error::internal(format!("job {job} has a row and is none")))?;
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), std::iter::once(cell))?;
-    let mut moments: Vec<Moment> = Vec::new();
-    // Calls in which it waited and others were given GPUs.
-    let (mut waits, mut calls, mut others) = (false, 0u64, 0u64);
-    let flush = |moments: &mut Vec<Moment>, at: u64, calls: &mut u64, others: &mut u64| {
-        if *others > 0 {
-            let what = format!("waits: {calls} decisions start {others} others");
-            moments.push(Moment { at, who: "", what });
-        }
-        (*calls, *others) = (0, 0);
-    };
-    let mut last = 0;
-    let finished = tell(cell, &compiled, |batch, plan| {
-        last = batch.now;
-        for event in &batch.events {
-            if Names::about(event) == Some(id) {
-                flush(&mut moments, batch.now, &mut calls, &mut others);
-                let why = if batch.trigger == sandtable_runtime::contract::Trigger::Event {
-                    String::new()
-                } else {
-                    format!(" (in a call for {})", trigger(batch.trigger))
-                };
-                waits = matches!(event, sandtable_runtime::contract::Event::JobArrived(_))
-                    || matches!(event, sandtable_runtime::contract::Event::JobChanged(change)
-                        if change.phase == sandtable_runtime::contract::JobPhase::Queued);
-                moments.push(Moment { at: batch.now, who: "told", what: format!("{}{why}", names.event(event)) });
-            }
-        }
-        let own: Vec<_> = plan.actions.iter().filter(|action| Names::of_action(action).contains(&id)).collect();
-        let starts = plan.actions.iter().filter(|action| acts(action)).flat_map(Names::of_action);
-        let starts = starts.filter(|other| *other != id).count() as u64;
-        if waits && starts > 0 && own.is_empty() {
-            (calls, others) = (calls + 1, others + starts);
-        }
-        for action in own {
-            flush(&mut moments, batch.now, &mut calls, &mut others);
-            waits = matches!(action, sandtable_runtime::contract::Action::Preempt(_));
-            moments.push(Moment { at: batch.now, who: "says", what: names.action(action) });
-        }
-        true
-    })?;
-    flush(&mut moments, last, &mut calls, &mut others);
+    let (moments, finished) = moments(cell, &compiled, &names, id)?;
     if let Some(first) = finished.agreement.and_then(|agreement| agreement.first) {
         let at = seconds(first.at);
         ui::note(&format!(
@@ -229,6 +184,73 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     }
     ui::result(&args.format.of(&table));
     Ok(ExitCode::Done)
+}
+
+/// The row of a job by its name.
+fn row_of<'a>(rows: &'a [JobRecord], entry: &LabelledResult, job: &str) -> Result<&'a JobRecord, Error> {
+    let found = rows.iter().find(|row| row.job_id == job);
+    found.ok_or_else(|| {
+        let error = Error::usage(format!("no job `{job}` in {} seed {}", entry.label, entry.seed));
+        let near = nearest(job, rows.iter().map(|row| row.job_id.as_str()));
+        match (near, rows.first(), rows.last()) {
+            (Some(near), ..) => error.hint(format!("did you mean `{near}`?")),
+            (None, Some(first), Some(last)) => error.hint(format!("jobs are {} to {}", first.job_id, last.job_id)),
+            _ => error,
+        }
+    })
+}
+
+/// Decisions in a row in which a job waited while others were given GPUs.
+#[derive(Default)]
+struct PassedOver {
+    decisions: u64,
+    started: u64,
+}
+
+impl PassedOver {
+    /// Ends the row: returns what is told of it, if anything.
+    fn end(&mut self, at: u64) -> Option<Moment> {
+        let PassedOver { decisions, started } = std::mem::take(self);
+        let what = format!("waits: {decisions} decisions start {started} others");
+        (started > 0).then_some(Moment { at, who: "", what })
+    }
+}
+
+/// Runs a cell again; returns what its policy was told and said of a job.
+fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: u32) -> Result<(Vec<Moment>, Finished), Error> {
+    let (mut moments, mut passed_over) = (Vec::new(), PassedOver::default());
+    let (mut waits, mut last) = (false, 0);
+    let finished = tell(cell, compiled, |batch, plan| {
+        last = batch.now;
+        for event in batch.events.iter().filter(|event| Names::about(event) == Some(id)) {
+            moments.extend(passed_over.end(batch.now));
+            let why = match batch.trigger {
+                Trigger::Event => String::new(),
+                other => format!(" (in a call for {})", trigger(other)),
+            };
+            waits = match event {
+                Event::JobArrived(_) => true,
+                Event::JobChanged(change) => change.phase == JobPhase::Queued,
+                _ => false,
+            };
+            moments.push(Moment { at: batch.now, who: "told", what: format!("{}{why}", names.event(event)) });
+        }
+        let own: Vec<_> = plan.actions.iter().filter(|action| Names::of_action(action).contains(&id)).collect();
+        let starts = plan.actions.iter().filter(|action| acts(action)).flat_map(Names::of_action);
+        let starts = starts.filter(|other| *other != id).count() as u64;
+        if waits && starts > 0 && own.is_empty() {
+            passed_over.decisions += 1;
+            passed_over.started += starts;
+        }
+        for action in own {
+            moments.extend(passed_over.end(batch.now));
+            waits = matches!(action, Action::Preempt(_));
+            moments.push(Moment { at: batch.now, who: "says", what: names.action(action) });
+        }
+        true
+    })?;
+    moments.extend(passed_over.end(last));
+    Ok((moments, finished))
 }
 
 /// Where a job was, from the timeline.

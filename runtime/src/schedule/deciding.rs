@@ -33,34 +33,7 @@ impl Run {
         let workloads = self.workloads.take_new_workloads();
         let samples = self.samples(quiet);
         let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
-        let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
-        let mut replacement = self.replacement.take();
-        if self.inputs.record.is_some() {
-            policy.record(RECORDING - self.recorded);
-        }
-        let (world, plan) = match &mut replacement {
-            // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
-            _ if self.inputs.script.as_ref().is_some_and(ReplayScript::has_parted) => {
-                (world, Ok(Plan { base: seq, actions: Vec::new() }))
-            }
-            Some(replacement) => replacement.decide(&batch, world),
-            None => policy.decide(&batch, world),
-        };
-        self.replacement = replacement;
-        self.world = Some(world);
-        if self.inputs.record.is_some() {
-            let step = policy.recorded().map(|answers| Step { batch: batch.clone(), answers });
-            match step.map(|step| (self.recorded + step.weight(), step)) {
-                Some((recorded, step)) if recorded <= RECORDING => {
-                    self.recorded = recorded;
-                    self.steps.push(step);
-                }
-                _ => {
-                    self.inputs.record = None;
-                    self.steps = Vec::new();
-                }
-            }
-        }
+        let plan = self.ask(policy, &batch);
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
         self.events.clear();
@@ -95,6 +68,39 @@ impl Run {
         let accepted = plan.actions.into_iter().enumerate().filter(|(index, _)| verdict.accepted(*index));
         self.enter(|decision_log| decision_log.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
         Ok(Ok(()))
+    }
+
+    /// Asks the policy that decides now, and records what it was told where a capsule is wanted.
+    fn ask(&mut self, policy: &mut dyn Policy, batch: &Batch) -> Result<Plan, Fault> {
+        let Some(world) = self.world.take() else { unreachable!("the world is lent only to a call") };
+        let mut replacement = self.replacement.take();
+        if self.inputs.record.is_some() {
+            policy.record(RECORDING - self.recorded);
+        }
+        let (world, plan) = match &mut replacement {
+            // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
+            _ if self.inputs.script.as_ref().is_some_and(ReplayScript::has_parted) => {
+                (world, Ok(Plan { base: batch.seq, actions: Vec::new() }))
+            }
+            Some(replacement) => replacement.decide(batch, world),
+            None => policy.decide(batch, world),
+        };
+        self.replacement = replacement;
+        self.world = Some(world);
+        if self.inputs.record.is_some() {
+            let step = policy.recorded().map(|answers| Step { batch: batch.clone(), answers });
+            match step.map(|step| (self.recorded + step.weight(), step)) {
+                Some((recorded, step)) if recorded <= RECORDING => {
+                    self.recorded = recorded;
+                    self.steps.push(step);
+                }
+                _ => {
+                    self.inputs.record = None;
+                    self.steps = Vec::new();
+                }
+            }
+        }
+        plan
     }
 
     fn carry_out(&mut self, action: &Action) -> Result<(), AccountingError> {

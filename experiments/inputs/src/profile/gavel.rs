@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::{GpuProfile, Pair, Profile, Ring, ShareMode, Solo, Workload, catalogue};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{fit_memory, fit_sensitivity, speed};
 
@@ -57,28 +57,7 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
         if profile.workloads.is_empty() {
             profile.workloads = names.iter().map(|name| workload(name)).collect();
         }
-        let alone = |name: &str| {
-            let rate = rates[name]["null"].as_f64().filter(|rate| *rate > 0.0);
-            rate.ok_or_else(|| wrong(format!("{theirs}: no throughput of {name:?} alone (`null`)")))
-        };
-        let (mut solo, mut pairs) = (BTreeMap::new(), Vec::new());
-        for (at, first) in names.iter().enumerate() {
-            let step_s = Some((1e6 / alone(first)?).round() / 1e6);
-            solo.insert((*first).to_string(), Solo { step_s, ..Solo::default() });
-            for second in &names[at..] {
-                let Some([one, other]) = rates[*first][*second].as_array().map(Vec::as_slice) else {
-                    return Err(wrong(format!("{theirs}: no pair of {first:?} and {second:?}")));
-                };
-                let of = |rate: &Value, name: &str| -> Result<f64, Error> {
-                    let rate = rate.as_f64().filter(|rate| *rate >= 0.0);
-                    let rate =
-                        rate.ok_or_else(|| wrong(format!("{theirs}: {first:?} beside {second:?}: no number")))?;
-                    Ok(speed(rate / alone(name)?))
-                };
-                let pair = (Some(of(one, first)?), Some(of(other, second)?));
-                pairs.push(Pair((*first).to_string(), (*second).to_string(), pair.0, pair.1));
-            }
-        }
+        let (mut solo, pairs) = measured(theirs, rates, &names).map_err(&wrong)?;
         let capacity = catalogue::find(ours).map_or(0, catalogue::GpuModel::memory);
         for (name, mib) in names.iter().zip(fit_memory(&names, &pairs, capacity)) {
             if let Some(solo) = solo.get_mut(*name) {
@@ -105,6 +84,36 @@ pub fn gavel(path: &Path) -> Result<Profile, Error> {
     }
     profile.check().map_err(|error| wrong(error.to_string()))?;
     Ok(profile)
+}
+
+/// What Gavel measured on a type: the time of a step alone, and the speeds of each pair over those alone.
+fn measured(
+    theirs: &str,
+    rates: &Map<String, Value>,
+    names: &[&str],
+) -> Result<(BTreeMap<String, Solo>, Vec<Pair>), String> {
+    let alone = |name: &str| {
+        let rate = rates[name]["null"].as_f64().filter(|rate| *rate > 0.0);
+        rate.ok_or_else(|| format!("{theirs}: no throughput of {name:?} alone (`null`)"))
+    };
+    let (mut solo, mut pairs) = (BTreeMap::new(), Vec::new());
+    for (at, first) in names.iter().enumerate() {
+        let step_s = Some((1e6 / alone(first)?).round() / 1e6);
+        solo.insert((*first).to_string(), Solo { step_s, ..Solo::default() });
+        for second in &names[at..] {
+            let Some([one, other]) = rates[*first][*second].as_array().map(Vec::as_slice) else {
+                return Err(format!("{theirs}: no pair of {first:?} and {second:?}"));
+            };
+            let of = |rate: &Value, name: &str| -> Result<f64, String> {
+                let rate = rate.as_f64().filter(|rate| *rate >= 0.0);
+                let rate = rate.ok_or_else(|| format!("{theirs}: {first:?} beside {second:?}: no number"))?;
+                Ok(speed(rate / alone(name)?))
+            };
+            let pair = (Some(of(one, first)?), Some(of(other, second)?));
+            pairs.push(Pair((*first).to_string(), (*second).to_string(), pair.0, pair.1));
+        }
+    }
+    Ok((solo, pairs))
 }
 
 pub(super) fn workload(name: &str) -> Workload {

@@ -7,6 +7,35 @@ use sandtable_core::output;
 use sandtable_hardware::random::Stream;
 use sandtable_inputs::profile;
 
+/// What random histories have shown so far.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) ran: u64,
+    pub(super) calls: u64,
+    /// Most fuel of a call.
+    pub(super) fuel: u64,
+    /// Most bytes of memory.
+    pub(super) memory: usize,
+    /// Runs whose plans follow the seed.
+    pub(super) follows: usize,
+    /// Runs that gave other plans when they were repeated.
+    pub(super) unlike: Vec<String>,
+}
+
+/// How a random history ended.
+#[derive(Clone, Copy)]
+pub(super) enum Ended {
+    /// With all of its jobs, but for gangs wider than a node.
+    All {
+        /// How many of those there were.
+        wide: usize,
+    },
+    /// In a way that is in the report.
+    Reported,
+    /// Not at all: nothing else can be tried.
+    Never,
+}
+
 /// What jobs do to each other, and what they may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FleetKind {
