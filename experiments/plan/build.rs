@@ -1,5 +1,7 @@
-//! Computes what a build writes beside its results: the fingerprint of the host's sources, the commit, the target.
+//! Computes what a build writes beside its results: the fingerprint of the host's sources, the commit, the target. Packs what the
+//! binary carries: components, weights and profiles.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,5 +28,44 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rustc-env=SANDTABLE_COMMIT={}", String::from_utf8_lossy(&commit).trim());
     println!("cargo::rustc-env=SANDTABLE_TARGET={}", std::env::var("TARGET")?);
     println!("cargo::rustc-env=SANDTABLE_WASMTIME={}", fingerprint::locked(&lock, "wasmtime").unwrap_or_default());
-    Ok(())
+    let out = std::env::var("OUT_DIR")?;
+    pack(workspace, Path::new(&out))
+}
+
+/// Writes one archive of all files that the binary carries, and for each kind a table of names and places in it. The components
+/// share most of their code: together they take a twelfth of their size.
+fn pack(workspace: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let (mut bytes, mut tables) = (Vec::new(), String::new());
+    let is_predictor = |name: &str| workspace.join("policies/predictors").join(name).is_dir();
+    for (table, folder, ending, predictors) in [
+        ("POLICIES", "policies/dist", ".wasm", Some(false)),
+        ("PREDICTORS", "policies/dist", ".wasm", Some(true)),
+        ("WEIGHTS", "policies/predictors/weights", "", None),
+        ("PROFILES", "experiments/specs/profiles", "", None),
+    ] {
+        let folder = workspace.join(folder);
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let mut paths =
+            std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        paths.sort();
+        writeln!(tables, "static {table}: &[(&str, std::ops::Range<usize>)] = &[")?;
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+            let Some(name) = name.strip_suffix(ending) else { continue };
+            if predictors.is_some_and(|wanted| wanted != is_predictor(name)) {
+                continue;
+            }
+            let begin = bytes.len();
+            bytes.extend(std::fs::read(&path)?);
+            writeln!(tables, "    ({name:?}, {begin}..{}),", bytes.len())?;
+        }
+        tables.push_str("];\n");
+    }
+    // As large a window as there are bytes: components of one SDK are alike.
+    let mut encoder = zstd::bulk::Compressor::new(9)?;
+    encoder.set_parameter(zstd::zstd_safe::CParameter::WindowLog(24))?;
+    encoder.set_parameter(zstd::zstd_safe::CParameter::EnableLongDistanceMatching(true))?;
+    std::fs::write(out.join("shipped.zst"), encoder.compress(&bytes)?)?;
+    writeln!(tables, "const BYTES: usize = {};", bytes.len())?;
+    Ok(std::fs::write(out.join("shipped.rs"), tables)?)
 }

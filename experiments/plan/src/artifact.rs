@@ -12,6 +12,8 @@ use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_runtime::limits::Limits;
 
+pub use data::{policies as shipped, predictors};
+
 /// A component's file.
 #[derive(Debug)]
 pub struct PolicyFile {
@@ -21,53 +23,6 @@ pub struct PolicyFile {
     pub bytes: Vec<u8>,
     /// blake3 of that.
     pub digest: String,
-}
-
-/// Components that the binary carries: it works without a checkout. Static: each use of a constant would carry its own copy.
-static SHIPPED: [(&str, &[u8]); 22] = [
-    ("afs", include_bytes!("../../../policies/dist/afs.wasm")),
-    ("allox", include_bytes!("../../../policies/dist/allox.wasm")),
-    ("antman-like", include_bytes!("../../../policies/dist/antman-like.wasm")),
-    ("ats", include_bytes!("../../../policies/dist/ats.wasm")),
-    ("clwp-nlwp", include_bytes!("../../../policies/dist/clwp-nlwp.wasm")),
-    ("fifo", include_bytes!("../../../policies/dist/fifo.wasm")),
-    ("gandiva-fair", include_bytes!("../../../policies/dist/gandiva-fair.wasm")),
-    ("gandiva-like", include_bytes!("../../../policies/dist/gandiva-like.wasm")),
-    ("gavel", include_bytes!("../../../policies/dist/gavel.wasm")),
-    ("horus", include_bytes!("../../../policies/dist/horus.wasm")),
-    ("horus-plus", include_bytes!("../../../policies/dist/horus-plus.wasm")),
-    ("las", include_bytes!("../../../policies/dist/las.wasm")),
-    ("lyra-like", include_bytes!("../../../policies/dist/lyra-like.wasm")),
-    ("optimus", include_bytes!("../../../policies/dist/optimus.wasm")),
-    ("packer", include_bytes!("../../../policies/dist/packer.wasm")),
-    ("pollux", include_bytes!("../../../policies/dist/pollux.wasm")),
-    ("share", include_bytes!("../../../policies/dist/share.wasm")),
-    ("similarity", include_bytes!("../../../policies/dist/similarity.wasm")),
-    ("sjf", include_bytes!("../../../policies/dist/sjf.wasm")),
-    ("srsf", include_bytes!("../../../policies/dist/srsf.wasm")),
-    ("srtf", include_bytes!("../../../policies/dist/srtf.wasm")),
-    ("tiresias", include_bytes!("../../../policies/dist/tiresias.wasm")),
-];
-
-/// Predictors likewise.
-static PREDICTORS: [(&str, &[u8]); 7] = [
-    ("bias", include_bytes!("../../../policies/dist/bias.wasm")),
-    ("cosine", include_bytes!("../../../policies/dist/cosine.wasm")),
-    ("forest", include_bytes!("../../../policies/dist/forest.wasm")),
-    ("iapp", include_bytes!("../../../policies/dist/iapp.wasm")),
-    ("iasp", include_bytes!("../../../policies/dist/iasp.wasm")),
-    ("memory", include_bytes!("../../../policies/dist/memory.wasm")),
-    ("utilisation", include_bytes!("../../../policies/dist/utilisation.wasm")),
-];
-
-/// Names of the shipped policies.
-pub fn shipped() -> impl Iterator<Item = &'static str> {
-    SHIPPED.iter().map(|(name, _)| *name)
-}
-
-/// Names of the shipped predictors.
-pub fn predictors() -> impl Iterator<Item = &'static str> {
-    PREDICTORS.iter().map(|(name, _)| *name)
 }
 
 /// The folder of a component's crate, from the workspace's root.
@@ -94,6 +49,15 @@ impl Finder {
     }
 
     /// The component of this name.
+    ///
+    /// ```
+    /// use sandtable_plan::artifact::Finder;
+    ///
+    /// let mut finder = Finder::new("/".as_ref(), None);
+    /// assert!(finder.find("fifo").is_ok());
+    /// let why = finder.find("fifi").expect_err("there is no such policy");
+    /// assert_eq!(why, "no policy or predictor `fifi`; did you mean `fifo`?");
+    /// ```
     ///
     /// # Errors
     /// What was looked for and where.
@@ -127,7 +91,7 @@ impl Finder {
                 return open(&path).map_err(|error| error.message);
             }
         }
-        if let Some((_, bytes)) = SHIPPED.iter().chain(&PREDICTORS).find(|(known, _)| *known == name) {
+        if let Some(bytes) = data::component(name) {
             return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: sandtable_core::digest::digest(bytes) });
         }
         let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; did you mean `{near}`?"));

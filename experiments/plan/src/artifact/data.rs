@@ -1,54 +1,63 @@
-//! Weights and profiles that the binary carries, so that an example works outside of a checkout as in it.
+//! The files that the binary carries, so that an installed one works without a checkout: components, weights, profiles. The build
+//! script packs them into one archive, which is unpacked when the first of them is wanted.
 
-/// Weights by file name, as in `policies/predictors/weights`.
-static WEIGHTS: [(&str, &[u8]); 11] = [
-    ("bias-synthetic.json", include_bytes!("../../../../policies/predictors/weights/bias-synthetic.json")),
-    ("forest-synthetic.json", include_bytes!("../../../../policies/predictors/weights/forest-synthetic.json")),
-    ("iapp-synthetic.json", include_bytes!("../../../../policies/predictors/weights/iapp-synthetic.json")),
-    ("iasp-gavel-fit-fifth.json", include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit-fifth.json")),
-    (
-        "iasp-gavel-fit-held-out.json",
-        include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit-held-out.json"),
-    ),
-    ("iasp-gavel-fit-k80.json", include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit-k80.json")),
-    ("iasp-gavel-fit-p100.json", include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit-p100.json")),
-    (
-        "iasp-gavel-fit-twentieth.json",
-        include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit-twentieth.json"),
-    ),
-    ("iasp-gavel-fit.json", include_bytes!("../../../../policies/predictors/weights/iasp-gavel-fit.json")),
-    ("iasp-gavel-measured.json", include_bytes!("../../../../policies/predictors/weights/iasp-gavel-measured.json")),
-    ("iasp-synthetic.json", include_bytes!("../../../../policies/predictors/weights/iasp-synthetic.json")),
-];
+use std::ops::Range;
+use std::sync::OnceLock;
 
-/// Profiles by file name, as in `experiments/specs/profiles`.
-static PROFILES: [(&str, &str); 6] = [
-    ("gavel-fit.ron", include_str!("../../../specs/profiles/gavel-fit.ron")),
-    ("pollux-fit.ron", include_str!("../../../specs/profiles/pollux-fit.ron")),
-    ("stand-in.ron", include_str!("../../../specs/profiles/stand-in.ron")),
-    ("synthetic.ron", include_str!("../../../specs/profiles/synthetic.ron")),
-    ("vision-float.ron", include_str!("../../../specs/profiles/vision-float.ron")),
-    ("vision-half.ron", include_str!("../../../specs/profiles/vision-half.ron")),
-];
+include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// The weights of this file name.
+static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shipped.zst"));
+
+fn bytes(range: Range<usize>) -> &'static [u8] {
+    static UNPACKED: OnceLock<Vec<u8>> = OnceLock::new();
+    let unpacked = UNPACKED.get_or_init(|| match zstd::bulk::decompress(ARCHIVE, BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) => unreachable!("the archive that the build script made: {error}"),
+    });
+    &unpacked[range]
+}
+
+fn file(table: &[(&str, Range<usize>)], name: &str) -> Option<&'static [u8]> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, range)| bytes(range.clone()))
+}
+
+fn names(table: &'static [(&'static str, Range<usize>)]) -> impl Iterator<Item = &'static str> {
+    table.iter().map(|(name, _)| *name)
+}
+
+/// Returns the component of a shipped policy or predictor.
+pub fn component(name: &str) -> Option<&'static [u8]> {
+    file(POLICIES, name).or_else(|| file(PREDICTORS, name))
+}
+
+/// Returns the names of the shipped policies.
+pub fn policies() -> impl Iterator<Item = &'static str> {
+    names(POLICIES)
+}
+
+/// Returns the names of the shipped predictors.
+pub fn predictors() -> impl Iterator<Item = &'static str> {
+    names(PREDICTORS)
+}
+
+/// Returns the weights of a file name, as in `policies/predictors/weights`.
 pub fn weights(name: &str) -> Option<&'static [u8]> {
-    WEIGHTS.iter().find(|(known, _)| *known == name).map(|(_, bytes)| *bytes)
+    file(WEIGHTS, name)
 }
 
-/// The file names of all weights.
+/// Returns the file names of all weights.
 pub fn weight_names() -> impl Iterator<Item = &'static str> {
-    WEIGHTS.iter().map(|(name, _)| *name)
+    names(WEIGHTS)
 }
 
-/// The profile of this file name.
+/// Returns the profile of a file name, as in `experiments/specs/profiles`.
 pub fn profile(name: &str) -> Option<&'static str> {
-    PROFILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    std::str::from_utf8(file(PROFILES, name)?).ok()
 }
 
-/// The file names of all profiles.
+/// Returns the file names of all profiles.
 pub fn profile_names() -> impl Iterator<Item = &'static str> {
-    PROFILES.iter().map(|(name, _)| *name)
+    names(PROFILES)
 }
 
 #[cfg(test)]
@@ -57,13 +66,24 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_binary_carries_every_file_of_both_folders() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let names = |folder: &str| -> Vec<String> {
-            let paths = sandtable_core::input::sorted(&root.join(folder)).expect("a folder");
-            paths.iter().map(|path| path.file_name().expect("a name").to_string_lossy().to_string()).collect()
-        };
-        assert_eq!(names("../../policies/predictors/weights"), weight_names().collect::<Vec<_>>());
-        assert_eq!(names("../specs/profiles"), profile_names().collect::<Vec<_>>());
+    fn the_binary_carries_every_file_of_its_folders() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (mut files, mut carried) = (0, 0);
+        for folder in ["policies/dist", "policies/predictors/weights", "experiments/specs/profiles"] {
+            for path in sandtable_core::input::sorted(&root.join(folder)).expect("a folder") {
+                let name = path.file_name().expect("a name").to_string_lossy().to_string();
+                let found = match folder {
+                    "policies/dist" => name.strip_suffix(".wasm").and_then(component),
+                    "policies/predictors/weights" => weights(&name),
+                    _ => profile(&name).map(str::as_bytes),
+                };
+                files += usize::from(folder != "policies/dist" || name.ends_with(".wasm"));
+                let Some(found) = found else { continue };
+                assert!(found == std::fs::read(&path).expect("a file"), "{name}");
+                carried += 1;
+            }
+        }
+        assert_eq!(carried, files);
+        assert!(policies().count() >= 22 && predictors().count() >= 7 && files >= 46, "{files} files");
     }
 }
