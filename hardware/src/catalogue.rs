@@ -117,6 +117,11 @@ impl GpuModel {
 }
 
 /// The model of this name.
+///
+/// ```
+/// let v100 = sandtable_hardware::catalogue::find("V100-SXM2-16GB").expect("a model of the catalogue");
+/// assert_eq!((v100.memory(), v100.relative_speed()), (16160, 1.0));
+/// ```
 pub fn find(name: &str) -> Option<&'static GpuModel> {
     catalogue().models.iter().find(|model| model.name == name)
 }

@@ -35,6 +35,13 @@ pub struct Job {
 
 impl Job {
     /// A job that asks for whole GPUs of any type and may be preempted.
+    ///
+    /// ```
+    /// use sandtable_hardware::{Job, SECOND};
+    ///
+    /// let job = Job { preemptible: false, ..Job::new("train", 0, 4, 3600 * SECOND) };
+    /// assert_eq!((job.gpus, job.work), (4, 3_600_000_000));
+    /// ```
     pub fn new(name: &str, submit: Micros, gpus: u32, work: Micros) -> Job {
         Job {
             name: name.into(),

@@ -10,6 +10,14 @@ pub struct Stream(ChaCha8Rng);
 
 impl Stream {
     /// The stream of this name under an experiment's seed.
+    ///
+    /// ```
+    /// use sandtable_hardware::random::Stream;
+    ///
+    /// let draws = |seed, name| Stream::new(seed, name).integer();
+    /// assert_eq!(draws(1, "arrivals"), draws(1, "arrivals"));
+    /// assert_ne!(draws(1, "arrivals"), draws(1, "durations"));
+    /// ```
     pub fn new(seed: u64, name: &str) -> Stream {
         let mut key = [0u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());

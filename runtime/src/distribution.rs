@@ -38,6 +38,11 @@ impl Distribution {
     }
 
     /// Of numbers that are no times.
+    ///
+    /// ```
+    /// let waits = sandtable_runtime::Distribution::of_numbers(vec![1.0, 2.0, 3.0, 10.0]);
+    /// assert_eq!((waits.mean, waits.median, waits.max), (4.0, 2.5, 10.0));
+    /// ```
     pub fn of_numbers(mut sample: Vec<f64>) -> Distribution {
         sample.sort_by(f64::total_cmp);
         Distribution {

@@ -56,6 +56,48 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 
 /// Runs a policy until every job has ended, or nothing can happen any more.
 ///
+/// ```
+/// use std::sync::Arc;
+///
+/// use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
+/// use sandtable_runtime::contract::{Abilities, Action, Batch, Cadence, Descriptor, Event, Plan, Readiness, Setup, Start};
+/// use sandtable_runtime::fault::Fault;
+/// use sandtable_runtime::inputs::Inputs;
+/// use sandtable_runtime::limits::Limits;
+/// use sandtable_runtime::schedule::run;
+/// use sandtable_runtime::{DecisionContext, Policy, Summary};
+///
+/// /// Starts every job on GPU 0 as soon as it arrives.
+/// struct First;
+///
+/// impl Policy for First {
+///     fn describe(&mut self) -> Result<Descriptor, Fault> {
+///         Ok(Descriptor::stand_in("first", Abilities::empty()))
+///     }
+///
+///     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+///         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+///     }
+///
+///     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
+///         let start = |event: &Event| match event {
+///             Event::JobArrived(job) => Some(Action::Start(Start { job: job.id, gpus: vec![0], batch: None })),
+///             _ => None,
+///         };
+///         let actions = batch.events.iter().filter_map(start).collect();
+///         (world, Ok(Plan { base: batch.seq, actions }))
+///     }
+/// }
+///
+/// let fleet = Fleet::new(&[(1, 1, GpuType::new("V100", 1.0))], Costs::default(), None)?;
+/// let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 60 * SECOND), Job::new("b", 100 * SECOND, 1, 30 * SECOND)].into();
+/// let backend = SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0);
+/// let finished = run(&mut First, Box::new(backend), Inputs::plain(jobs, Limits::default()))?;
+/// let summary = Summary::of(&finished.ledger);
+/// assert_eq!((summary.completed, summary.jct.mean), (2, 45.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// A balance that does not close: a defect of this crate or of the backend.
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, AccountingError> {

@@ -226,6 +226,15 @@ pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
 
 /// Why a job can never run on GPUs of which there are so many of each type, with so much memory ([`capacities`]), if so: it
 /// would block a queue for ever.
+///
+/// ```
+/// use sandtable_hardware::{Job, PerformanceModel, SECOND};
+/// use sandtable_runtime::never_fits;
+///
+/// // 8 GPUs of one type, 16 GiB each.
+/// let why = never_fits(&[(8, 16 << 10)], &PerformanceModel::none(), &Job::new("wide", 0, 16, SECOND));
+/// assert_eq!(why.as_deref(), Some("it asks for 16 GPUs of one type that it allows, the fleet has 8"));
+/// ```
 pub fn never_fits(capacities: &[(u32, u32)], laws: &PerformanceModel, job: &Job) -> Option<String> {
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());

@@ -28,6 +28,14 @@ pub struct Window {
 
 impl Window {
     /// Whether a job that was submitted then counts.
+    ///
+    /// ```
+    /// use sandtable_hardware::SECOND;
+    /// use sandtable_runtime::{Until, Window};
+    ///
+    /// let window = Window { warm_up: 60 * SECOND, until: Until::At(3600 * SECOND) };
+    /// assert!(!window.has(59 * SECOND) && window.has(60 * SECOND) && !window.has(3601 * SECOND));
+    /// ```
     pub fn has(&self, submit: Micros) -> bool {
         submit >= self.warm_up && !matches!(self.until, Until::At(end) if submit > end)
     }

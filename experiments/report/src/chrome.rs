@@ -61,6 +61,14 @@ pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[
 }
 
 /// A count over time from what is added at instants: the count from each instant on.
+///
+/// ```
+/// use sandtable_report::chrome::steps;
+/// use sandtable_results::schema::Seconds;
+///
+/// let counts = steps(vec![(Seconds(5), -1), (Seconds(0), 1), (Seconds(0), 2)]);
+/// assert_eq!(counts, [(Seconds(0), 3), (Seconds(5), 2)]);
+/// ```
 pub fn steps(mut changes: Vec<(Seconds, i64)>) -> Vec<(Seconds, i64)> {
     changes.sort_by_key(|change| change.0);
     let (mut out, mut count): (Vec<(Seconds, i64)>, i64) = (Vec::new(), 0);
@@ -75,6 +83,16 @@ pub fn steps(mut changes: Vec<(Seconds, i64)>) -> Vec<(Seconds, i64)> {
 }
 
 /// Stays on GPUs over time, one a GPU: where GPUs are shared more than there are GPUs.
+///
+/// ```
+/// use sandtable_report::chrome::held;
+/// use sandtable_results::schema::{Seconds, read_table};
+///
+/// let stays = read_table(b"job_id,from_s,to_s,gpus\na,0,10,0-3\nb,5,10,4\n")?;
+/// let at = |seconds: u64| Seconds(seconds * 1_000_000);
+/// assert_eq!(held(&stays), [(at(0), 4), (at(5), 5), (at(10), 0)]);
+/// # Ok::<(), String>(())
+/// ```
 pub fn held(stays: &[StayRecord]) -> Vec<(Seconds, i64)> {
     let gpus = |stay: &StayRecord| stay.gpus.0.len() as i64;
     let both = |stay: &StayRecord| [(stay.from_s, gpus(stay)), (stay.to_s, -gpus(stay))];
@@ -83,6 +101,10 @@ pub fn held(stays: &[StayRecord]) -> Vec<(Seconds, i64)> {
 
 /// Jobs that hold nothing, from their submission to their end, or to the run's where they have none. Those that no fleet
 /// like this could hold do not wait.
+///
+/// ```
+/// assert!(sandtable_report::chrome::waiting(&[], &[]).is_empty());
+/// ```
 pub fn waiting(jobs: &[JobRecord], stays: &[StayRecord]) -> Vec<(Seconds, i64)> {
     let ends = jobs.iter().filter_map(|row| row.end_s).chain(stays.iter().map(|stay| stay.to_s));
     let last = ends.chain(jobs.iter().map(|row| row.submit_s)).max().unwrap_or_default();

@@ -79,6 +79,23 @@ impl Figure {
     }
 
     /// The figure, 720 by 340.
+    ///
+    /// ```
+    /// use sandtable_report::plot::{Figure, FigureStyle, Line};
+    ///
+    /// let line = Line { name: "fifo".into(), points: vec![(0.0, 1.0), (60.0, 0.5)], band: Vec::new() };
+    /// let figure = Figure {
+    ///     id: "jobs".into(),
+    ///     title: "Jobs that wait".into(),
+    ///     x: "seconds".into(),
+    ///     y: "jobs".into(),
+    ///     steps: false,
+    ///     time_x: false,
+    ///     y_range: None,
+    ///     lines: vec![line],
+    /// };
+    /// assert!(figure.svg(FigureStyle::Paper).contains("<svg"));
+    /// ```
     pub fn svg(&self, dress: FigureStyle) -> String {
         let (width, height) = (720.0, 340.0);
         let mut plots: Vec<Plot> = Vec::new();

@@ -64,6 +64,26 @@ fn rows<'a>(plan: &'a Plan, known: &'a [CellStatus]) -> Vec<PolicyRuns<'a>> {
 }
 
 /// The results of a plan: a row a policy and variant, means over the seeds.
+///
+/// ```
+/// use sandtable_plan::{Options, plan};
+/// use sandtable_report::table::metrics;
+/// use sandtable_results::{status::known, store::Store};
+///
+/// let folder = tempfile::tempdir()?;
+/// let spec = folder.path().join("spec.ron");
+/// std::fs::write(
+///     &spec,
+///     "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), \
+///      workload: Generate(jobs: 5, arrivals: AtOnce), policies: [Policy(name: \"fifo\")])",
+/// )?;
+/// let plan = plan(&spec, &Options::default())?;
+/// let store = Store::open(&folder.path().join("store"))?;
+/// // Nothing has run yet.
+/// let table = metrics(&plan, &known(&plan, &store)?).csv();
+/// assert!(table.starts_with("policy,") && table.contains("\nfifo,"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn metrics(plan: &Plan, known: &[CellStatus]) -> Frame {
     of_rows(&rows(plan, known))
 }

@@ -73,6 +73,16 @@ impl<'a> Kept<'a> {
 }
 
 /// What differs between two cells, leaf by leaf.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use sandtable_results::explain::differences;
+///
+/// let leaves = |seed: &str| BTreeMap::from([("seed".to_string(), seed.to_string()), ("judge".into(), "strict".into())]);
+/// let found = differences(&leaves("0"), &leaves("1"));
+/// assert_eq!((found.len(), found[0].path.as_str(), found[0].now.as_deref()), (1, "seed", Some("1")));
+/// ```
 pub fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<Difference> {
     let paths: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let differs = paths.into_iter().filter(|path| before.get(*path) != now.get(*path));

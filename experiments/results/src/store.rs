@@ -154,6 +154,18 @@ impl Store {
     /// Puts a cell in that this build has computed: all of it or nothing. A second writer compares: equal bytes change
     /// nothing.
     ///
+    /// ```
+    /// use sandtable_results::store::Store;
+    ///
+    /// let folder = std::env::temp_dir().join(format!("sandtable-doc-{}", std::process::id()));
+    /// let store = Store::open(&folder)?;
+    /// let id = "0f".repeat(32);
+    /// store.put(&id, &vec![("cell.json".into(), b"{}".to_vec())])?;
+    /// assert!(store.has(&id));
+    /// # std::fs::remove_dir_all(&folder).expect("removed");
+    /// # Ok::<(), sandtable_core::error::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A file that can't be written; a result that differs from the one that is there, which keeps both.
     pub fn put(&self, id: &str, files: &Files) -> Result<(), Error> {

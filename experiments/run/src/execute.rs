@@ -361,6 +361,29 @@ pub fn in_parallel<T: Send>(
 
 /// Runs the cells of a plan that the store lacks and puts them in.
 ///
+/// ```
+/// use std::sync::atomic::AtomicBool;
+///
+/// use sandtable_plan::{Options, plan};
+/// use sandtable_results::{reader, store::Store};
+/// use sandtable_run::execute::{Workers, complete};
+///
+/// let folder = tempfile::tempdir()?;
+/// let spec = folder.path().join("spec.ron");
+/// std::fs::write(
+///     &spec,
+///     "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), \
+///      workload: Generate(jobs: 5, arrivals: AtOnce), policies: [Policy(name: \"fifo\")])",
+/// )?;
+/// let plan = plan(&spec, &Options::default())?;
+/// let store = Store::open(&folder.path().join("store"))?;
+/// let workers = Workers { threads: 1, stop: &AtomicBool::new(false), done: &|_| {} };
+/// assert_eq!(complete(&plan, &store, &workers)?, 1);
+/// let summary = reader::summary(&store, &plan.cells[0].id)?.expect("no policy failed");
+/// assert_eq!(summary.completed, 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// See [`execute`] and [`Store::put`].
 pub fn complete(plan: &Plan, store: &Store, workers: &Workers<'_>) -> Result<usize, Error> {

@@ -349,6 +349,11 @@ fn table_of(readings: &[Reading]) -> Frame {
 }
 
 /// Means over a run's readings: busy (0 to 1), bytes in use, joules.
+///
+/// ```
+/// let (busy, memory, energy) = sandtable_run::observe::means(&[]);
+/// assert!(busy.is_nan() && memory.is_nan() && energy.is_nan());
+/// ```
 pub fn means(readings: &[Reading]) -> (f64, f64, f64) {
     let mean = |values: Vec<f64>| {
         if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }

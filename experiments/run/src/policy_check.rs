@@ -59,6 +59,16 @@ struct CheckSuite<'a> {
 
 /// Checks a policy; `name` is what its file is called.
 ///
+/// ```
+/// use sandtable_plan::artifact::Finder;
+/// use sandtable_run::policy_check::{Effort, check};
+///
+/// let file = Finder::new("/".as_ref(), None).find("fifo").expect("a shipped policy");
+/// let report = check("fifo", &file.bytes, Effort { histories: 1 })?;
+/// assert!(report.passed());
+/// # Ok::<(), sandtable_core::error::Error>(())
+/// ```
+///
 /// # Errors
 /// Defects of ours, and a machine that can't run components. Whatever the policy does wrong is in the report.
 pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {

@@ -144,6 +144,12 @@ fn phase(phase: JobPhase) -> &'static str {
 }
 
 /// Why a policy was called.
+///
+/// ```
+/// use sandtable_runtime::contract::Trigger;
+///
+/// assert_eq!(sandtable_run::story::trigger(Trigger::Round), "a round");
+/// ```
 pub fn trigger(trigger: Trigger) -> &'static str {
     match trigger {
         Trigger::Event => "events",
@@ -154,6 +160,14 @@ pub fn trigger(trigger: Trigger) -> &'static str {
 }
 
 /// Whether an action moves anything: when a policy wishes to be woken is its own affair.
+///
+/// ```
+/// use sandtable_run::story::acts;
+/// use sandtable_runtime::contract::{Action, Start};
+///
+/// assert!(acts(&Action::Start(Start { job: 0, gpus: vec![0], batch: None })));
+/// assert!(!acts(&Action::CancelTimer(7)));
+/// ```
 pub fn acts(action: &Action) -> bool {
     !matches!(action, Action::SetTimer(_) | Action::CancelTimer(_))
 }

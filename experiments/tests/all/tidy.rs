@@ -240,3 +240,15 @@ fn the_glossary_names_types_that_there_are_once() {
     }
     assert!(named > 30, "{named} types");
 }
+
+/// Each crate of the library shows how its entry points are used; `cargo test` runs what they show.
+#[test]
+fn every_crate_has_five_examples() {
+    let sources = sources();
+    let parts = ["core", "inputs", "plan", "results", "run", "report"].map(|part| format!("experiments/{part}/src/"));
+    for crate_ in ["hardware/src/".to_string(), "runtime/src/".to_string()].iter().chain(&parts) {
+        let own = sources.iter().filter(|(path, _)| path.starts_with(crate_));
+        let fences: usize = own.map(|(_, text)| text.lines().filter(|line| line.trim() == "/// ```").count()).sum();
+        assert!(fences >= 10, "{crate_}: {} examples", fences / 2);
+    }
+}

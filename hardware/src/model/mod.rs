@@ -112,6 +112,21 @@ pub struct SimulatedBackend {
 impl SimulatedBackend {
     /// A fleet at rest, with the jobs that will be started on it. `seed` draws the failures, and the errors of the
     /// laws.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use sandtable_hardware::{Backend, BackendEvent, Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
+    ///
+    /// let fleet = Fleet::new(&[(1, 2, GpuType::new("V100", 1.0))], Costs::default(), None)?;
+    /// let jobs: Arc<[Job]> = [Job::new("a", 0, 2, 60 * SECOND)].into();
+    /// let mut backend = SimulatedBackend::new(fleet, jobs, &PerformanceModel::none(), 0);
+    /// let mut happened = Vec::new();
+    /// backend.start(0, &[0, 1], None, &mut happened);
+    /// backend.advance(None, &mut happened);
+    /// assert_eq!(happened.last().map(|event| (event.at, event.what)), Some((60 * SECOND, BackendEvent::Ended(0))));
+    /// # Ok::<(), sandtable_hardware::FleetError>(())
+    /// ```
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
         let state = |job: &Job| JobState {
             phase: Phase::Waiting,

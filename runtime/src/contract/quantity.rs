@@ -82,6 +82,13 @@ impl Quantity {
     }
 
     /// Returns the quantity of this name.
+    ///
+    /// ```
+    /// use sandtable_runtime::contract::Quantity;
+    ///
+    /// assert_eq!(Quantity::find("pair-speed").map(Quantity::unit), Some("0 to 1"));
+    /// assert_eq!(Quantity::find("luck"), None);
+    /// ```
     pub fn find(name: &str) -> Option<Quantity> {
         Quantity::ALL.into_iter().find(|quantity| quantity.name() == name)
     }

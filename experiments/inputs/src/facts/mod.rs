@@ -72,6 +72,11 @@ pub fn of_file(path: &Path, batch: u64) -> Result<Walked, Error> {
 
 /// The facts of a model: of the catalogue, or of a file where the name ends in `.onnx`, relative to `folder`.
 ///
+/// ```
+/// let error = sandtable_inputs::facts::find("resnet5O", ".".as_ref()).expect_err("a typo");
+/// assert!(error.message.contains("no model \"resnet5O\" in the catalogue"), "{}", error.message);
+/// ```
+///
 /// # Errors
 /// A name that the catalogue lacks, or a file that can't be walked.
 pub fn find(name: &str, folder: &Path) -> Result<ModelFacts, Error> {

@@ -169,6 +169,14 @@ impl Trace {
     }
 
     /// As the native format.
+    ///
+    /// ```
+    /// use sandtable_hardware::SECOND;
+    /// use sandtable_inputs::trace::{Row, Trace};
+    ///
+    /// let trace = Trace { rows: vec![Row::new("a".into(), 0, 2, 90 * SECOND)], ..Trace::default() };
+    /// assert!(trace.to_csv().starts_with("job_id,submit_s,gpus,duration_s"));
+    /// ```
     pub fn to_csv(&self) -> String {
         type Column = (&'static str, fn(&Row) -> Option<String>);
         fn of<T: ToString>(row: &Row, get: impl Fn(&Recorded) -> &Option<T>) -> Option<String> {
@@ -222,6 +230,14 @@ pub fn plain(name: String) -> String {
 
 /// The wait from submission to a recorded start. Logs know seconds: less than one before the submission is no wait, and more is
 /// `None`.
+///
+/// ```
+/// use sandtable_hardware::SECOND;
+/// use sandtable_inputs::trace::recorded_wait;
+///
+/// assert_eq!(recorded_wait(10 * SECOND, 70 * SECOND), Some(60 * SECOND));
+/// assert_eq!(recorded_wait(70 * SECOND, 10 * SECOND), None);
+/// ```
 pub fn recorded_wait(submit: Micros, start: Micros) -> Option<Micros> {
     (start + SECOND > submit).then(|| start.saturating_sub(submit))
 }
@@ -276,6 +292,15 @@ pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace
 }
 
 /// A trace from the bytes of a file.
+///
+/// ```
+/// use sandtable_inputs::trace::{Options, TraceFormat, of_bytes};
+///
+/// let bytes = b"submit_s,gpus,duration_s\n0,1,60\n5,2,1.5\n";
+/// let trace = of_bytes("t.csv".as_ref(), bytes, TraceFormat::Native, &Options::default())?;
+/// assert_eq!((trace.rows.len(), trace.rows[1].duration), (2, 1_500_000));
+/// # Ok::<(), sandtable_core::error::Error>(())
+/// ```
 ///
 /// # Errors
 /// See [`read`].

@@ -330,6 +330,12 @@ pub struct LimitsSpec {
 }
 
 /// A policy's name from what a spec calls it: the file's stem where it is a path.
+///
+/// ```
+/// use sandtable_plan::spec::short_name;
+///
+/// assert_eq!((short_name("./mine/better.wasm"), short_name("fifo")), ("better", "fifo"));
+/// ```
 pub fn short_name(name: &str) -> &str {
     let file = name.rsplit('/').next().unwrap_or(name);
     file.strip_suffix(".wasm").unwrap_or(file)

@@ -19,6 +19,16 @@ pub struct Source {
 impl Source {
     /// Reads the text.
     ///
+    /// ```
+    /// use sandtable_plan::spec::Source;
+    ///
+    /// let text = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), workload: Generate(jobs: 5, \
+    ///             arrivals: AtOnce), policies: [Policy(name: \"fifo\")])";
+    /// let spec = Source { origin: "spec.ron".into(), text: text.into() }.parse()?;
+    /// assert_eq!((spec.title.as_str(), spec.policies.len()), ("t", 1));
+    /// # Ok::<(), sandtable_core::error::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// A diagnostic with the place in the source.
     pub fn parse(&self) -> Result<Spec, Error> {
@@ -78,6 +88,14 @@ impl Source {
     }
 
     /// The source with one value set.
+    ///
+    /// ```
+    /// use sandtable_plan::spec::Source;
+    ///
+    /// let source = Source { origin: "spec.ron".into(), text: "Experiment(fleet: Model(nodes: 1))".into() };
+    /// assert_eq!(source.with("fleet.nodes", "8")?.text, "Experiment(fleet: Model(nodes: 8))");
+    /// # Ok::<(), sandtable_core::error::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Where the path leads nowhere.
