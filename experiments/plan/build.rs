@@ -45,11 +45,8 @@ fn pack(workspace: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> 
     ] {
         let folder = workspace.join(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
-        let mut paths =
-            std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-        paths.sort();
         writeln!(tables, "static {table}: &[(&str, std::ops::Range<usize>)] = &[")?;
-        for path in paths {
+        for path in fingerprint::entries(&folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
             let Some(name) = name.strip_suffix(ending) else { continue };
             if predictors.is_some_and(|wanted| wanted != is_predictor(name)) {

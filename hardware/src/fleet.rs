@@ -159,6 +159,7 @@ pub struct Failures {
 
 /// The machines.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Fleet {
     /// Types of GPU, in the order in which they were first named.
     pub types: Vec<GpuType>,
@@ -183,6 +184,7 @@ pub struct Fleet {
 /// Why a fleet can't be.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FleetError {
     /// Nothing to schedule on.
     #[error("a fleet needs at least one node, found none")]

@@ -66,6 +66,7 @@ impl Default for Communication {
 /// Why a profile does not hold on a fleet.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LawError {
     #[error("the profile has no figures for {kind} shared by {mode:?}: it has {known}")]
     NoKind { kind: String, mode: ShareMode, known: String },

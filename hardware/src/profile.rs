@@ -191,6 +191,7 @@ pub struct Pair(pub String, pub String, pub Option<f64>, pub Option<f64>);
 /// What is wrong with a profile.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProfileError {
     #[error("a profile needs at least one workload and one GPU")]
     Empty,

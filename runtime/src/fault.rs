@@ -28,6 +28,7 @@ pub enum Place {
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum LoadFault {
     #[error("the file is empty")]
     Empty,

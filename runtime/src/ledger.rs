@@ -17,6 +17,7 @@ use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccountingError {
     #[error("GPU {gpu} was given to job {job} while job {other} had it")]
     GivenTwice { gpu: GpuId, job: JobId, other: JobId },

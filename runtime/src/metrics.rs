@@ -12,6 +12,7 @@ use crate::serving::Serving;
 /// The metrics of one run. Times in seconds, shares in 0..=1. Jobs are those that were submitted in the
 /// [`Window`](crate::Window).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// Jobs that count.
     pub jobs: usize,
@@ -104,6 +105,12 @@ fn is_zero(count: &usize) -> bool {
 }
 
 impl Summary {
+    /// These metrics, with how good the predictors of the run were.
+    #[must_use]
+    pub fn with_scores(self, predictors: Vec<Score>) -> Summary {
+        Summary { predictors, ..self }
+    }
+
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
         let all = || ledger.rows.iter().filter(|row| row.service.is_none());

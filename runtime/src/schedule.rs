@@ -26,6 +26,7 @@ pub use crate::visibility::gpu_types;
 use crate::visibility::{Introduced, capacities, setup, told, utilisation};
 
 /// What came of a run.
+#[non_exhaustive]
 pub struct Finished {
     /// What happened; closed, unless the policy failed.
     pub ledger: Ledger,

@@ -81,17 +81,25 @@ pub fn locked(lock: &str, package: &str) -> Option<String> {
     version
 }
 
+/// Returns the entries of a folder, by path.
+///
+/// # Errors
+/// A folder that can't be read.
+pub fn entries(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    #[expect(clippy::disallowed_methods, reason = "the entries are sorted")]
+    let found = std::fs::read_dir(folder)?;
+    let mut entries = found.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort();
+    Ok(entries)
+}
+
 /// Files below a folder, or the file itself, by path; tests left out.
 fn files(path: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
     if !path.is_dir() {
         found.push(path.to_path_buf());
         return Ok(());
     }
-    #[expect(clippy::disallowed_methods, reason = "the entries are sorted")]
-    let mut entries: Vec<PathBuf> =
-        std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
-    entries.sort();
-    for entry in entries {
+    for entry in entries(path)? {
         let name = entry.file_name().unwrap_or_default().to_string_lossy().to_string();
         if name != "tests" && name != "snapshots" && !name.starts_with("tests.") && !name.starts_with("tests_") {
             files(&entry, found)?;

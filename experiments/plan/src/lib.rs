@@ -94,6 +94,7 @@ impl std::ops::Deref for Cell {
 }
 
 /// What the cells of a variant share.
+#[non_exhaustive]
 pub struct Setting {
     /// The jobs.
     pub workload: Workload,
@@ -179,6 +180,7 @@ impl Cell {
 }
 
 /// A spec, expanded.
+#[non_exhaustive]
 pub struct Plan {
     /// What it asks.
     pub title: String,

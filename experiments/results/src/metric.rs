@@ -31,6 +31,7 @@ pub enum Has {
 }
 
 /// One metric of a summary.
+#[non_exhaustive]
 pub struct Metric {
     /// Its name in CSV, in claims and on the command line.
     pub name: &'static str,

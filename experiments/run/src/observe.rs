@@ -250,7 +250,7 @@ fn outcome(finished: &Finished, changed: &[String]) -> Result<Summary, Failure> 
         let message = format!("the devices are not as they were found: {}", changed.join("; "));
         return Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() });
     }
-    Ok(Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) })
+    Ok(Summary::of(&finished.ledger).with_scores(finished.scores.clone()))
 }
 
 fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicBool>) -> Result<Relay, Error> {

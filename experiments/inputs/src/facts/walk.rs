@@ -12,6 +12,7 @@ use super::shapes;
 /// Why a graph can't be walked.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphError {
     #[error("no ONNX model: {0}")]
     Malformed(String),

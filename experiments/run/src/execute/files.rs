@@ -12,7 +12,7 @@ use sandtable_runtime::{JobRow, Segment, Summary};
 
 /// Its metrics.
 pub(super) fn summary(finished: &Finished) -> Summary {
-    Summary { predictors: finished.scores.clone(), ..Summary::of(&finished.ledger) }
+    Summary::of(&finished.ledger).with_scores(finished.scores.clone())
 }
 
 /// The files that every cell has: its inputs, and what a reader of the others needs to know of them.
