@@ -45,13 +45,18 @@ fn pack(workspace: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> 
     ] {
         let folder = workspace.join(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
-        writeln!(tables, "static {table}: &[(&str, std::ops::Range<usize>)] = &[")?;
+        let mut files = Vec::new();
         for path in fingerprint::entries(&folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
             let Some(name) = name.strip_suffix(ending) else { continue };
-            if predictors.is_some_and(|wanted| wanted != is_predictor(name)) {
-                continue;
+            if predictors.is_none_or(|wanted| wanted == is_predictor(name)) {
+                files.push((name.to_string(), path));
             }
+        }
+        // By name: with their endings `a-b.wasm` comes before `a.wasm`.
+        files.sort();
+        writeln!(tables, "static {table}: &[(&str, std::ops::Range<usize>)] = &[")?;
+        for (name, path) in files {
             let begin = bytes.len();
             bytes.extend(std::fs::read(&path)?);
             writeln!(tables, "    ({name:?}, {begin}..{}),", bytes.len())?;
