@@ -35,39 +35,61 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Writes one archive of all files that the binary carries, and for each kind a table of names and places in it. The components
 /// share most of their code: together they take a twelfth of their size.
 fn pack(workspace: &Path, out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let components = listed(&workspace.join("policies/dist/manifest.json"))?;
+    let is_predictor = |name: &String| workspace.join("policies/predictors").join(name).join("Cargo.toml").exists();
+    println!("cargo::rerun-if-changed={}", workspace.join("policies/predictors").display());
+    let (predictors, policies) = components.into_iter().partition(is_predictor);
     let (mut bytes, mut tables) = (Vec::new(), String::new());
-    let is_predictor = |name: &str| workspace.join("policies/predictors").join(name).is_dir();
-    for (table, folder, ending, predictors) in [
-        ("POLICIES", "policies/dist", ".wasm", Some(false)),
-        ("PREDICTORS", "policies/dist", ".wasm", Some(true)),
-        ("WEIGHTS", "policies/predictors/weights", "", None),
-        ("PROFILES", "experiments/specs/profiles", "", None),
+    for (table, folder, ending, names) in [
+        ("POLICIES", "policies/dist", ".wasm", policies),
+        ("PREDICTORS", "policies/dist", ".wasm", predictors),
+        (
+            "WEIGHTS",
+            "policies/predictors/weights",
+            "",
+            ending_in(&workspace.join("policies/predictors/weights"), ".json")?,
+        ),
+        (
+            "PROFILES",
+            "experiments/specs/profiles",
+            "",
+            ending_in(&workspace.join("experiments/specs/profiles"), ".ron")?,
+        ),
     ] {
-        let folder = workspace.join(folder);
-        println!("cargo::rerun-if-changed={}", folder.display());
-        let mut files = Vec::new();
-        for path in fingerprint::entries(&folder)? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-            let Some(name) = name.strip_suffix(ending) else { continue };
-            if predictors.is_none_or(|wanted| wanted == is_predictor(name)) {
-                files.push((name.to_string(), path));
-            }
-        }
-        // By name: with their endings `a-b.wasm` comes before `a.wasm`.
-        files.sort();
         writeln!(tables, "static {table}: &[(&str, std::ops::Range<usize>)] = &[")?;
-        for (name, path) in files {
+        for name in names {
+            let path = workspace.join(folder).join(format!("{name}{ending}"));
+            println!("cargo::rerun-if-changed={}", path.display());
             let begin = bytes.len();
-            bytes.extend(std::fs::read(&path)?);
+            bytes.extend(std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?);
             writeln!(tables, "    ({name:?}, {begin}..{}),", bytes.len())?;
         }
         tables.push_str("];\n");
     }
-    // As large a window as there are bytes: components of one SDK are alike.
+    // A window as large as all bytes: components of one SDK are alike.
     let mut encoder = zstd::bulk::Compressor::new(9)?;
-    encoder.set_parameter(zstd::zstd_safe::CParameter::WindowLog(24))?;
+    encoder.set_parameter(zstd::zstd_safe::CParameter::WindowLog(bytes.len().next_power_of_two().ilog2()))?;
     encoder.set_parameter(zstd::zstd_safe::CParameter::EnableLongDistanceMatching(true))?;
     std::fs::write(out.join("shipped.zst"), encoder.compress(&bytes)?)?;
     writeln!(tables, "const BYTES: usize = {};", bytes.len())?;
     Ok(std::fs::write(out.join("shipped.rs"), tables)?)
+}
+
+/// Returns the names of the components that a manifest lists, in order.
+fn listed(manifest: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed={}", manifest.display());
+    let text = std::fs::read_to_string(manifest).map_err(|error| format!("{}: {error}", manifest.display()))?;
+    // `policy build` writes a line `  "NAME": {` for each component.
+    let name = |line: &str| Some(line.strip_prefix("  \"")?.strip_suffix("\": {")?.to_string());
+    let mut names: Vec<String> = text.lines().filter_map(name).collect();
+    names.sort();
+    if names.is_empty() { Err("policies/dist/manifest.json lists no component".into()) } else { Ok(names) }
+}
+
+/// Returns the names of the files of a folder that end so, in order.
+fn ending_in(folder: &Path, ending: &str) -> std::io::Result<Vec<String>> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let names = fingerprint::entries(folder)?.into_iter();
+    let names = names.map(|path| path.file_name().unwrap_or_default().to_string_lossy().to_string());
+    Ok(names.filter(|name| name.ends_with(ending)).collect())
 }

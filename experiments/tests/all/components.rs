@@ -47,3 +47,30 @@ fn the_notices_are_those_of_what_is_linked() {
         assert!(printed.contains(name), "{name}");
     }
 }
+
+/// The profile of each dependency is hashed into the names that a component keeps: an override for one of them would give every
+/// component other bytes.
+#[test]
+fn no_profile_of_the_host_reaches_a_guest() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("the lock");
+    let packages: std::collections::BTreeMap<&str, Vec<&str>> = lock
+        .split("[[package]]")
+        .filter_map(|block| {
+            let name = block.lines().find_map(|line| line.strip_prefix("name = "))?.trim_matches('"');
+            let listed = block.lines().filter_map(|line| line.strip_prefix(" \""));
+            Some((name, listed.filter_map(|line| line.split(['"', ' ']).next()).collect()))
+        })
+        .collect();
+    let (mut reached, mut todo) = (std::collections::BTreeSet::new(), vec!["sandtable-policy"]);
+    while let Some(name) = todo.pop() {
+        if reached.insert(name) {
+            todo.extend(packages.get(name).into_iter().flatten());
+        }
+    }
+    assert!(reached.contains("wit-parser"), "{reached:?}");
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let overridden =
+        manifest.lines().filter_map(|line| line.strip_prefix("[profile.release.package.")?.strip_suffix(']'));
+    let wrong: Vec<&str> = overridden.filter(|name| reached.contains(name)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
