@@ -1,4 +1,4 @@
-//! What a policy may read while it decides: the cluster, and estimates by whoever the experiment has bound.
+//! What a policy may read while it decides: the cluster, and the answers of the predictors that the experiment binds.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::fault::Fault;
 use crate::judge::{Bench, Verdict, judge};
 use crate::predict::{Alone, Answerer, Answers, Facts, Score};
 
-/// Who answers for the quantity `remaining`.
+/// What answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Remaining {
-    /// Nobody: NaN.
+    /// Unbound: every answer is NaN.
     Unbound,
     /// The truth.
     Oracle,
@@ -37,14 +37,15 @@ pub struct Predictors {
 }
 
 impl Predictors {
-    /// Predictors of which only `remaining` may be bound.
+    /// Binds `remaining`, and nothing else.
     pub fn new(remaining: Remaining) -> Predictors {
         Predictors { remaining, answerers: Default::default() }
     }
 
-    /// Binds a quantity. `Remaining` is bound by [`Predictors::new`] alone.
+    /// Binds a quantity other than `Remaining`, which [`Predictors::new`] binds.
     #[must_use]
     pub fn with(mut self, quantity: Quantity, answerer: Answerer) -> Predictors {
+        debug_assert!(quantity != Quantity::Remaining, "`remaining` is bound by `new`");
         self.answerers[quantity as usize] = answerer;
         self
     }
@@ -59,7 +60,7 @@ impl Default for Predictors {
 /// What a policy is told of jobs.
 #[derive(Clone, Default)]
 pub struct VisibleInfo {
-    /// MiB that each job needs on a GPU; empty: nobody is told.
+    /// MiB that each job needs on a GPU; empty: policies are not told.
     pub memory: Arc<[u32]>,
     /// Solo profiles by workload: what predictors are told, and policies where it is revealed.
     pub profiles: Arc<[WorkloadProfile]>,
@@ -67,7 +68,7 @@ pub struct VisibleInfo {
 
 /// The cluster and its machines.
 pub struct DecisionContext {
-    /// Who is where.
+    /// Which job is where.
     pub cluster: Cluster,
     /// The machines.
     pub backend: Box<dyn Backend>,
@@ -83,7 +84,7 @@ pub struct DecisionContext {
     answers: [Answers; Quantity::ALL.len()],
     pub(crate) uses: Abilities,
     max_actions: u32,
-    /// Fuel that whoever asks for a prediction has left.
+    /// Fuel that the policy has left for predictions.
     allowance: u64,
 }
 
@@ -160,8 +161,8 @@ impl DecisionContext {
         jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
     }
 
-    /// Seconds of a step of elastic jobs on so many GPUs of a type, or how many steps each has `left`; NaN where nobody
-    /// knows, as for unknown ids.
+    /// Seconds of a step of elastic jobs on so many GPUs of a type, or how many steps each has `left`; NaN where it is
+    /// unknown, as for unknown ids.
     pub fn steps(&mut self, left: bool, jobs: &[JobId], types: &[TypeId], gpus: &[u32]) -> Vec<f64> {
         let mut answers = Vec::with_capacity(jobs.len());
         for (at, (job, gpu_type)) in jobs.iter().zip(types).enumerate() {
@@ -181,13 +182,13 @@ impl DecisionContext {
         answers
     }
 
-    /// How likely pairs of jobs are to contend; NaN where nobody knows, as for unknown ids.
+    /// How likely pairs of jobs are to contend; NaN where it is unknown, as for unknown ids.
     ///
     /// # Errors
     /// A fault of the predictor.
     pub fn similarity(&mut self, gpu_type: TypeId, first: &[JobId], second: &[JobId]) -> Result<Vec<f64>, Fault> {
         if !self.all_known(gpu_type, first.iter().chain(second)) {
-            // One that nobody knows spoils its own answer only.
+            // An unknown job spoils its own answer only.
             let known = |pair: (&JobId, &JobId)| self.all_known(gpu_type, [pair.0, pair.1].into_iter());
             let known: Vec<bool> = first.iter().zip(second).map(known).collect();
             let mut answers = vec![f64::NAN; first.len()];
@@ -202,7 +203,7 @@ impl DecisionContext {
         answers.map_err(|fault| Fault::of_predictor(Quantity::Similarity, fault))
     }
 
-    /// Progress of jobs beside residents over their progress alone; NaN where nobody knows, as for unknown ids.
+    /// Progress of jobs beside residents over their progress alone; NaN where it is unknown, as for unknown ids.
     ///
     /// # Errors
     /// A fault of the predictor.
@@ -227,7 +228,7 @@ impl DecisionContext {
         answers.map_err(|fault| Fault::of_predictor(Quantity::PairSpeed, fault))
     }
 
-    /// What is asked of jobs alone, each on the type beside it; NaN where nobody knows, as for unknown ids.
+    /// What is asked of jobs alone, each on the type beside it; NaN where it is unknown, as for unknown ids.
     ///
     /// # Errors
     /// A fault of the predictor.
@@ -261,7 +262,7 @@ impl DecisionContext {
         self.told.memory.get(job as usize).copied().unwrap_or(0)
     }
 
-    /// From now on whoever asks has this much fuel left.
+    /// Sets the fuel that the policy has left for predictions.
     pub(crate) fn allow(&mut self, fuel: u64) {
         self.allowance = fuel;
     }
@@ -271,7 +272,7 @@ impl DecisionContext {
         self.answers.iter_mut().map(|answers| std::mem::take(&mut answers.spent)).fold(0, u64::saturating_add)
     }
 
-    /// What a policy may ask for: the quantities that somebody answers for.
+    /// Returns what a policy may ask for: the quantities that are bound.
     pub(crate) fn bound(&self) -> Knowledge {
         let is_bound = |quantity: &Quantity| match quantity {
             Quantity::Remaining => self.bound != Remaining::Unbound,
@@ -286,7 +287,7 @@ impl DecisionContext {
         all.filter_map(|(quantity, answers)| answers.errors.score(quantity)).collect()
     }
 
-    /// Seconds left of each job on the type beside it; NaN where nobody knows, as for unknown ids.
+    /// Seconds left of each job on the type beside it; NaN where it is unknown, as for unknown ids.
     pub fn remaining(&mut self, jobs: &[JobId], types: &[TypeId]) -> Vec<f64> {
         jobs.iter().zip(types).map(|(job, gpu_type)| self.remaining_of(*job, *gpu_type)).collect()
     }

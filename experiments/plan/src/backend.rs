@@ -45,7 +45,7 @@ pub trait CellBackend: Send + Sync {
         true
     }
 
-    /// Whether it runs any jobs of any policy, as a model does; a recording has jobs of its own.
+    /// Whether a model computes its runs: it runs any jobs, also none.
     fn is_simulated(&self) -> bool {
         self.shape().is_none()
     }

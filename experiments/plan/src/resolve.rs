@@ -56,7 +56,7 @@ pub(super) fn cells(
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         check_declared(source, policy, index, &predictors, &setting.workload)?;
-        // What every cell of the policy is of, beside the seed.
+        // What the cells of a policy share: all inputs but the seed.
         let mut shared = json!({
             "build": build,
             "contract": CONTRACT,

@@ -9,7 +9,7 @@ use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_core::input::sorted;
 use sandtable_core::output;
-use sandtable_plan::{Cell, Plan};
+use sandtable_plan::{Cell, LiveDevices, Plan};
 
 use crate::store::Store;
 
@@ -54,10 +54,13 @@ impl<'a> SweepState<'a> {
         if !cell.backend.is_reproducible() {
             return Ok(if self.observations(at)?.is_empty() { State::Missing } else { State::Done });
         }
-        Ok(match self.store.has(&cell.id) {
-            _ if self.store.has_failed(&cell.id) => State::Failed,
-            true => State::Done,
-            false => State::Missing,
+        // Failures first: one that is stored meanwhile is not taken for a result.
+        Ok(if self.store.has_failed(&cell.id) {
+            State::Failed
+        } else if self.store.has(&cell.id) {
+            State::Done
+        } else {
+            State::Missing
         })
     }
 
@@ -78,9 +81,12 @@ impl<'a> SweepState<'a> {
     /// # Errors
     /// A folder that can't be read.
     pub fn observations(&self, at: usize) -> Result<Vec<PathBuf>, Error> {
-        let Some(devices) = self.plan.cells[at].backend.live() else { return Ok(Vec::new()) };
-        if !devices.assumed() {
-            return self.store.observations(&self.plan.cells[at].id);
+        let cell = &self.plan.cells[at];
+        if cell.backend.is_reproducible() {
+            return Ok(Vec::new());
+        }
+        if !cell.backend.live().is_some_and(LiveDevices::assumed) {
+            return self.store.observations(&cell.id);
         }
         let folder = self.observed();
         if !folder.is_dir() {

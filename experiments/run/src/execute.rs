@@ -125,10 +125,10 @@ impl Compiled {
     fn provider(
         &self,
         cell: &Cell,
-        bundle: &PredictorArtifact,
+        artifact: &PredictorArtifact,
         quantity: Quantity,
     ) -> Result<(SandboxedProvider, Sources), Fault> {
-        let component = match self.predictors.get(&bundle.file.digest) {
+        let component = match self.predictors.get(&artifact.file.digest) {
             Some(Ok(component)) => component,
             Some(Err(fault)) => return Err(fault.clone()),
             None => return Err(Fault::Host("a predictor was not compiled".into())),
@@ -140,10 +140,10 @@ impl Compiled {
             return Err(Fault::Refused { place: Place::Describe, error });
         }
         provider.init(&ProviderSetup {
-            config: bundle.config.clone(),
+            config: artifact.config.clone(),
             seed: cell.seed,
             gpu_types: gpu_types(&cell.fleet),
-            weights: bundle.weights.clone(),
+            weights: artifact.weights.clone(),
         })?;
         Ok((provider, descriptor.reads))
     }
@@ -312,7 +312,7 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
     Ok(Executed { outcome: Err(failure), files, log: Vec::new(), kept })
 }
 
-/// How many cells run at a time, and who is told.
+/// How many cells run at a time, and what reports them.
 pub struct Workers<'a> {
     /// Threads.
     pub threads: usize,

@@ -109,7 +109,7 @@ impl Names {
         }
     }
 
-    /// Whom an event is about.
+    /// Returns the job that an event is about.
     pub fn about(event: &Event) -> Option<JobId> {
         match event {
             Event::JobArrived(info) => Some(info.id),
@@ -120,7 +120,7 @@ impl Names {
         }
     }
 
-    /// Whom an action is about.
+    /// Returns the jobs that an action is about.
     pub fn of_action(action: &Action) -> Vec<JobId> {
         match action {
             Action::Start(start) => vec![start.job],
@@ -177,6 +177,9 @@ pub fn acts(action: &Action) -> bool {
 /// # Errors
 /// A cell that was observed and can't be run again, a component that can't be used, inputs that can't be read.
 pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan) -> bool) -> Result<Finished, Error> {
+    if !cell.backend.is_reproducible() {
+        return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
+    }
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: sandtable_core::error::ExitCode::PolicyFailed,
         ..Error::usage(format!("{}: {fault}", cell.label))
@@ -248,7 +251,7 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDiv
                 (Some(a), Some(b)) if a.at == b.at && a.acting().eq(b.acting()) => alike += 1,
                 (first, second) => {
                     let at = [&first, &second].into_iter().flatten().map(|decision| decision.at).min().unwrap_or(0);
-                    // Whoever acts later did nothing then.
+                    // The side that acts later did nothing then.
                     let sides = [first, second].map(|side| side.filter(|decision| decision.at == at));
                     break Some(FirstDivergence { at, alike, sides });
                 }

@@ -97,11 +97,11 @@ pub struct SimulatedBackend {
     fleet: Fleet,
     jobs: Arc<[Job]>,
     states: Vec<JobState>,
-    /// When a GPU has finished saving the state of whom it ran last.
+    /// When a GPU has finished saving the state of the job that it ran last.
     drained: Vec<Micros>,
     nodes: Vec<NodeClock>,
     laws: PerformanceModel,
-    /// Who is on each device, in the order of their coming, once for each of its GPUs; empty where nobody shares.
+    /// Jobs on each device, in the order of their starts, once for each of its GPUs; empty where GPUs are not shared.
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
@@ -365,12 +365,13 @@ impl Backend for SimulatedBackend {
                 let unsaved = self.since_saved(state);
                 let state = &mut self.states[job as usize];
                 state.unsaved = unsaved;
-                let a_microsecond = match state.work {
+                // The work of an elastic job is counted in steps.
+                let work_per_microsecond = match state.work {
                     Work::Rigid => 1.0,
                     Work::Elastic(_) => state.speed,
                 };
-                state.left = left + added as f64 * a_microsecond;
-                // Whoever begins again after a change has something to save too.
+                state.left = left + added as f64 * work_per_microsecond;
+                // A job that starts again after a change has something to save too.
                 if (running || left != state.saved) && costs.checkpoint > 0 {
                     state.phase = Phase::Stopping;
                     state.generation += 1;

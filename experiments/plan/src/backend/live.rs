@@ -82,7 +82,7 @@ impl CellBackend for LiveDevices {
     }
 
     fn start(&self, _: &Cell, _: Arc<[Job]>, _: &mut Inputs) -> Result<Box<dyn Backend>, Error> {
-        Err(Error::usage("what was observed on real devices can't be run again: replay its recording"))
+        Err(Error::internal("a cell on real devices is observed, not executed"))
     }
 }
 

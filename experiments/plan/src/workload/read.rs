@@ -84,6 +84,9 @@ fn read(
             Ok((From::Fixed(trace), key))
         }
         WorkloadSpec::Jobs(list) => {
+            if list.is_empty() {
+                return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
+            }
             check_list(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
             let mut trace = listed(list);
             let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
@@ -126,9 +129,6 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
 
 /// Checks the jobs that a spec lists.
 fn check_list(list: &[JobSpec]) -> Result<(), String> {
-    if list.is_empty() {
-        return Err("a workload needs at least one job, found none".into());
-    }
     for (index, job) in list.iter().enumerate() {
         let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
         if let Some(share) = job.share.filter(|share| wrong(*share)) {
