@@ -107,7 +107,7 @@ struct CompileArgs {
     flags: Vec<String>,
 }
 
-/// Signals whose fate is inherited from whoever started this process: ends of children must be told, and a file that
+/// Signals whose fate is inherited from the parent process: ends of children must be told, and a file that
 /// may not grow is an error to be named. What this process starts has them as the system does.
 fn hear() {
     for signal in [signal_hook::consts::SIGCHLD, signal_hook::consts::SIGXFSZ] {

@@ -29,9 +29,9 @@ impl ConsentArgs {
     /// Lets the programs of these cells run, or not.
     ///
     /// # Errors
-    /// Programs that nobody allowed.
+    /// Programs that were not allowed.
     pub(crate) fn ask<'a>(&self, origin: &str, cells: impl Iterator<Item = &'a Cell>) -> Result<(), Error> {
-        // The text is what is remembered: whoever looks finds what was allowed.
+        // The text is what is remembered: a user who looks finds what was allowed.
         let mut asked = BTreeMap::new();
         for devices in cells.filter_map(Cell::runs_commands) {
             let value = serde_json::json!({ "commands": devices.commands, "environment": devices.passed });
@@ -86,7 +86,7 @@ fn shown(devices: &LiveDevices) -> Vec<String> {
     commands.chain(passed).collect()
 }
 
-/// Asks whoever sits at the terminal; nobody there is no.
+/// Asks at the terminal; without a terminal the answer is no.
 fn agreed(origin: &str, listed: &[String]) -> Result<bool, Error> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(false);

@@ -35,7 +35,7 @@ pub fn result(text: &str) {
     let mut out = std::io::stdout().lock();
     match out.write_all(shown(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => {}
-        // Whoever closed the pipe has what they wanted; the exit code is still to be that of the whole.
+        // The reader of a closed pipe has what it wanted; the exit code is still that of the whole command.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
         Err(error) => {
             note(&format!("error: cannot write to stdout: {error}"));
@@ -44,7 +44,7 @@ pub fn result(text: &str) {
     }
 }
 
-/// Whether nobody reads stdout any more: what goes on for ever may end.
+/// Whether stdout is closed: a command that goes on for ever may end.
 pub fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
@@ -56,7 +56,7 @@ pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", shown(text));
 }
 
-/// A bar on stderr; hidden where nobody sees it.
+/// A progress bar on stderr; hidden where stderr is no terminal.
 pub fn progress(length: u64, hidden: bool) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if hidden || !std::io::stderr().is_terminal() {

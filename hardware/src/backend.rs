@@ -35,7 +35,7 @@ pub enum BackendEvent {
     NodeUp(NodeId),
     /// The job let its GPUs go with work left.
     Released {
-        /// Who.
+        /// The job.
         job: JobId,
         /// Why.
         cause: Cause,
@@ -44,7 +44,7 @@ pub enum BackendEvent {
     },
     /// The job's process failed and let its GPUs go: it is over. Only on real machines.
     Failed {
-        /// Who.
+        /// The job.
         job: JobId,
         /// Its exit code, or minus the signal that ended it.
         status: i32,
@@ -59,7 +59,7 @@ pub enum BackendEvent {
     Died(JobId),
     /// The job's progress from now on; it was told that it runs, and until now meant 1.
     Pace {
-        /// Who.
+        /// The job.
         job: JobId,
         /// Progress over its progress alone on the same type.
         pace: f64,
@@ -67,7 +67,7 @@ pub enum BackendEvent {
 }
 
 impl BackendEvent {
-    /// Whom it happened to; none: a node.
+    /// The job that it happened to; none: a node.
     pub fn job(&self) -> Option<JobId> {
         match self {
             BackendEvent::NodeDown(_) | BackendEvent::NodeUp(_) => None,
@@ -103,8 +103,8 @@ pub struct TimedEvent {
     pub what: BackendEvent,
 }
 
-/// Machines that run jobs. Whoever calls has judged the commands: a job that is started waits, its GPUs are of one
-/// type, on nodes that are up, and take it beside those who are there.
+/// Machines that run jobs. The caller has judged the commands: a job that is started is waiting, its GPUs are of one
+/// type, on nodes that are up, and have room for it beside their residents.
 pub trait Backend {
     /// The machines.
     fn fleet(&self) -> &Fleet;

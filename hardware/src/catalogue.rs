@@ -126,7 +126,7 @@ pub fn find(name: &str) -> Option<&'static GpuModel> {
     catalogue().models.iter().find(|model| model.name == name)
 }
 
-/// The model that a driver calls so; of several with the name that whose memory is nearest.
+/// The model that a driver calls so; of several with that name the one whose memory is nearest.
 pub fn by_driver(name: &str, memory_mib: u32) -> Option<&'static GpuModel> {
     let named = catalogue().models.iter().filter(|model| model.driver.iter().any(|driver| driver == name));
     named.min_by_key(|model| model.memory().abs_diff(memory_mib))

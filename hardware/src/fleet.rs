@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::elastic::Rescale;
 use crate::{GpuId, Micros, NodeId, SECOND, TypeId};
 
-/// Who may be on a GPU together.
+/// Which jobs may be on a GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Sharing {
@@ -67,13 +67,13 @@ impl Links {
     }
 }
 
-/// Whom a node belongs to.
+/// What a node is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pool {
-    /// Those who train.
+    /// Training jobs.
     #[default]
     Training,
-    /// Those who serve; what trains there is on loan.
+    /// Services; jobs that train there have it on loan.
     Inference,
 }
 
@@ -84,7 +84,7 @@ pub struct Service {
     pub name: String,
     /// Loading it onto a GPU.
     pub cold_start: Micros,
-    /// The longest that a task may wait until it is served, loading included; none: nobody promised anything.
+    /// The longest that a task may wait until it is served, loading included; none: nothing is promised.
     pub slo: Option<Micros>,
 }
 
@@ -101,7 +101,7 @@ pub struct Node {
     pub gpus: u32,
     /// Nodes of one rack are near each other.
     pub rack: u32,
-    /// Whom it belongs to.
+    /// What it is for.
     pub pool: Pool,
 }
 
@@ -169,7 +169,7 @@ pub struct Fleet {
     pub costs: Costs,
     /// How nodes fail, if they do.
     pub failures: Option<Failures>,
-    /// Who may be on a GPU together.
+    /// Which jobs may be on a GPU together.
     pub sharing: Sharing,
     /// Virtual slots: so many GPUs in a row are one device, whose jobs slow each other down; 1: each is its own.
     pub slots: u32,
@@ -177,7 +177,7 @@ pub struct Fleet {
     pub links: Option<Links>,
     /// What is served.
     pub services: Vec<Service>,
-    /// Whether a GPU keeps a service's model until somebody else gets it; else each task loads its own.
+    /// Whether a GPU keeps a service's model until another job gets the GPU; else each task loads its own.
     pub keeps_models: bool,
 }
 
@@ -296,7 +296,7 @@ impl Fleet {
         Ok(self)
     }
 
-    /// The same fleet, each device being so many of its GPUs: who may be where is exclusive, what it costs is not.
+    /// The same fleet, each device being so many of its GPUs: a GPU has one job, its device several.
     ///
     /// # Errors
     /// See [`FleetError::Slots`].

@@ -23,9 +23,9 @@ pub struct Job {
     pub share: u32,
     /// Device memory that it takes on each GPU, MiB; none: what its workload's profile says.
     pub memory_mib: Option<u32>,
-    /// Which workload of the profile it is; none: it is in nobody's way.
+    /// Its workload in the profile; none: it slows no other job down.
     pub workload: Option<WorkloadId>,
-    /// Whose it is; empty: nobody said.
+    /// Its user; empty: unknown.
     pub user: String,
     /// Samples of a step that its user asks for: then it is elastic, if its workload is.
     pub batch: Option<u32>,

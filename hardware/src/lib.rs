@@ -6,7 +6,7 @@
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
 //! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
-//! - [`PerformanceModel`]: a profile as it holds on one fleet: who slows whom down, who runs out of memory, what communication
+//! - [`PerformanceModel`]: a profile as it holds on one fleet: which jobs slow each other down or run out of memory, what communication
 //!   costs.
 //! - [`Job`]: what a job really takes. Policies never see this.
 //! - [`Backend`]: what the loop drives; [`SimulatedBackend`] is the simulated one, [`live`] runs processes on real devices,

@@ -105,7 +105,7 @@ pub struct PerformanceModel {
 }
 
 impl PerformanceModel {
-    /// Nobody slows anybody down, and memory is what jobs say.
+    /// No interference; memory use is what each job declares.
     pub fn none() -> PerformanceModel {
         PerformanceModel {
             profile: None,

@@ -1,10 +1,11 @@
-//! What workloads do alone and beside each other, on each type of GPU. Files in RON, every table with its source;
-//! what a profile means on a fleet is [`PerformanceModel`](crate::Laws)'s business.
+//! What workloads do alone and beside each other, on each type of GPU. Files are RON, every table with its source;
+//! [`PerformanceModel`](crate::PerformanceModel) says what a profile means on a fleet.
 //!
 //! # Format
 //! `Profile(about, workloads: [Workload(…)], gpus: [Gpu(…)])`, a `Gpu` being `(kind, mode, sources, noise, solo: {name:
-//! Solo(…)}, pairs: […])`. A workload may name a `model`, whose facts the reader of the file fills in. A number that nobody measured is left out. Speeds are progress beside others over progress
-//! alone, 0 to 1; a pair that ran out of memory has the speed 0 for both.
+//! Solo(…)}, pairs: […])`. A workload may name a `model`, whose facts the reader of the file fills in. A number that was not
+//! measured is left out. Speeds are progress beside others over progress alone, 0 to 1; a pair that ran out of memory has the
+//! speed 0 for both.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +139,7 @@ pub struct Measured {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredCell {
-    /// Who ran.
+    /// What ran.
     pub of: Vec<String>,
     /// Median rate of each.
     pub rates: Vec<u64>,

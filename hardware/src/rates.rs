@@ -37,7 +37,7 @@ impl PerformanceModel {
         Ok(self)
     }
 
-    /// Samples a second of a job on a type of GPU, alone; none: nobody knows.
+    /// Samples a second of a job on a type of GPU, alone; none: unknown.
     ///
     /// Between measured gang sizes it is interpolated; beyond them each GPU is worth what it is worth at the nearest.
     pub fn throughput(&self, gpu_type: TypeId, job: &Job) -> Option<f64> {
@@ -107,7 +107,7 @@ mod tests {
         // The geometric mean of 10 and 40 is 20.
         assert!((laws.speed(&fleet, 0, &job(1)) - 0.5).abs() < 1e-12);
         assert!((laws.speed(&fleet, 1, &job(1)) - 2.0).abs() < 1e-12);
-        // Who has no workload has the type's speed.
+        // A job without a workload has the type's speed.
         assert_eq!(laws.speed(&fleet, 1, &Job::new("j", 0, 1, 1)), 3.0);
     }
 

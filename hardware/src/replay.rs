@@ -14,9 +14,9 @@ use crate::{
 /// What a job showed, in millionths: whole numbers are read as they were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// Who.
+    /// The job.
     pub job: JobId,
-    /// Progress over progress alone; none: nobody knows.
+    /// Progress over progress alone; none: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<u64>,
     /// Seconds left.
@@ -63,12 +63,12 @@ fn known(x: f64) -> Option<u64> {
     (x.is_finite() && x >= 0.0).then(|| libm::rint(x * 1e6) as u64)
 }
 
-/// The number again; NaN: nobody knows.
+/// The number again; NaN: unknown.
 fn number(millionths: Option<u64>) -> f64 {
     millionths.map_or(f64::NAN, |millionths| millionths as f64 / 1e6)
 }
 
-/// A backend, recorded. Between two calls what jobs show stands still: a replay shows policies the same.
+/// A backend, recorded. Between two calls what jobs show does not change: a replay shows policies the same.
 pub struct Recorder {
     inner: Box<dyn Backend>,
     steps: Steps,
@@ -174,7 +174,7 @@ impl Backend for Recorder {
     }
 }
 
-/// Seconds of a step of the gang that a job asks for, on so many GPUs; NaN: nobody knows.
+/// Seconds of a step of the gang that a job asks for, on so many GPUs; NaN: unknown.
 pub(crate) fn step_s(job: &Job, steps: u64, gpus: u32) -> f64 {
     if steps == 0 || gpus == 0 || job.work == 0 {
         return f64::NAN;
@@ -187,7 +187,7 @@ pub struct Replay {
     fleet: Fleet,
     jobs: Arc<[Job]>,
     laws: Arc<PerformanceModel>,
-    /// Steps of each job; 0: nobody knows.
+    /// Steps of each job; 0: unknown.
     tasks: Vec<u64>,
     steps: std::vec::IntoIter<Step>,
     now: Micros,

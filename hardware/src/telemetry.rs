@@ -1,5 +1,5 @@
 //! What machines say of their devices: readings at 10 Hz, the memory that processes take, and the settings that must be
-//! found at the end as they were at the beginning. Who asks the driver is `nvidia`'s business.
+//! found at the end as they were at the beginning. `nvidia` asks the driver.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct Reading {
 /// Settings of a device, each as text: at the end of a run they must be what they were.
 pub type Settings = BTreeMap<String, String>;
 
-/// Whoever can be asked.
+/// What reads the devices.
 pub trait Telemetry: Send {
     /// The devices, in the order in which readings number them.
     fn devices(&self) -> &[Device];
@@ -90,7 +90,7 @@ pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
     changed.map(|key| format!("{key}: was {}, is {}", text(before, key), text(after, key))).collect()
 }
 
-/// No GPU at all: a core of this machine's CPU stands in, that a set-up can be tried anywhere. Its "device memory" is what
+/// No GPU at all: a core of this machine's CPU stands in, so that a set-up can be tried anywhere. Its "device memory" is what
 /// processes hold in main memory.
 pub struct StandIn {
     devices: Vec<Device>,

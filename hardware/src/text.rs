@@ -5,8 +5,8 @@ pub fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text of somebody else's in one line of at most `most` characters: whatever would move the cursor, colour or turn the
-/// direction of what follows, or begin another line, is written as an escape.
+/// Returns foreign text as one line of at most `most` characters: characters that move the cursor, set a colour, turn the direction
+/// of what follows or begin another line are escaped.
 pub fn escape_control_chars(text: &str, most: usize) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {

@@ -85,7 +85,7 @@ pub struct Orders {
     pub steps: u64,
     /// Slots that it has, over slots that it asks for: so much of a step is done in a turn.
     pub share: f64,
-    /// Where progress goes; none: nobody listens.
+    /// Where progress goes; none: nothing reads it.
     pub progress: Option<i32>,
     /// Where its state is saved.
     pub state: Option<PathBuf>,
@@ -110,7 +110,7 @@ pub fn run(orders: &Orders, engine: &mut dyn WorkEngine, save: &Arc<AtomicBool>)
     };
     let mut say = |done: f64| {
         if let Some(pipe) = &mut pipe {
-            // Whoever listened may be gone; then the job is about to be ended.
+            // The listener may be gone; then the job is about to be ended.
             let _ = writeln!(pipe, "{done} {}", clock.now());
         }
     };

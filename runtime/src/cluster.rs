@@ -1,5 +1,5 @@
-//! Who is where, as the contract defines it: a preempted job's GPUs are free at once for whoever starts next, who
-//! then waits for them to drain. The judge's scratch copy is this very state with a journal: undoing costs what was
+//! Which job is where, as the contract defines it: a preempted job's GPUs are free at once for the job that starts next,
+//! which then waits for them to drain. The judge's scratch copy is this very state with a journal: undoing costs what was
 //! done, copying would cost the whole fleet for every plan.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ pub struct Cluster {
     pub now: Micros,
     /// The number of the latest batch.
     pub seq: u64,
-    /// Whom each GPU is given to, ascending.
+    /// The jobs that each GPU is given to, ascending.
     pub residents: Vec<Vec<JobId>>,
     /// Phase of each job.
     pub phase: Vec<Phase>,
@@ -38,7 +38,7 @@ pub struct Cluster {
     pub held: Vec<Vec<GpuId>>,
     /// Whether each node is up.
     pub up: Vec<bool>,
-    /// GPUs of each node given to nobody.
+    /// Free GPUs of each node.
     pub free: Vec<u32>,
     /// Timers by token.
     pub timers: BTreeMap<u64, Micros>,
@@ -51,7 +51,7 @@ pub struct Cluster {
 pub struct Pod {
     /// Whose; none: nothing is loaded.
     pub service: Option<ServiceId>,
-    /// Nobody else gets the GPU before this.
+    /// No other job gets the GPU before this.
     pub until: Micros,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Undo {
     /// With the pods that it evicted.
     Start(JobId, Vec<(GpuId, Pod)>),
     Preempt(JobId, Phase),
-    /// Whom it moved, from where and in which phase; and the pods that it evicted.
+    /// The job that it moved, from where and in which phase; and the pods that it evicted.
     Reassign(Vec<(JobId, Vec<GpuId>, Phase)>, Vec<(GpuId, Pod)>),
     Protect(GpuId, Micros),
     Set(u64),

@@ -1,7 +1,7 @@
 //! The types of `wit/`, as the host has them.
 //!
-//! With the feature `sandbox` they cross the border of a component as they are; without it they are plain data, so that whoever
-//! plans or reads results needs no wasmtime.
+//! With the feature `sandbox` they cross the border of a component as they are; without it they are plain data, so that
+//! planning and reading results need no wasmtime.
 
 #[macro_use]
 mod define;
@@ -34,7 +34,7 @@ pub type WorkloadId = u32;
 pub type ServiceId = u32;
 
 impl Descriptor {
-    /// What a policy that is compiled into the host says of itself where nobody asks for more: version 0, without
+    /// What a policy that is compiled into the host says of itself at least: version 0, without
     /// configuration.
     pub fn stand_in(name: &str, uses: Abilities) -> Self {
         let (version, about, needs) = ("0".into(), String::new(), Knowledge::empty());

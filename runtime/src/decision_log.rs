@@ -1,5 +1,5 @@
 //! What a live run's policy decided, call by call, and following it later: the recorded plans are carried out, and
-//! whoever is asked then is compared with them.
+//! the policy that is asked then is compared with them.
 
 use std::collections::VecDeque;
 

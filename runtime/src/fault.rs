@@ -90,7 +90,7 @@ pub enum Fault {
         name: Option<String>,
         fault: Box<Fault>,
     },
-    /// The run was ended from outside: no result, and nobody's fault.
+    /// The run was ended from outside: there is no result, and no guest is to blame.
     Stopped,
     /// What the machine lacks: memory, processes, a program. No result.
     Machine(String),

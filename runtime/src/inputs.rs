@@ -21,7 +21,7 @@ pub struct Inputs {
     pub seed: u64,
     /// What jobs are, and do to each other.
     pub laws: Arc<PerformanceModel>,
-    /// Who answers for predicted quantities.
+    /// What answers for predicted quantities.
     pub predictors: Predictors,
     /// What policies are told.
     pub reveal: Reveal,
@@ -37,7 +37,7 @@ pub struct Inputs {
     pub keep_segments: bool,
     /// Keep all that the policy is told, for a capsule should it fail; holds the component's digest.
     pub record: Option<String>,
-    /// Who goes on where a policy is taken off; none: a fault ends the run.
+    /// The policies that take over; none: a fault ends the run.
     pub succession: Option<Box<dyn Succession>>,
     /// Where the plans that were carried out are entered.
     pub decision_log: Option<DecisionLog>,
@@ -51,7 +51,7 @@ pub struct Inputs {
 pub type Stop = Box<dyn Fn() -> bool + Send>;
 
 impl Inputs {
-    /// Jobs that are in nobody's way, no predictor, nothing revealed, strict judging.
+    /// Returns inputs without interference and predictors, with nothing revealed, judged strictly.
     pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
         Inputs {
             jobs,
@@ -101,15 +101,15 @@ pub struct Successor {
     pub config: String,
 }
 
-/// Who takes over from a policy, and when.
+/// Which policy takes over from another, and when.
 pub trait Succession {
-    /// Whoever is to take over now, because somebody asked for it.
+    /// Returns the policy that takes over now, because a user asked for it.
     fn asked(&mut self, now: Micros) -> Option<Successor>;
 
-    /// The next instant at which somebody will, if that is known beforehand.
+    /// Returns the next instant at which a policy takes over, if that is known beforehand.
     fn due(&self) -> Option<Micros>;
 
-    /// Whoever goes on after a fault; none: the run fails.
+    /// Returns the policy that goes on after a fault; `None`: the run fails.
     fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
 
     /// One that was asked for can't begin: the one before goes on.
@@ -123,7 +123,7 @@ pub trait Succession {
 pub struct Takeover {
     /// When.
     pub at: Micros,
-    /// Who.
+    /// The policy that took over.
     pub to: String,
     /// The fault of the one before, or why it could not begin itself; none: it was asked for, and did.
     pub fault: Option<Fault>,

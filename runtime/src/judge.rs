@@ -20,7 +20,7 @@ pub struct Bench<'a> {
     pub jobs: &'a [Job],
     /// Which of them are elastic.
     pub laws: &'a PerformanceModel,
-    /// MiB that each job needs on a GPU, as policies are told; empty: nobody is told, and it is not judged.
+    /// MiB that each job needs on a GPU, as policies are told; empty: they are not told, and it is not judged.
     pub memory: &'a [u32],
     /// What the policy said that it uses.
     pub uses: Abilities,
@@ -360,7 +360,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start
     Ok(())
 }
 
-/// Whether a GPU takes a job beside those who are there.
+/// Whether a GPU takes a job beside its residents.
 fn room(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpu: u32, gpu_type: u32) -> Result<(), Refusal> {
     let there = cluster.residents[gpu as usize].as_slice();
     let asked = &bench.jobs[job as usize];

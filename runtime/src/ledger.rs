@@ -1,7 +1,7 @@
 //! What happened, per job and per GPU: the one source of every metric.
 //!
-//! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, whoever it is
-//! promised to. All sums that must balance are integers, so they balance exactly or not at all.
+//! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, even where it is
+//! promised to another. All sums that must balance are integers, so they balance exactly or not at all.
 
 mod integrals;
 mod moves;
@@ -53,12 +53,12 @@ pub struct Ledger {
     pub pools: Option<Pools>,
     /// Whether any job is elastic.
     pub(crate) elastic: bool,
-    /// Who is physically on each GPU.
+    /// The job that is physically on each GPU.
     there: Vec<Vec<JobId>>,
     gpu_since: Vec<Micros>,
     /// Job-time of each GPU.
     gpu_held: Vec<Micros>,
-    /// Whom a draining GPU goes to.
+    /// The job that a draining GPU goes to.
     promised: Vec<Vec<Promise>>,
     node_of: Vec<u32>,
     node_used: Vec<u32>,
@@ -66,7 +66,7 @@ pub struct Ledger {
     pub(crate) segment_count: u64,
 }
 
-/// A GPU that comes to a job when those have let it go who drained there when it was given.
+/// A GPU that a job gets when the jobs that drained there at the time of the plan have let it go.
 struct Promise {
     job: JobId,
     after: Vec<JobId>,
@@ -293,7 +293,7 @@ impl Ledger {
             self.rates.progressing -= u64::from(row.size);
             self.rates.progress -= row.pace * weight(row);
             if self.rates.progressing == 0 {
-                // Nobody is left: neither is what rounding left.
+                // No job is left: neither is what rounding left.
                 self.rates.progress = 0.0;
             }
             self.look(job);

@@ -9,7 +9,7 @@
 //! - [`inputs`]: what a run is given beside the policy and the machines.
 //! - [`Policy`]: what the loop asks for decisions; a `sandbox::Sandboxed` component, or a native stand-in.
 //! - [`DecisionContext`]: what a policy may read while it decides.
-//! - [`Predictors`]: who answers its questions; a [`Provider`] is a component or a native stand-in.
+//! - [`Predictors`]: what answers its questions; a [`Provider`] is a component or a native stand-in.
 //! - [`judge`]: the validity rules. A plan is judged on a scratch copy before anything happens.
 //! - [`schedule`]: the loop. Advance, collect events, decide, judge, apply, record.
 //! - [`Ledger`]: what happened to each job and each GPU; [`Summary`]: every metric, computed from it alone.

@@ -7,15 +7,15 @@ use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Pool, Service};
 /// What a GPU is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A job trains on a GPU of those who train.
+    /// A job trains on a GPU that is for training.
     Training,
-    /// A job trains on a GPU of those who serve.
+    /// A job trains on a GPU that is for serving.
     Loaned,
     /// A task is served, or its model is loaded.
     Serving,
-    /// Nobody has it, and it is kept for a service.
+    /// No job has it, and it is kept for a service.
     Protected,
-    /// Nobody has it.
+    /// No job has it.
     Idle,
 }
 
@@ -113,7 +113,7 @@ impl Pools {
         );
     }
 
-    /// Nobody has a GPU any more.
+    /// No job has a GPU any more.
     pub fn vacate(&mut self, gpu: GpuId, job: JobId) {
         if !self.service_of[job as usize] {
             self.left[gpu as usize] = Some(self.now);
@@ -141,7 +141,7 @@ impl Pools {
             return;
         }
         if to != Use::Protected && to != Use::Idle {
-            // Whoever has it now is nobody's guest.
+            // The job that has it now was not lent it.
             self.expiries.remove(&(self.until[gpu as usize], gpu));
             self.until[gpu as usize] = 0;
         }

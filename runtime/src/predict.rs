@@ -1,5 +1,5 @@
-//! Who answers a policy's questions about what nobody can know yet: the truth, the truth with an error, or a predictor
-//! component. Answers are remembered, and each is scored against the truth the first time that it is given.
+//! Answers a policy's questions about what is not known yet: with the truth, the truth and an error, or a predictor
+//! component's estimate. Answers are remembered, and each is scored against the truth the first time that it is given.
 
 use std::collections::BTreeMap;
 
@@ -36,16 +36,16 @@ pub trait Provider {
     /// Any fault ends the predictor, and the run.
     fn pair_speed(&mut self, gpu_type: TypeId, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault>;
 
-    /// Fuel that it has used since this was asked last: whoever asked it pays.
+    /// Returns the fuel that it has used since the last call: the policy that asked pays.
     fn spent(&mut self) -> u64 {
         0
     }
 }
 
-/// Who answers for a quantity.
+/// What answers for a quantity.
 #[derive(Default)]
 pub enum Answerer {
-    /// Nobody: NaN.
+    /// Unbound: every answer is NaN.
     #[default]
     Nobody,
     /// The truth.
@@ -127,7 +127,7 @@ pub(crate) type Question = (TypeId, u64, Vec<u64>);
 /// gives the same answer, and is not scored.
 const REMEMBERED: usize = 64 << 20;
 
-/// The answers for one quantity: whoever gives them, and those that were given.
+/// The answers for one quantity: what gives them, and those that were given.
 #[derive(Default)]
 pub(crate) struct Answers {
     pub(crate) who: Answerer,
@@ -147,7 +147,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) backend: &'a dyn Backend,
     /// Solo profiles by workload.
     pub(crate) profiles: &'a [WorkloadProfile],
-    /// Fuel that whoever asks has left. Once a component has used more, no question reaches it: whoever asked fails.
+    /// Fuel that the policy has left. Once a component has used more, no question reaches it: the policy fails.
     pub(crate) fuel: u64,
 }
 
@@ -155,7 +155,7 @@ impl Facts<'_> {
     /// Jobs of one workload are one to a predictor; any other is itself.
     fn key(&self, job: JobId) -> u64 {
         let of = &self.jobs[job as usize];
-        // Memory of its own decides who fits beside it: 0 stands for the profile's.
+        // Memory of its own decides which jobs fit beside it: 0 stands for the profile's.
         let memory = of.memory_mib.map_or(0, |mib| u64::from(mib) + 1) << 24;
         match of.workload {
             Some(workload) => memory | u64::from(workload),
@@ -337,7 +337,7 @@ impl Answers {
         answer
     }
 
-    /// Asks the component, at the cost of whoever wants to know.
+    /// Asks the component, at the policy's cost.
     fn paid(&mut self, facts: &Facts<'_>, ask: impl FnOnce(&mut Answers) -> Result<f64, Fault>) -> Result<f64, Fault> {
         if self.spent > facts.fuel {
             return Ok(f64::NAN);
@@ -388,7 +388,7 @@ impl Answers {
     }
 }
 
-/// A workload as somebody is shown it who reads only this much.
+/// Returns a workload with only the facts that a predictor reads.
 pub(crate) fn shown(profile: &WorkloadProfile, reads: Sources) -> WorkloadProfile {
     let mut shown = profile.clone();
     if !reads.contains(Sources::MODEL_FACTS) {

@@ -80,7 +80,7 @@ pub struct JobRow {
     pub(crate) draining: bool,
     /// Its progress over its progress alone, while it makes any.
     pub(crate) pace: f64,
-    /// GPUs promised to it that still drain for whom they ran before.
+    /// GPUs promised to it that still save the state of the job before.
     pub(crate) awaited: u32,
     pub(crate) running_since: Option<Micros>,
     /// When it last stopped making progress.
@@ -90,7 +90,7 @@ pub struct JobRow {
 /// One stay of a job on GPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// Who.
+    /// The job.
     pub job: JobId,
     /// When it was given them.
     pub from: Micros,

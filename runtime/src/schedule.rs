@@ -40,7 +40,7 @@ pub struct Finished {
     pub fault: Option<Fault>,
     /// The failed run for replay, if recorded.
     pub capsule: Option<Capsule>,
-    /// Who took over from whom.
+    /// Which policies took over.
     pub takeovers: Vec<Takeover>,
     /// The plans that were carried out, if they were asked for.
     pub decision_log: Option<DecisionLog>,
@@ -105,7 +105,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
     let (mut run, setup) = Run::new(backend, inputs);
     let fault = match begin(policy, &setup) {
         Ok((uses, cadence)) => {
-            // What is recorded was allowed to whoever wished it.
+            // What is recorded was allowed to the policy that did it.
             run.world().uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
             run.until_the_end(policy, cadence, &setup)?.err()
         }
@@ -234,7 +234,7 @@ struct Run {
     recorded: usize,
     /// The next batch tells everything.
     resync: bool,
-    /// Whoever took over from the policy that the run began with.
+    /// The policy that took over from the one that the run began with.
     replacement: Option<Box<dyn Policy>>,
     takeovers: Vec<Takeover>,
     inputs: Inputs,
@@ -368,7 +368,7 @@ impl Run {
         if self.idle < IDLE_CALLS {
             return None;
         }
-        // Rounds and timers go on by themselves; a job that nobody will ever start does not.
+        // Rounds and timers go on by themselves; a job that will never start does not.
         if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
             return Some(Ok(()));
         }

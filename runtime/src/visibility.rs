@@ -132,7 +132,7 @@ impl Introduced {
         *number
     }
 
-    /// Whoever decides from now on has been told nothing.
+    /// Forgets what was told: the policy that decides from now on has been told nothing.
     pub(crate) fn restart(&mut self) {
         self.numbers.iter_mut().for_each(|number| *number = None);
         self.known = 0;

@@ -1,5 +1,4 @@
-//! Reading what others may have written: plain files alone, and no more of one than it may have. A pipe has no end that
-//! anybody knows, and a device none at all.
+//! Reads foreign input: regular files only, each up to a bound. A pipe or a device may have no end.
 
 use std::fs::File;
 use std::io::Read;
@@ -66,7 +65,7 @@ pub fn text(path: &Path, most: u64) -> Result<String, Error> {
     String::from_utf8(read(path, most)?).map_err(wrong)
 }
 
-/// Entries of a folder by name; the file system's order is nobody's.
+/// Entries of a folder by name; the file system's order means nothing.
 ///
 /// # Errors
 /// A folder that can't be read.

@@ -1,4 +1,4 @@
-//! Writing what a user asked for: a file is there whole, or what was there before is.
+//! Writes a user's files atomically: a file is complete, or the one before it is still there.
 
 use std::fs;
 use std::io::{self, Write as _};

@@ -4,7 +4,7 @@ use sandtable_core::error::Error;
 
 use crate::spec::{Source, tree};
 
-/// The values of a map of the spec as they stand in the source: one for a plain value, several for a list.
+/// The values of a map of the spec as they are written in the source: one for a plain value, several for a list.
 pub(crate) fn texts<'a>(
     source: &Source,
     map: &str,

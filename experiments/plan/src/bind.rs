@@ -17,10 +17,10 @@ use crate::spec::{PolicySpec, PredictorSpec, Source, Spec};
 /// Largest weights file, bytes.
 pub const MAX_WEIGHTS: usize = 1 << 20;
 
-/// Who answers for a quantity; a seed makes it an answerer.
+/// What answers for a quantity; a seed makes it an answerer.
 #[derive(Clone, Debug, Default)]
 pub enum PredictorBinding {
-    /// Nobody: NaN.
+    /// Unbound: every answer is NaN.
     #[default]
     Nobody,
     /// The truth.
@@ -56,7 +56,7 @@ pub struct PredictorArtifact {
 pub struct Bindings([PredictorBinding; Quantity::ALL.len()]);
 
 impl PredictorBinding {
-    /// Who answers for the time left, under a seed.
+    /// Returns what answers for the time left, under a seed.
     pub fn remaining(&self, seed: u64) -> Remaining {
         match self {
             PredictorBinding::Nobody | PredictorBinding::Component(_) => Remaining::Unbound,

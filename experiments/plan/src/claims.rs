@@ -78,7 +78,7 @@ pub(super) fn resolve(
             return Err(source.error(&place("at"), "the sweep never has these values", "here"));
         }
         if rows.is_empty() && chosen && !options.test {
-            // It is stated for values that nobody asked for now: it is not measured, and is not silently left out.
+            // It is stated for values that are not asked for now: it is not measured, and is not silently left out.
             let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
             let at = spec.at.values().map(|(path, value)| (path.clone(), text(value))).collect();
             resolved.push(Claim { spec: spec.clone(), at, index });

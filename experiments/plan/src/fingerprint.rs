@@ -1,7 +1,7 @@
 //! The fingerprint of the host: one digest of every source that can move a result.
 //!
 //! The build script computes it and it is part of every cell's identity, so that a result is never taken for that of
-//! other code. Nobody has to remember to raise a number: a file counts unless it is named here as one that only plans,
+//! other code. No number has to be raised by hand: a file counts unless it is named here as one that only plans,
 //! prints, compares or drives devices. A change of a comment costs a run; a change that is overlooked would cost a wrong
 //! table.
 

@@ -67,7 +67,7 @@ pub(super) fn groups(
     with_speeds(source, spec, groups, profile)
 }
 
-/// Where nobody says how fast several kinds are: speeds by the catalogue, 1 on `durations_on` or on the geometric mean.
+/// Where a spec does not say how fast several kinds are: speeds by the catalogue, 1 on `durations_on` or on the geometric mean.
 fn with_speeds(
     source: &Source,
     spec: &Spec,
@@ -268,7 +268,7 @@ pub(super) fn measured(profile: Option<&Profile>, spec: &Spec) -> String {
     shared.map_or_else(known, |gpu| gpu.kind.clone())
 }
 
-/// The shipped profile that a spec of this folder names, where no file of that name stands beside it.
+/// The shipped profile that a spec of this folder names, where no file of that name is beside the spec.
 pub fn shipped(folder: &Path, name: &str) -> Option<&'static str> {
     (!name.contains('/') && !folder.join(name).exists()).then(|| crate::artifact::data::profile(name))?
 }

@@ -30,7 +30,7 @@ pub fn open(_: Option<&Path>, _: Option<&[&str]>) -> Result<Box<dyn Telemetry>, 
 }
 
 /// The GPUs of this machine that this process may use: all, or those of `CUDA_VISIBLE_DEVICES`, by which containers and batch
-/// systems say whose they are.
+/// systems say which jobs have them.
 ///
 /// # Errors
 /// No driver, or a variable that leaves no device.

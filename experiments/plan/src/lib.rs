@@ -77,7 +77,7 @@ pub struct Seedless {
     pub fleet: Arc<Fleet>,
     /// The policy's configuration: canonical JSON.
     pub config: String,
-    /// Who answers for predicted quantities.
+    /// What answers for predicted quantities.
     pub predictors: Bindings,
     /// What drives its jobs.
     pub backend: Arc<dyn CellBackend>,
@@ -100,7 +100,7 @@ pub struct Setting {
     pub workload: Workload,
     /// What they are, and do to each other.
     pub laws: Arc<PerformanceModel>,
-    /// Who comes first among jobs of one instant.
+    /// Which job comes first among those of one instant.
     pub ties: Ties,
     /// What happens to a forbidden action.
     pub judge: Judge,
@@ -172,7 +172,7 @@ impl Cell {
 
     /// The values of the sweep in a line.
     pub fn variant_text(&self) -> String {
-        // A value may stand on several lines of the spec.
+        // A value may take several lines of the spec.
         let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let parts: Vec<String> = self.variant.iter().map(|(path, value)| format!("{path}={}", line(value))).collect();
         parts.join(" ")
@@ -221,7 +221,7 @@ pub struct Options {
     pub max_cells: Option<usize>,
     /// Cells that a bundle lists: one that makes more is not what was packed, and is not waited for.
     pub listed: Option<usize>,
-    /// The spec is somebody else's: files outside of this folder are not read.
+    /// The spec is a stranger's: files outside of this folder are not read.
     #[serde(skip)]
     pub within: Option<PathBuf>,
     /// The cells will run on another machine: where this one lacks the GPUs of a spec, some are assumed, and the ids of its
@@ -402,8 +402,8 @@ impl<'a> Expansion<'a> {
         &self.source
     }
 
-    /// What is claimed of the cells, all of which were made. Whether there are the metrics that claims name is checked by whoever
-    /// knows them.
+    /// What is claimed of the cells, all of which were made. Whether the metrics exist that claims name is checked
+    /// by `sandtable-results`.
     ///
     /// # Errors
     /// A claim, or a policy that is asked for, that the spec does not have.

@@ -81,7 +81,7 @@ pub(super) fn laws(
 fn interference(source: &Source, spec: &Spec, fleet: &Fleet, has_profile: bool) -> Result<Interference, Error> {
     let given = &spec.interference;
     let law = match given.law {
-        // Where nobody shares, nobody needs to know what sharing costs.
+        // Where GPUs are not shared, what sharing costs is not needed.
         None if fleet.sharing == Sharing::Exclusive && fleet.slots == 1 => InterferenceModel::None,
         None | Some(LawSpec::Profile) => InterferenceModel::Profile,
         Some(LawSpec::Fitted) => InterferenceModel::Fitted,

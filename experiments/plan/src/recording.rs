@@ -48,7 +48,7 @@ pub struct LiveFleetShape {
     pub memory_mib: u32,
     /// Of which one device is so many.
     pub slots: u32,
-    /// Who may be on one together.
+    /// Which jobs may be on one together.
     pub sharing: Sharing,
 }
 

@@ -174,7 +174,7 @@ mod tests {
         );
         assert_eq!(counted(waiting(&jobs, &stays)), [(0.0, 0), (2.0, 1), (10.0, 0), (12.5, 0)]);
         assert_eq!(counted(held(&stays)), [(0.0, 2), (10.0, 1), (12.5, 0)]);
-        // Two on one GPU are two threads; whoever never runs waits to the end.
+        // Two on one GPU are two threads; a job that never runs waits to the end.
         let both = [stay("a", 0.0, 10.0, &[0]), stay("b", 5.0, 12.5, &[0])];
         let (placed, threads) = rowed(&both);
         assert_eq!((placed[1].2, threads[&0]), (1, 2));

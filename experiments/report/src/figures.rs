@@ -74,7 +74,7 @@ fn distribution(id: &str, title: String, axis: &str, all: &[(String, Vec<f64>)])
     let positive = || all.iter().flat_map(|(_, values)| values).copied().filter(|x| *x > 0.0);
     let (least, most) = (positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max));
     let line = |(name, values): &(String, Vec<f64>)| {
-        // A logarithm has no zero: at the edge stands the part of those that are zero.
+        // A logarithm has no zero: the part of those that are zero is at the edge.
         let zeros = values.iter().filter(|x| **x <= 0.0).count() as f64 / values.len().max(1) as f64;
         let mut points = vec![(least, zeros)];
         points.extend(ecdf(values).into_iter().filter(|(x, _)| *x > 0.0));
@@ -82,7 +82,7 @@ fn distribution(id: &str, title: String, axis: &str, all: &[(String, Vec<f64>)])
         points.reverse();
         points.dedup_by(|next, kept| next.0 == kept.0);
         points.reverse();
-        // Every line goes from one edge to the other: who never waits is a line at the top.
+        // Every line goes from one edge to the other: a policy without waits is a line at the top.
         if let Some(last) = points.last().copied().filter(|last| last.0 < most) {
             points.push((most, last.1));
         }

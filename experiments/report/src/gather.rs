@@ -173,7 +173,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         ("contract".into(), sandtable_runtime::CONTRACT.into()),
         ("spec".into(), format!("{} (blake3 {})", spec.display(), sandtable_core::digest::digest(&text))),
     ];
-    // Who computed the results, which need not be who prints them.
+    // The build that computed the results, which need not be the one that prints them.
     let mut producers: BTreeMap<String, usize> = BTreeMap::new();
     for cell in plan.cells.iter().filter(|cell| store.has(&cell.id)) {
         let words = store.producer(&cell.id)?.map_or("an unknown build".to_string(), |by| by.in_words());

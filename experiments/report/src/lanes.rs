@@ -16,7 +16,7 @@ pub const MOST_LANES: u32 = 128;
 const MOST_BARS: usize = 4_000;
 /// Width of the drawing, in its own units.
 const WIDTH: f64 = 1200.0;
-/// Where bars begin: names of nodes stand before.
+/// Where bars begin: the names of nodes are to their left.
 const LEFT: f64 = 96.0;
 
 /// A bar: some stays on one GPU.
@@ -34,7 +34,7 @@ struct Bar {
     short: bool,
 }
 
-/// A timeline: the drawing, and what its bars are, for whoever points at one.
+/// A timeline: the drawing, and the words that are shown when a reader points at a bar.
 pub struct Lanes {
     /// SVG.
     pub svg: String,

@@ -69,7 +69,7 @@ impl FigureStyle {
     }
 }
 
-/// Colours that people tell apart who see fewer (Okabe and Ito), a line after the other.
+/// Colours that colour-blind people tell apart (Okabe and Ito), a line after the other.
 pub const COLOURS: [&str; 8] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5c00", "#56b4e9", "#e69f00", "#555555"];
 
 impl Figure {
@@ -203,7 +203,7 @@ impl Forest {
     }
 }
 
-/// With a view box, so that it scales, and a name for who can't see it.
+/// With a view box, so that it scales, and a name for screen readers.
 fn scaled(svg: &str, title: &str) -> String {
     let Some((head, body)) = svg.split_once('>') else { return svg.to_string() };
     let number = |name: &str| {

@@ -161,7 +161,7 @@ fn of_rows(rows: &[PolicyRuns<'_>]) -> Frame {
         ];
         for metric in METRICS {
             let headline = seeded && metric.name == HEADLINE;
-            // Runs of which it is not known, since nobody completed in them, are told by the notes.
+            // Runs in which no job completed are named by the notes.
             let Some(of) = row.statistic(metric) else {
                 let text = if row.done.is_empty() && row.failed > 0 { "failed" } else { "-" };
                 let unknown = Estimated { mean: f64::NAN, deviation: None, half: None };

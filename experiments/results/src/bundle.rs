@@ -25,7 +25,7 @@ use crate::store::Store;
 pub struct Manifest {
     /// Of this format.
     pub version: u32,
-    /// Who packed it.
+    /// The build that packed it.
     pub sandtable: String,
     /// The build that computed the results, by its fingerprint.
     pub build: String,
@@ -48,13 +48,13 @@ pub struct Manifest {
     pub cells: Vec<String>,
     /// blake3 of every file.
     pub files: BTreeMap<String, String>,
-    /// Files that were left out, which whoever verifies has a copy of.
+    /// Files that were left out: to verify the bundle takes copies of them.
     pub left_out: BTreeMap<String, String>,
 }
 
 /// The version of the format.
 const VERSION: u32 = 2;
-/// Most that a bundle may hold, unpacked: whoever packs more means something else.
+/// Most bytes that a bundle may hold, unpacked.
 const MOST: u64 = 2 << 30;
 /// Most files of one.
 const ENTRIES: usize = 1_000_000;
@@ -331,7 +331,7 @@ impl Opened {
         Ok(Opened { manifest, root: folder.to_path_buf() })
     }
 
-    /// Its plan, which must be that of whoever packed it; of `asked` what may be read of its files, and how many cells it may have.
+    /// Returns its plan, which must be the one that was packed; `asked` says what may be read of its files, and how many cells it may have.
     ///
     /// # Errors
     /// Cells with other ids: something that moves results is not in the bundle, or this version means something else by it.

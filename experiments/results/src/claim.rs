@@ -102,7 +102,7 @@ impl Verdict {
 /// How the published or reference figure compares with what is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FigureAgreement {
-    /// Nobody gave a figure, or nothing was measured.
+    /// There is no published figure, or nothing was measured.
     NoFigure,
     /// The figure lies within the measured interval; of a range, any part does.
     Agrees,

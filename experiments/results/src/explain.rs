@@ -31,7 +31,7 @@ pub struct Difference {
     pub now: Option<String>,
 }
 
-/// Beyond so many comparisons nobody waits for reasons.
+/// Beyond so many comparisons reasons are not looked for.
 const MOST: usize = 2_000_000;
 
 impl<'a> Kept<'a> {
@@ -104,7 +104,7 @@ pub fn reason(differences: &[Difference]) -> String {
     if differences.iter().all(|one| one.path == "build") {
         return "computed by another build".into();
     }
-    // The component and its digest are one thing to whoever reads.
+    // The component and its digest are one thing to a reader.
     if differences.iter().all(|one| one.path == "policy.blake3") {
         return "policy changed".into();
     }

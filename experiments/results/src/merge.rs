@@ -83,7 +83,7 @@ impl<'a> Merged<'a> {
 
     /// blake3 of the ids and of all bytes of all results.
     pub fn digest(&self) -> String {
-        // A cell may stand in a spec under two labels.
+        // A cell may be in a spec under two labels.
         let all: BTreeSet<String> = self.rows.iter().map(|row| format!("{} {}\n", row.id, row.results)).collect();
         digest(all.into_iter().collect::<String>().as_bytes())
     }

@@ -112,7 +112,7 @@ pub fn inputs(store: &Store, id: &str) -> Result<Value, Error> {
 /// See [`document`].
 pub fn nodes(store: &Store, id: &str) -> Result<Vec<(String, u32)>, Error> {
     let run: RunRecord = document(store, id)?;
-    // A store may be somebody else's.
+    // A store may be a stranger's.
     if run.nodes.iter().map(|alike| u64::from(alike.nodes)).sum::<u64>() > Fleet::MAX_GPUS {
         return Err(broken(id, RunRecord::FILE, "expected fewer nodes than a fleet has GPUs"));
     }
@@ -139,7 +139,7 @@ pub fn leaves(value: &Value) -> BTreeMap<String, String> {
 /// The one cell whose id begins so.
 ///
 /// # Errors
-/// Nobody's, or several'.
+/// A prefix of no id, or of several.
 pub fn find(store: &Store, prefix: &str) -> Result<String, Error> {
     let entries = store.list()?;
     let fitting: Vec<&str> =

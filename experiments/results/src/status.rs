@@ -51,7 +51,7 @@ pub fn lookup(cell: &Cell, store: &Store) -> Result<CellStatus, Error> {
     }
     if store.has_failed(&cell.id) {
         let story: FailureRecord = reader::document(store, &cell.id)?;
-        // A store may be somebody else's.
+        // A store may be a stranger's.
         let line = |words: &String| text::line(words);
         let backtrace = story.backtrace.iter().map(line).collect();
         let (kind, message) = (line(&story.kind), line(&story.message));

@@ -85,7 +85,7 @@ impl Store {
         &self.root
     }
 
-    /// A new folder for what is on its way: a crash leaves it to `store gc`. Its name is nobody else's, on whatever machine.
+    /// A new folder for what is on its way: a crash leaves it to `store gc`. Its name is unique across machines.
     ///
     /// # Errors
     /// A folder that can't be made.
@@ -93,7 +93,7 @@ impl Store {
         let tmp = self.root.join("tmp");
         let prefix = format!("{what}.{}.{}.", std::process::id(), host());
         let mut builder = tempfile::Builder::new();
-        // Of a cell it becomes the folder: whoever may read the store may read that.
+        // It becomes the folder of a cell: users who may read the store may read that.
         builder.prefix(&prefix).permissions(fs::Permissions::from_mode(0o777));
         let made = builder.tempdir_in(&tmp).map_err(|error| Error::file("write into", &tmp, &error))?;
         Ok(made.keep())
@@ -132,7 +132,7 @@ impl Store {
         Ok(files)
     }
 
-    /// What says who produced a cell; `None` where nothing does.
+    /// The file that says which build produced a cell; `None` where there is none.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -141,7 +141,7 @@ impl Store {
         if path.exists() { self.read(id, Producer::FILE).map(Some) } else { Ok(None) }
     }
 
-    /// Who produced a cell; `None` where nothing says so.
+    /// The build that produced a cell; `None` where it is unknown.
     ///
     /// # Errors
     /// A file that can't be read, or is not what this version writes.
@@ -259,7 +259,7 @@ impl Store {
         // Out of sight first, so that a crash leaves no half of it.
         let away = self.temporary(id)?;
         match fs::rename(&folder, &away) {
-            // Somebody else removed it.
+            // Another process removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             renamed => renamed.map_err(|error| Error::file("remove", &folder, &error))?,
         }
@@ -277,7 +277,7 @@ impl Store {
         for shelf in sorted(&self.root.join("cells"))?.into_iter().filter(own) {
             for folder in sorted(&shelf)?.into_iter().filter(own) {
                 let id = folder.file_name().unwrap_or_default().to_string_lossy().to_string();
-                // Whatever else somebody put there is not ours.
+                // Other files in it are not ours.
                 if !is_id(&id) || self.folder(&id) != folder || !self.has(&id) {
                     continue;
                 }
@@ -304,7 +304,7 @@ impl Store {
     }
 
     /// Removes what crashes left on the way: how many, and how many are left since they are of other machines, whose
-    /// processes nobody sees from here.
+    /// processes can't be seen from here.
     ///
     /// # Errors
     /// A folder that can't be removed.
@@ -313,7 +313,7 @@ impl Store {
         for path in sorted(&self.root.join("tmp"))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
             let parts: Vec<&str> = name.split('.').collect();
-            // Whatever is not named so is nobody's.
+            // What is not named so belongs to no process.
             let (process, of) = if let [_, process, of, _] = parts[..] { (process, of) } else { ("", "") };
             if !of.is_empty() && of != host() && !everywhere {
                 foreign += 1;
@@ -341,7 +341,7 @@ impl Store {
     }
 }
 
-/// Renames a folder to the first of numbered names that is nobody's; of two at once the second takes the next.
+/// Renames a folder to the first of numbered names that is free; of two at once the second takes the next.
 fn numbered(temporary: &Path, first: u32, name: impl Fn(u32) -> PathBuf) -> Result<PathBuf, Error> {
     let mut number = first;
     loop {

@@ -1,6 +1,6 @@
 //! Where compiled code is kept, and which process compiles.
 //!
-//! Code is executed as it stands. It is kept in a folder of this user alone, never in a store, which others may fill,
+//! Code is executed as it is. It is kept in a folder of this user alone, never in a store, which others may fill,
 //! and a file of it is used only if it is as it was written. A component may be anybody's: it is compiled by a process
 //! of its own, under limits.
 
@@ -14,15 +14,15 @@ use sandtable_runtime::sandbox::{Budget, CodeCache, Compiler, Settings};
 /// The hidden command by which this program compiles for itself.
 pub const COMMAND: &str = "compile-component";
 
-/// Who is told a line meanwhile.
+/// What reports a line meanwhile.
 pub type Say = fn(&str);
 
-/// Tells nobody.
+/// Ignores what is said.
 pub fn quiet(_: &str) {}
 
 static COMPILER: OnceLock<Compiler> = OnceLock::new();
 
-/// Says that this process is `sandtable`, which knows [`COMMAND`]; whoever else uses the library compiles in its own.
+/// Says that this process is `sandtable`, which knows [`COMMAND`]; other users of the library compile in their own process.
 pub fn compile_in_a_child() {
     // The file of this very process, even where another has been put in its place.
     let linux = Path::new("/proc/self/exe");

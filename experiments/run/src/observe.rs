@@ -44,13 +44,13 @@ pub struct Swap {
 pub struct Swaps<'a> {
     /// At these instants.
     pub at: Vec<Swap>,
-    /// When SIGHUP comes, to what stands in this file then.
+    /// On SIGHUP, to the policy that this file holds then.
     pub file: Option<PathBuf>,
     /// Where shipped policies are looked for first.
     pub policies: Option<PathBuf>,
     /// Cells whose labels may be named, with their configuration.
     pub cells: &'a [Cell],
-    /// Who is told of takeovers.
+    /// What reports takeovers.
     pub say: Say,
 }
 
@@ -75,13 +75,13 @@ pub struct Observed {
     pub log: Vec<String>,
 }
 
-/// Who takes over.
+/// The policies that take over.
 struct Relay {
     pending: Vec<(Micros, String, Component, String)>,
     file: Option<PathBuf>,
     asked: Arc<AtomicBool>,
     sandbox: Arc<Sandbox>,
-    /// `fifo`, under no deadline: nobody goes on after it.
+    /// `fifo`, without a deadline: no policy goes on after it.
     fallback: Component,
     /// Whether it decides now.
     fallen: bool,
@@ -151,7 +151,7 @@ impl Succession for Relay {
 /// Runs a cell on this machine.
 ///
 /// # Errors
-/// Devices that are not as asked, or not as they were found; jobs that nobody knows how to run.
+/// Devices that are not as asked, or not as they were found; jobs for which there is no command.
 pub fn observe(
     cell: &Cell,
     devices: &LiveDevices,

@@ -1,5 +1,4 @@
-//! What an author should know of a policy before anybody runs it: a battery of checks, each with what was found and what to
-//! do about it.
+//! Checks a policy before it is used: each check says what it found and what to do about it.
 //!
 //! A policy is run under random legal histories: fleets, arrivals, gangs, failures and durations drawn from a seed, on
 //! exclusive and on shared GPUs and with elastic jobs. Every plan is judged strictly; every job must end.
@@ -393,7 +392,7 @@ impl CheckSuite<'_> {
         Ok(())
     }
 
-    /// Nobody predicts anything, and then somebody predicts nonsense.
+    /// Runs it without any prediction, and then with predictions that are far off.
     fn ignorance(&mut self) -> Result<(), Error> {
         for (what, wild) in [("nobody answers its questions (NaN)", false), ("predictions are far off", true)] {
             let (mut ran, mut refused) = (0, None);

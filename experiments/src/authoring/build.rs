@@ -1,5 +1,5 @@
 //! Building a Rust policy to a component, with either of two tool chains, so that the same sources give the same
-//! bytes in any folder and no path of a machine stands in them.
+//! bytes in any folder and no path of a machine is in them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     Ok(if unknown > 0 { ExitCode::Missing } else { ExitCode::Done })
 }
 
-/// Comparisons as rows of a figure, in per cent. A value of the sweep that is long stands there by its number.
+/// Comparisons as rows of a figure, in per cent. A long value of the sweep is named by its number.
 fn rows(measured: &[Measured<'_>]) -> Vec<(String, f64, (f64, f64))> {
     const LONG: usize = 24;
     let mut long: Vec<(&str, &str)> = Vec::new();

@@ -14,7 +14,7 @@ use crate::ui;
 /// The command, in a session of its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShimArgs {
-    /// Whoever starts it: without it there is nothing to do.
+    /// The process that starts it: without it there is nothing to do.
     #[arg(long)]
     host: u32,
     /// Bytes that a file may have.
@@ -28,7 +28,7 @@ pub(crate) struct ShimArgs {
     command: Vec<String>,
 }
 
-/// Who ends all that a command starts.
+/// The process that ends all that a command starts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GuardArgs {
     /// Bytes that a file may have.

@@ -110,7 +110,7 @@ fn status(cell: &Cell, store: &Store) -> &'static str {
 /// What was shown so far.
 struct Shown {
     format: Format,
-    /// Lines that stand once.
+    /// Lines that are printed once.
     said: BTreeSet<String>,
     cells: usize,
     missing: usize,

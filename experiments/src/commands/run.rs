@@ -112,7 +112,7 @@ fn swap(text: &str) -> Result<Swap, String> {
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
-/// Jobs run on real devices: whoever interrupts wants them ended.
+/// Jobs run on real devices: an interrupt ends them.
 static LIVE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Error> {

@@ -157,7 +157,7 @@ fn not_twice(page: &Submitted<'_>, spec: &Path, engine: Engine) -> Result<(), Er
     ))
 }
 
-/// What one array is, and how long a shard takes, for whoever has to ask for time.
+/// What one array is, and how long a shard takes, for engines that are asked for time.
 fn describe(plan: &Plan, parcel: &ArrayJob, wished: Option<usize>) {
     let (cells, shards) = (parcel.cells, parcel.shards);
     let gpus = match parcel.needs.gpus {

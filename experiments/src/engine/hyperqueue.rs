@@ -5,7 +5,7 @@ use sandtable_core::error::Error;
 use super::plan_file::Needs;
 use super::{Call, quoted};
 
-/// Tasks of an array where nobody says: one costs a tenth of a millisecond, but each reads the spec.
+/// Tasks of an array by default: one costs a tenth of a millisecond, but each reads the spec.
 pub(super) const SHARDS: usize = 512;
 
 /// What hands an array over. One that fails leaves the others alone.

@@ -46,7 +46,7 @@ pub enum Engine {
 
 /// How cells are handed over.
 pub struct SubmitOptions<'a> {
-    /// To whom.
+    /// The engine.
     pub engine: Engine,
     /// Most shards of an array.
     pub shards: Option<usize>,
@@ -280,12 +280,12 @@ struct Call<'a> {
     store: &'a Path,
     plan: &'a Path,
     folder: &'a Path,
-    /// Whether its cells run programs of the spec, which whoever submits has allowed.
+    /// Whether its cells run programs of the spec, which the user who submits has allowed.
     commands: bool,
 }
 
 impl Call<'_> {
-    /// The command of a shard, for a shell; `shard` is put in as it stands.
+    /// The command of a shard, for a shell; `shard` is put in without quotes.
     fn run(&self, shard: &str) -> String {
         let allowed = if self.commands { " --allow-commands" } else { "" };
         format!("{}{allowed} --shard {shard}", self.of("run"))

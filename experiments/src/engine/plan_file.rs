@@ -25,7 +25,7 @@ use super::Times;
 /// The version of the format.
 const VERSION: u32 = 2;
 
-/// How the spec of a plan file is read, and who wrote it.
+/// How the spec of a plan file is read, and the build that wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -115,7 +115,7 @@ pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
     }
 }
 
-/// Where a cell stands in a plan, and what it costs; `before`: the cell of the line before.
+/// The line of a cell in a plan, with what it costs; `before`: the cell of the line before.
 pub fn line(cell: &Cell, at: usize, times: &Times, before: Option<&Cell>) -> Line {
     let assumed = cell.backend.live().is_some_and(LiveDevices::assumed);
     let (cost, seconds) = cost(cell, times);
@@ -287,7 +287,7 @@ impl PlanFile {
             });
             let found = match &line.id {
                 Some(id) => known.get(id.as_str()).copied(),
-                // Who knows the devices knows the id: until then the spec's very text and the component stand for it.
+                // The id depends on the devices: until they are known the spec's text and the component stand for it.
                 None => there.filter(|cell| same_text && cell.policy.digest == line.component).map(|_| line.at),
             };
             found.ok_or_else(|| changed(line, self.inputs_of(line), there))

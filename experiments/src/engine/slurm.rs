@@ -8,7 +8,7 @@ use sandtable_core::error::Error;
 use super::plan_file::Needs;
 use super::{Call, ask};
 
-/// Shards of an array where nobody says: sites ask for few and long tasks.
+/// Shards of an array by default: sites ask for few and long tasks.
 pub(super) const SHARDS: usize = 64;
 
 /// `MaxArraySize` of a Slurm that was not told otherwise. Indices go from 0 to it minus 1: it is the greatest count, too.
@@ -47,7 +47,7 @@ fn pattern(folder: &Path, file: &str) -> String {
     }
 }
 
-/// The script of an array. The number of shards stands in it as a number, so that one of them can be sent again by hand.
+/// The script of an array. It has the number of shards as a number, so that one of them can be sent again by hand.
 pub(super) fn script(call: &Call<'_>, name: &str, shards: usize, needs: Needs) -> String {
     let last = shards - 1;
     let log = pattern(call.folder, "%A_%a.log");

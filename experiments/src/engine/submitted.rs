@@ -45,7 +45,7 @@ impl<'a> Submitted<'a> {
         .collect()
     }
 
-    /// Whom its cells were handed to.
+    /// The engine that its cells were handed to.
     ///
     /// # Errors
     /// A file that can't be read.

@@ -39,7 +39,7 @@ impl Times {
         timed.seconds += seconds;
     }
 
-    /// Keeps these; whoever writes last is as right as the others.
+    /// Keeps these; where two processes write at once, either's times will do.
     pub fn keep(&self, store: &Store) {
         let folder = store.root().join("times");
         for (component, timed) in &self.0 {
@@ -47,7 +47,7 @@ impl Times {
                 fs::create_dir_all(&folder).ok()?;
                 output::write(&folder.join(format!("{component}.json")), &serde_json::to_string(timed).ok()?).ok()
             };
-            // Nobody's result misses it.
+            // No result needs it.
             let _ = kept();
         }
     }

@@ -253,3 +253,20 @@ fn every_crate_has_five_examples() {
         assert!(fences >= 10, "{crate_}: {} examples", fences / 2);
     }
 }
+
+/// Words that hide which thing a sentence is about. A comment names it: the job, the policy, the process, the user.
+const VAGUE: [&str; 3] = ["whoever", "nobody", "somebody"];
+
+#[test]
+fn comments_name_what_they_are_about() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources().iter().filter(|(path, _)| !path.starts_with("policies/")) {
+        for (at, line) in text.lines().enumerate() {
+            let Some((_, comment)) = line.split_once("//") else { continue };
+            let comment = comment.to_lowercase();
+            let word = comment.split(|c: char| !c.is_alphanumeric()).find(|word| VAGUE.contains(word));
+            wrong.extend(word.map(|word| format!("{path}:{}: {word}", at + 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

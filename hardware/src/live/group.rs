@@ -1,5 +1,5 @@
 //! A control group (version 2) for all that a job starts, where this user may make one below its own. Whatever a job does to
-//! its session, its environment or its guard: the kernel says who is in the group, and ends all of them at once.
+//! its session, its environment or its guard: the kernel says which processes are in the group, and ends all of them at once.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,14 +56,14 @@ impl Group {
     }
 }
 
-/// Removes a group and those below it, of which nobody is left.
+/// Removes a group and those below it, in which no process is left.
 fn remove(group: &Path) {
     #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
         remove(&entry.path());
     }
-    // One whose processes are still ending is met again.
+    // A group whose processes are still ending is removed later.
     let _ = std::fs::remove_dir(group);
 }
 

@@ -32,7 +32,7 @@ pub use watch::{Look, Watch};
 pub struct Task {
     /// Its command.
     pub argv: Vec<String>,
-    /// Steps that it takes, with the gang that it asks for; 0: nobody knows.
+    /// Steps that it takes, with the gang that it asks for; 0: unknown.
     pub steps: u64,
     /// Ways of putting it aside, best first; [`Level::Kill`] is always there.
     pub levels: Vec<Level>,
@@ -92,7 +92,7 @@ struct State {
     saved: f64,
     /// Time of progress since then, up to when it last began to run.
     unsaved: Micros,
-    /// Progress that it lost while nobody looked: told when it next lets its slots go.
+    /// Progress that it lost and that is not reported yet: reported when it next lets its slots go.
     unreported_loss: Micros,
     /// Its process did all its work while it was put aside.
     finished: bool,
@@ -115,7 +115,7 @@ pub struct Live {
     now: Micros,
     states: Vec<State>,
     outputs: Vec<Output>,
-    /// Whose process is physically on each slot.
+    /// The job whose process is physically on each slot.
     there: Vec<Vec<JobId>>,
     events: VecDeque<TimedEvent>,
     watch: Watch,
@@ -197,7 +197,7 @@ impl Live {
 
     // ------------------------------------------------------------ starting
 
-    /// Starts whoever has slots that nobody leaves any more.
+    /// Starts the jobs whose slots no other job is still leaving.
     fn launch_ready(&mut self) {
         for job in 0..self.states.len() {
             let state = &self.states[job];
@@ -382,7 +382,7 @@ impl Live {
             return;
         }
         match (state.phase, ending) {
-            // Whoever is done is done, even while it was asked to stop.
+            // A job that ends well has ended, even while it was asked to stop.
             (Phase::Running | Phase::Starting | Phase::Stopping { .. }, Ending::Code(0)) => {
                 if state.phase == Phase::Starting {
                     self.happens(BackendEvent::Running(id));

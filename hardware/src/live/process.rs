@@ -1,5 +1,5 @@
 //! Jobs as processes: each in a session of its own, so that signals reach it and nothing else, below a guard of its own. The
-//! guard is the nearest ancestor to whom the kernel gives what a job leaves behind, so that everything that a job starts is
+//! guard is the nearest ancestor to which the kernel gives what a job leaves behind, so that everything that a job starts is
 //! found below it wherever that went; it ends all of it when the job has ended, or when this process is gone, however it
 //! went. Where a job has killed its guard its control group is the second net, a mark in the environment the third.
 
@@ -125,7 +125,7 @@ pub const SAVED: i32 = 75;
 /// A running process with all that it starts.
 pub struct Process {
     guard: Child,
-    /// The other end is the guard's: it says who the job is and how it ended, and ends it when this end is closed.
+    /// The other end is the guard's: it says which process the job is and how it ended, and ends it when this end is closed.
     control: BufReader<UnixStream>,
     group: Pid,
     mark: String,
@@ -193,11 +193,11 @@ impl Process {
         if !matches!(self.guard.try_wait(), Ok(None)) {
             let mut line = String::new();
             let told = self.control.read_line(&mut line).ok().and_then(|_| told(line.trim()));
-            // A guard that says nothing was killed, by whoever it guarded.
+            // A guard that says nothing was killed, by its own job.
             self.ending = Some(told.unwrap_or(Ending::Signal(9)));
             self.sweep();
         } else if crate::telemetry::stat(self.guard.id()).starts_with('T') {
-            // Nobody but its job has stopped it.
+            // Only its job can have stopped it.
             kill(self.guard.id(), Signal::CONT);
         }
         self.ending
@@ -251,7 +251,7 @@ fn told(line: &str) -> Option<Ending> {
     }
 }
 
-/// Where the number of threads stands in what the kernel says of a process after its name.
+/// Place of the number of threads in what the kernel says of a process after its name.
 const THREADS: usize = 17;
 
 /// All processes below this one, without it.
@@ -280,7 +280,7 @@ fn below(root: u32) -> Vec<u32> {
 
 fn kill(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
-        // Whoever is gone needs no signal.
+        // A process that has ended needs no signal.
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
@@ -297,7 +297,7 @@ fn end_all_below() {
         let grown = found.iter().any(|pid| !stopped.contains(pid));
         let signal = if grown { Signal::STOP } else { Signal::KILL };
         found.iter().for_each(|pid| kill(*pid, signal));
-        // Whoever is killed leaves its children to this process: they are met in the next round.
+        // The children of a killed process become children of this one: the next round finds them.
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if grown {
             stopped.extend(found);
@@ -323,7 +323,7 @@ fn marked(mark: &str) -> Vec<u32> {
     crate::telemetry::pids().into_iter().filter(has).collect()
 }
 
-/// Kills what has this mark until nothing has: whoever forks faster than that is not met.
+/// Kills every process with this mark until none is left. A process that forks faster than that escapes.
 fn sweep(mark: &str) {
     for _ in 0..100 {
         let left = marked(mark);
@@ -338,7 +338,7 @@ fn sweep(mark: &str) {
 /// Processes that this host has started.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
-/// What `job-guard` does: it starts the command below itself, says who that is, and ends all that is below itself when the
+/// What `job-guard` does: it starts the command below itself, says which process that is, and ends all that is below itself when the
 /// command has ended, of which it says how, or when the host has gone. Standard input is its line to the host, standard
 /// output the job's progress, standard error what the job prints.
 ///
@@ -364,7 +364,7 @@ pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Tells the host who the job is and waits for its end, or for the host's.
+/// Tells the host which process the job is and waits for its end, or for the host's.
 fn attend(job: Pid, control: &UnixStream, group: Option<Group>) -> std::io::Result<WaitStatus> {
     let mut host = control;
     writeln!(host, "{}", job.as_raw_nonzero())?;

@@ -91,7 +91,7 @@ impl Live {
         process.signal(Signal::CONT);
     }
 
-    /// Whoever does not go is helped: a save that takes too long becomes an end, and an end a kill.
+    /// Escalates: a save that times out gets SIGTERM, then SIGKILL.
     pub(super) fn escalate_stop(&mut self, id: JobId, now: Micros) {
         let patience = self.setting.patience;
         let state = &mut self.states[id as usize];
@@ -156,7 +156,7 @@ impl Live {
         let others = (0..self.states.len() as JobId).filter(|other| kept(&self.states[*other as usize]));
         let aside: u64 = others.map(|other| u64::from(self.asked_mib(other))).sum();
         let slots = u64::from(self.setting.slot_mib) * u64::from(self.fleet.slots);
-        // On a device whose memory nobody counts there is always room.
+        // On a device whose memory is not counted there is always room.
         whole == 0 || aside + u64::from(self.asked_mib(id)) + slots <= u64::from(whole)
     }
 
@@ -178,14 +178,14 @@ impl Live {
         level != Level::Suspend || self.watch.suspend(process.id(), device, false).is_ok()
     }
 
-    /// Ends a process at once, whoever it is.
+    /// Ends the process of a job at once, in any phase.
     pub(super) fn dismiss(&mut self, id: JobId) {
         if let Some(process) = &self.states[id as usize].process {
             process.signal(Signal::KILL);
         }
     }
 
-    /// The watchdog: ends whoever takes more than 110 % of its budget, and the newest job of a device that has less than
+    /// The watchdog: ends a job that takes more than 110 % of its memory, and the newest job of a device that has less than
     /// 3 % of its memory left.
     pub(super) fn enforce_memory(&mut self) {
         self.watch.goes_on();

@@ -105,7 +105,7 @@ impl Watch {
         self.look.seen().held.get(device).cloned().flatten()
     }
 
-    /// Bytes in use on a device, whoever uses them.
+    /// Bytes in use on a device, by any process.
     pub(super) fn used(&self, device: usize) -> Option<u64> {
         let seen = self.look.seen();
         seen.readings.iter().rev().find(|reading| reading.device == device)?.memory_used
@@ -126,7 +126,7 @@ impl Watch {
         for (at, process) in processes.iter().enumerate() {
             if let Err(why) = telemetry.suspend(*process, away) {
                 for moved in &processes[..at] {
-                    // One that can be moved neither way is killed by whoever asked.
+                    // The caller kills a process that can be moved neither way.
                     let _ = telemetry.suspend(*moved, !away);
                 }
                 return Err(why);
@@ -166,7 +166,7 @@ impl Drop for Watch {
 mod tests {
     use super::*;
 
-    /// Those of session 0 too: the kernel's own, and in a container whoever was started from outside of it.
+    /// Those of session 0 too: the kernel's own, and in a container processes that were started from outside of it.
     #[test]
     fn every_process_of_this_machine_is_of_some_session() {
         let all: Vec<(u32, u64)> = crate::telemetry::pids().into_iter().map(|pid| (pid, 1)).collect();

@@ -22,7 +22,7 @@ impl SimulatedBackend {
     pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
         let place = &self.fleet.nodes[node as usize];
-        // Whatever was being saved there is gone: nobody waits for it.
+        // What was being saved there is gone: no start waits for it.
         self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
         // Nor does it hold a model any more.
         let gpus: Vec<GpuId> = (place.first_gpu..place.first_gpu + place.gpus).collect();

@@ -36,7 +36,7 @@ impl SimulatedBackend {
         }
     }
 
-    /// Time that a start costs on these GPUs; whoever was loaded there is gone.
+    /// Returns what a start costs on these GPUs, in microseconds, and unloads the models that they held.
     pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Micros {
         let (costs, job) = (self.fleet.costs, &self.jobs[id as usize]);
         let state = &self.states[id as usize];
@@ -105,7 +105,7 @@ impl SimulatedBackend {
         (ticks as Micros).saturating_mul(tick).max(state.progress_from)
     }
 
-    /// A job holds its GPUs so long after its last step; between two epochs nobody waits.
+    /// Returns how long a job holds its GPUs after its last step; 0 between two epochs.
     pub(super) fn linger(&self, id: JobId) -> Micros {
         let more = |training: &Training| training.epoch + 1 < self.elastic(id).epochs;
         if self.states[id as usize].work.training().is_some_and(more) { 0 } else { self.fleet.costs.linger }

@@ -1,4 +1,4 @@
-//! What several jobs on a GPU do to each other: rates re-evaluated for those touched and nobody else, memory that adds
+//! What several jobs on a GPU do to each other: rates re-evaluated for the jobs that are touched and no others, memory that adds
 //! up, and the job that finds none left.
 
 use super::{Due, Phase, SimulatedBackend};
@@ -15,13 +15,13 @@ impl SimulatedBackend {
         }
     }
 
-    /// A job has left these GPUs: whoever stays goes on at another pace.
+    /// A job has left these GPUs: the jobs that stay go on at another speed.
     pub(super) fn leave(&mut self, id: JobId, gpus: &[GpuId], happened: &mut Vec<TimedEvent>) {
         self.depart(id, gpus);
         self.repace_on(gpus, None, happened);
     }
 
-    /// A job has left these GPUs; nobody's pace has been looked at yet.
+    /// A job has left these GPUs; no speed is updated yet.
     pub(super) fn depart(&mut self, id: JobId, gpus: &[GpuId]) {
         if !self.there.is_empty() {
             for gpu in gpus {
@@ -38,7 +38,7 @@ impl SimulatedBackend {
         }
     }
 
-    /// Those who are on these GPUs, `but` for one, go on at the pace that holds now.
+    /// Jobs on these GPUs, `but` for one, go on at the speed that holds now.
     pub(super) fn repace_on(&mut self, gpus: &[GpuId], but: Option<JobId>, happened: &mut Vec<TimedEvent>) {
         if self.there.is_empty() {
             return;
@@ -116,7 +116,7 @@ impl SimulatedBackend {
         };
         let full = |gpu: &GpuId| {
             let crowd: Vec<JobId> = self.there[self.fleet.device_of(*gpu)].iter().copied().filter(holds).collect();
-            // A job that is alone has nobody to blame: whoever let it in said that it fits.
+            // A job that is alone fits: the judge has checked that.
             crowd.len() > 1 && out_of_memory(&self.laws, &self.fleet, gpu_type, &self.jobs, &crowd)
         };
         if !gpus.iter().any(full) {
@@ -128,7 +128,7 @@ impl SimulatedBackend {
         state.died = true;
         state.generation += 1;
         let generation = state.generation;
-        // Whoever comes next waits until it has been cleared away.
+        // The next job on these GPUs waits until it has been cleared away.
         for gpu in state.gpus.iter() {
             let drained = &mut self.drained[*gpu as usize];
             *drained = (*drained).max(until);

@@ -9,7 +9,7 @@ use crate::{
     ShareMode, Solo, Workload,
 };
 
-/// a suffers as much as it inflicts, b inflicts half of that; c fits beside nobody.
+/// a suffers as much as it inflicts, b inflicts half of that; c fits beside no other job.
 fn profile() -> Profile {
     let workload = |name: &str| Workload {
         name: name.into(),
@@ -248,7 +248,7 @@ fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
     let mut happened = Vec::new();
     model.fail(0, &mut happened);
     assert!(happened.iter().any(|o| matches!(o.what, BackendEvent::Released { job: 1, cause: Cause::NodeLost, .. })));
-    // Nobody waits for what was being cleared away there, and it counts again as taking memory.
+    // What was being cleared away there delays no start, and counts again as taking memory.
     assert_eq!(start(&mut model, 1, &[0]), [BackendEvent::Running(1)]);
     assert_eq!(start(&mut model, 0, &[0]), [BackendEvent::Died(0)]);
     happened.clear();

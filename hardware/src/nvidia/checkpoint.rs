@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::NoGpu;
 
-/// Who holds its locks for longer is not suspended.
+/// A process that holds its locks for longer is not suspended.
 const PATIENCE_MS: u32 = 10_000;
 
 /// What is looked up.

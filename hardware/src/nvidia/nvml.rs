@@ -175,7 +175,7 @@ impl Telemetry for Gpus {
 
     fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>> {
         let processes = self.handles[device].running_compute_processes().ok()?;
-        // In a container the numbers may be those of the host: then nobody here is meant.
+        // In a container the numbers may be those of the host: then they mean no process here.
         let of = |process: &ProcessInfo| match process.used_gpu_memory {
             UsedGpuMemory::Used(bytes) if self.known(process.pid) => Some((process.pid, bytes)),
             _ => None,

@@ -126,7 +126,7 @@ variant! {
 
 enumeration! {
     /// `resync`: the policy takes over from another. The batch announces every live job as if it had just come, and its
-    /// phase; who holds what, `cluster.occupancy` says. Timers of the one before are gone.
+    /// phase; `cluster.occupancy` says which job holds which GPU. Timers of the one before are gone.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum Trigger {
         "event" Event,
@@ -202,7 +202,7 @@ record! {
 }
 
 record! {
-    /// Keeps a GPU for the service whose model it holds: until then nobody else may have it. An instant that is over
+    /// Keeps a GPU for the service whose model it holds: until then no other job may have it. An instant that is over
     /// takes it back, and so does a failure of the node.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Protect {

@@ -5,7 +5,7 @@
 use super::{Duration, GpuId, GpuTypeId, Instant, JobId, NodeId, ServiceId, WorkloadId};
 
 variant! {
-    /// Who may be on a GPU together.
+    /// Which jobs may be on a GPU together.
     #[derive(Clone, Copy, PartialEq)]
     pub enum Sharing {
         /// One job at a time.
@@ -22,7 +22,7 @@ record! {
     pub struct GpuType {
         "id" id: GpuTypeId,
         "name" name: String,
-        /// Device memory; 0: nobody said, and it is not looked at.
+        /// Device memory; 0: unknown, and not looked at.
         "memory-mib" memory_mib: u32,
         "sharing" sharing: Sharing,
     }
@@ -37,7 +37,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// Whom a node belongs to: those who train, or those who serve.
+    /// What a node is for: training or serving.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum Pool {
         "training" Training,
@@ -55,9 +55,9 @@ record! {
         "first-gpu" first_gpu: GpuId,
         "gpus" gpus: u32,
         "health" health: NodeHealth,
-        /// GB/s between its GPUs, row by row; 0: no link. Empty: nobody said.
+        /// GB/s between its GPUs, row by row; 0: no link. Empty: unknown.
         "links" links: Vec<f64>,
-        /// Nodes of one rack are near each other; racks are numbered as they stand.
+        /// Nodes of one rack are near each other; racks are numbered in the order of their nodes.
         "rack" rack: u32,
         "pool" pool: Pool,
     }
@@ -65,7 +65,7 @@ record! {
 
 record! {
     /// What answers requests: a model that a GPU must load before it serves. It stays there until the GPU is given to
-    /// somebody else or fails, or where the experiment says so, until the task is done.
+    /// another job or fails, or where the experiment says so, until the task is done.
     #[derive(Clone, PartialEq)]
     pub struct Service {
         "id" id: ServiceId,
@@ -92,7 +92,7 @@ record! {
         "gpus" gpus: u32,
         /// Thousandths of a GPU that it asks for: 1000, or less for a gang of one.
         "share-milli" share_milli: u32,
-        /// Device memory that it needs on each; 0: nobody said.
+        /// Device memory that it needs on each; 0: unknown.
         "memory-mib" memory_mib: u32,
         /// The types that the gang may run on, one for all of it; empty: any.
         "gpu-types" gpu_types: Vec<GpuTypeId>,
@@ -110,7 +110,7 @@ enumeration! {
 
 record! {
     /// What the computation graph of a model shows, for one sample: counts of elements, operations and bytes (fp32). A
-    /// count that nobody made is NaN.
+    /// count that is unknown is NaN.
     #[derive(Clone, PartialEq)]
     pub struct ModelFacts {
         /// Its name in the catalogue, or its file's.
@@ -153,7 +153,7 @@ record! {
 }
 
 record! {
-    /// What is known of a workload beforehand. A number that nobody knows is NaN; lists are by gpu-type-id. What running
+    /// What is known of a workload beforehand. An unknown number is NaN; lists are by gpu-type-id. What running
     /// alone has shown, from `gpu-utilisation` on, is empty where the experiment does not reveal it.
     #[derive(Clone, PartialEq)]
     pub struct WorkloadProfile {
@@ -171,7 +171,7 @@ record! {
         /// Utilisation of the GPU and of its memory's bandwidth, 0 to 1.
         "gpu-utilisation" gpu_utilisation: Vec<f64>,
         "memory-utilisation" memory_utilisation: Vec<f64>,
-        /// Device memory; 0: nobody knows.
+        /// Device memory; 0: unknown.
         "memory-mib" memory_mib: Vec<u32>,
         /// Seconds of a step.
         "step-time" step_time: Vec<f64>,
@@ -237,7 +237,7 @@ record! {
         "declared-run-time" declared_run_time: Option<Duration>,
         /// Which of the workloads that batches have introduced; none: nothing is known of it.
         "workload" workload: Option<WorkloadId>,
-        /// Whose it is; empty: nobody said.
+        /// Its user; empty: unknown.
         "user" user: String,
         /// None: it has the GPUs that it asked for, always.
         "elastic" elastic: Option<Elasticity>,

@@ -39,7 +39,7 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
     (fleet, vec![elastic(1), elastic(2), Job::new("r", 0, 1, SECOND), task], laws.expect("laws"))
 }
 
-/// What becomes of these plans, one after the other: the codes of what was refused, and who is where at the end.
+/// What becomes of these plans, one after the other: the codes of what was refused, and which job is where at the end.
 fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
     let (fleet, jobs, laws) = stage();
     let bench =

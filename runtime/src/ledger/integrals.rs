@@ -69,7 +69,7 @@ pub(crate) struct Measured {
     /// When the window ends.
     end: Micros,
     pub(super) all: TimeIntegrals,
-    /// All until GPUs were last let go: what comes after is waiting for jobs that nobody will start.
+    /// All until GPUs were last let go: what comes after is waiting for jobs that will never start.
     pub(crate) active: TimeIntegrals,
     inside: TimeIntegrals,
     /// What lies in the window, until GPUs were last let go.

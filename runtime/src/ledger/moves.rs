@@ -32,7 +32,7 @@ impl Ledger {
         self.rows[job as usize].last_gpus = before;
     }
 
-    /// It goes on, once all who go on have let go.
+    /// It goes on, once all jobs that go on have let go.
     ///
     /// # Errors
     /// Where a GPU is given to two.

@@ -58,7 +58,7 @@ fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
     ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |answers, facts| {
         let given = answers.pair_speed(facts, 0, &[0, 2, 0], &[vec![1], vec![1], vec![1]]).expect("answers");
         assert_eq!(given, [0.75; 3]);
-        // Nobody slows anybody down here: the truth is 1.
+        // There is no interference here: the truth is 1.
         let score = answers.errors.score(Quantity::PairSpeed).expect("a score");
         assert_eq!((score.answers, score.mae, score.bias), (1, 0.25, -0.25));
     });

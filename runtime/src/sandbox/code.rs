@@ -1,4 +1,4 @@
-//! Compiled code on disk. It is executed as it stands, so it is only ever read from a folder that nobody but this user
+//! Compiled code on disk. It is executed as it is, so it is only ever read from a folder that only this user
 //! can write to, and only where its bytes are those that were written.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -85,7 +85,7 @@ impl CodeCache {
     }
 }
 
-/// A folder that nobody but this user can write to; it is made if need be, with all folders above it that are missing.
+/// A folder that only this user can write to; it is made if need be, with all folders above it that are missing.
 ///
 /// # Errors
 /// Why it is not such a folder: it can't be made, or is not this user's alone.
@@ -105,7 +105,7 @@ pub fn private_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Owned by this user, and by nobody else to be written to.
+/// Whether it is owned by this user, and no other may write to it.
 fn private(found: &fs::Metadata) -> bool {
     found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0
 }

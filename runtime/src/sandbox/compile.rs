@@ -79,7 +79,7 @@ pub(super) fn load(
     Ok(compiled)
 }
 
-/// Machine code that is executed as it stands.
+/// Machine code that is executed as it is.
 #[expect(unsafe_code, reason = "no compiled code can be loaded without")]
 fn code_of(engine: &Engine, code: &[u8]) -> wasmtime::Result<Compiled> {
     // SAFETY: these bytes are those that `precompile_component` made, in this process, in a child of it that is the
@@ -156,7 +156,7 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
     // At the hard limit the signal would be SIGKILL, which others send too.
     at_most(Resource::Cpu, budget.seconds, budget.seconds + 5)?;
     at_most(Resource::As, budget.bytes, budget.bytes)?;
-    // Nobody waits for the code of a parent that is gone.
+    // The code of a parent that is gone is not needed.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(THREADS));
@@ -192,11 +192,11 @@ impl Compiler {
             .spawn()
             .map_err(failed)?;
         if let Some(mut input) = child.stdin.take() {
-            // Whoever ends before it has read all says why by its status.
+            // A child that ends before it has read all says why by its status.
             let _ = input.write_all(bytes);
         }
         let output = child.wait_with_output().map_err(failed)?;
-        // Of a process that may use less than the budget nobody knows what the component needs.
+        // A process that may use less than the budget does not show what the component needs.
         let lower = |resource, wanted| getrlimit(resource).maximum.is_some_and(|most| most < wanted);
         let cut = lower(Resource::As, self.budget.bytes) || lower(Resource::Cpu, self.budget.seconds);
         let invalid = |why: String| match cut {

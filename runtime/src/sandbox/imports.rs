@@ -216,7 +216,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         Ok((free,))
     })?;
     cluster.func_wrap("occupancy", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
-        // All GPUs are looked at, whoever holds them.
+        // All GPUs are looked at, held or free.
         let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.residents.len());
         charge(&mut cx, gpus * 8)?;
         let pairs = answer(&mut cx, "cluster.occupancy", |world| world.occupancy())?;
@@ -337,7 +337,7 @@ fn foretell(
     if let Some(fault) = fault {
         return Err(PredictorFailed(fault).into());
     }
-    // What a predictor used for an answer is paid by whoever wanted it.
+    // The policy that asks pays for what a predictor used for its answer.
     pay(cx, spent)?;
     Ok(answers)
 }

@@ -72,7 +72,7 @@ impl SandboxedProvider {
         self.live
             .call(Place::Init, fuel, |bound, store| bound.sandtable_policy_provider().call_init(store, &setup))?
             .map_err(|error| self.live.refused(Place::Init, error))?;
-        // Nobody has asked it anything yet.
+        // It has not been asked anything yet.
         self.live.spent();
         Ok(())
     }

@@ -20,7 +20,7 @@ impl Run {
         now: Micros,
         trigger: Trigger,
     ) -> Result<Result<(), Fault>, AccountingError> {
-        // Nothing but epochs ended: nobody else's report is due.
+        // Nothing but epochs ended: no other report is due.
         let quiet = trigger == Trigger::Event && !self.wake;
         self.wake = false;
         self.epoch = false;
@@ -39,7 +39,7 @@ impl Run {
         self.events.clear();
         let mut plan = match (plan, &mut self.inputs.script) {
             (Ok(plan), _) => plan,
-            // Whoever fails has parted from the recording, which goes on.
+            // A policy that fails has parted from the recording, which goes on.
             (Err(fault), Some(script)) if !fault.is_no_guests() => {
                 script.failed(now);
                 Plan { base: seq, actions: Vec::new() }
@@ -78,7 +78,7 @@ impl Run {
             policy.record(RECORDING - self.recorded);
         }
         let (world, plan) = match &mut replacement {
-            // Whoever parted from the recording knows of another cluster than this: it is not asked any more.
+            // A policy that has parted from the recording knows of another cluster than this: it is not asked any more.
             _ if self.inputs.script.as_ref().is_some_and(ReplayScript::has_parted) => {
                 (world, Ok(Plan { base: batch.seq, actions: Vec::new() }))
             }

@@ -1,5 +1,5 @@
-//! Who goes on where a policy is taken off while jobs run: another that somebody asked for, or after a fault the
-//! fallback. Whoever takes over begins from a resync and knows nothing of the one before.
+//! Replaces a policy while jobs run: by another that a user asked for, or after a fault by the fallback. The new policy
+//! begins from a resync and knows nothing of the one before.
 
 use sandtable_hardware::{JobId, Micros};
 
@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
 impl Run {
-    /// Has whoever is asked for take over, if anybody is.
+    /// Hands over to the policy that is asked for, if one is; returns its cadence.
     pub(super) fn try_handover(&mut self, setup: &Setup) -> Option<Result<Cadence, Fault>> {
         let now = self.world().cluster.now;
         let successor = self.inputs.succession.as_mut()?.asked(now)?;
@@ -20,7 +20,7 @@ impl Run {
     /// The present policy failed: the fallback takes over, or its fault is the run's.
     ///
     /// # Errors
-    /// The fault, where nobody goes on.
+    /// The fault, where no policy goes on.
     pub(super) fn fall_back(&mut self, fault: Fault, setup: &Setup) -> Result<Cadence, Fault> {
         // Another policy would not mend it.
         if fault.is_no_guests() {

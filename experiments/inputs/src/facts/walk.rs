@@ -42,7 +42,7 @@ pub struct OperatorRow {
 pub struct Walked {
     /// Samples of a batch.
     pub batch: u64,
-    /// By type of operator, as they first stand in the graph.
+    /// By type of operator, in the order of the graph.
     pub operators: Vec<OperatorRow>,
     /// For one sample.
     pub facts: ModelFacts,

@@ -1,4 +1,4 @@
-//! A catalogue of workloads that nobody measured, for tests and for whoever has no measurements: utilisations are
+//! A catalogue of workloads that were not measured, for tests and for users without measurements: utilisations are
 //! assumed, the law is our fit to Lucid's pairs on an RTX 3090 (ASPLOS 2023; non-commercial, not shipped), and what a
 //! workload suffers and inflicts beyond its utilisation is drawn once, from seed 0: a predictor that sees only
 //! utilisations can then explain about half, as of the measured pairs.

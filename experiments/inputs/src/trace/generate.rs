@@ -37,7 +37,7 @@ pub struct Recipe<'a> {
     pub gpus: &'a BTreeMap<u32, f64>,
     /// Names and weights of workloads of the profile; empty: jobs have none.
     pub workloads: &'a [(String, f64)],
-    /// Names and weights of users; empty: nobody says whose jobs they are.
+    /// Names and weights of users; empty: jobs have no user.
     pub users: &'a [(String, f64)],
     /// Sigma of the users' error.
     pub declared: Option<f64>,

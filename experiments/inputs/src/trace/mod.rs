@@ -12,8 +12,8 @@
 //! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
-//! `user` (whose job it is), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
-//! `service` (which service it is a task of). What a log recorded of a job's run may stand in `submitted_s` (where it was
+//! `user` (the user), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
+//! `service` (which service it is a task of). What a log recorded of a job's run may be in `submitted_s` (where it was
 //! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
 //! schedule, and `trace calibrate` compares with it.
 //! Rows need not be sorted: their order breaks ties.
@@ -70,7 +70,7 @@ pub struct Row {
     pub memory_mib: Option<u32>,
     /// Its workload in the profile.
     pub workload: Option<String>,
-    /// Whose it is.
+    /// Its user.
     pub user: Option<String>,
     /// Samples of a step: then it is elastic, and its workload says how long it takes.
     pub batch: Option<u32>,
@@ -91,7 +91,7 @@ pub struct Recorded {
     pub end: Option<Micros>,
     /// How, in the log's own word.
     pub outcome: Option<String>,
-    /// Who pays.
+    /// Its account.
     pub account: Option<String>,
     /// The part of the cluster that it was submitted to.
     pub partition: Option<String>,

@@ -15,7 +15,7 @@ use super::Options;
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{}:{line}: column {column}: {message}", file.display())]
 pub struct TraceError {
-    /// Where it stands.
+    /// The file.
     pub file: PathBuf,
     /// Counted from 1.
     pub line: u64,
@@ -42,7 +42,7 @@ pub struct Table<'a> {
 pub struct Read {
     /// Records.
     pub rows: usize,
-    /// Columns that nobody asked for.
+    /// Columns that are not read.
     pub ignored: Vec<String>,
     /// Records with a time finer than a microsecond, and the line of the first.
     pub finer: (usize, u64),
@@ -59,7 +59,7 @@ pub struct Record<'a> {
     asked: &'a RefCell<Vec<bool>>,
     /// How many had a time finer than a microsecond, the line of the first and of the last.
     finer: &'a Cell<(usize, u64, u64)>,
-    /// Where it stands in the file.
+    /// Its place in the file.
     pub line: u64,
 }
 

@@ -129,7 +129,7 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
         (times("4_7").1, job("4_7").kinds.join(" "), outcome("4_7")),
         (1, "a100_1g.10gb".into(), "failed".into())
     );
-    // The file ends at 01:02:00; when the job does nobody knows.
+    // The file ends at 01:02:00; when the job does is unknown.
     assert_eq!((times("5").2, outcome("5")), ("3360".into(), "running".into()));
     assert_eq!(job("5").recorded.as_ref().and_then(|log| log.end), None);
     assert_eq!((times("9"), outcome("9")), (("480".into(), 8, "1200".into()), "completed".into()));

@@ -40,7 +40,7 @@ impl Language {
     }
 }
 
-/// What a component was built from, kept beside it: one that is older than its source is nobody's result.
+/// What a component was built from, kept beside it: one that is older than its source is refused.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Built {
     /// The component's blake3.

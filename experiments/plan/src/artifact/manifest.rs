@@ -20,7 +20,7 @@ pub struct ManifestEntry {
     pub component: String,
     /// blake3 of what it was built from.
     pub sources: String,
-    /// Who built it.
+    /// What built it.
     pub rustc: String,
 }
 

@@ -21,7 +21,7 @@ pub struct ClaimSpec {
     /// The figure that a publication prints, or its range: a relative change with `against`.
     #[serde(default)]
     pub published: Option<FigureSpec>,
-    /// The figure that somebody's code gave when it was run, which no publication prints.
+    /// The figure that the authors' code gave when it was run, which no publication prints.
     #[serde(default)]
     pub reference: Option<ReferenceSpec>,
     /// What must be measured for the claim to hold here: our bound, not the publication's.
@@ -54,13 +54,13 @@ impl FigureSpec {
     }
 }
 
-/// A figure that was produced by running somebody's code.
+/// A figure that was produced by running the authors' code.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename = "Reference", deny_unknown_fields)]
 pub struct ReferenceSpec {
     /// The figure.
     pub value: FigureSpec,
-    /// Whose code, and who ran it.
+    /// The authors of the code, and who ran it.
     pub by: String,
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// Where a place of a text stands: what encloses it, outermost first.
+/// What encloses a place of a text, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Around {
     frames: Vec<Frame>,
@@ -186,7 +186,7 @@ pub(super) fn better(
     Some((place, format!("expected {}, found {token}", around.expected()?)))
 }
 
-/// The length of what stands at the beginning of a text: a string, a bracketed value, or all to the next delimiter.
+/// The length of the value at the beginning of a text: a string, a bracketed value, or all to the next delimiter.
 fn token(text: &str) -> usize {
     if let Some(quote) = text.chars().next().filter(|c| ['"', '\''].contains(c)) {
         let inside = &text[1..];
@@ -206,7 +206,7 @@ fn token(text: &str) -> usize {
     text[..end].trim_end().len()
 }
 
-/// The schema of a struct, or of a case of an enum, by the name that stands before its `(`.
+/// The schema of a struct, or of a case of an enum, by the name before its `(`.
 fn of_name<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     if name == "Experiment" {
         return Some(schema);

@@ -35,7 +35,7 @@ pub enum FleetSpec {
         /// Nodes of each rack, in their order; one rack by default.
         #[serde(default)]
         nodes_per_rack: Option<u32>,
-        /// Who may be on a GPU together; one job at a time by default.
+        /// Which jobs may be on a GPU together; one at a time by default.
         #[serde(default)]
         #[schemars(with = "Option<serde_json::Value>")]
         sharing: Sharing,
@@ -57,7 +57,7 @@ pub enum FleetSpec {
         /// Virtual slots: each device counts as so many GPUs; 1 by default.
         #[serde(default)]
         slots: Option<u32>,
-        /// Who may be on a GPU together; one job at a time by default.
+        /// Which jobs may be on a GPU together; one at a time by default.
         #[serde(default)]
         #[schemars(with = "Option<serde_json::Value>")]
         sharing: Sharing,
@@ -115,7 +115,7 @@ pub struct Group {
     /// Device memory, of a kind of one's own.
     #[serde(default)]
     pub memory: Option<Bytes>,
-    /// Whom they belong to: `Training` by default, or `Inference`.
+    /// What they are for: `Training` by default, or `Inference`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub pool: sandtable_hardware::Pool,

@@ -62,9 +62,9 @@ pub struct Spec {
     /// How ties are broken, plans judged, and published simulators matched.
     #[serde(default)]
     pub semantics: SemanticsSpec,
-    /// Who schedules: one result each.
+    /// The policies: one result each.
     pub policies: Vec<PolicySpec>,
-    /// Who answers for each predicted quantity.
+    /// What answers for each predicted quantity.
     #[serde(default)]
     pub predictors: BTreeMap<String, PredictorSpec>,
     /// What policies are told beside what every scheduler sees.
@@ -137,7 +137,7 @@ pub enum WorkloadSpec {
         /// Weight of each workload of the profile; all alike by default.
         #[serde(default)]
         workloads: BTreeMap<String, f64>,
-        /// Weight of each user; by default nobody says whose jobs they are.
+        /// Weight of each user; by default jobs have no user.
         #[serde(default)]
         users: BTreeMap<String, f64>,
         /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
@@ -213,7 +213,7 @@ pub struct SemanticsSpec {
     /// The published simulator whose rules hold.
     #[serde(default)]
     pub preset: Option<String>,
-    /// Who comes first among jobs submitted at one instant.
+    /// Which job comes first among those submitted at one instant.
     #[serde(default)]
     pub ties: Option<Ties>,
     /// What happens to an action that the rules forbid.
@@ -221,7 +221,7 @@ pub struct SemanticsSpec {
     pub judge: Option<Judge>,
 }
 
-/// Who comes first among jobs submitted at one instant.
+/// Which job comes first among those submitted at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub enum Ties {
@@ -265,7 +265,7 @@ pub struct PolicySpec {
     pub predictors: BTreeMap<String, PredictorSpec>,
 }
 
-/// Who answers for a quantity.
+/// What answers for a quantity.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,7 +16,7 @@ pub struct ServingSpec {
     /// When which tasks come.
     #[serde(default)]
     pub demand: DemandSpec,
-    /// Whether a GPU keeps a service's model until somebody else gets it; else each task loads its own.
+    /// Whether a GPU keeps a service's model until another job gets the GPU; else each task loads its own.
     #[serde(default)]
     pub keeps_models: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Where things stand in a RON source: `workload.arrivals.load` as a byte range.
+//! Finds values in a RON source by their paths: `workload.arrivals.load` as a byte range.
 //!
 //! `--set`, sweeps and the cut of a test are edits of the source at such a place, so whatever a spec may say can be
 //! set, and a wrong value gives the diagnostic that it would give in the file. Only sources that RON has accepted
@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Debug)]
 pub struct Node {
     /// Its bytes.
@@ -30,7 +30,7 @@ enum NodeKind {
 pub struct NoSuch {
     /// The segment that was not found.
     pub segment: String,
-    /// What stands there instead.
+    /// What is there instead.
     pub known: Vec<String>,
 }
 

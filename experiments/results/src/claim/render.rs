@@ -19,7 +19,7 @@ pub struct ClaimRow {
     pub metric: String,
     /// What a publication prints, or `-`.
     pub published: String,
-    /// What somebody's code gave, or `-`.
+    /// What the authors' code gave, or `-`.
     pub reference: String,
     /// Whose code; empty without a reference.
     pub by: String,
@@ -128,7 +128,7 @@ fn agreement(one: &Measured<'_>) -> String {
 /// The policies of a claim and the values of the sweep.
 pub fn scope(claim: &Claim) -> String {
     let versus = claim.spec.against.as_ref().map_or(String::new(), |against| format!(" vs {against}"));
-    // A value may stand on several lines of the spec.
+    // A value may take several lines of the spec.
     let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let at = claim.at.iter().map(|(path, value)| format!(" {path}={}", line(value)));
     let over = claim.spec.over.iter().map(|path| format!(" over {path}"));

@@ -69,7 +69,7 @@ impl GpuSet {
         for range in text.split_whitespace() {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let (first, last) = (first.parse::<GpuId>().ok()?, last.parse::<GpuId>().ok()?);
-            // A store may be somebody else's: a range has no more GPUs than a fleet.
+            // A store may be a stranger's: a range has no more GPUs than a fleet.
             if first > last || u64::from(last) >= Fleet::MAX_GPUS || gpus.len() as u64 > Fleet::MAX_GPUS {
                 return None;
             }

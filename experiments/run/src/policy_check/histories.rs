@@ -1,4 +1,4 @@
-//! Random legal histories: a fleet, its jobs and what befalls them, drawn from a seed.
+//! Random legal histories: a fleet, its jobs and its failures, drawn from a seed.
 
 use std::path::Path;
 

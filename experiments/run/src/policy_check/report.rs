@@ -8,11 +8,11 @@ use sandtable_runtime::fault::{Fault, LoadFault};
 pub enum Verdict {
     /// As it should be.
     Ok,
-    /// It runs, and somebody will stumble over it.
+    /// It runs, and users will stumble over it.
     Warn,
-    /// It breaks the contract, or would fail somebody's run.
+    /// It breaks the contract, or would fail a user's run.
     Fail,
-    /// Not asked: it does not apply, or an earlier failure stands before it.
+    /// Not tried: it does not apply, or something before it failed.
     Skip,
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         Some(file) => file.clone(),
         None => {
             let as_it_stands = plan(&args.spec, &Options { policies: args.policies.clone(), ..Options::default() })?;
-            // Nobody wants to measure for minutes and say no then.
+            // Asked before minutes of measuring.
             args.consent.ask(&as_it_stands.source.origin, as_it_stands.cells.iter())?;
             let families = families(&as_it_stands)?;
             let measured = measure(&args.how.plan(&families)?, &|line| ui::note(line))?;
