@@ -23,7 +23,7 @@ pub struct Job {
     pub share: u32,
     /// Device memory that it takes on each GPU, MiB; none: what its workload's profile says.
     pub memory_mib: Option<u32>,
-    /// Its workload in the profile; none: it slows no other job down.
+    /// Its workload in the profile; none: there is no interference with it.
     pub workload: Option<WorkloadId>,
     /// Its user; empty: unknown.
     pub user: String,

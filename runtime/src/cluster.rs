@@ -38,7 +38,7 @@ pub struct Cluster {
     pub held: Vec<Vec<GpuId>>,
     /// Whether each node is up.
     pub up: Vec<bool>,
-    /// Free GPUs of each node.
+    /// GPUs of each node that no job has, also where the node is down.
     pub free: Vec<u32>,
     /// Timers by token.
     pub timers: BTreeMap<u64, Micros>,

@@ -65,14 +65,6 @@ pub trait CellBackend: Send + Sync {
         None
     }
 
-    /// Checks that it can run these jobs.
-    ///
-    /// # Errors
-    /// A recording of other jobs.
-    fn check_jobs(&self, _: &[Job]) -> Result<(), Error> {
-        Ok(())
-    }
-
     /// Starts a run of a cell: what the loop drives, and what the loop's inputs have to say for it.
     ///
     /// # Errors

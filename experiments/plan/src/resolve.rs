@@ -38,11 +38,10 @@ pub(super) fn cells(
     let backend = backend::resolve(source, spec, folder, assumed)?;
     let profile = fleet::profile(source, spec, folder)?;
     let groups = fleet::groups(source, spec, &*backend, profile.as_deref())?;
-    let ground = (&groups[..], &*backend);
     let (seeds, driven_by) = (seeds(source, spec)?, backend.identity());
     let more = spec.policies.len().saturating_mul(seeds.len());
     within_limits(source, options, made.saturating_add(more))?;
-    let base = fleet::fleet(source, spec, preset, ground, "")?;
+    let base = fleet::fleet(source, spec, preset, (&groups, &*backend), "")?;
     let (setting, laws_key, workload_key) =
         setting(source, spec, (preset, profile, &base, &*backend), (folder, options), last)?;
     let labels = labels(source, spec)?;
@@ -52,7 +51,7 @@ pub(super) fn cells(
         let file =
             finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
-        let fleet = Arc::new(fleet::fleet(source, spec, preset, ground, name)?);
+        let fleet = Arc::new(fleet::fleet(source, spec, preset, (&groups, &*backend), name)?);
         let config = config(preset, name, policy);
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         check_declared(source, policy, index, &predictors, &setting.workload)?;

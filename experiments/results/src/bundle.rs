@@ -48,7 +48,7 @@ pub struct Manifest {
     pub cells: Vec<String>,
     /// blake3 of every file.
     pub files: BTreeMap<String, String>,
-    /// Files that were left out: to verify the bundle takes copies of them.
+    /// Files that were left out; `verify` needs copies of them.
     pub left_out: BTreeMap<String, String>,
 }
 

@@ -27,8 +27,9 @@ use sandtable_runtime::schedule::{Finished, gpu_types, run};
 use sandtable_runtime::{Answerer, Policy, Predictors, Summary};
 
 use crate::code;
+use files::of_cell;
 pub use files::results;
-use files::{of_cell, summary};
+pub(crate) use files::summary;
 
 /// What came of a cell.
 pub struct Executed {

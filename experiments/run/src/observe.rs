@@ -28,7 +28,7 @@ use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed};
 use sandtable_runtime::schedule::{Finished, run};
 
 use crate::code::{self, Say};
-use crate::execute::{Compiled, inputs, results};
+use crate::execute::{Compiled, inputs, results, summary};
 
 /// A policy that takes over at an instant.
 #[derive(Clone, Debug)]
@@ -197,8 +197,7 @@ pub fn observe(
         decision_log: Some(DecisionLog::default()),
         ..inputs(cell, jobs.clone(), predictors)
     };
-    let finished = run(&mut policy, Box::new(recorder), inputs)
-        .map_err(|error| Error::internal(format!("conservation is violated: {error}")))?;
+    let finished = cell.backend.finish(run(&mut policy, Box::new(recorder), inputs))?;
     let log = policy.log();
     let after = devices.telemetry()?.settings();
     let changed = differences(&before, &after);
@@ -250,7 +249,7 @@ fn outcome(finished: &Finished, changed: &[String]) -> Result<Summary, Failure> 
         let message = format!("the devices are not as they were found: {}", changed.join("; "));
         return Err(Failure { kind: "devices-changed".into(), message, backtrace: Vec::new() });
     }
-    Ok(Summary::of(&finished.ledger).with_scores(finished.scores.clone()))
+    Ok(summary(finished))
 }
 
 fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicBool>) -> Result<Relay, Error> {

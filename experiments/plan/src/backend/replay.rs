@@ -36,16 +36,11 @@ impl CellBackend for Recording {
         Some(self)
     }
 
-    fn check_jobs(&self, jobs: &[Job]) -> Result<(), Error> {
-        if self.header.jobs == jobs_digest(jobs) {
-            return Ok(());
-        }
-        let error = Error::usage("the recording is of other jobs than the spec's workload under this seed");
-        Err(error.hint("replay it with the `workload`, `profile` and seed that it was recorded with"))
-    }
-
     fn start(&self, cell: &Cell, jobs: Arc<[Job]>, inputs: &mut Inputs) -> Result<Box<dyn Backend>, Error> {
-        self.check_jobs(&jobs)?;
+        if self.header.jobs != jobs_digest(&jobs) {
+            let error = Error::usage("the recording is of other jobs than the spec's workload under this seed");
+            return Err(error.hint("replay it with the `workload`, `profile` and seed that it was recorded with"));
+        }
         inputs.strict = false;
         inputs.script = ReplayScript::new(self.calls.clone());
         if inputs.script.is_none() {

@@ -11,7 +11,7 @@ use sandtable_runtime::schedule::Finished;
 use sandtable_runtime::{JobRow, Segment, Summary};
 
 /// Its metrics.
-pub(super) fn summary(finished: &Finished) -> Summary {
+pub(crate) fn summary(finished: &Finished) -> Summary {
     Summary::of(&finished.ledger).with_scores(finished.scores.clone())
 }
 
