@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Figure(pub f64, pub String);
 
 impl Figure {
-    /// Whether anybody vouches for it.
+    /// Whether a source confirms it.
     pub fn is_verified(&self) -> bool {
         self.1 != "m"
     }

@@ -58,7 +58,7 @@ impl Steps {
     }
 }
 
-/// Six digits are more than anybody measures.
+/// Six digits are more than measurements have.
 fn known(x: f64) -> Option<u64> {
     (x.is_finite() && x >= 0.0).then(|| libm::rint(x * 1e6) as u64)
 }

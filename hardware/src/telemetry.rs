@@ -94,7 +94,7 @@ pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
 /// processes hold in main memory.
 pub struct StandIn {
     devices: Vec<Device>,
-    /// Whose processes count; none: anybody's.
+    /// The user whose processes count; none: every user's.
     host: Option<u32>,
     /// CPU time of each process group when it was last read, for the duty cycle.
     last: BTreeMap<usize, (Micros, u64)>,

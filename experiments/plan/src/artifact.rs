@@ -34,6 +34,12 @@ pub fn sources_of(name: &str) -> String {
     }
 }
 
+/// The package of a component's crate.
+pub fn package_of(name: &str) -> String {
+    let kind = if predictors().any(|known| known == name) { "predictor" } else { "policy" };
+    format!("sandtable-{kind}-{name}")
+}
+
 /// Finds components for one spec. A name is looked for in `--policies`, then in `policies/dist` of the nearest
 /// folder above the spec, then in the binary; a path is relative to the spec.
 pub struct Finder {

@@ -1,8 +1,8 @@
 //! Where compiled code is kept, and which process compiles.
 //!
 //! Code is executed as it is. It is kept in a folder of this user alone, never in a store, which others may fill,
-//! and a file of it is used only if it is as it was written. A component may be anybody's: it is compiled by a process
-//! of its own, under limits.
+//! and a file of it is used only if it is as it was written. A component may come from an untrusted source: it is
+//! compiled by a process of its own, under limits.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -46,11 +46,11 @@ pub fn toolchain() -> Result<Toolchain, Error> {
     Err(Error::usage(format!("no Rust compiler for {TARGET} on this machine")).hint(hint))
 }
 
-/// Builds the package `name` of the workspace, or the project, `root` and makes it a component.
+/// Builds the package `package` of the workspace, or the project, `root` and makes its library, `name`, a component.
 ///
 /// # Errors
 /// What the compiler said, or why the module is no component.
-pub fn build(root: &Path, name: &str, toolchain: &Toolchain) -> Result<Vec<u8>, Error> {
+pub fn build(root: &Path, package: &str, name: &str, toolchain: &Toolchain) -> Result<Vec<u8>, Error> {
     let target = root.join("target/guests");
     let mut command = Command::new(&toolchain.cargo);
     command
@@ -58,7 +58,7 @@ pub fn build(root: &Path, name: &str, toolchain: &Toolchain) -> Result<Vec<u8>, 
         .arg("build")
         // A project that was never built has no lock yet.
         .args(root.join("Cargo.lock").exists().then_some("--locked"))
-        .args(["-p", name, "--profile", "guest", "--target", TARGET, "--target-dir"])
+        .args(["-p", package, "--profile", "guest", "--target", TARGET, "--target-dir"])
         .arg(&target)
         .env("RUSTC", &toolchain.rustc)
         .env("CARGO_ENCODED_RUSTFLAGS", remaps(root, toolchain).join("\u{1f}"))

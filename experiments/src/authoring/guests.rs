@@ -93,7 +93,7 @@ pub fn build_folder(folder: &Path) -> Result<Vec<u8>, Error> {
             let name = crate_name(&text).ok_or_else(|| {
                 Error::usage(format!("{}: expected a line `name = \"…\"` of a package", manifest.display()))
             })?;
-            return build::build(&folder, &name, &build::toolchain()?);
+            return build::build(&folder, &name, &name, &build::toolchain()?);
         }
         Language::Python => {
             let words = python()?;

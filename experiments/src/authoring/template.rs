@@ -17,7 +17,7 @@ macro_rules! files {
 
 /// The SDK, so that a policy builds outside of a checkout.
 pub const SDK: &[File] = files!(
-    "sdk/": "src/lib.rs", "src/backlog.rs", "src/cluster.rs", "src/cluster/elastic.rs", "src/colocate.rs", "src/config.rs",
+    "sdk/": "src/lib.rs", "src/backlog.rs", "src/cluster.rs", "src/cluster/elastic.rs", "src/cluster/nodes.rs", "src/colocate.rs", "src/config.rs",
     "src/driver.rs", "src/host.rs", "src/job.rs", "src/moves.rs", "src/node_set.rs", "src/place.rs", "src/predictor.rs",
     "src/random.rs", "src/ranking.rs", "src/residents.rs", "src/sharing.rs", "src/testing.rs", "src/walk.rs",
 );
@@ -43,7 +43,9 @@ pub fn files(language: Language, name: &str) -> Vec<(PathBuf, String)> {
         let vendored = SDK.iter().map(|(path, text)| (Path::new("vendor/sandtable-policy").join(path), (*text).into()));
         all.extend(vendored);
     }
-    all.push(("wit/policy.wit".into(), WIT.into()));
+    // The SDK is built from the contract in its own folder, the other languages from the one of the project.
+    let contract = if language == Language::Rust { "vendor/sandtable-policy/wit/policy.wit" } else { "wit/policy.wit" };
+    all.push((contract.into(), WIT.into()));
     all.push(("try.ron".into(), TRY.replace("NAME", name)));
     all.push((".gitignore".into(), "/target\n/store\n/bindings\n/node_modules\n__pycache__\n".into()));
     all.sort();

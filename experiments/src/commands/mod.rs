@@ -232,7 +232,7 @@ impl StoreArgs {
     }
 
     /// The store of a plan file, which has to be this user's, unless another is asked for: a plan file may come from
-    /// anybody, and what a store holds is believed.
+    /// another user, and results in a store are trusted.
     pub(crate) fn open_for(&self, plan_file: &PlanFile) -> Result<Store, Error> {
         if let Some(root) = &self.root {
             return Store::open(root);

@@ -37,7 +37,7 @@ pub(crate) enum PolicyCommand {
     New(new::NewArgs),
     /// Compile policies to components: of folders, or of this workspace.
     Build(build::BuildArgs),
-    /// Check a policy before anybody runs it.
+    /// Check a policy before it is used in experiments.
     Check(check::CheckArgs),
     /// Run a failed policy again from its capsule.
     Replay {

@@ -160,7 +160,7 @@ impl SimulatedBackend {
     }
 
     /// Elastic jobs go on with other GPUs: all have left theirs before the first takes its new ones, and all have
-    /// their places before anybody's pace is looked at.
+    /// their places before the pace of any job is looked at.
     pub(super) fn carry_over(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         let mut left: Vec<GpuId> = Vec::new();
         let mut due: Vec<(JobId, Micros)> = Vec::new();

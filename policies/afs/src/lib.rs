@@ -5,14 +5,14 @@
 use sandtable_elastic::goodput::{clipped, split_of};
 use sandtable_elastic::pace::{Pace, paces};
 use sandtable_elastic::place::Pack;
-use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
+use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules, joined};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
 };
 
 /// The policy.
 pub struct Afs {
-    stage: Stage,
+    scheduler: ElasticScheduler,
     afs_l: bool,
 }
 
@@ -37,16 +37,19 @@ impl Policy for Afs {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        Ok(Afs { stage: Stage::new(Rules::new(config), setup, false)?, afs_l: config.choice("variant") == "afs-l" })
+        Ok(Afs {
+            scheduler: ElasticScheduler::new(Rules::new(config), setup, false)?,
+            afs_l: config.choice("variant") == "afs-l",
+        })
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let winner = if self.afs_l { shorter_queue } else { winner };
-        self.stage.decide(batch, cluster, |round| allocate(round, winner))
+        self.scheduler.decide(batch, cluster, |round| allocate(round, winner))
     }
 }
 

@@ -2,8 +2,8 @@
 //! completion times are short on average; place k of a GPU costs k times the job's run time there.
 //!
 //! It is made for jobs of one GPU. Larger gangs, which the paper does not have, start first come, first served on the
-//! type with room on which they run the fastest, before anybody is matched; a gang that has waited too long gets a node
-//! kept for it.
+//! type with room on which they run the fastest, before any other job is matched; a node is reserved for a gang that has
+//! waited too long.
 
 pub mod matching;
 
@@ -65,7 +65,7 @@ impl Policy for AlloX {
     }
 }
 
-/// Seconds that nobody knows.
+/// Seconds assumed for an unknown run time.
 const UNKNOWN: f64 = 3600.0;
 
 /// Seconds of a job on each type; none where it may not run.
@@ -112,7 +112,7 @@ impl AlloX {
     fn start_matched(&mut self, cluster: &mut Cluster) {
         let jobs: Vec<JobId> = self.waiting.iter().map(|(_, id)| *id).filter(|id| cluster.job(*id).gpus == 1).collect();
         let jobs: Vec<JobId> = jobs.into_iter().take(self.window).collect();
-        // Free GPUs first, then those that somebody will leave, by when.
+        // Free GPUs first, then held ones by the time at which their jobs end.
         let mut workers: Vec<(GpuTypeId, f64, Option<NodeId>)> = Vec::new();
         let kept = self.kept.map(|(_, node)| node);
         for node in (0..cluster.node_count() as NodeId).filter(|node| kept != Some(*node)) {
@@ -152,7 +152,7 @@ impl AlloX {
             })
             .collect();
         let places = assign(&costs);
-        // Place 1 is the last before the queue's end: who has the deepest place of a GPU runs on it first.
+        // Place 1 is the last before the queue's end: the job with the deepest place of a GPU runs on it first.
         let mut first: Vec<Option<(usize, JobId)>> = vec![None; workers.len()];
         for (row, (id, column)) in jobs.iter().zip(places).enumerate() {
             let (worker, k) = (column / depth, column % depth);
@@ -189,12 +189,12 @@ mod tests {
         jobs.insert(1, (10, 4, 100));
         let waited = |config: &str| completion_times::<AlloX>(config, &[4], &jobs)[1] - 100;
         assert!(waited("{\"gang_patience\": 100}") <= 400, "a node is kept for it");
-        assert!(waited("{\"gang_patience\": 1000000}") > 1000, "nobody keeps one");
+        assert!(waited("{\"gang_patience\": 1000000}") > 1000, "no node is reserved");
     }
 
     #[test]
     fn gangs_come_before_single_jobs() {
         let times = completion_times::<AlloX>("{}", SMALL.0, SMALL.1);
-        assert_eq!(times[1], 9990 + 20, "it waits for the whole node, and nobody is passed on to it");
+        assert_eq!(times[1], 9990 + 20, "it waits for the whole node, which no other job is started on");
     }
 }

@@ -5,7 +5,7 @@ pub fn assign(costs: &[Vec<f64>]) -> Vec<usize> {
     let rows = costs.len();
     let columns = costs.first().map_or(0, Vec::len);
     assert!(rows <= columns, "{rows} jobs for {columns} places");
-    // One-based: 0 stands for nobody.
+    // One-based: 0 means unmatched.
     let (mut u, mut v) = (vec![0.0; rows + 1], vec![0.0; columns + 1]);
     let mut row_of = vec![0usize; columns + 1];
     for row in 1..=rows {

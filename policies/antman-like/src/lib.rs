@@ -25,7 +25,7 @@ pub struct AntmanLike {
     held_to: BTreeMap<JobId, u32>,
 }
 
-/// Thousandths below which nobody is held.
+/// Lowest speed that a job is throttled to, in thousandths.
 const LEAST: u32 = 10;
 /// Thousandths that come back a period.
 const STEP: u32 = 50;
@@ -158,7 +158,7 @@ impl AntmanLike {
         guarded.sort_unstable();
         let speeds = if guarded.is_empty() { Vec::new() } else { host::speeds(guarded.clone()) };
         let mut wanted: BTreeMap<JobId, bool> = BTreeMap::new();
-        // Whoever is held back and in nobody's way any more gets its speed back too.
+        // A throttled job that no longer slows down a neighbour gets its full speed back too.
         let guarded_there = |id: &JobId| {
             let neighbours = cluster.job(*id).held.iter().flat_map(|gpu| cluster.residents(*gpu));
             neighbours.into_iter().any(|other| is_guaranteed(cluster.job(*other)))

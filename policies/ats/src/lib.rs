@@ -1,7 +1,8 @@
-//! DeepBoot's ATS (Chen, Zhao, Zhi, Yin, IEEE TPDS 2023): training borrows the idle GPUs of those who serve and gives
-//! them back. The paper's text was not to be had: this follows its simulator, and where it says so, ourselves.
+//! DeepBoot's ATS (Chen, Zhao, Zhi, Yin, IEEE TPDS 2023): training borrows idle GPUs of the
+//! inference pool and returns them. The paper's text was not available: this follows its simulator, and our own
+//! reconstruction where a comment says so.
 //!
-//! Every round ATS-T deals out GPUs such that the sum of speedups is greatest; ATS-I, in `sandtable-elastic`, takes back
+//! Every round ATS-T allocates GPUs so that the sum of speedups is greatest; ATS-I, in `sandtable-elastic`, takes back
 //! the replica whose loss costs least.
 
 #[cfg(test)]
@@ -9,14 +10,14 @@ mod tests;
 
 use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::place::{Pack, smallest_first, take};
-use sandtable_elastic::{Partition, RULES, Round, Rules, Stage, Trainee, joined, restart_factor};
+use sandtable_elastic::{ElasticJob, ElasticScheduler, Partition, RULES, Round, Rules, joined, restart_factor};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
 };
 
 /// The policy.
 pub struct Ats {
-    stage: Stage,
+    scheduler: ElasticScheduler,
     rules: Rules,
 }
 
@@ -44,32 +45,32 @@ impl Policy for Ats {
         let mut rules = Rules::new(config);
         let times = |micros: u64| (micros as f64 * config.number("protect_times") + 0.5) as u64;
         rules.protect = (times(rules.protect.0), times(rules.protect.1), times(rules.protect.2));
-        Ok(Ats { stage: Stage::new(rules, setup, true)?, rules })
+        Ok(Ats { scheduler: ElasticScheduler::new(rules, setup, true)?, rules })
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let rules = self.rules;
-        self.stage.decide(batch, cluster, |round| train(round, &rules))
+        self.scheduler.decide(batch, cluster, |round| train(round, &rules))
     }
 }
 
-/// ATS-T: who trains where.
+/// ATS-T: the nodes of each training job.
 fn train(round: &mut Round<'_>, rules: &Rules) -> Vec<Vec<NodeId>> {
     let mut order: Vec<usize> = (0..round.jobs.len()).collect();
     order.sort_by_key(|job| (round.attained[*job], round.jobs[*job].submitted, round.jobs[*job].id));
     let gpus: u32 = round.free.iter().sum();
     let candidate = |job: usize| {
         let (node, share, now, total) = (round.node, round.share, round.now, round.total);
-        let trainee: &mut Trainee = &mut round.jobs[job];
-        let factor = restart_factor(trainee.age(now), trainee.restarts.unwrap_or(0), rules.delay);
-        let before = trainee.list.as_ref().map(|list| list.len() as u32);
-        let most = trainee.reach(total).min(gpus);
+        let job: &mut ElasticJob = &mut round.jobs[job];
+        let factor = restart_factor(job.age(now), job.restarts.unwrap_or(0), rules.delay);
+        let before = job.list.as_ref().map(|list| list.len() as u32);
+        let most = job.reach(total).min(gpus);
         let value = |k: u32| {
-            let speedup = trainee.speedup(k.div_ceil(node), k, share);
+            let speedup = job.speedup(k.div_ceil(node), k, share);
             if before == Some(k) { speedup } else { speedup * factor }
         };
         Candidate { values: (1..=most).map(value).collect() }
@@ -87,14 +88,14 @@ fn train(round: &mut Round<'_>, rules: &Rules) -> Vec<Vec<NodeId>> {
     round.place_in(&order, &by_job, Pack::BestFit)
 }
 
-/// As [`Round::place_in`], but whoever is placed anew goes to nodes of those who train if it fits there, else to borrowed
-/// ones, else to both.
+/// As [`Round::place_in`], but a job that is placed anew goes to nodes of the training pool if it fits there, else to
+/// borrowed nodes, else to both.
 fn own_first(round: &Round<'_>, order: &[usize], counts: &[u32]) -> Vec<Vec<NodeId>> {
     let had = |job: usize| round.jobs[job].list.as_ref().map_or(0, Vec::len) as u32;
     let keeps: Vec<u32> = (0..counts.len()).map(|job| if had(job) == counts[job] { counts[job] } else { 0 }).collect();
     let mut lists = round.place_in(order, &keeps, Pack::BestFit);
     for (job, list) in lists.iter_mut().enumerate() {
-        // Whose place is gone comes anew too.
+        // A job whose place is gone is placed anew too.
         if round.jobs[job].list.as_ref() != Some(list) {
             list.clear();
         }

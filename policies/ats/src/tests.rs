@@ -2,7 +2,7 @@
 
 use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};
-use sandtable_elastic::{Reclaim, Round, Rules, Trainee};
+use sandtable_elastic::{ElasticJob, Reclaim, Round, Rules};
 use sandtable_needs::needs;
 use sandtable_policy::testing::{data, refusal};
 use sandtable_policy::{Config, Draws, Elasticity, NodeId, Policy, Sample};
@@ -45,29 +45,29 @@ fn speedup(job: &Value, nodes: u32, gpus: u32) -> f64 {
     job[table][gpus as usize - 1].as_f64().expect("a speedup")
 }
 
-/// What the policy deals out in a round of these jobs, whose goodputs are the published speedups.
+/// What the policy allocates in a round of these jobs, whose goodputs are the published speedups.
 fn trains(case: &Value) -> Vec<Vec<NodeId>> {
     let free = list(&case["free_per_node"]);
     let (node, gpus) = (number(&case["gpus_per_node"]), free.iter().sum::<u32>());
     let jobs = case["jobs"].as_array().expect("jobs");
-    // A share that no gang has, so that its goodput of 1 is nobody's.
+    // A share that no gang has, so that its goodput of 1 is used for no job.
     let (share, now) = (1_000_000, 1_000_000_000_000);
-    let trainee = |(id, job): (usize, &Value)| {
-        let most = number(&job["max_replicas"]);
-        let submitted = now - job["age"].as_u64().expect("s") * 1_000_000;
+    let elastic_job = |(id, case): (usize, &Value)| {
+        let most = number(&case["max_replicas"]);
+        let submitted = now - case["age"].as_u64().expect("s") * 1_000_000;
         let elastic = Elasticity { most_gpus: most, ..ELASTIC };
-        let mut trainee = Trainee::new(id as u32, submitted, 1, elastic);
+        let mut job = ElasticJob::new(id as u32, submitted, 1, elastic);
         // It has run on as many as it may have: it may try all of them.
         let sample = Sample { job: id as u32, gpus: most, ..SAMPLE };
-        trainee.report(&sample);
+        job.report(&sample);
         let shapes = (1..=most.min(gpus)).map(|k| (k.div_ceil(node), k));
-        let goodputs = shapes.map(|(nodes, k)| ((nodes, k), speedup(job, nodes, k)));
-        trainee.assume(goodputs.chain([((1, share), 1.0)]));
-        trainee.restarts = Some(number(&job["num_restarts"]));
-        trainee.list = job["prev"].as_array().map(|_| list(&job["prev"]));
-        trainee
+        let goodputs = shapes.map(|(nodes, k)| ((nodes, k), speedup(case, nodes, k)));
+        job.assume(goodputs.chain([((1, share), 1.0)]));
+        job.restarts = Some(number(&case["num_restarts"]));
+        job.list = case["prev"].as_array().map(|_| list(&case["prev"]));
+        job
     };
-    let mut all: Vec<Trainee> = jobs.iter().enumerate().map(trainee).collect();
+    let mut all: Vec<ElasticJob> = jobs.iter().enumerate().map(elastic_job).collect();
     let attained = (0..all.len() as u64).collect();
     let lent = vec![false; free.len()];
     let mut round = Round {

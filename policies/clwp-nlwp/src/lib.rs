@@ -2,7 +2,7 @@
 //!
 //! Stage one (CLWP) takes the node whose residents are the least similar to the job: those contend least. Stage two
 //! (NLWP) takes the GPUs of that node that slow the job down the least, neighbours and links together, weighed
-//! against the harm to who is there. The paper's abstract and its patent give the two stages and their inputs; the
+//! against the harm to its residents. The paper's abstract and its patent give the two stages and their inputs; the
 //! formulas, the weights `alpha`, `beta`, `phi`, the admission `delta` and the patience of the head are ours.
 
 pub mod clwp;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use clwp::Aggregate;
 use nlwp::{Gang, Seat, Trade};
 use sandtable_policy::{
-    Abilities, About, Batch, Cluster, Colocator, Communication, Config, Draws, GpuId, GpuTypeId, Job, JobId, Kind,
-    Knowledge, NodeId, Param, Place, Policy, PolicyError, Setup, host,
+    Abilities, About, Batch, Cluster, ColocationQueue, Communication, Config, Draws, GpuId, GpuTypeId, Job, JobId,
+    Kind, Knowledge, NodeId, Param, Place, Policy, PolicyError, Setup, host,
 };
 
 /// The policy.
 pub struct ClwpNlwp {
-    queue: Colocator,
+    queue: ColocationQueue,
     choice: Chooser,
 }
 
@@ -36,7 +36,7 @@ struct Chooser {
     best: BTreeMap<(NodeId, u64, u32), f64>,
 }
 
-/// What a predictor that has no idea is taken to say: contention is certain, and costs half.
+/// What a predictor that does not know is taken to say: contention is certain, and costs half.
 const NO_IDEA_SIMILARITY: f64 = 1.0;
 const NO_IDEA_SPEED: f64 = 0.5;
 
@@ -104,8 +104,8 @@ impl Policy for ClwpNlwp {
                     default: "0",
                     about: "Throughput that sharing must win, in jobs alone.",
                 },
-                Colocator::MAX_SHARE,
-                Colocator::HEAD_PATIENCE,
+                ColocationQueue::MAX_SHARE,
+                ColocationQueue::HEAD_PATIENCE,
             ],
         }
     }
@@ -113,7 +113,7 @@ impl Policy for ClwpNlwp {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let (phi, latency, beta) = (config.number("phi"), config.number("alpha"), config.number("beta"));
         Ok(ClwpNlwp {
-            queue: Colocator::new(config),
+            queue: ColocationQueue::new(config),
             choice: Chooser {
                 by_similarity: config.choice("node") == "clwp",
                 by_speed: config.choice("gpus") == "nlwp",
@@ -149,7 +149,7 @@ impl Chooser {
         None
     }
 
-    /// Stage one: the places by score, then by resident tasks, then by index.
+    /// ElasticScheduler one: the places by score, then by resident tasks, then by index.
     fn ranked(&mut self, cluster: &Cluster, job: &Job, mut places: Vec<Place>) -> Vec<Place> {
         if !self.by_similarity {
             self.draws.shuffle(&mut places);
@@ -182,7 +182,7 @@ impl Chooser {
         (self.aggregate.score(&similar, cluster.node_gpus(node).len()), tasks)
     }
 
-    /// Stage two: GPUs of one place.
+    /// ElasticScheduler two: GPUs of one place.
     fn seats(&mut self, cluster: &Cluster, job: &Job, place: &Place) -> Option<nlwp::Choice> {
         let gpus = cluster.node_gpus(place.node);
         let mut eligible = place.eligible.clone();
@@ -194,13 +194,13 @@ impl Chooser {
         let kind = cluster.node_type(place.node);
         let mut seats = Vec::with_capacity(eligible.len());
         for gpu in eligible {
-            let there = cluster.residents(gpu);
-            let own = self.speed(cluster, kind, job, there);
+            let residents = cluster.residents(gpu);
+            let own = self.speed(cluster, kind, job, residents);
             let mut harm = 0.0;
-            for resident in there {
+            for resident in residents {
                 harm += 1.0 - self.speed(cluster, kind, cluster.job(*resident), &[job.id]);
             }
-            seats.push(Seat { gpu: (gpu - gpus.start) as usize, own, harm, shared: !there.is_empty() });
+            seats.push(Seat { gpu: (gpu - gpus.start) as usize, own, harm, shared: !residents.is_empty() });
         }
         let (links, gang) = (cluster.links(place.node), gang(job, kind));
         let trade = self.trade;

@@ -26,7 +26,7 @@ pub struct Trade {
     pub beta: f64,
 }
 
-/// An eligible GPU: where it stands in its node, and what sharing it would cost.
+/// An eligible GPU: its index in its node, and what sharing it would cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Seat {
     /// Index in the node.

@@ -38,11 +38,11 @@ fn nlwp_costs_what_every_golden_case_says() {
         let trade = Trade { phi: number("phi"), latency: number("alpha_s"), beta: number("beta") };
         let seat = |gpu: &Value| {
             let gpu = gpu.as_u64().expect("an index") as usize;
-            let there = case["residents"][gpu].as_array().expect("a list");
+            let residents = case["residents"][gpu].as_array().expect("a list");
             let of = |task: &Value, key: &str| task[key].as_f64().expect("a number");
-            let own: f64 = there.iter().map(|task| of(task, "perf_new")).product();
-            let harm = there.iter().map(|task| 1.0 - of(task, "perf_res")).sum();
-            Seat { gpu, own: own.max(0.05), harm, shared: !there.is_empty() }
+            let own: f64 = residents.iter().map(|task| of(task, "perf_new")).product();
+            let harm = residents.iter().map(|task| 1.0 - of(task, "perf_res")).sum();
+            Seat { gpu, own: own.max(0.05), harm, shared: !residents.is_empty() }
         };
         let seats: Vec<Seat> = case["eligible"].as_array().expect("a list").iter().map(seat).collect();
         let best = best_step(&links, rows.len(), &gang, &trade);

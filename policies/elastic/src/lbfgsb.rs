@@ -160,13 +160,13 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
         let longest = if turn == 0 { 1.0 } else { (0..N).map(room).fold(1e10, f64::min) };
         let first = if turn == 0 { (1.0 / length).min(longest) } else { 1.0 };
         let mut search = Search::new(value, falls, first, longest);
-        let (mut next, mut there) = (x, (value, slope));
+        let (mut next, mut trial) = (x, (value, slope));
         let mut found = false;
         for _ in 0..20 {
             let step = search.step();
             next = std::array::from_fn(|i| (x[i] + step * way[i]).clamp(least[i], most[i]));
-            there = of(&next);
-            match search.judge(there.0, dot(&there.1, &way)) {
+            trial = of(&next);
+            match search.judge(trial.0, dot(&trial.1, &way)) {
                 Verdict::Goes => {}
                 Verdict::Found => {
                     found = true;
@@ -175,7 +175,7 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
                 Verdict::Fails => break,
             }
         }
-        if !found && there.0 >= value {
+        if !found && trial.0 >= value {
             if pairs.is_empty() {
                 break;
             }
@@ -183,10 +183,10 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
             continue;
         }
         let step: Vector = std::array::from_fn(|i| next[i] - x[i]);
-        let change: Vector = std::array::from_fn(|i| there.1[i] - slope[i]);
-        let fell = value - there.0;
-        let scale = value.abs().max(there.0.abs()).max(1.0);
-        (x, value, slope) = (next, there.0, there.1);
+        let change: Vector = std::array::from_fn(|i| trial.1[i] - slope[i]);
+        let fell = value - trial.0;
+        let scale = value.abs().max(trial.0.abs()).max(1.0);
+        (x, value, slope) = (next, trial.0, trial.1);
         if fell <= 2.220446049250313e-9 * scale {
             break;
         }

@@ -3,28 +3,30 @@
 //! # Architecture
 //! - [`goodput`]: Pollux' model of throughput and statistical efficiency; [`fit`] finds its numbers from what a job
 //!   reports.
-//! - [`Trainee`]: what is known of one job: its reports, its size so far, its speedups.
+//! - [`ElasticJob`]: what is known of one job: its reports, its size so far, its speedups.
 //! - [`knapsack`]: counts of GPUs of which the sum of values is greatest.
 //! - [`pace`]: how long jobs take with more or fewer GPUs, by what the host foretells.
 //! - [`place`]: lists of nodes for counts of GPUs.
-//! - [`reclaim`]: which GPUs those who serve get, and whose they were.
-//! - [`Stage`]: the cluster as these policies see it, and the actions that turn it into what they want.
+//! - [`reclaim`]: which GPUs inference tasks get, and which training jobs lose them.
+//! - [`ElasticScheduler`]: the cluster as these policies see it, and the actions that carry out an allocation.
 //!
-//! Who gets how many GPUs is each policy's own business.
+//! How many GPUs each job gets is left to each policy.
 
 pub mod fit;
 pub mod goodput;
+mod job;
 pub mod knapsack;
 mod lbfgsb;
 pub mod pace;
 pub mod place;
 pub mod reclaim;
+mod round;
 mod rules;
+mod scheduler;
 mod search;
 mod serving;
-mod stage;
-mod trainee;
 
+pub use job::{ElasticJob, restart_factor};
+pub use round::Round;
 pub use rules::{Partition, RULES, Reclaim, Rules, joined};
-pub use stage::{Round, Stage};
-pub use trainee::{Trainee, restart_factor};
+pub use scheduler::ElasticScheduler;

@@ -1,4 +1,4 @@
-//! How long fixed-batch jobs take by the number of their GPUs, as whoever the experiment binds to `steps` says.
+//! How long fixed-batch jobs take by the number of their GPUs, according to the experiment's predictor of `steps`.
 
 use sandtable_policy::{JobId, Quantity, host};
 
@@ -29,10 +29,10 @@ impl Pace {
     }
 }
 
-/// The paces of a round's jobs: up to as many GPUs as there are least local batches in the batch, until one is that
-/// nobody knows.
+/// The paces of a round's jobs: up to as many GPUs as there are least local batches in the batch, until one is
+/// unknown.
 pub fn paces(round: &Round<'_>) -> Vec<Pace> {
-    let most = |job: &crate::Trainee| {
+    let most = |job: &crate::ElasticJob| {
         let by_batch = job.elastic.batch / job.elastic.least_local.max(1);
         by_batch.min(job.elastic.most_gpus).min(round.total).max(1)
     };
@@ -46,7 +46,7 @@ pub fn paces(round: &Round<'_>) -> Vec<Pace> {
     let jobs: Vec<JobId> = round.jobs.iter().map(|job| job.id).collect();
     let types = vec![0; jobs.len()];
     let left = host::estimate(Quantity::Steps, jobs, types);
-    let pace = |(job, left): (&crate::Trainee, f64)| {
+    let pace = |(job, left): (&crate::ElasticJob, f64)| {
         let all: Vec<f64> = times.by_ref().take(most(job) as usize).collect();
         let known = all.iter().take_while(|time| !time.is_nan()).count();
         Pace { left, steps: all[..known.max(1)].to_vec() }

@@ -18,14 +18,14 @@ fn next(free: &[u32], missing: u32, pack: Pack) -> Option<(usize, u32)> {
         Some((_, best)) if !better(free, best) => found,
         _ => Some((node, free)),
     };
-    let there = || free.iter().copied().enumerate().filter(|(_, free)| *free > 0);
+    let with_room = || free.iter().copied().enumerate().filter(|(_, free)| *free > 0);
     if pack == Pack::BestFit {
-        let fits = there().filter(|(_, free)| *free >= missing);
+        let fits = with_room().filter(|(_, free)| *free >= missing);
         if let Some((node, _)) = fits.fold(None, |found, at| first(found, at, |a, b| a < b)) {
             return Some((node, missing));
         }
     }
-    let (node, most) = there().fold(None, |found, at| first(found, at, |a, b| a > b))?;
+    let (node, most) = with_room().fold(None, |found, at| first(found, at, |a, b| a > b))?;
     Some((node, most.min(missing)))
 }
 
@@ -43,8 +43,8 @@ pub fn take(free: &mut [u32], gpus: u32, pack: Pack) -> Vec<NodeId> {
     nodes
 }
 
-/// Lists for counts: who has as many as before keeps its own; the others come after in their order. `free` is what all of
-/// them may have together.
+/// Lists of nodes for counts of GPUs: a job with as many as before keeps its own; the others follow in their order. `free`
+/// is what all of them may have together.
 pub fn keep_or_take(free: &mut [u32], counts: &[u32], before: &[&[NodeId]], pack: Pack) -> Vec<Vec<NodeId>> {
     let mut lists = vec![Vec::new(); counts.len()];
     let mut others: Vec<usize> = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
     fn whoever_keeps_its_size_keeps_its_place() {
         let before: [&[NodeId]; 3] = [&[0, 0], &[1], &[]];
         assert_eq!(keep_or_take(&mut [2, 2], &[1, 1, 1], &before, Pack::BestFit), [vec![1], vec![1], vec![0]]);
-        // A node that is gone keeps nobody.
+        // A node that is gone keeps no job.
         assert_eq!(keep_or_take(&mut [0, 2], &[2, 0, 0], &before, Pack::BestFit), [vec![1, 1], vec![], vec![]]);
     }
 }

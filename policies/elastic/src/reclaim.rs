@@ -1,4 +1,4 @@
-//! Where those who serve get GPUs that nobody has, and whose they get where there are none.
+//! Where inference tasks get idle GPUs, and which training jobs lose theirs where none is idle.
 
 use sandtable_policy::{Draws, NodeId};
 
@@ -16,7 +16,7 @@ pub struct Victim<'a> {
 /// Where a task goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A GPU of the node that nobody has.
+    /// An idle GPU of the node.
     Empty(NodeId),
     /// The GPU of the sleeping pod of this index.
     Evicts(usize),
@@ -47,7 +47,7 @@ fn sum(values: &[f64]) -> f64 {
 
 /// The cluster as it is dealt out.
 pub struct Deal<'a, 'b> {
-    /// GPUs of each node that nobody has, sleeping pods' not among them; 0 where tasks may not go.
+    /// Idle GPUs of each node, those of sleeping pods not included; 0 where tasks may not go.
     pub empty: Vec<u32>,
     /// Node of each sleeping pod; none: gone, or out of reach.
     pub sleeping: Vec<Option<NodeId>>,
@@ -55,7 +55,7 @@ pub struct Deal<'a, 'b> {
     pub victims: &'a mut [Victim<'b>],
     /// Whether tasks may take training jobs' GPUs there, by node.
     pub reach: Vec<bool>,
-    /// Whether the node is of those who serve.
+    /// Whether the node belongs to the inference pool.
     pub lent: Vec<bool>,
     /// Whether a job's last GPU is taken only where there is no other.
     pub guard: bool,
@@ -119,7 +119,7 @@ impl Deal<'_, '_> {
         places
     }
 
-    /// Nobody trains on the node any more; so many GPUs are free for it.
+    /// Removes all training from the node; returns the number of GPUs that this frees.
     fn clear(&mut self, node: usize) -> u32 {
         let gpus = self.training(node) as u32;
         self.victims.iter_mut().for_each(|victim| victim.list.retain(|at| *at as usize != node));
@@ -184,12 +184,12 @@ impl Deal<'_, '_> {
     fn at_random(&mut self, tasks: usize, draws: &mut Draws) -> Vec<Place> {
         let mut places = self.idle(tasks);
         while places.len() < tasks {
-            let there = |(job, victim): (usize, &Victim<'_>)| {
+            let nodes_of_victim = |(job, victim): (usize, &Victim<'_>)| {
                 let reach = &self.reach;
                 let list: Vec<NodeId> = victim.list.iter().copied().filter(|node| reach[*node as usize]).collect();
                 list.into_iter().map(move |node| (job, node))
             };
-            let mut all: Vec<(usize, NodeId)> = self.victims.iter().enumerate().flat_map(there).collect();
+            let mut all: Vec<(usize, NodeId)> = self.victims.iter().enumerate().flat_map(nodes_of_victim).collect();
             if self.guard && all.iter().any(|(job, _)| self.victims[*job].list.len() > 1) {
                 all.retain(|(job, _)| self.victims[*job].list.len() > 1);
             }
@@ -203,7 +203,7 @@ impl Deal<'_, '_> {
         places
     }
 
-    /// What DeepBoot's simulator calls random: the first GPUs by node that hold no task. Of those who train there the
+    /// What DeepBoot's simulator calls random: the first GPUs by node that hold no task. Of the jobs that train there the
     /// first keep theirs; sleeping pods come after them.
     fn first_found(&mut self, tasks: usize) -> Vec<Place> {
         let mut places = Vec::new();
@@ -237,8 +237,8 @@ impl Deal<'_, '_> {
         self.sleeping.iter().rposition(|at| at.map(|at| at as usize) == Some(node))
     }
 
-    /// GPUs that nobody has on nodes of those who serve, and those of sleeping pods; then whole nodes: whoever trains on the
-    /// one with the fewest training GPUs leaves it (Aryl, EuroSys 2023, as DeepBoot's simulator has it).
+    /// Idle GPUs on nodes of the inference pool, and those of sleeping pods; then whole nodes: all jobs that train on the
+    /// node with the fewest training GPUs leave it (Aryl, EuroSys 2023, as DeepBoot's simulator has it).
     fn by_node(&mut self, tasks: usize) -> Vec<Place> {
         let mut places = Vec::new();
         let lent: Vec<usize> = (0..self.empty.len()).filter(|node| self.lent[*node]).collect();
@@ -246,7 +246,7 @@ impl Deal<'_, '_> {
             while places.len() < tasks && self.empty[*node] > 0 {
                 self.empty[*node] -= 1;
                 places.push(Place::Empty(*node as NodeId));
-                // Whoever trains there leaves, and the next task may have that too.
+                // The jobs that train there leave, and the next task may have that too.
                 self.empty[*node] += self.clear(*node);
             }
         }

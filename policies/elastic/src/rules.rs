@@ -2,36 +2,36 @@
 
 use sandtable_policy::{Config, Kind, Param};
 
-/// Whose GPUs are whose.
+/// Which jobs may use which pool's nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partition {
-    /// Tasks have the nodes of those who serve alone; training borrows what is idle there.
+    /// Tasks use only nodes of the inference pool; training borrows what is idle there.
     Owned,
-    /// Anybody goes anywhere (DeepBoot's simulator).
+    /// Every job may use every node (DeepBoot's simulator).
     Shared,
-    /// Nobody lends: training keeps to its own nodes.
+    /// No lending: training keeps to its own nodes.
     Apart,
 }
 
-/// Whose GPU a task gets where none is idle.
+/// Which training GPU a task gets where none is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaim {
     /// The replica whose loss costs the least speedup (ATS-I).
     LeastLoss,
     /// Any replica.
     Random,
-    /// All of the node with the fewest (Aryl); and nobody trains where anybody is served.
+    /// All of the node with the fewest (Aryl); and no job trains on a node that serves.
     Node,
-    /// Nobody's: tasks wait for idle GPUs.
+    /// None: tasks wait for idle GPUs.
     Never,
 }
 
 /// The rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Whose GPUs are whose.
+    /// Which jobs may use which pool's nodes.
     pub partition: Partition,
-    /// Whose GPU a task gets where none is idle.
+    /// Which training GPU a task gets where none is idle.
     pub reclaim: Reclaim,
     /// A job's last GPU is taken only where there is no other.
     pub guard: bool,
@@ -51,13 +51,13 @@ pub const RULES: [Param; 9] = [
         name: "partition",
         kind: Kind::Choice(&["owned", "shared", "apart"]),
         default: "\"owned\"",
-        about: "Tasks keep to the nodes of those who serve and training borrows what is idle there; anybody goes anywhere; or nobody lends.",
+        about: "Tasks use only nodes of the inference pool and training borrows what is idle there; every job may use every node; or no lending.",
     },
     Param {
         name: "reclaim",
         kind: Kind::Choice(&["least-loss", "random", "node", "never"]),
         default: "\"least-loss\"",
-        about: "Whose GPU a task gets where none is idle: the replica whose loss costs the least speedup, any, all of the node with the fewest, or nobody's.",
+        about: "Which training GPU a task gets where none is idle: the replica whose loss costs the least speedup, any, all of the node with the fewest, or none.",
     },
     Param {
         name: "last_gpu_guard",

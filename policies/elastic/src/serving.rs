@@ -1,4 +1,4 @@
-//! Pods: GPUs that hold the model of a service, and who may have them.
+//! Pods: GPUs that hold the model of a service, and which tasks may use them.
 
 use sandtable_policy::{Cluster, GpuId, Instant, JobId, NodeId, Service, ServiceId};
 
@@ -19,13 +19,13 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// Nobody else may have its GPU.
+    /// No other job may use its GPU.
     pub(crate) fn is_kept(&self, now: Instant) -> bool {
         self.task.is_some() || self.until > now
     }
 }
 
-/// The side of those who serve.
+/// The inference side of the cluster.
 #[derive(Default)]
 pub(crate) struct Serving {
     /// In the order in which they were made.

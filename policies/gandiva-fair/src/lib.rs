@@ -1,7 +1,7 @@
 //! Gandiva_fair (Chaudhary et al., EuroSys 2020): every user has an equal share of every type of GPU, users trade shares of
-//! slow types for shares of fast ones, and in every round gangs run by stride: whoever has had the least of its share.
+//! slow types for shares of fast ones, and in every round gangs run by stride: the user with the smallest part of its share so far is first.
 //!
-//! Users are those that jobs name; a job of nobody is its own user. The paper's per-server queues and its balancing of
+//! Users are those that jobs name; a job without a user is its own user. The paper's per-server queues and its balancing of
 //! load between servers, and users' tickets, are not part of it: all gangs are in one queue by type.
 
 pub mod share;
@@ -14,7 +14,7 @@ use sandtable_policy::{
 };
 use share::trade;
 
-/// Whose jobs: a name, or a job that nobody owns.
+/// A user: a name, or a job without a user.
 type User = (String, Option<JobId>);
 
 /// The policy.
@@ -87,7 +87,7 @@ impl Policy for GandivaFair {
             self.begin_round(cluster);
         }
         self.moves.resume(cluster);
-        // GPUs that would idle until the next round go to whoever waits, first come, first served.
+        // GPUs that would idle until the next round go to waiting jobs, first come, first served.
         let mut waiting: Vec<(u64, JobId)> = self.jobs.iter().map(|id| (cluster.job(*id).submitted, *id)).collect();
         waiting.sort_unstable();
         self.moves.fill(cluster, waiting.into_iter().map(|(_, id)| id));
@@ -160,7 +160,7 @@ impl GandivaFair {
         let users = self.users(cluster);
         let shares = self.shares(cluster, &users);
         self.passes.retain(|user, _| users.contains_key(user));
-        // Whoever is new begins where the others are: it has no claim on the past.
+        // A new user starts at the current pass: it has no claim on the past.
         let mut least = vec![f64::INFINITY; self.types];
         for passes in self.passes.values() {
             least.iter_mut().zip(passes).for_each(|(least, pass)| *least = least.min(*pass));
@@ -173,7 +173,7 @@ impl GandivaFair {
         self.moves.begin(cluster, &chosen);
     }
 
-    /// By type, the gangs of whoever has the least pass there, as long as GPUs remain.
+    /// By type, the gangs of the user with the least pass there, as long as GPUs remain.
     fn choose(
         &mut self,
         cluster: &Cluster,
@@ -181,7 +181,7 @@ impl GandivaFair {
         shares: &[Vec<f64>],
     ) -> BTreeMap<JobId, GpuTypeId> {
         let mut chosen: BTreeMap<JobId, GpuTypeId> = BTreeMap::new();
-        // Jobs of each user that nobody has been chosen of yet, in order.
+        // Jobs of each user that are not chosen yet, in order.
         let mut left: Vec<Vec<JobId>> = users.values().cloned().collect();
         for kind in 0..self.types as GpuTypeId {
             let at = kind as usize;

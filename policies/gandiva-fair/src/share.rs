@@ -3,20 +3,20 @@
 /// One exchange.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
-    /// Who gives the fast type away.
+    /// The user that sells its share of the fast type.
     pub seller: usize,
-    /// Who gets it.
+    /// The user that buys it.
     pub buyer: usize,
     /// How much of the slow type one of the fast costs.
     pub price: f64,
 }
 
-/// Users who hold both trade shares of a slow type for shares of a fast one: who gains the least from the fast type
-/// sells to who gains the most, at the second highest gain, until nobody is left to trade with. `speed_up`: rate on the
+/// Users that hold both trade shares of a slow type for shares of a fast one: the user that gains the least from the fast
+/// type sells to the one that gains the most, at the second highest gain, until no trade is left. `speed_up`: rate on the
 /// fast type over that on the slow one.
 pub fn trade(slow: &mut [f64], fast: &mut [f64], speed_up: &[f64]) -> Vec<Trade> {
     let mut trades = Vec::new();
-    // Each trade takes the last of something from somebody.
+    // Each trade uses up a user's share of a type.
     for _ in 0..2 * slow.len() {
         let mut both: Vec<usize> = (0..slow.len()).filter(|user| slow[*user] > 1e-12 && fast[*user] > 1e-12).collect();
         both.sort_by(|a, b| speed_up[*a].total_cmp(&speed_up[*b]).then(b.cmp(a)));

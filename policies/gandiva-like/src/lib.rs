@@ -19,7 +19,7 @@ pub struct GandivaLike {
     least: f64,
     pause: u64,
     waiting: BTreeSet<(Instant, JobId)>,
-    /// Who was packed beside whom, and when.
+    /// Pairs of jobs that share a GPU, and since when.
     trials: Vec<(JobId, JobId, Instant)>,
     /// Pairs that did not pay, and until when they are not tried again.
     failed: BTreeMap<(JobId, JobId), Instant>,
@@ -89,7 +89,7 @@ impl Policy for GandivaLike {
     }
 }
 
-/// A pair is one, whoever came first.
+/// A pair in ascending order of its ids.
 fn pair(one: JobId, other: JobId) -> (JobId, JobId) {
     (one.min(other), one.max(other))
 }
@@ -229,11 +229,11 @@ impl GandivaLike {
             }
         };
         let elsewhere = |from: NodeId, job: &Job| {
-            let there = |node: NodeId| {
+            let has_room = |node: NodeId| {
                 let held = used(node).len();
                 node != from && held > 0 && held < cluster.node_gpus(node).len()
             };
-            nodes().any(|node| there(node) && job.gpu_types.contains(&cluster.node_type(node)))
+            nodes().any(|node| has_room(node) && job.gpu_types.contains(&cluster.node_type(node)))
         };
         let mover = nodes().find_map(|node| {
             let job = lone(node).filter(|job| job.phase == JobPhase::Running)?;

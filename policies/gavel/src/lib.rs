@@ -48,7 +48,7 @@ pub struct Gavel {
     last_round: Instant,
     /// Time on each type since the reset, µs, by job; half a round is credited at the start.
     spent: BTreeMap<JobId, Vec<f64>>,
-    /// Who has run in the round that ends, and where.
+    /// Jobs that ran in the round that ends, with their types.
     ran: Vec<(JobId, GpuTypeId)>,
     types: usize,
     moves: Moves,
@@ -134,12 +134,12 @@ impl Policy for Gavel {
                 _ => {}
             }
         }
-        // A round begins at its time; the first also when there is somebody to begin it for.
+        // A round begins at its time; the first also when there is a job to begin it for.
         if batch.trigger == Trigger::Round || (cluster.holders().len() == 0 && !self.jobs.is_empty()) {
             self.begin_round(cluster);
         }
         self.moves.resume(cluster);
-        // GPUs that nobody was chosen for go to whoever waits.
+        // GPUs that no job was chosen for go to waiting jobs.
         self.moves.fill(cluster, self.jobs.iter().copied());
         self.ran = cluster.holders().map(|job| (job.id, cluster.type_of(job))).collect();
         Ok(())
@@ -203,7 +203,7 @@ impl Gavel {
             let rate = |kind: GpuTypeId| Some(rates[kind as usize]).filter(|rate| *rate > 0.0 && runs(kind));
             let row: Vec<f64> = (0..types).map(|kind| rate(kind).unwrap_or(0.0)).collect();
             let here = row[cluster.type_of(job) as usize];
-            // What nobody knows counts as an hour.
+            // An unknown run time counts as an hour.
             let left = if left.is_finite() { left.max(1.0) } else { 3600.0 };
             let steps = left * if here > 0.0 { here } else { 1.0 };
             let key = (row.iter().map(|rate| rate.to_bits()).collect(), job.gpus);
@@ -229,7 +229,7 @@ impl Gavel {
         };
         let allocation = solved.map_or_else(
             || {
-                host::warn("the linear program was not solved: everybody gets an equal share");
+                host::warn("the linear program was not solved: every job gets an equal share");
                 let equal = question.equal_share();
                 steps.iter().map(|jobs| vec![equal.clone(); jobs.len()]).collect()
             },

@@ -36,7 +36,7 @@ const NEAR: f64 = 1e-3;
 pub type Allocation = Vec<Vec<Vec<f64>>>;
 
 impl Question {
-    /// Everybody's share of every type, scaled so that the greatest row sum is 1.
+    /// Each job's share of every type, scaled so that the greatest row sum is 1.
     pub fn equal_share(&self) -> Vec<f64> {
         let jobs: f64 = self.count.iter().sum();
         let raw: Vec<f64> = self.capacity.iter().map(|count| count / jobs).collect();
@@ -130,7 +130,7 @@ impl Question {
     pub fn finish_time_fairness(&self, jobs: &[Vec<Progress>]) -> Option<(f64, Allocation)> {
         let runs = |class: &usize| self.throughput[*class].iter().any(|rate| *rate > 0.0);
         let all = || (0..jobs.len()).filter(runs).flat_map(|class| &jobs[class]);
-        // Nobody's age shrinks: a candidate below is out of reach.
+        // No job's age shrinks: a candidate below is out of reach.
         let mut low = all().map(|job| job.age / job.isolated).fold(0.0, f64::max);
         let with = |worst: f64| -> Option<Allocation> {
             let needs = |class: &Vec<Progress>| {

@@ -2,7 +2,7 @@
 //! 2022). What it shares with Horus+ and its baselines is in `sandtable-horus`.
 
 use sandtable_horus::queue::Order;
-use sandtable_horus::{Packer, Stage, params, rules};
+use sandtable_horus::{Packer, PredictedCluster, params, rules};
 use sandtable_policy::{Abilities, About, Batch, Cluster, Config, Knowledge, Policy, PolicyError, Setup};
 
 /// The policy.
@@ -32,8 +32,8 @@ impl Policy for Horus {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let stage = Stage::new("horus", rules(config), config.number("peak"), setup)?;
-        Ok(Horus(Packer::new(stage, Order::named(config.choice("order")), config.number("lookahead") as usize)))
+        let predicted = PredictedCluster::new("horus", rules(config), config.number("peak"), setup)?;
+        Ok(Horus(Packer::new(predicted, Order::named(config.choice("order")), config.number("lookahead") as usize)))
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {

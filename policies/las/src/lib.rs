@@ -6,7 +6,7 @@
 //! (`kept`, Tiresias' simulator); or all by submission, of equal times those that run first, by start (Lucid's). `mode: "gittins"`: the greatest Gittins index first,
 //! from a sample of past service.
 //!
-//! One timer stands for the earliest crossing of a limit. The thresholds change the order of published results: they
+//! One timer is set for the earliest crossing of a limit. The thresholds change the order of published results: they
 //! are parameters and part of an experiment's identity.
 
 mod gittins;

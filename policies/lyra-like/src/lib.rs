@@ -5,14 +5,14 @@
 use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::pace::{Pace, paces};
 use sandtable_elastic::place::{Pack, smallest_first};
-use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
+use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules, joined};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, NodeId, Param, Policy, PolicyError, Setup,
 };
 
 /// The policy.
 pub struct Lyra {
-    stage: Stage,
+    scheduler: ElasticScheduler,
     aryl: bool,
 }
 
@@ -37,16 +37,19 @@ impl Policy for Lyra {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        Ok(Lyra { stage: Stage::new(Rules::new(config), setup, false)?, aryl: config.choice("variant") == "aryl" })
+        Ok(Lyra {
+            scheduler: ElasticScheduler::new(Rules::new(config), setup, false)?,
+            aryl: config.choice("variant") == "aryl",
+        })
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let aryl = self.aryl;
-        self.stage.decide(batch, cluster, |round| allocate(round, aryl))
+        self.scheduler.decide(batch, cluster, |round| allocate(round, aryl))
     }
 }
 

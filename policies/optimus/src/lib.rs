@@ -1,5 +1,5 @@
 //! Optimus (Peng et al., EuroSys 2018) on rings, as Pollux' artifact has it: every job gets a GPU, then one at a time
-//! whoever gains the most time from it.
+//! the job that gains the most time from it.
 //
 // Follows AdaptDL's simulator (github.com/petuum/adaptdl, branch osdi21-artifact, simulator/), optimus.py, which is
 // Copyright 2020 Petuum, Inc. All Rights Reserved. Licensed under the Apache License, Version 2.0 (LICENSE-APACHE).
@@ -7,21 +7,21 @@
 
 use sandtable_elastic::pace::{Pace, paces};
 use sandtable_elastic::place::Pack;
-use sandtable_elastic::{RULES, Round, Rules, Stage};
+use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Knowledge, NodeId, Policy, PolicyError, Setup,
 };
 
 /// The policy.
 pub struct Optimus {
-    stage: Stage,
+    scheduler: ElasticScheduler,
 }
 
 impl Policy for Optimus {
     fn about() -> About {
         About {
             name: "optimus",
-            about: "one GPU each, then to whoever gains the most time (Optimus, EuroSys 2018; as in Pollux' artifact)",
+            about: "one GPU each, then to the job that gains the most time (Optimus, EuroSys 2018; as in Pollux' artifact)",
             uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::ELASTIC | Abilities::PROTECT,
             needs: Knowledge::STEPS,
             params: &RULES,
@@ -29,15 +29,15 @@ impl Policy for Optimus {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        Ok(Optimus { stage: Stage::new(Rules::new(config), setup, false)? })
+        Ok(Optimus { scheduler: ElasticScheduler::new(Rules::new(config), setup, false)? })
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.stage.decide(batch, cluster, allocate)
+        self.scheduler.decide(batch, cluster, allocate)
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(counts(&paces, 3), [2, 1]);
         assert_eq!(counts(&paces, 5), [3, 2]);
         assert_eq!(counts(&paces, 6), [3, 3]);
-        // More GPUs than anybody gains from stay idle.
+        // GPUs that no job gains from stay idle.
         assert_eq!(counts(&[pace(1.0, &[1.0, 2.0])], 4), [1]);
     }
 }

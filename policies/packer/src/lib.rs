@@ -4,7 +4,7 @@
 
 use sandtable_horus::queue::Order;
 use sandtable_horus::score::{Form, Rules};
-use sandtable_horus::{Packer, Stage, params};
+use sandtable_horus::{Packer, PredictedCluster, params};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, Param, Policy, PolicyError, Setup, Trigger,
 };
@@ -33,7 +33,7 @@ impl Policy for Baseline {
                     name: "slice",
                     kind: Kind::Number { min: 0.0, max: 1e9 },
                     default: "0",
-                    about: "Seconds after which the job that has run the longest is preempted if anybody waits (the public code's Gandiva); 0: never.",
+                    about: "Seconds after which the job that has run the longest is preempted if any job waits (the public code's Gandiva); 0: never.",
                 },
                 params::MEM_WEIGHT,
                 params::MAX_TASKS,
@@ -58,10 +58,10 @@ impl Policy for Baseline {
             twice: false,
             ..Rules::default()
         };
-        let stage = Stage::new("packer", rules, 1.0, setup)?;
+        let predicted = PredictedCluster::new("packer", rules, 1.0, setup)?;
         let slice = config.micros("slice");
         let lookahead = config.number("lookahead") as usize;
-        Ok(Baseline { packer: Packer::new(stage, Order::Fifo, lookahead), slice: (slice > 0).then_some(slice) })
+        Ok(Baseline { packer: Packer::new(predicted, Order::Fifo, lookahead), slice: (slice > 0).then_some(slice) })
     }
 
     fn cadence(&self) -> Cadence {

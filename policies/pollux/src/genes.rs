@@ -43,14 +43,14 @@ impl Terrain<'_> {
             }
         }
         let mut used = vec![0u32; nodes];
-        let mut there = vec![0u32; nodes];
+        let mut jobs_on = vec![0u32; nodes];
         for (at, gpus) in genes.iter().enumerate() {
             used[at % nodes] += u32::from(*gpus);
-            there[at % nodes] += u32::from(*gpus > 0);
+            jobs_on[at % nodes] += u32::from(*gpus > 0);
         }
         let own = 1.0 / jobs as f64;
         for node in (0..nodes).filter(|node| used[*node] < self.free[*node]) {
-            let resident = 1.0 / f64::from(there[node].max(1));
+            let resident = 1.0 / f64::from(jobs_on[node].max(1));
             for job in 0..jobs {
                 let gpus = &mut genes[job * nodes + node];
                 let grows = if *gpus > 0 { own + resident - own * resident } else { own };

@@ -1,4 +1,4 @@
-//! The same mean without chance: counts of GPUs, one after another to whoever raises it most, then single GPUs from one
+//! The same mean without chance: counts of GPUs, one after another to the job that raises it most, then single GPUs from one
 //! job to another as long as that raises it. Gangs are packed.
 
 use sandtable_elastic::Round;
@@ -73,7 +73,7 @@ fn climb(costs: &Costs, mut counts: Vec<usize>, gpus: usize) -> Vec<usize> {
             left -= more;
             continue;
         }
-        // From whoever loses least to whoever gains most.
+        // From the job that loses least to the one that gains most.
         let loss = |job: usize| {
             (
                 job,

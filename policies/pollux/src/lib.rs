@@ -13,7 +13,7 @@ mod search;
 use std::collections::BTreeMap;
 
 use genes::Terrain;
-use sandtable_elastic::{RULES, Round, Rules, Stage, joined, restart_factor};
+use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules, joined, restart_factor};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Draws, JobId, Kind, Knowledge, NodeId, Param, Policy,
     PolicyError, Setup,
@@ -21,7 +21,7 @@ use sandtable_policy::{
 
 /// The policy.
 pub struct Pollux {
-    stage: Stage,
+    scheduler: ElasticScheduler,
     delay: f64,
     greedy: bool,
     size: (usize, usize),
@@ -67,7 +67,7 @@ impl Policy for Pollux {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let rules = Rules::new(config);
         Ok(Pollux {
-            stage: Stage::new(rules, setup, true)?,
+            scheduler: ElasticScheduler::new(rules, setup, true)?,
             delay: rules.delay,
             greedy: config.choice("search") == "greedy",
             size: (config.number("population") as usize, config.number("generations") as usize),
@@ -77,19 +77,19 @@ impl Policy for Pollux {
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let Pollux { stage, delay, greedy, size, draws, kept } = self;
-        stage.decide(batch, cluster, |round| match greedy {
+        let Pollux { scheduler, delay, greedy, size, draws, kept } = self;
+        scheduler.decide(batch, cluster, |round| match greedy {
             true => greedy::allocate(round, *delay),
             false => genetic(round, *delay, *size, draws, kept),
         })
     }
 }
 
-/// The order in which jobs are repaired: who has had least comes first.
+/// The order in which jobs are repaired: the job with the least attained service comes first.
 fn order(round: &Round<'_>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..round.jobs.len()).collect();
     order.sort_by_key(|job| (round.attained[*job], round.jobs[*job].submitted, round.jobs[*job].id));
@@ -159,15 +159,15 @@ fn genetic(
             let speedup = known[slot];
             utility += speedup;
             let mut changed = if genes == now { 1.0 } else { factors[at] };
-            // DeepBoot's: who grows on one node and shrinks on another is worth less.
+            // DeepBoot's: a job that grows on one node and shrinks on another is worth less.
             let differs = |by: fn(&u8, &u8) -> bool| genes.iter().zip(now).any(|(new, old)| by(new, old));
             if round.compat && differs(u8::gt) && differs(u8::lt) {
                 changed *= 0.9;
             }
             sum += 1.0 / (speedup * scale * changed + LEAST);
         }
-        let there: u32 = free.iter().zip(&used).filter(|(_, used)| **used).map(|(free, _)| *free).sum();
-        [jobs as f64 / sum, utility / f64::from(there.max(1))]
+        let reachable: u32 = free.iter().zip(&used).filter(|(_, used)| **used).map(|(free, _)| *free).sum();
+        [jobs as f64 / sum, utility / f64::from(reachable.max(1))]
     };
     let found = search::search(&terrain, begin, size, draws, worth);
     let rows = |genes: &[u8]| ids.iter().copied().zip(genes.chunks(nodes).map(<[u8]>::to_vec)).collect();

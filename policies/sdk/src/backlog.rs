@@ -1,4 +1,4 @@
-//! Waiting jobs in a total order, and the pass that starts them without preempting anybody.
+//! Waiting jobs in a total order, and the pass that starts them without preempting any job.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -96,7 +96,7 @@ impl Backlog {
         }
         order.sort_unstable();
         let ids: Vec<JobId> = order.iter().map(|((_, id), _)| *id).collect();
-        // On the head's type: elsewhere nobody is in its way.
+        // On the head's type: elsewhere no job is in its way.
         let lasts = host::estimate(Quantity::Remaining, ids.clone(), vec![gpu_type; ids.len()]);
         for ((entry, index), last) in order.into_iter().zip(lasts) {
             let queue = &mut self.queues[index];

@@ -1,12 +1,15 @@
-//! The mirror of the cluster that a policy keeps from its batches: who waits, who holds which GPUs, what is free.
+//! The mirror of the cluster that a policy keeps from its batches: which jobs wait, which hold which GPUs, and which GPUs are free.
 //!
 //! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
 
 mod elastic;
+mod nodes;
 
 use std::rc::Rc;
 
+use self::nodes::ones;
+pub(crate) use self::nodes::{MirrorNode, TypePool};
 use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
@@ -14,31 +17,6 @@ use crate::{
     Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
     Preempt, PreemptMode, Quantity, Throttle, Timer, Topology, Trigger, WorkloadProfile, host,
 };
-
-pub(crate) struct MirrorNode {
-    pub(crate) gpu_type: GpuTypeId,
-    pub(crate) first: GpuId,
-    pub(crate) gpus: u32,
-    pub(crate) up: bool,
-    pub(crate) free: u32,
-    /// Bit i of word i / 64: GPU `first + i` is free.
-    mask: Vec<u64>,
-    pub(crate) links: Rc<[f64]>,
-    pub(crate) rack: u32,
-}
-
-/// Nodes of one GPU type, and the index by which they are found.
-#[derive(Default)]
-pub(crate) struct TypePool {
-    /// GPUs of the type on nodes that are up.
-    pub(crate) up_gpus: u32,
-    /// Free ones among them.
-    pub(crate) free: u32,
-    /// GPUs of the largest node.
-    pub(crate) node_size: u32,
-    /// Nodes that are up, by free GPUs.
-    pub(crate) by_free: Vec<NodeSet>,
-}
 
 /// The mirror. Actions are taken through it, so that it always shows what the plan so far leaves.
 pub struct Cluster {
@@ -50,15 +28,15 @@ pub struct Cluster {
     holders: Vec<JobId>,
     /// Jobs that wait, and the GPUs that they ask for together.
     queued: (usize, u64),
-    /// What a job without a wish allows.
+    /// The types that a job without a restriction allows.
     all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
     pinned: usize,
     /// Profiles by workload.
     pub(crate) workloads: Vec<Rc<WorkloadProfile>>,
-    /// Who is on each GPU, where several may be.
-    pub(crate) there: Residents,
-    /// When it has asked to be called again.
+    /// The jobs on each GPU, where several may be.
+    pub(crate) residents: Residents,
+    /// When [`Cluster::call_again`] has set a timer for.
     again: Instant,
     actions: Vec<Action>,
 }
@@ -77,7 +55,7 @@ impl Cluster {
             all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
             workloads: Vec::new(),
-            there: Residents::new(topology),
+            residents: Residents::new(topology),
             again: 0,
             actions: Vec::new(),
         };
@@ -173,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// Seconds left of each job on the type that it holds or would hold; NaN: no idea.
+    /// Seconds left of each job on the type that it holds or would hold; NaN: unknown.
     pub fn remaining(&self, jobs: &[JobId]) -> Vec<f64> {
         let types = jobs.iter().map(|id| self.type_of(self.job(*id))).collect();
         host::estimate(Quantity::Remaining, jobs.to_vec(), types)
@@ -208,13 +186,13 @@ impl Cluster {
         self.actions.push(Action::Throttle(Throttle { job: id, milli }));
     }
 
-    /// Asks to be woken.
+    /// Sets a timer: the policy is called at that instant.
     pub fn set_timer(&mut self, token: u64, at: Instant) {
         self.actions.push(Action::SetTimer(Timer { token, at }));
     }
 
-    /// Asks to be woken in a microsecond, whatever happens: a job that saves its state in no time wakes nobody when it
-    /// waits again. The timer's token is its instant.
+    /// Asks to be called again after a microsecond: a job that saves its state in no time causes no call when it waits
+    /// again. The timer's token is its instant.
     pub fn call_again(&mut self) {
         let at = self.now + 1;
         if self.again < at {
@@ -223,7 +201,7 @@ impl Cluster {
         }
     }
 
-    /// Takes that back.
+    /// Cancels a timer.
     pub fn cancel_timer(&mut self, token: u64) {
         self.actions.push(Action::CancelTimer(token));
     }
@@ -234,7 +212,7 @@ impl Cluster {
 
     // ------------------------------------------------------------- events
 
-    /// Brings the mirror up to a batch.
+    /// Updates the mirror with a batch.
     pub fn take_in(&mut self, batch: &Batch) {
         self.now = batch.now;
         self.workloads.extend(batch.workloads.iter().cloned().map(Rc::new));
@@ -263,7 +241,7 @@ impl Cluster {
                         }
                     }
                     JobPhase::Queued => self.release(change.job, change.at, JobPhase::Queued),
-                    // Of its own wish a policy knows; of one before it, it is told.
+                    // A policy knows of its own preemptions; those of the policy before it are announced.
                     JobPhase::Stopping if batch.trigger == Trigger::Resync => {
                         self.release(change.job, change.at, JobPhase::Stopping);
                     }
@@ -334,7 +312,7 @@ impl Cluster {
             }
             let rates = host::estimate(Quantity::Throughput, vec![id; types.len()], types.to_vec());
             let mut order: Vec<(f64, GpuTypeId)> = rates.into_iter().zip(types.iter().copied()).collect();
-            // Types of which nobody knows come last.
+            // Types of unknown throughput come last.
             order.iter_mut().filter(|(rate, _)| rate.is_nan()).for_each(|(rate, _)| *rate = f64::NEG_INFINITY);
             order.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some(job) = self.job_mut(id) {
@@ -343,7 +321,7 @@ impl Cluster {
         }
     }
 
-    /// After a refused action the mirror is ahead of the truth: who holds what is read again.
+    /// After a refused action the mirror differs from the host's state: it is read again.
     fn resync(&mut self) {
         let (gpus, jobs) = host::occupancy();
         let mut truth: Vec<(JobId, GpuId)> = jobs.into_iter().zip(gpus).collect();
@@ -425,11 +403,11 @@ impl Cluster {
         {
             moved.slot = slot;
         }
-        if self.there.is_shared() {
+        if self.residents.is_shared() {
             let share = self.job(id).share;
             for gpu in held {
                 let node = self.node_of(gpu);
-                if self.there.leave(gpu, self.nodes[node].gpu_type, id, share) {
+                if self.residents.leave(gpu, self.nodes[node].gpu_type, id, share) {
                     self.flip(node, &[gpu], true);
                 }
             }
@@ -439,97 +417,15 @@ impl Cluster {
     }
 
     fn occupy(&mut self, id: JobId, gpus: &[GpuId]) {
-        if !self.there.is_shared() {
+        if !self.residents.is_shared() {
             return self.flip_all(gpus, false);
         }
         let share = self.job(id).share;
         for gpu in gpus {
             let node = self.node_of(*gpu);
-            if self.there.come(*gpu, self.nodes[node].gpu_type, id, share) {
+            if self.residents.come(*gpu, self.nodes[node].gpu_type, id, share) {
                 self.flip(node, &[*gpu], false);
             }
         }
     }
-
-    /// Marks GPUs free or held, those of one node together.
-    fn flip_all(&mut self, gpus: &[GpuId], free: bool) {
-        let mut from = 0;
-        while from < gpus.len() {
-            let node = self.node_of(gpus[from]);
-            let first = self.nodes[node].first;
-            let own = first..first + self.nodes[node].gpus;
-            let upto = from + gpus[from..].iter().take_while(|gpu| own.contains(gpu)).count();
-            self.flip(node, &gpus[from..upto], free);
-            from = upto;
-        }
-    }
-
-    /// Whether nobody is on a GPU.
-    pub fn is_free(&self, gpu: GpuId) -> bool {
-        let entry = &self.nodes[self.node_of(gpu)];
-        let bit = gpu - entry.first;
-        entry.mask[bit as usize / 64] & (1 << (bit % 64)) != 0
-    }
-
-    pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
-        self.nodes.partition_point(|node| node.first <= gpu) - 1
-    }
-
-    /// Marks GPUs of one node free or held and keeps the index.
-    fn flip(&mut self, node: usize, gpus: &[GpuId], free: bool) {
-        let entry = &mut self.nodes[node];
-        let before = entry.free;
-        for gpu in gpus {
-            let bit = gpu - entry.first;
-            let word = &mut entry.mask[bit as usize / 64];
-            let flag = 1u64 << (bit % 64);
-            assert!((*word & flag == 0) == free, "GPU {gpu} is already {}", if free { "free" } else { "held" });
-            *word ^= flag;
-        }
-        let count = gpus.len() as u32;
-        entry.free = if free { before + count } else { before - count };
-        let (after, up) = (entry.free, entry.up);
-        if up && after != before {
-            let pool = &mut self.pools[self.nodes[node].gpu_type as usize];
-            pool.by_free[before as usize].flip(node as NodeId, false);
-            pool.by_free[after as usize].flip(node as NodeId, true);
-            pool.free = pool.free + after - before;
-        }
-    }
-
-    fn set_up(&mut self, node: NodeId, up: bool) {
-        let entry = &mut self.nodes[node as usize];
-        if entry.up == up {
-            return;
-        }
-        entry.up = up;
-        let pool = &mut self.pools[entry.gpu_type as usize];
-        if up {
-            pool.up_gpus += entry.gpus;
-            pool.free += entry.free;
-            pool.by_free[entry.free as usize].flip(node, true);
-        } else {
-            pool.up_gpus -= entry.gpus;
-            pool.free -= entry.free;
-            pool.by_free[entry.free as usize].flip(node, false);
-        }
-    }
-
-    /// The lowest `count` free GPUs of a node.
-    pub(crate) fn lowest_free(&self, node: NodeId, count: u32, into: &mut Vec<GpuId>) {
-        let entry = &self.nodes[node as usize];
-        let mut left = count;
-        for (index, word) in entry.mask.iter().enumerate() {
-            let mut word = *word;
-            while word != 0 && left > 0 {
-                into.push(entry.first + index as u32 * 64 + word.trailing_zeros());
-                word &= word - 1;
-                left -= 1;
-            }
-        }
-    }
-}
-
-fn ones(count: u32) -> u64 {
-    if count == 64 { u64::MAX } else { (1 << count) - 1 }
 }

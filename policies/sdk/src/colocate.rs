@@ -1,5 +1,5 @@
 //! Waiting jobs for GPUs that are shared: first come, first served, on one node each; a job that finds no place is
-//! passed over. Which node and which GPUs is the policy's business.
+//! passed over. The policy chooses the node and the GPUs.
 //!
 //! Jobs of one shape find a place together or not at all, and a node that refused a shape refuses it until something
 //! on the node changes: a pass looks only at what is new.
@@ -29,13 +29,13 @@ struct Shape {
 }
 
 /// The waiting jobs.
-pub struct Colocator {
+pub struct ColocationQueue {
     /// With their shapes, by number.
     waiting: BTreeMap<(Instant, JobId), usize>,
     shapes: Vec<Shape>,
     /// Most jobs on a GPU.
     max_share: u32,
-    /// Once its head has waited so long, nobody else gets the node that it is nearest to.
+    /// Once its head has waited this long, no other job gets the node that it is nearest to.
     patience: u64,
     /// The head that waits for a node.
     reserved: Option<(JobId, NodeId)>,
@@ -53,7 +53,7 @@ pub struct Colocator {
     last_held: BTreeMap<JobId, NodeId>,
 }
 
-impl Colocator {
+impl ColocationQueue {
     /// Most jobs on a GPU, as a parameter of a policy.
     pub const MAX_SHARE: Param = Param {
         name: "max_share",
@@ -69,10 +69,10 @@ impl Colocator {
         about: "Seconds that the head of the queue waits before the node nearest to taking it is kept for it.",
     };
 
-    /// Nobody waits; the configuration has both parameters.
-    pub fn new(config: &Config) -> Colocator {
+    /// An empty queue; the configuration must have both parameters.
+    pub fn new(config: &Config) -> ColocationQueue {
         let (max_share, patience) = (config.number("max_share") as u32, config.micros("head_patience"));
-        Colocator {
+        ColocationQueue {
             waiting: BTreeMap::new(),
             shapes: Vec::new(),
             max_share,
@@ -91,7 +91,7 @@ impl Colocator {
     pub fn take_in(&mut self, events: &[Event], cluster: &Cluster) {
         for event in events {
             match event {
-                // One that somebody else placed, before this policy took over: who knows where it was.
+                // One that the previous policy placed: its node is not known here.
                 Event::JobEnded(end) if !self.last_held.contains_key(&end.job) => {
                     self.touched.extend(0..cluster.node_count() as NodeId);
                 }
@@ -112,7 +112,7 @@ impl Colocator {
     fn wait(&mut self, job: &Job, cluster: &Cluster) {
         let (asked, largest) = (job.gpus, cluster.largest_node(&job.gpu_types));
         if asked > largest {
-            // It must not keep the head of the queue from anybody else.
+            // It must not block the head of the queue for the other jobs.
             let why = format!("it asks for {asked} GPUs of one node, the largest has {largest}");
             return host::warn(&format!("job {} waits for ever: {why}", job.id));
         }
@@ -151,7 +151,7 @@ impl Colocator {
         self.touched.extend(self.last_held.remove(&job));
     }
 
-    /// Whether anybody waits.
+    /// Whether any job waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -192,7 +192,7 @@ impl Colocator {
                     cluster.start(id, gpus);
                     self.waiting.remove(&(submitted, id));
                     self.last_held.insert(id, node);
-                    // Whoever was refused for a neighbour may like the new one.
+                    // A job that was refused because of a neighbour may accept the new one.
                     self.change(node);
                     if self.reserved.is_some_and(|(head, _)| head == id)
                         && let Some((_, node)) = self.reserved.take()

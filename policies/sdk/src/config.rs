@@ -9,16 +9,16 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A number in `[min, max]`.
     Number {
-        /// The least.
+        /// Minimum.
         min: f64,
-        /// The greatest.
+        /// Maximum.
         max: f64,
     },
     /// Numbers, each in `[min, max]`, in ascending order.
     Ascending {
-        /// The least.
+        /// Minimum.
         min: f64,
-        /// The greatest.
+        /// Maximum.
         max: f64,
     },
     /// true or false.
@@ -43,6 +43,21 @@ pub struct Config(Vec<(&'static str, Value)>);
 
 impl Config {
     /// Reads a JSON object against the table.
+    ///
+    /// ```
+    /// use sandtable_policy::{Config, Kind, Param};
+    ///
+    /// const PARAMS: &[Param] = &[Param {
+    ///     name: "patience",
+    ///     kind: Kind::Number { min: 0.0, max: 86_400.0 },
+    ///     default: "3600",
+    ///     about: "Seconds that the head of the queue waits before a node is reserved for it.",
+    /// }];
+    /// let config = Config::parse("{}", PARAMS).expect("the default is valid");
+    /// assert_eq!((config.number("patience"), config.micros("patience")), (3600.0, 3_600_000_000));
+    /// let why = Config::parse("{\"patience\": -1}", PARAMS).err();
+    /// assert_eq!(why.as_deref(), Some("`patience`: expected a number from 0 to 86400, found -1"));
+    /// ```
     ///
     /// # Errors
     /// One line that names the parameter, what was found and what was expected.

@@ -1,4 +1,4 @@
-//! What stands between the contract's exports and a [`Policy`]: the same natively and in a component.
+//! The adapter between the contract's exports and a [`Policy`], the same natively and in a component.
 
 use crate::bindings::sandtable::policy::types::{Descriptor, Readiness};
 use crate::{Batch, Cluster, Config, Knowledge, Placement, Plan, Policy, PolicyError, Setup, config};
@@ -28,7 +28,7 @@ pub fn describe<P: Policy>(version: &str) -> Descriptor {
 ///
 /// # Errors
 /// `Unsupported` names the first fact that it does not tell, and how an experiment would.
-pub fn needed(who: &str, needs: Knowledge, told: Knowledge) -> Result<(), PolicyError> {
+pub fn needed(policy: &str, needs: Knowledge, told: Knowledge) -> Result<(), PolicyError> {
     let facts = [
         (Knowledge::REMAINING, "remaining: bind a predictor to it"),
         (Knowledge::DECLARED_RUN_TIME, "declared-run-time: reveal it"),
@@ -43,7 +43,7 @@ pub fn needed(who: &str, needs: Knowledge, told: Knowledge) -> Result<(), Policy
         (Knowledge::REFERENCES, "references: name workloads of the profile that the site has measured"),
     ];
     match facts.iter().find(|(fact, _)| needs.contains(*fact) && !told.contains(*fact)) {
-        Some((_, name)) => Err(PolicyError::Unsupported(format!("{who} needs to be told {name}"))),
+        Some((_, name)) => Err(PolicyError::Unsupported(format!("{policy} needs to be told {name}"))),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use crate::{GpuId, GpuTypeId, JobId, Quantity};
 
 /// What answers the imports natively.
 pub trait Host {
-    /// A quantity of each job on the type beside it; NaN: no idea.
+    /// A quantity of each job on the type beside it; NaN: unknown.
     fn estimate(&self, what: Quantity, jobs: &[JobId], types: &[GpuTypeId]) -> Vec<f64>;
     /// How likely pairs of jobs are to contend.
     fn similarity(&self, _: GpuTypeId, first: &[JobId], _: &[JobId]) -> Vec<f64> {
@@ -23,7 +23,7 @@ pub trait Host {
     fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
         vec![f64::NAN; jobs.len()]
     }
-    /// Who is where, ascending by GPU.
+    /// Pairs of GPU and job, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
         (Vec::new(), Vec::new())
     }
@@ -34,13 +34,31 @@ std::thread_local! {
     static HOST: std::cell::RefCell<Option<Box<dyn Host>>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Puts the native stand-in of this thread into place.
+/// Sets the native stand-in of this thread.
+///
+/// ```
+/// use sandtable_policy::host::{Host, estimate, stand_in};
+/// use sandtable_policy::{GpuTypeId, JobId, Quantity};
+///
+/// /// Every job has an hour left; nothing else is known.
+/// struct AnHour;
+///
+/// impl Host for AnHour {
+///     fn estimate(&self, what: Quantity, jobs: &[JobId], _: &[GpuTypeId]) -> Vec<f64> {
+///         vec![if what == Quantity::Remaining { 3600.0 } else { f64::NAN }; jobs.len()]
+///     }
+/// }
+///
+/// stand_in(Box::new(AnHour));
+/// assert_eq!(estimate(Quantity::Remaining, vec![0, 1], vec![0, 0]), [3600.0, 3600.0]);
+/// assert!(estimate(Quantity::Memory, vec![0], vec![0])[0].is_nan());
+/// ```
 #[cfg(not(target_arch = "wasm32"))]
 pub fn stand_in(host: Box<dyn Host>) {
     HOST.set(Some(host));
 }
 
-/// A quantity of each job on the type beside it, in its unit; NaN: no idea.
+/// A quantity of each job on the type beside it, in its unit; NaN: unknown.
 pub fn estimate(what: Quantity, jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<f64> {
     if jobs.is_empty() {
         return Vec::new();
@@ -57,7 +75,7 @@ pub fn estimate(what: Quantity, jobs: Vec<JobId>, types: Vec<GpuTypeId>) -> Vec<
     })
 }
 
-/// Seconds of a step of elastic jobs at their users' batches, each on so many GPUs of the type beside it; NaN: no idea.
+/// Seconds of a step of elastic jobs at their users' batches, each on so many GPUs of the type beside it; NaN: unknown.
 pub fn step_times(jobs: Vec<JobId>, types: Vec<GpuTypeId>, gpus: Vec<u32>) -> Vec<f64> {
     if jobs.is_empty() {
         return Vec::new();
@@ -74,7 +92,7 @@ pub fn step_times(jobs: Vec<JobId>, types: Vec<GpuTypeId>, gpus: Vec<u32>) -> Ve
     })
 }
 
-/// How likely pairs of jobs are to contend, 0 to 1; NaN: no idea.
+/// How likely pairs of jobs are to contend, 0 to 1; NaN: unknown.
 pub fn similarity(gpu_type: GpuTypeId, first: Vec<JobId>, second: Vec<JobId>) -> Vec<f64> {
     #[cfg(target_arch = "wasm32")]
     {
@@ -87,7 +105,7 @@ pub fn similarity(gpu_type: GpuTypeId, first: Vec<JobId>, second: Vec<JobId>) ->
     })
 }
 
-/// Progress of jobs beside residents over their progress alone, 0 to 1; NaN: no idea.
+/// Progress of jobs beside residents over their progress alone, 0 to 1; NaN: unknown.
 pub fn pair_speed(gpu_type: GpuTypeId, jobs: Vec<JobId>, residents: Vec<Vec<JobId>>) -> Vec<f64> {
     #[cfg(target_arch = "wasm32")]
     {
@@ -113,7 +131,7 @@ pub fn speeds(jobs: Vec<JobId>) -> Vec<f64> {
     })
 }
 
-/// Who is where, ascending by GPU.
+/// Pairs of GPU and job, ascending by GPU.
 pub fn occupancy() -> (Vec<GpuId>, Vec<JobId>) {
     #[cfg(target_arch = "wasm32")]
     {

@@ -15,7 +15,7 @@ pub struct Job {
     pub gpus: u32,
     /// Thousandths of a GPU that it asks for.
     pub share: u32,
-    /// MiB that it needs on each GPU; 0: nobody said.
+    /// MiB that it needs on each GPU; 0: unknown.
     pub memory_mib: u32,
     /// What running alone has shown of its workload, if that is revealed.
     pub profile: Option<Rc<WorkloadProfile>>,
@@ -27,15 +27,15 @@ pub struct Job {
     pub gpu_types: Rc<[GpuTypeId]>,
     /// Whether it may be preempted.
     pub preemptible: bool,
-    /// What its user said that it would take, µs.
+    /// Run time that its user declared, µs.
     pub declared_run_time: Option<u64>,
-    /// Whose it is; empty: nobody said.
+    /// Its user; empty: unknown.
     pub user: Rc<str>,
     /// How it may change its size, if it may.
     pub elastic: Option<Elasticity>,
     /// Which service it is a task of; none: it trains.
     pub serves: Option<ServiceId>,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: JobPhase,
     /// What it holds, in the order in which it was given; empty while it waits.
     pub held: Vec<GpuId>,
@@ -44,7 +44,7 @@ pub struct Job {
     pub(crate) run_time: u64,
     pub(crate) running_since: Option<Instant>,
     pub(crate) waiting_since: Instant,
-    /// Where it stands among the holders.
+    /// Its index among the holders.
     pub(crate) slot: usize,
 }
 
@@ -74,12 +74,12 @@ impl Job {
         !self.held.is_empty()
     }
 
-    /// Whether a start may name it.
+    /// Whether it waits: only then can it be started.
     pub fn waits(&self) -> bool {
         self.phase == JobPhase::Queued
     }
 
-    /// It makes no progress from now on.
+    /// Stops the clock of its run time.
     pub(crate) fn pause(&mut self, at: Instant) {
         self.run_time = self.run_time(at);
         self.running_since = None;
@@ -98,9 +98,9 @@ pub struct Ask {
     pub gpus: u32,
     /// Thousandths of each GPU.
     pub share: u32,
-    /// MiB on each GPU; 0: nobody said.
+    /// MiB on each GPU; 0: unknown.
     pub memory_mib: u32,
-    /// It ran out of memory beside others before: no more of that.
+    /// Whether it must be alone, because it ran out of memory beside other jobs.
     pub alone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a Sandtable policy in Rust is written with.
+//! The SDK for Sandtable policies and predictors in Rust.
 //!
 //! A policy is a type that implements [`Policy`] and one line, `sandtable_policy::export!(Type)`. It compiles
 //! natively, where its unit tests run, and to a WebAssembly component, which is what an experiment names.
@@ -8,7 +8,7 @@
 //! - [`Cluster`]: the mirror of nodes and jobs, kept from events; the only way to start and to preempt.
 //! - [`Placement`]: which GPUs a gang gets.
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
-//! - [`Colocator`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
+//! - [`ColocationQueue`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
 //! - [`Moves`]: rounds that move jobs between types of GPU.
 //! - [`predictor`]: what predictor components are written with.
 //! - [`Draws`]: all the randomness that a policy may have.
@@ -21,7 +21,7 @@ pub mod bindings {
     //! Generated from `wit/policy.wit`.
     wit_bindgen::generate!({
         world: "policy",
-        path: "../../wit",
+        path: "wit",
         generate_all,
         pub_export_macro: true,
         export_macro_name: "export_bindings",
@@ -57,7 +57,7 @@ pub use bindings::sandtable::policy::types::{
     Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, WorkloadProfile,
 };
 pub use cluster::Cluster;
-pub use colocate::{Colocator, Place};
+pub use colocate::{ColocationQueue, Place};
 pub use config::{Config, Kind, Param};
 pub use job::{Ask, Job};
 pub use moves::Moves;
@@ -81,6 +81,39 @@ pub struct About {
 }
 
 /// A scheduling policy.
+///
+/// ```
+/// use sandtable_policy::testing::completion_times;
+/// use sandtable_policy::{
+///     Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Knowledge, Placement, Policy, PolicyError, Setup,
+/// };
+///
+/// /// First come, first served.
+/// struct Fifo(Backlog);
+///
+/// impl Policy for Fifo {
+///     fn about() -> About {
+///         let (uses, needs) = (Abilities::empty(), Knowledge::empty());
+///         About { name: "my-fifo", about: "first come, first served", uses, needs, params: &[] }
+///     }
+///     fn new(_: &Config, _: &Setup) -> Result<Self, PolicyError> {
+///         Ok(Fifo(Backlog::default()))
+///     }
+///     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+///         for job in batch.events.iter().filter_map(|event| cluster.queued_by(event)) {
+///             self.0.push(job, job.submitted);
+///         }
+///         self.0.start(cluster, Placement::Packed, Backfill::None);
+///         Ok(())
+///     }
+/// }
+///
+/// sandtable_policy::export!(Fifo);
+///
+/// // One node of one GPU; the second job arrives after 10 s and waits for 90 s: seconds from submission to completion.
+/// let jobs = [(0, 1, 100), (10, 1, 50)];
+/// assert_eq!(completion_times::<Fifo>("{}", &[1], &jobs), [100, 140]);
+/// ```
 pub trait Policy: Sized + 'static {
     /// What the policy says about itself; always the same.
     fn about() -> About;

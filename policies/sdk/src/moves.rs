@@ -1,4 +1,4 @@
-//! Rounds: every so often a policy says who is to run on which type of GPU; whoever runs elsewhere moves there.
+//! Rounds: at every round a policy chooses which jobs run on which type of GPU; a job that runs elsewhere moves there.
 //!
 //! A job that is preempted must save its state before it may start again, even where that takes no time: until then its
 //! new place is kept for it.
@@ -14,9 +14,9 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Makes the running jobs those that were chosen, as far as places go: whoever goes on where it is keeps its GPUs,
-    /// of the others the larger gangs are placed first. Nobody leaves for nobody. The policy must be able to preempt and
-    /// to set timers, and call [`Moves::resume`] in every batch.
+    /// Makes the running jobs those that were chosen, as far as places go: a job that stays on its type keeps its GPUs,
+    /// of the others the larger gangs are placed first. A job leaves only if another one takes its place. The policy must
+    /// be able to preempt and to set timers, and call [`Moves::resume`] in every batch.
     pub fn begin(&mut self, cluster: &mut Cluster, chosen: &BTreeMap<JobId, GpuTypeId>) {
         self.going.clear();
         let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
@@ -29,9 +29,9 @@ impl Moves {
         }
         let wanted: BTreeSet<GpuTypeId> = coming.iter().map(|(.., kind)| *kind).collect();
         let leaves = |job: &&Job| {
-            let there = cluster.type_of(job);
-            let stays = chosen.get(&job.id) == Some(&there);
-            moves(job) && !stays && (chosen.contains_key(&job.id) || wanted.contains(&there))
+            let held_type = cluster.type_of(job);
+            let stays = chosen.get(&job.id) == Some(&held_type);
+            moves(job) && !stays && (chosen.contains_key(&job.id) || wanted.contains(&held_type))
         };
         let mut leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
         leave.sort_unstable();
@@ -61,7 +61,7 @@ impl Moves {
         }
     }
 
-    /// Gives GPUs that nobody is on the way to to those who wait, in this order.
+    /// Starts waiting jobs, in this order, on GPUs that no moving job needs.
     pub fn fill(&mut self, cluster: &mut Cluster, waiting: impl IntoIterator<Item = JobId>) {
         for id in waiting {
             let job = cluster.job(id);
@@ -88,7 +88,7 @@ impl Moves {
 
     /// GPUs of a type that are kept.
     fn kept(&self, cluster: &Cluster, kind: GpuTypeId) -> u32 {
-        let there = self.going.iter().filter(|(_, to)| **to == kind);
-        there.filter_map(|(id, _)| cluster.get(*id)).map(|job| job.gpus).sum()
+        let arriving = self.going.iter().filter(|(_, to)| **to == kind);
+        arriving.filter_map(|(id, _)| cluster.get(*id)).map(|job| job.gpus).sum()
     }
 }

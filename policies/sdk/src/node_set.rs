@@ -10,13 +10,13 @@ pub(crate) struct NodeSet {
 }
 
 impl NodeSet {
-    pub(crate) fn flip(&mut self, node: NodeId, there: bool) {
+    pub(crate) fn flip(&mut self, node: NodeId, contains: bool) {
         let (word, bit) = (node as usize / 64, 1u64 << (node % 64));
         if self.words.len() <= word {
             self.words.resize(word + 1, 0);
         }
         self.words[word] ^= bit;
-        self.count = if there { self.count + 1 } else { self.count - 1 };
+        self.count = if contains { self.count + 1 } else { self.count - 1 };
     }
 
     pub(crate) fn len(&self) -> usize {

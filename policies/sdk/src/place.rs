@@ -33,11 +33,23 @@ impl Placement {
 
     /// GPUs of one type for what is asked, ascending within a node; `None` where the rule finds no place
     /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must.
+    ///
+    /// ```
+    /// use sandtable_policy::testing::cluster;
+    /// use sandtable_policy::{Ask, Placement};
+    ///
+    /// // Two idle nodes of 8 and 4 GPUs: the smaller one is the best fit for a gang of 4.
+    /// let cluster = cluster(&[8, 4]);
+    /// let ask = Ask { gpus: 4, share: 1000, memory_mib: 0, alone: false };
+    /// assert_eq!(Placement::Packed.find(&cluster, 0, ask), Some(vec![8, 9, 10, 11]));
+    /// assert_eq!(Placement::Count.find(&cluster, 0, ask), Some(vec![0, 1, 2, 3]));
+    /// assert_eq!(Placement::Packed.find(&cluster, 0, Ask { gpus: 13, ..ask }), None);
+    /// ```
     pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
         let gpus = ask.gpus;
         if cluster.is_part(ask.share) && !ask.alone {
             let takes = |gpu| cluster.nodes[cluster.node_of(gpu)].up && cluster.has_memory(gpu, ask.memory_mib);
-            if let Some(gpu) = cluster.there.best_fit(gpu_type, ask.share, takes) {
+            if let Some(gpu) = cluster.residents.best_fit(gpu_type, ask.share, takes) {
                 return Some(vec![gpu]);
             }
         }

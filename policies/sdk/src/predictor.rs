@@ -9,7 +9,7 @@ pub mod bindings {
     //! Generated from `wit/policy.wit`: the other world, with the types of the first.
     wit_bindgen::generate!({
         world: "predictor-component",
-        path: "../../wit",
+        path: "wit",
         with: {
             "sandtable:policy/types@0.1.0": crate::bindings::sandtable::policy::types,
             "sandtable:policy/log@0.1.0": crate::bindings::sandtable::policy::log,
@@ -49,12 +49,12 @@ pub trait Predictor: Sized + 'static {
     /// `BadConfig` where weights or parameters can't be used.
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError>;
 
-    /// Progress of a workload beside residents over its progress alone, 0 to 1; NaN: no idea.
+    /// Progress of a workload beside residents over its progress alone, 0 to 1; NaN: unknown.
     fn pair_speed(&self, _: &GpuType, _: &WorkloadProfile, _: &[&WorkloadProfile]) -> f64 {
         f64::NAN
     }
 
-    /// A quantity of a workload alone, in its unit; NaN: no idea.
+    /// A quantity of a workload alone, in its unit; NaN: unknown.
     fn estimate(&self, _: SoloQuantity, _: &GpuType, _: &WorkloadProfile) -> f64 {
         f64::NAN
     }

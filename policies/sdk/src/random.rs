@@ -5,6 +5,17 @@ pub struct Draws(u64);
 
 impl Draws {
     /// From a seed.
+    ///
+    /// ```
+    /// use sandtable_policy::Draws;
+    ///
+    /// let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
+    /// Draws::new(7).shuffle(&mut order);
+    /// let mut again = [0, 1, 2, 3, 4, 5, 6, 7];
+    /// Draws::new(7).shuffle(&mut again);
+    /// assert_eq!(order, again);
+    /// assert!(Draws::new(7).below(3) < 3);
+    /// ```
     pub fn new(seed: u64) -> Draws {
         Draws(seed)
     }

@@ -2,7 +2,7 @@
 
 use crate::{Batch, Cluster, Event, JobId, Placement, walk};
 
-/// Who comes first among equal keys.
+/// Which job comes first among equal keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ties {
     /// The list keeps the order that it had; new jobs come last (Tiresias).
@@ -26,7 +26,7 @@ struct Ranked {
     /// Seconds left when last asked.
     left: f64,
     key: f64,
-    /// Whether it held GPUs then: what waits makes no progress, so its answer stands.
+    /// Whether it held GPUs then: a waiting job makes no progress, so its answer stays valid.
     held: bool,
     since: u64,
 }

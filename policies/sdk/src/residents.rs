@@ -1,4 +1,4 @@
-//! Who is on each GPU, where several may be; empty and free of cost where they may not.
+//! The jobs on each GPU, where several may share it; empty and free of cost otherwise.
 
 use std::collections::BTreeSet;
 
@@ -47,18 +47,18 @@ impl Residents {
 
     /// Whether the GPU was empty.
     pub(crate) fn come(&mut self, gpu: GpuId, gpu_type: GpuTypeId, job: JobId, share: u32) -> bool {
-        let there = &mut self.on[gpu as usize];
-        there.push(job);
-        let first = there.len() == 1;
+        let residents = &mut self.on[gpu as usize];
+        residents.push(job);
+        let first = residents.len() == 1;
         self.give(gpu, gpu_type, |left| left.saturating_sub(share));
         first
     }
 
     /// Whether the GPU is empty now.
     pub(crate) fn leave(&mut self, gpu: GpuId, gpu_type: GpuTypeId, job: JobId, share: u32) -> bool {
-        let there = &mut self.on[gpu as usize];
-        there.retain(|other| *other != job);
-        let empty = there.is_empty();
+        let residents = &mut self.on[gpu as usize];
+        residents.retain(|other| *other != job);
+        let empty = residents.is_empty();
         self.give(gpu, gpu_type, |left| (left + share).min(1000));
         empty
     }

@@ -34,24 +34,19 @@ impl Cluster {
         gpus
     }
 
-    /// The node of a GPU.
-    pub fn node_with(&self, gpu: GpuId) -> NodeId {
-        self.node_of(gpu) as NodeId
-    }
-
     /// The rack of a node.
     pub fn rack(&self, node: NodeId) -> u32 {
         self.nodes[node as usize].rack
     }
 
-    /// GB/s between the GPUs of a node, row by row; empty: nobody said.
+    /// GB/s between the GPUs of a node, row by row; empty: unknown.
     pub fn links(&self, node: NodeId) -> &[f64] {
         &self.nodes[node as usize].links
     }
 
-    /// Who is on a GPU, in the order of their coming; empty for all where GPUs are not shared.
+    /// Jobs on a GPU, in the order of their starts; always empty where GPUs are not shared.
     pub fn residents(&self, gpu: GpuId) -> &[JobId] {
-        self.there.on(gpu)
+        self.residents.on(gpu)
     }
 
     /// How many jobs a GPU has.
@@ -62,20 +57,20 @@ impl Cluster {
 
     /// Most jobs that the host lets share a packed GPU; 1 where GPUs are not packed.
     pub fn tenancy(&self) -> u32 {
-        self.there.tenancy
+        self.residents.tenancy
     }
 
-    /// Device memory of a type, MiB; 0: nobody said.
+    /// Device memory of a type, MiB; 0: unknown.
     pub fn memory_of(&self, gpu_type: GpuTypeId) -> u32 {
-        self.there.memory[gpu_type as usize]
+        self.residents.memory[gpu_type as usize]
     }
 
-    /// MiB that those on a GPU need, as far as anybody said.
+    /// MiB that the jobs on a GPU need, as far as known.
     pub fn memory_used(&self, gpu: GpuId) -> u64 {
         self.residents(gpu).iter().map(|id| u64::from(self.job(*id).memory_mib)).sum()
     }
 
-    /// Whether those on a GPU leave it so much memory, as far as anybody said, and none of them must be alone.
+    /// Whether the jobs on a GPU leave this much memory, as far as known, and none of them must be alone.
     pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
         let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
         let fits = capacity == 0 || self.memory_used(gpu) + u64::from(mib) <= capacity;
@@ -103,21 +98,21 @@ impl Cluster {
 
     /// Whether a fractional job asks for room beside others instead of for a whole GPU.
     pub(crate) fn is_part(&self, share: u32) -> bool {
-        share < 1000 && self.there.by_share
+        share < 1000 && self.residents.by_share
     }
 
-    /// Whether a GPU takes one task of a job: empty, or with few enough residents, enough memory, and nobody, the job
-    /// included, who ran out of memory before.
+    /// Whether a GPU takes one task of a job: it is empty, or it has few enough residents and enough memory, and neither
+    /// the job nor a resident ran out of memory before.
     pub fn takes(&self, job: &Job, gpu: GpuId, max_share: u32) -> bool {
-        let there = self.residents(gpu);
-        if there.is_empty() {
+        let residents = self.residents(gpu);
+        if residents.is_empty() {
             return self.is_free(gpu);
         }
         let most = max_share.min(self.tenancy()) as usize;
-        there.len() < most && job.out_of_memory == 0 && self.has_memory(gpu, job.memory_mib)
+        residents.len() < most && job.out_of_memory == 0 && self.has_memory(gpu, job.memory_mib)
     }
 
-    /// GPU utilisation of a job alone, on the type that it holds or would hold; one that nobody knows is taken for full.
+    /// GPU utilisation of a job alone, on the type that it holds or would hold; 1 if unknown.
     pub fn utilisation(&self, job: &Job) -> f64 {
         let kind = self.type_of(job) as usize;
         let known = job.profile.as_ref().and_then(|profile| profile.gpu_utilisation.get(kind).copied());

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
-    Action, Batch, ChangeCause, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase, Knowledge, Node,
-    NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
+    Action, Batch, ChangeCause, Cluster, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase,
+    Knowledge, Node, NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -30,107 +30,151 @@ impl Host for Truth {
 /// What a test's jobs are: seconds of submission, GPUs, seconds of work.
 pub type TestJob = (u64, u32, u64);
 
-/// Runs a policy on nodes of these many GPUs; the completion time of each job, in seconds.
+/// Runs a policy on nodes of these many GPUs; returns the seconds of each job from submission to completion.
 ///
 /// # Panics
 /// Where the policy refuses its configuration, fails, breaks a rule, or leaves a job behind.
 pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]) -> Vec<u64> {
     let left: Left = Rc::new(RefCell::new(jobs.iter().map(|job| job.2 as f64).collect()));
     stand_in(Box::new(Truth(left.clone())));
-    let setup = Setup {
+    let (mut driver, readiness) =
+        Driver::<P>::new(setup(config, nodes, 10_000)).unwrap_or_else(|error| panic!("init: {error:?}"));
+    let mut run = TestRun {
+        jobs,
+        left,
+        owner: vec![None; nodes.iter().sum::<u32>() as usize],
+        now: 0,
+        arrived: 0,
+        ends: vec![None; jobs.len()],
+        timers: BTreeMap::new(),
+        events: Vec::new(),
+    };
+    let mut seq = 0;
+    while run.ends.iter().any(Option::is_none) {
+        run.advance(readiness.cadence.round);
+        seq += 1;
+        let is_round = readiness.cadence.round.is_some_and(|period| run.now % period == 0);
+        let trigger = if is_round { Trigger::Round } else { Trigger::Event };
+        let events = std::mem::take(&mut run.events);
+        let batch = Batch { seq, now: run.now, trigger, events, workloads: vec![], samples: vec![] };
+        let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
+        plan.actions.into_iter().for_each(|action| run.act(action));
+    }
+    run.ends.iter().zip(jobs).map(|(end, job)| end.unwrap_or_default() / SECOND - job.0).collect()
+}
+
+/// What [`completion_times`] keeps of a run.
+struct TestRun<'a> {
+    jobs: &'a [TestJob],
+    left: Left,
+    /// The job on each GPU.
+    owner: Vec<Option<JobId>>,
+    now: u64,
+    /// Jobs that have arrived.
+    arrived: usize,
+    ends: Vec<Option<u64>>,
+    /// Instants by token.
+    timers: BTreeMap<u64, u64>,
+    /// For the next batch.
+    events: Vec<Event>,
+}
+
+impl TestRun<'_> {
+    /// Goes on to the next event: a completion, an arrival, a timer or a round.
+    fn advance(&mut self, round: Option<u64>) {
+        let running: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_running(*job)).collect();
+        let done = running.iter().map(|job| self.now + (self.left.borrow()[*job] * 1e6).round() as u64);
+        let arrival = self.jobs.get(self.arrived).map(|job| job.0 * SECOND);
+        let round = round.map(|period| (self.now / period + 1) * period);
+        let next = done.chain(arrival).chain(self.timers.values().copied()).chain(round).min();
+        let next = next.expect("the policy leaves jobs behind");
+        for job in running {
+            self.left.borrow_mut()[job] -= (next - self.now) as f64 / 1e6;
+        }
+        self.now = next;
+        for job in 0..self.jobs.len() {
+            if self.is_running(job) && self.left.borrow()[job] < 5e-7 {
+                self.leave(job as JobId);
+                self.ends[job] = Some(next);
+                self.events.push(Event::JobEnded(JobEnd { job: job as JobId, at: next }));
+            }
+        }
+        while let Some((_, gpus, seconds)) = self.jobs.get(self.arrived).filter(|job| job.0 * SECOND <= next) {
+            let demand = Demand { gpus: *gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
+            self.events.push(Event::JobArrived(JobInfo {
+                id: self.arrived as JobId,
+                submitted: next,
+                demand,
+                declared_run_time: Some(seconds * SECOND),
+                workload: None,
+                user: String::new(),
+                elastic: None,
+                service: None,
+            }));
+            self.arrived += 1;
+        }
+        let due: Vec<u64> = self.timers.iter().filter(|(_, at)| **at <= next).map(|(token, _)| *token).collect();
+        for token in due {
+            self.timers.remove(&token);
+            self.events.push(Event::Timer(token));
+        }
+    }
+
+    /// Carries out an action, which must be right.
+    fn act(&mut self, action: Action) {
+        let now = self.now;
+        let (job, phase) = match action {
+            Action::Start(start) => {
+                assert_eq!(start.gpus.len(), self.jobs[start.job as usize].1 as usize, "job {}", start.job);
+                for gpu in start.gpus {
+                    assert_eq!(self.owner[gpu as usize].replace(start.job), None, "GPU {gpu} is held");
+                }
+                (start.job, JobPhase::Running)
+            }
+            Action::Preempt(preempt) => {
+                assert!(self.is_running(preempt.job as usize), "job {} does not run", preempt.job);
+                self.leave(preempt.job);
+                (preempt.job, JobPhase::Queued)
+            }
+            Action::Throttle(_) | Action::Protect(_) => return,
+            Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
+            Action::SetTimer(timer) => {
+                assert!(timer.at > now && self.timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
+                return;
+            }
+            Action::CancelTimer(token) => {
+                assert!(self.timers.remove(&token).is_some(), "timer {token} is not set");
+                return;
+            }
+        };
+        self.events.push(Event::JobChanged(PhaseChange { job, phase, at: now, cause: ChangeCause::Asked }));
+    }
+
+    fn is_running(&self, job: usize) -> bool {
+        self.owner.contains(&Some(job as JobId))
+    }
+
+    fn leave(&mut self, job: JobId) {
+        self.owner.iter_mut().filter(|owner| **owner == Some(job)).for_each(|owner| *owner = None);
+    }
+}
+
+/// All that a host can tell, on nodes of these many GPUs.
+fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
+    Setup {
         config: config.into(),
         seed: 0,
         topology: topology(nodes),
         knowledge: Knowledge::all(),
         references: vec![],
         services: vec![],
-        max_actions: 10_000,
-    };
-    let (mut driver, readiness) = Driver::<P>::new(setup).unwrap_or_else(|error| panic!("init: {error:?}"));
-    let mut owner: Vec<Option<JobId>> = vec![None; nodes.iter().sum::<u32>() as usize];
-    let (mut now, mut seq, mut arrived) = (0u64, 0, 0);
-    let mut ends: Vec<Option<u64>> = vec![None; jobs.len()];
-    let mut timers: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut events: Vec<Event> = Vec::new();
-    while ends.iter().any(Option::is_none) {
-        let running = |job: usize| owner.contains(&Some(job as JobId));
-        let done =
-            (0..jobs.len()).filter(|job| running(*job)).map(|job| now + (left.borrow()[job] * 1e6).round() as u64);
-        let round = readiness.cadence.round.map(|period| (now / period + 1) * period);
-        let next = done.chain(jobs.get(arrived).map(|job| job.0 * SECOND)).chain(timers.values().copied()).chain(round);
-        let next = next.min().expect("the policy leaves jobs behind");
-        for job in (0..jobs.len()).filter(|job| running(*job)) {
-            left.borrow_mut()[job] -= (next - now) as f64 / 1e6;
-        }
-        now = next;
-        for (job, end) in ends.iter_mut().enumerate() {
-            if running_in(&owner, job) && left.borrow()[job] < 5e-7 {
-                owner.iter_mut().filter(|owner| **owner == Some(job as JobId)).for_each(|owner| *owner = None);
-                *end = Some(now);
-                events.push(Event::JobEnded(JobEnd { job: job as JobId, at: now }));
-            }
-        }
-        while jobs.get(arrived).is_some_and(|job| job.0 * SECOND <= now) {
-            let gpus = jobs[arrived].1;
-            let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-            let (id, submitted) = (arrived as JobId, now);
-            let declared_run_time = Some(jobs[arrived].2 * SECOND);
-            events.push(Event::JobArrived(JobInfo {
-                id,
-                submitted,
-                demand,
-                declared_run_time,
-                workload: None,
-                user: String::new(),
-                elastic: None,
-                service: None,
-            }));
-            arrived += 1;
-        }
-        let due: Vec<u64> = timers.iter().filter(|(_, at)| **at <= now).map(|(token, _)| *token).collect();
-        for token in due {
-            timers.remove(&token);
-            events.push(Event::Timer(token));
-        }
-        seq += 1;
-        let is_round = readiness.cadence.round.is_some_and(|period| now % period == 0);
-        let trigger = if is_round { Trigger::Round } else { Trigger::Event };
-        let batch =
-            Batch { seq, now, trigger, events: std::mem::take(&mut events), workloads: vec![], samples: vec![] };
-        let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
-        for action in plan.actions {
-            let (job, phase) = match action {
-                Action::Start(start) => {
-                    assert_eq!(start.gpus.len(), jobs[start.job as usize].1 as usize, "job {}", start.job);
-                    for gpu in start.gpus {
-                        assert_eq!(owner[gpu as usize].replace(start.job), None, "GPU {gpu} is held");
-                    }
-                    (start.job, JobPhase::Running)
-                }
-                Action::Preempt(preempt) => {
-                    assert!(running_in(&owner, preempt.job as usize), "job {} does not run", preempt.job);
-                    owner.iter_mut().filter(|owner| **owner == Some(preempt.job)).for_each(|owner| *owner = None);
-                    (preempt.job, JobPhase::Queued)
-                }
-                Action::Throttle(_) | Action::Protect(_) => continue,
-                Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
-                Action::SetTimer(timer) => {
-                    assert!(timer.at > now && timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
-                    continue;
-                }
-                Action::CancelTimer(token) => {
-                    assert!(timers.remove(&token).is_some(), "timer {token} is not set");
-                    continue;
-                }
-            };
-            events.push(Event::JobChanged(PhaseChange { job, phase, at: now, cause: ChangeCause::Asked }));
-        }
+        max_actions,
     }
-    ends.iter().zip(jobs).map(|(end, job)| end.unwrap_or_default() / SECOND - job.0).collect()
 }
 
-fn running_in(owner: &[Option<JobId>], job: usize) -> bool {
-    owner.contains(&Some(job as JobId))
+/// An idle cluster with nodes of these many GPUs, all up and of one type.
+pub fn cluster(nodes: &[u32]) -> Cluster {
+    Cluster::new(&topology(nodes))
 }
 
 fn topology(nodes: &[u32]) -> Topology {
@@ -182,17 +226,7 @@ pub const SMALL: (&[u32], &[TestJob]) =
 /// # Panics
 /// Where it does not.
 pub fn refusal<P: Policy>(config: &str) -> String {
-    let topology = topology(&[1]);
-    let knowledge = Knowledge::REMAINING;
-    let setup = Setup {
-        config: config.into(),
-        seed: 0,
-        topology,
-        knowledge,
-        references: vec![],
-        services: vec![],
-        max_actions: 1,
-    };
+    let setup = Setup { knowledge: Knowledge::REMAINING, ..setup(config, &[1], 1) };
     match Driver::<P>::new(setup) {
         Ok(_) => panic!("{config} is accepted"),
         Err(crate::PolicyError::BadConfig(why) | crate::PolicyError::Unsupported(why)) => why,

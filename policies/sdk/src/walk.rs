@@ -5,17 +5,17 @@ use crate::{Cluster, Job, JobId, Placement};
 /// Walks `order` with a quota of all GPUs that are up, by type. A job that fits what is left of the quota takes its
 /// part, whether it holds GPUs or waits; one that holds GPUs and does not fit is preempted; one that waits and does
 /// not fit is skipped. Then those that were chosen and wait are placed, in order. Jobs that may not be preempted
-/// keep what they hold before anybody else is asked.
+/// keep what they hold before any other job is considered.
 ///
 /// Returns the chosen jobs that found no place: the quota counts GPUs, a placement may want more than a count.
 pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Placement) -> Vec<JobId> {
     let (mut queued, asked) = cluster.queued();
     if queued == 0 {
-        // Those who hold GPUs fit: nobody else came.
+        // No job waits, and those that hold GPUs fit.
         return Vec::new();
     }
     if cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
-        return everybody_fits(cluster, order, place, queued);
+        return all_fit(cluster, order, place, queued);
     }
     let asks = |job: &Job| job.gpus * if cluster.is_part(job.share) { job.share } else { 1000 };
     // In thousandths of a GPU.
@@ -63,13 +63,8 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     unplaced
 }
 
-/// Where there is room for all, nobody is preempted.
-fn everybody_fits(
-    cluster: &mut Cluster,
-    order: impl Iterator<Item = JobId>,
-    place: Placement,
-    queued: usize,
-) -> Vec<JobId> {
+/// Where there is room for all, no job is preempted.
+fn all_fit(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Placement, queued: usize) -> Vec<JobId> {
     let waiting: Vec<JobId> = order.filter(|id| cluster.job(*id).waits()).take(queued).collect();
     let mut unplaced = Vec::new();
     for id in waiting {

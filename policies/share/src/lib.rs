@@ -3,13 +3,13 @@
 //! very same queue.
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cluster, Colocator, Config, Draws, GpuId, Job, Kind, Knowledge, NodeId, Param, Place,
-    Policy, PolicyError, Setup,
+    Abilities, About, Batch, Cluster, ColocationQueue, Config, Draws, GpuId, Job, Kind, Knowledge, NodeId, Param,
+    Place, Policy, PolicyError, Setup,
 };
 
 /// The policy.
 pub struct Share {
-    queue: Colocator,
+    queue: ColocationQueue,
     choose: Choose,
     draws: Draws,
 }
@@ -35,8 +35,8 @@ impl Policy for Share {
                     default: "\"least-loaded\"",
                     about: "Which node, and which of its GPUs: those with the fewest tasks, with the most, or any.",
                 },
-                Colocator::MAX_SHARE,
-                Colocator::HEAD_PATIENCE,
+                ColocationQueue::MAX_SHARE,
+                ColocationQueue::HEAD_PATIENCE,
             ],
         }
     }
@@ -47,7 +47,7 @@ impl Policy for Share {
             "random" => Choose::Random,
             _ => Choose::LeastLoaded,
         };
-        let queue = Colocator::new(config);
+        let queue = ColocationQueue::new(config);
         Ok(Share { queue, choose, draws: Draws::new(setup.seed) })
     }
 

@@ -75,7 +75,7 @@ impl Oracle {
         })
     }
 
-    /// The comparative advantage of a job on a type, to twelve decimals; 0: nobody knows.
+    /// The comparative advantage of a job on a type, to twelve decimals; 0: unknown.
     pub fn advantage(&mut self, job: &Job, kind: GpuTypeId) -> f64 {
         let known = self.of(job).advantage[kind as usize];
         if known.is_finite() { rounded(known) } else { 0.0 }
@@ -99,7 +99,7 @@ pub type Place = Vec<(NodeId, u32)>;
 pub fn place_of(cluster: &Cluster, job: &Job) -> Place {
     let mut place = Place::new();
     for gpu in &job.held {
-        let node = cluster.node_with(*gpu);
+        let node = cluster.node(*gpu);
         match place.iter_mut().find(|(known, _)| *known == node) {
             Some((_, gpus)) => *gpus += 1,
             None => place.push((node, 1)),
@@ -127,13 +127,13 @@ impl Room {
         Room { free, kinds: nodes().map(|node| cluster.node_type(node)).collect(), sizes, kept: None }
     }
 
-    /// What would be free if nobody ran whose job satisfies `moves`.
+    /// What would be free without the jobs that satisfy `moves`.
     pub fn without(cluster: &Cluster, moves: impl Fn(&Job) -> bool) -> Room {
         let mut room = Room::now(cluster);
         let held = cluster.holders().filter(|job| moves(job)).flat_map(|job| job.held.iter().copied());
         let gpus: BTreeSet<GpuId> = held.collect();
         for gpu in gpus {
-            let node = cluster.node_with(gpu);
+            let node = cluster.node(gpu);
             let all = cluster.residents(gpu).iter().all(|other| moves(cluster.job(*other)));
             if all && !cluster.node_gpus(node).is_empty() {
                 room.free[node as usize] += 1;
@@ -173,7 +173,7 @@ impl Room {
         place.iter().all(|(node, gpus)| self.free[*node as usize] >= *gpus)
     }
 
-    /// Takes a place from everybody, as far as it is free.
+    /// Marks a place as taken for all jobs, as far as it is free.
     pub fn take(&mut self, place: &Place) {
         for (node, gpus) in place {
             let free = &mut self.free[*node as usize];
@@ -185,7 +185,7 @@ impl Room {
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// Where in the window the job stands.
+    /// The job's index in the window.
     pub at: usize,
     /// The type.
     pub kind: GpuTypeId,

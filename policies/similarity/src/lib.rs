@@ -209,7 +209,7 @@ impl Similarity {
         self.kept = cluster.nearest_node(job).map(|node| (*head, node));
     }
 
-    /// All unfinished jobs find their places anew, those with the longest to go first; who changes its place is
+    /// All unfinished jobs find their places anew, those with the longest to go first; a job that changes its place is
     /// preempted.
     fn rematch(&mut self, cluster: &mut Cluster) {
         let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;

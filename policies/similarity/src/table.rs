@@ -221,7 +221,7 @@ impl Table {
     }
 
     /// How much more a model gains from each type than the references do on average: its comparative advantage there.
-    /// NaN: nobody knows.
+    /// NaN: unknown.
     pub fn advantage(&self, predicted: &[f64], gpus: u32) -> Vec<f64> {
         let profiles: Vec<Vec<f64>> = (0..self.references.len()).map(|at| self.profile(at, gpus)).collect();
         let mean = |kind: usize| {

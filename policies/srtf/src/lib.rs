@@ -35,7 +35,7 @@ impl Policy for Srtf {
                     name: "ties",
                     kind: Kind::Choice(Ties::WORDS),
                     default: "\"kept\"",
-                    about: "Who comes first among equals: the order of the pass before, or those that wait.",
+                    about: "Which job comes first among equals: the order of the previous pass, or waiting jobs first.",
                 },
                 Param {
                     name: "tick",

@@ -94,7 +94,7 @@ export const scheduler = {
     types = setup.topology.gpuTypes;
     nodes = setup.topology.nodes;
     down = new Set(nodes.filter((node) => node.health === 'down').map((node) => node.id));
-    jobs = new Map(); // everybody who has not ended
+    jobs = new Map(); // jobs that have not ended, by id
     waiting = new Set();
     return { cadence: { round: undefined, onEvents: true } };
   },

@@ -39,7 +39,7 @@ class Policy:
         self.types = {of.id: of for of in setup.topology.gpu_types}
         self.nodes = setup.topology.nodes
         self.down = {node.id for node in self.nodes if node.health == types.NodeHealth.DOWN}
-        self.jobs = {}  # everybody who has not ended: id to job-info
+        self.jobs = {}  # jobs that have not ended: id to job-info
         self.waiting = set()  # ids
 
     def decide(self, batch):

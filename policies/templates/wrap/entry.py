@@ -14,7 +14,7 @@ from componentize_py_types import Err as _Err
 from wit_world.imports import log as _log
 from wit_world.imports import types as _types
 
-# Modules may look at a clock when they are imported, which is while the policy is built: they see one that stands.
+# Modules may look at a clock when they are imported, which is while the policy is built: they see one that does not advance.
 _building = True
 
 
@@ -68,7 +68,7 @@ class _DateTime(_datetime.datetime):
 _datetime.date, _datetime.datetime = _Date, _DateTime
 _os.urandom = lambda size: bytes(size) if _building else _standing(None, _NO_ENTROPY)()
 
-# Generators that nobody seeded draw from one that follows the experiment's seed.
+# Generators without a seed draw from one that follows the experiment's seed.
 _parent, _Random = _random.Random(0), _random.Random
 # Those made while it is built, in that order.
 _unseeded = []

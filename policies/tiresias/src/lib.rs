@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_elastic::place::Pack;
-use sandtable_elastic::{RULES, Round, Rules, Stage, joined};
+use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules, joined};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, JobId, Kind, Knowledge, NodeId, Param, Policy,
     PolicyError, Setup,
@@ -16,7 +16,7 @@ use sandtable_policy::{
 
 /// The policy.
 pub struct Tiresias {
-    stage: Stage,
+    scheduler: ElasticScheduler,
     queues: Queues,
 }
 
@@ -42,17 +42,17 @@ impl Policy for Tiresias {
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         Ok(Tiresias {
-            stage: Stage::new(Rules::new(config), setup, false)?,
+            scheduler: ElasticScheduler::new(Rules::new(config), setup, false)?,
             queues: Queues { limit: config.micros("limit"), compat: config.flag("compat"), ..Queues::default() },
         })
     }
 
     fn cadence(&self) -> Cadence {
-        self.stage.cadence()
+        self.scheduler.cadence()
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let reach = self.stage.reach();
+        let reach = self.scheduler.reach();
         for event in &batch.events {
             if let Event::JobArrived(info) = event
                 && info.demand.gpus > reach
@@ -63,7 +63,7 @@ impl Policy for Tiresias {
             }
         }
         let queues = &mut self.queues;
-        self.stage.decide(batch, cluster, |round| queues.allocate(round))
+        self.scheduler.decide(batch, cluster, |round| queues.allocate(round))
     }
 }
 
@@ -78,7 +78,7 @@ struct Queues {
     compat: bool,
     /// µs for which the last round let jobs run, as there: whatever they held since.
     executed: BTreeMap<JobId, u64>,
-    /// Whom the last round let run, and when it was.
+    /// The jobs that the last round let run, and when it was.
     running: (Vec<JobId>, u64),
 }
 
@@ -124,11 +124,11 @@ impl Queues {
             let Some(job) = at(id, round) else { continue };
             let asked = round.jobs[job].gpus;
             order.push(job);
-            // Nobody blocks whoever comes after.
+            // No job blocks those behind it.
             if asked <= left {
                 left -= asked;
                 let held = round.jobs[job].list.as_ref().map_or(0, Vec::len) as u32;
-                // There, whoever has lost some of its GPUs to tasks goes on with the others.
+                // In the simulator, a job that has lost some of its GPUs to tasks continues on the others.
                 counts[job] = if self.compat && held > 0 { held } else { asked };
                 self.running.0.push(*id);
             }

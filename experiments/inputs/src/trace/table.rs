@@ -55,7 +55,7 @@ pub struct Record<'a> {
     file: &'a Path,
     names: &'a [String],
     cells: &'a csv::StringRecord,
-    /// Which columns anybody asked for.
+    /// Columns that were asked for.
     asked: &'a RefCell<Vec<bool>>,
     /// How many had a time finer than a microsecond, the line of the first and of the last.
     finer: &'a Cell<(usize, u64, u64)>,

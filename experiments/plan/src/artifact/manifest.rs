@@ -50,31 +50,43 @@ pub fn write(dist: &Path, manifest: &Manifest) -> Result<(), Error> {
     output::write(&path, text + "\n")
 }
 
-/// Digest of a component's sources: its crate, the SDK, the predictors' models if it uses them, the contract, the
-/// guest profile, and the locked versions of the packages that it is built with.
+/// Digest of a component's sources: its crate, the SDK with the contract, the other crates under `policies/` that it
+/// uses, the guest profile, and the locked versions of the packages that it is built with.
 ///
 /// # Errors
 /// A file that can't be read.
 pub fn sources(root: &Path, name: &str) -> Result<String, Error> {
     let mut text = String::new();
-    let own = super::sources_of(name);
-    let mut folders = vec![own.clone(), "policies/sdk".into(), "wit".into()];
-    let nets = "policies/predictors/nets";
-    let manifest = root.join(&own).join("Cargo.toml");
-    let uses = std::fs::read_to_string(&manifest).map_err(|error| Error::file("read", &manifest, &error))?;
-    folders.extend(uses.contains("sandtable-nets").then(|| nets.to_string()));
-    for folder in folders {
-        walk(root, &root.join(folder), &mut text)?;
-    }
     let read = |file: &str| {
         let path = root.join(file);
         std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))
     };
     let cargo = read("Cargo.toml")?;
+    let own = super::sources_of(name);
+    let uses = read(&format!("{own}/Cargo.toml"))?;
+    let shared = libraries(&cargo).filter(|(library, _)| uses.lines().any(|line| names(line, library)));
+    let folders: BTreeSet<&str> = shared.map(|(_, folder)| folder).chain([own.as_str(), "policies/sdk"]).collect();
+    for folder in folders {
+        walk(root, &root.join(folder), &mut text)?;
+    }
     let profile = cargo.lines().skip_while(|line| *line != "[profile.guest]").take_while(|line| !line.is_empty());
     text.extend(profile.map(|line| format!("{line}\n")));
-    text.push_str(&locked(&read("Cargo.lock")?, name));
+    text.push_str(&locked(&read("Cargo.lock")?, &super::package_of(name)));
     Ok(digest(text.as_bytes()))
+}
+
+/// The crates under `policies/` that the workspace's manifest lists as dependencies, with their folders.
+fn libraries(manifest: &str) -> impl Iterator<Item = (&str, &str)> {
+    manifest.lines().filter_map(|line| {
+        let (library, rest) = line.split_once(" = {")?;
+        let folder = rest.split_once("path = \"")?.1.split('"').next()?;
+        folder.starts_with("policies/").then_some((library, folder))
+    })
+}
+
+/// Whether a line of a manifest names this dependency.
+fn names(line: &str, library: &str) -> bool {
+    line.strip_prefix(library).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
 }
 
 fn walk(root: &Path, folder: &Path, text: &mut String) -> Result<(), Error> {

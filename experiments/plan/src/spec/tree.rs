@@ -103,7 +103,7 @@ impl Node {
                 if let Some(index) = found {
                     return Ok(&items[index]);
                 }
-                // `Some(x)` and newtypes are not in anybody's way.
+                // `Some(x)` and newtypes are transparent.
                 match items.as_slice() {
                     [only] if source.as_bytes()[self.span.start] != b'[' => only.child(source, segment),
                     _ => Err(missing(names.into_iter().flatten().collect())),

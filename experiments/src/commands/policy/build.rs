@@ -6,7 +6,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::output;
 use sandtable_plan::artifact::built::{Language, keep_built};
 use sandtable_plan::artifact::manifest::{self, ManifestEntry};
-use sandtable_plan::artifact::{predictors, shipped, sources_of, workspace_above};
+use sandtable_plan::artifact::{package_of, predictors, shipped, sources_of, workspace_above};
 
 use crate::authoring::build;
 use crate::authoring::guests::{build_folder, name_of, tool};
@@ -90,7 +90,7 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     let toolchain = build::toolchain()?;
     std::fs::create_dir_all(&dist).map_err(|error| Error::file("make", &dist, &error))?;
     for name in names {
-        let bytes = build::build(&root, name, &toolchain)?;
+        let bytes = build::build(&root, &package_of(name), name, &toolchain)?;
         let path = dist.join(format!("{name}.wasm"));
         output::write(&path, &bytes)?;
         let component = sandtable_core::digest::digest(&bytes);
@@ -115,7 +115,7 @@ fn check_all(root: &Path, dist: &Path, names: &[&str], manifest: &manifest::Mani
             Some(entry) if entry.component != digest => Err("the component is not the manifest's".into()),
             Some(entry) if entry.sources != manifest::sources(root, name)? => Err("its sources have changed".into()),
             Some(entry) => match toolchain.as_ref().filter(|toolchain| toolchain.version == entry.rustc) {
-                Some(toolchain) if build::build(root, name, toolchain)? == bytes => {
+                Some(toolchain) if build::build(root, &package_of(name), name, toolchain)? == bytes => {
                     Ok("bytes rebuilt and equal".to_string())
                 }
                 Some(_) => Err("a rebuild gives other bytes".into()),

@@ -5,17 +5,17 @@
 //! # Architecture
 //! - [`score`]: what a GPU costs a task, and whether it may be put there.
 //! - [`plan`]: where the tasks of a job go.
-//! - [`queue`]: who is tried first; the clusters and the credits of Horus+.
-//! - [`Stage`]: the cluster as predicted, kept from events.
+//! - [`queue`]: the order in which jobs are tried; the clusters and the credits of Horus+.
+//! - [`PredictedCluster`]: the cluster as predicted, kept from events.
 //! - [`Packer`]: one queue, tried from its head.
 
 mod packer;
 pub mod plan;
+mod predicted;
 pub mod queue;
 pub mod score;
-mod stage;
 #[cfg(test)]
 mod tests;
 
 pub use packer::{Packer, params, rules};
-pub use stage::Stage;
+pub use predicted::PredictedCluster;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use sandtable_policy::{Batch, Cluster, Config, JobId, JobPhase, Kind, Param};
 
+use crate::predicted::PredictedCluster;
 use crate::queue::Order;
 use crate::score::{Form, Rules};
-use crate::stage::Stage;
 
 /// Parameters of the score, by which every policy of the family calls them.
 pub mod params {
@@ -61,7 +61,7 @@ pub mod params {
         name: "order",
         kind: Kind::Choice(super::Order::WORDS),
         default: "\"util-asc\"",
-        about: "Who is tried first.",
+        about: "Order in which waiting jobs are tried.",
     };
     /// The public code's score.
     pub const COMPAT: Param = Param {
@@ -106,7 +106,7 @@ pub fn rules(config: &Config) -> Rules {
 
 /// One queue.
 pub struct Packer {
-    stage: Stage,
+    predicted: PredictedCluster,
     order: Order,
     lookahead: usize,
     /// By rank.
@@ -114,34 +114,34 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Nobody waits.
-    pub fn new(stage: Stage, order: Order, lookahead: usize) -> Packer {
-        Packer { stage, order, lookahead, waiting: BTreeSet::new() }
+    /// An empty queue.
+    pub fn new(predicted: PredictedCluster, order: Order, lookahead: usize) -> Packer {
+        Packer { predicted, order, lookahead, waiting: BTreeSet::new() }
     }
 
-    /// Brings queue and stage up to a batch.
+    /// Updates the queue and the predicted cluster with a batch.
     pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
-        self.stage.take_in(&batch.events, cluster);
+        self.predicted.take_in(&batch.events, cluster);
         for event in &batch.events {
             if let Some(job) = cluster.queued_by(event) {
                 let kind = job.gpu_types[0];
-                let used = if self.order == Order::Fifo { 0.0 } else { self.stage.task(job, kind).util_avg };
-                // Whoever held GPUs before goes behind those who have waited longer.
+                let used = if self.order == Order::Fifo { 0.0 } else { self.predicted.task(job, kind).util_avg };
+                // A job that held GPUs before goes behind the jobs that have waited longer.
                 let since = cluster.now() - job.waited(cluster.now());
                 self.waiting.insert(self.order.rank(used, since, job.id));
             }
         }
-        self.stage.refresh(cluster);
+        self.predicted.refresh(cluster);
     }
 
-    /// Starts whom it can, one after another.
+    /// Starts the jobs that find a place, one after another.
     pub fn start_what_fits(&mut self, cluster: &mut Cluster) {
         'again: loop {
             let first: Vec<(u64, u64, JobId)> = self.waiting.iter().take(self.lookahead).copied().collect();
             for rank in first {
                 let job = cluster.job(rank.2);
-                if let Some(gpus) = self.stage.plan(cluster, job) {
-                    self.stage.start(cluster, rank.2, gpus);
+                if let Some(gpus) = self.predicted.plan(cluster, job) {
+                    self.predicted.start(cluster, rank.2, gpus);
                     self.waiting.remove(&rank);
                     continue 'again;
                 }
@@ -150,7 +150,7 @@ impl Packer {
         }
     }
 
-    /// Preempts the job that has run the longest, if anybody waits (the public code's Gandiva-like slice).
+    /// Preempts the job that has run the longest, if any job waits (the public code's Gandiva-like slice).
     pub fn slice(&mut self, cluster: &mut Cluster) {
         if self.waiting.is_empty() {
             return;
@@ -159,7 +159,7 @@ impl Packer {
         let movable = cluster.holders().filter(|job| job.preemptible && job.phase == JobPhase::Running);
         let oldest = movable.max_by_key(|job| (job.run_time(now), u32::MAX - job.id)).map(|job| job.id);
         if let Some(id) = oldest {
-            self.stage.preempt(cluster, id);
+            self.predicted.preempt(cluster, id);
             cluster.call_again();
         }
     }

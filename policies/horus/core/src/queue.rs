@@ -1,4 +1,4 @@
-//! Who is tried first, and the clustered queues of Horus+, after the authors' simulator.
+//! The order in which jobs are tried, and the clustered queues of Horus+, after the authors' simulator.
 
 use sandtable_policy::{Draws, Instant, JobId};
 
@@ -26,7 +26,7 @@ impl Order {
         }
     }
 
-    /// Where a job stands: utilisation, submission, id.
+    /// Rank of a job: utilisation, submission, id.
     pub fn rank(self, util_avg: f64, submitted: Instant, id: JobId) -> (u64, Instant, JobId) {
         // Predicted utilisations are not negative: their bits are in their order.
         let bits = util_avg.max(0.0).to_bits();
@@ -64,7 +64,7 @@ pub fn richest(credits: &[f64]) -> Option<usize> {
 /// Most rounds of a clustering.
 const ROUNDS: usize = 1_000;
 
-/// Parts rows into `count` clusters: k-means by L1 distance from random members. A row stands for as many members as
+/// Parts rows into `count` clusters: k-means by L1 distance from random members. A row counts as many members as
 /// its weight says. A centroid is the member whose sum of features is nearest to the mean of the sums, as in the
 /// authors' code; an empty cluster takes a random member. Ties to the lowest.
 pub fn cluster(rows: &[Vec<f64>], weights: &[usize], count: usize, draws: &mut Draws) -> Vec<usize> {

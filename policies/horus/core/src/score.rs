@@ -10,18 +10,18 @@ pub struct Task {
     pub util_max: f64,
     /// Device memory, MiB.
     pub memory: f64,
-    /// It ran out of memory beside others before, or is predicted to need more than a card has: nobody beside it.
+    /// It ran out of memory beside others before, or is predicted to need more than a card has: it must be alone.
     pub alone: bool,
 }
 
-/// A GPU as scores see it: sums over who is there.
+/// A GPU as scores see it: sums over its residents.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Gpu {
     memory: f64,
     tasks: u32,
     used: f64,
     utilisation: f64,
-    /// Nobody may come: somebody there must be alone, or nothing is known of them.
+    /// It takes no further job: a resident must be alone, or nothing is known of the residents.
     closed: bool,
 }
 
@@ -31,7 +31,7 @@ impl Gpu {
         Gpu { memory, ..Gpu::default() }
     }
 
-    /// One that somebody holds of whom nothing is known.
+    /// One that is held by a job of which nothing is known.
     pub fn taken(memory: f64) -> Gpu {
         Gpu { closed: true, ..Gpu::empty(memory) }
     }
@@ -114,16 +114,16 @@ impl Rules {
     /// What it costs.
     pub fn cost(&self, gpu: &Gpu, task: &Task) -> f64 {
         // More than all of the memory, and more than all of the GPU, is not in use.
-        let (used, total, there) = (gpu.used.min(gpu.memory), gpu.memory, gpu.utilisation.min(100.0));
+        let (used, total, utilisation) = (gpu.used.min(gpu.memory), gpu.memory, gpu.utilisation.min(100.0));
         let tasks = if self.count { f64::from(gpu.tasks) } else { 0.0 };
         let v = || {
-            let over = there + task.util_max - 100.0;
+            let over = utilisation + task.util_max - 100.0;
             if over > 0.0 { self.over_penalty * over } else { -over }
         };
         match self.form {
             Form::Normalised => self.mem_weight * ((used + task.memory) / total) + v() / 100.0 + tasks,
             Form::Compat => self.mem_weight * (used + task.memory / total) + v() / 100.0 + tasks,
-            Form::Gandiva => self.mem_weight * ((used + task.memory) / total) + there / 100.0 + tasks,
+            Form::Gandiva => self.mem_weight * ((used + task.memory) / total) + utilisation / 100.0 + tasks,
             Form::BestFitMemory => total - used - task.memory,
             Form::FirstFit => 0.0,
         }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Features of one workload; a number that nobody knows is none.
+/// Features of one workload; an unknown number is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Features(pub Vec<Option<f64>>);
 
 impl Features {
     /// The five of IAPP first: GPU utilisation, memory utilisation, part of the device memory, batch, mixed precision;
-    /// then step time and gradient, for profiles without utilisation. NaN is a number that nobody knows.
+    /// then step time and gradient, for profiles without utilisation. NaN means unknown.
     pub fn new([utilisation, memory_utilisation, memory, batch, step, gradient]: [f64; 6], mixed: bool) -> Features {
         let known = |x: f64| Some(x).filter(|x| x.is_finite());
         let log = |x: f64| known(x).filter(|x| *x > 0.0).map(libm::log2);
@@ -25,7 +25,7 @@ impl Features {
         ])
     }
 
-    /// The five of IAPP, where all are known; a batch that nobody knows counts as the middle of the scale.
+    /// The five of IAPP, where all are known; an unknown batch counts as the middle of the scale.
     pub fn five(&self) -> Option<[f64; 5]> {
         let [utilisation, memory_utilisation, memory, batch, mixed] = self.0.get(..5)?.try_into().ok()?;
         Some([utilisation?, memory_utilisation?, memory?, batch.unwrap_or(0.0), mixed?])

@@ -22,7 +22,7 @@ pub fn open(setup: &Setup, predictor: &str, usable: impl Fn(&Pairs) -> bool) -> 
     }
 }
 
-/// What a workload's computation graph shows for its batch, by name; none where nobody walked it.
+/// What a workload's computation graph shows for its batch, by name; none if the graph is unknown.
 pub fn facts(profile: &WorkloadProfile) -> Option<Vec<(String, f64)>> {
     let facts = profile.facts.as_ref()?;
     let five = |list: Vec<f64>| list.try_into().ok();
@@ -41,7 +41,7 @@ pub fn facts(profile: &WorkloadProfile) -> Option<Vec<(String, f64)>> {
         group_nodes: five(facts.group_nodes.iter().map(|nodes| f64::from(*nodes)).collect())?,
         group_flops: five(facts.group_flops.clone())?,
     };
-    // A batch that nobody knows is one sample.
+    // An unknown batch is one sample.
     let batch = if profile.batch.is_nan() { 1.0 } else { profile.batch };
     Some(graph.features(batch, profile.mixed_precision))
 }

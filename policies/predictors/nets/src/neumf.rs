@@ -27,7 +27,7 @@ pub struct NeuMf {
     out_b: f64,
 }
 
-/// Where each part stands in the flat form that training works on.
+/// Where each part is in the flat form that training works on.
 struct Parts {
     pg: usize,
     qg: usize,

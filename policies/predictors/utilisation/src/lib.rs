@@ -1,5 +1,5 @@
 //! One parameter on summed utilisation: nothing is lost until the GPU is full, then in proportion to what is too much
-//! (ours, fitted to Lucid's pairs). As good as anything on model families that nobody has measured together.
+//! (ours, fitted to Lucid's pairs). No shipped predictor is better on pairs of model families without measurements.
 
 use std::collections::BTreeMap;
 

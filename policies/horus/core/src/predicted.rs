@@ -1,4 +1,4 @@
-//! The cluster as Horus sees it: what is predicted of everybody on every GPU, kept from events, and the cheapest GPU of
+//! The cluster as Horus sees it: predictions for the jobs on every GPU, kept from events, and the cheapest GPU of
 //! each node for each kind of task, worked out anew only where something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,9 @@ use sandtable_policy::{
 use crate::plan::{Node, Plan, cheapest_of, place};
 use crate::score::{Gpu, Rules, Task};
 
-/// What is told apart of jobs: their workload, or the job itself where that is not known.
+/// What a prediction is about: a workload, or a job whose workload is not known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Subject {
     Workload(u32),
     Job(JobId),
 }
@@ -28,7 +28,7 @@ const MOST_KINDS: usize = 1024;
 type Costs = Vec<(u64, Option<(f64, usize)>)>;
 
 /// The cluster as Horus sees it.
-pub struct Stage {
+pub struct PredictedCluster {
     rules: Rules,
     /// Peak utilisation over the average.
     peak: f64,
@@ -37,22 +37,22 @@ pub struct Stage {
     /// Counts the changes of each node.
     versions: Vec<u64>,
     memory: Vec<f64>,
-    tasks: BTreeMap<(Who, bool, GpuTypeId), Task>,
+    tasks: BTreeMap<(Subject, bool, GpuTypeId), Task>,
     costs: BTreeMap<Kind, Costs>,
     /// Where each job was put.
     placed: BTreeMap<JobId, Vec<GpuId>>,
     touched: BTreeSet<NodeId>,
-    /// Whether somebody of whom nothing is known has been named.
+    /// Whether a job without predictions has been warned of.
     warned: bool,
 }
 
-impl Stage {
+impl PredictedCluster {
     /// A cluster of which nothing is known yet.
     ///
     /// # Errors
-    /// Where nobody answers for utilisation or memory.
-    pub fn new(who: &str, rules: Rules, peak: f64, setup: &Setup) -> Result<Stage, PolicyError> {
-        driver::needed(who, Knowledge::UTILISATION | Knowledge::MEMORY, setup.knowledge)?;
+    /// Where no predictor is bound to utilisation or memory.
+    pub fn new(policy: &str, rules: Rules, peak: f64, setup: &Setup) -> Result<PredictedCluster, PolicyError> {
+        driver::needed(policy, Knowledge::UTILISATION | Knowledge::MEMORY, setup.knowledge)?;
         let nodes = &setup.topology.nodes;
         // Whole GPUs, unless they are packed; then as many jobs as the host lets there be.
         let tenancy = setup.topology.gpu_types.iter().map(|kind| match kind.sharing {
@@ -60,9 +60,9 @@ impl Stage {
             Sharing::Exclusive | Sharing::Shares => 1,
         });
         let rules = Rules { max_tasks: rules.max_tasks.min(tenancy.min().unwrap_or(1)), ..rules };
-        // Memory that nobody said is no bound.
+        // Unknown memory is no bound.
         let mib = |mib: u32| if mib == 0 { f64::INFINITY } else { f64::from(mib) };
-        Ok(Stage {
+        Ok(PredictedCluster {
             rules,
             peak,
             nodes: nodes.iter().map(|node| Node { rack: node.rack, gpus: Vec::new() }).collect(),
@@ -97,7 +97,7 @@ impl Stage {
     /// A job has lost its GPUs.
     pub fn left(&mut self, job: JobId, cluster: &Cluster) {
         for gpu in self.placed.remove(&job).unwrap_or_default() {
-            self.touched.insert(cluster.node_with(gpu));
+            self.touched.insert(cluster.node(gpu));
         }
     }
 
@@ -113,12 +113,12 @@ impl Stage {
     fn seen(&mut self, cluster: &Cluster, node: NodeId, gpu: GpuId) -> Gpu {
         let kind = self.kinds[node as usize];
         let memory = self.memory[kind as usize];
-        let there = cluster.residents(gpu);
-        if there.is_empty() && cluster.tasks(gpu) > 0 {
+        let residents = cluster.residents(gpu);
+        if residents.is_empty() && cluster.tasks(gpu) > 0 {
             return Gpu::taken(memory);
         }
         let mut seen = Gpu::empty(memory);
-        there.iter().for_each(|job| seen.push(&self.task(cluster.job(*job), kind)));
+        residents.iter().for_each(|job| seen.push(&self.task(cluster.job(*job), kind)));
         seen
     }
 
@@ -126,25 +126,25 @@ impl Stage {
     fn forget(&mut self, job: JobId) {
         for (alone, kind) in [false, true].into_iter().flat_map(|alone| (0..self.memory.len()).map(move |k| (alone, k)))
         {
-            self.tasks.remove(&(Who::Job(job), alone, kind as GpuTypeId));
+            self.tasks.remove(&(Subject::Job(job), alone, kind as GpuTypeId));
         }
     }
 
-    /// What is predicted of a task of a job on a type of GPU. Who has no idea says a full GPU and all its memory.
+    /// What is predicted of a task of a job on a type of GPU. An unknown value counts as a full GPU and all its memory.
     pub fn task(&mut self, job: &Job, kind: GpuTypeId) -> Task {
         let (peak, card, margin) = (self.peak, self.memory[kind as usize], self.rules.margin);
-        let who = job.workload.map_or(Who::Job(job.id), Who::Workload);
-        *self.tasks.entry((who, job.out_of_memory > 0, kind)).or_insert_with(|| {
+        let subject = job.workload.map_or(Subject::Job(job.id), Subject::Workload);
+        *self.tasks.entry((subject, job.out_of_memory > 0, kind)).or_insert_with(|| {
             let ask = |what| host::estimate(what, vec![job.id], vec![kind])[0];
             let (used, memory) = (ask(Quantity::Utilisation), ask(Quantity::Memory));
             if (used.is_nan() || memory.is_nan()) && !std::mem::replace(&mut self.warned, true) {
                 let what = if used.is_nan() { "utilisation" } else { "memory" };
-                let taken = "a full GPU with all its memory, which nobody shares";
-                host::warn(&format!("nobody knows the {what} of job {}: it is taken for {taken}", job.id));
+                let taken = "a full GPU with all its memory, which it does not share";
+                host::warn(&format!("the {what} of job {} is unknown: assuming {taken}", job.id));
             }
             let util_avg = if used.is_nan() { 100.0 } else { 100.0 * used };
             let memory = if memory.is_nan() { card } else { memory };
-            // What is predicted to fit on no card is tried where nobody is: a prediction may be wrong.
+            // What is predicted to fit on no card is tried on an empty GPU: a prediction may be wrong.
             let too_much = card.is_finite() && card - memory <= margin;
             let alone = job.out_of_memory > 0 || too_much;
             Task { util_avg, util_max: (util_avg * peak).min(100.0), memory, alone }
@@ -180,7 +180,7 @@ impl Stage {
 
     /// Puts a job there.
     pub fn start(&mut self, cluster: &mut Cluster, job: JobId, gpus: Vec<GpuId>) {
-        self.touched.extend(gpus.iter().map(|gpu| cluster.node_with(*gpu)));
+        self.touched.extend(gpus.iter().map(|gpu| cluster.node(*gpu)));
         self.placed.insert(job, gpus.clone());
         cluster.start(job, gpus);
         self.refresh(cluster);

@@ -1,4 +1,4 @@
-//! The cluster as these policies see it, and the actions that turn it into what they want.
+//! The cluster as these policies see it, and the actions that carry out an allocation.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use sandtable_policy::{
     Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
-use crate::place::{Pack, keep_or_take, nodes_of, smallest_first, take};
+use crate::job::ElasticJob;
 use crate::reclaim::{Deal, Place, Victim};
+use crate::round::Round;
 use crate::rules::{Partition, Reclaim, Rules};
 use crate::serving::Serving;
-use crate::trainee::Trainee;
 
 struct Node {
     first: GpuId,
@@ -19,11 +19,11 @@ struct Node {
 }
 
 /// The cluster as these policies see it.
-pub struct Stage {
+pub struct ElasticScheduler {
     rules: Rules,
     nodes: Vec<Node>,
     /// Training jobs by id.
-    jobs: Vec<Trainee>,
+    jobs: Vec<ElasticJob>,
     serving: Serving,
     serves: bool,
     /// Whether batches are set; else jobs keep their users'.
@@ -33,38 +33,28 @@ pub struct Stage {
     turns: Vec<JobId>,
 }
 
-/// What is to be dealt out to training jobs.
-pub struct Round<'a> {
-    /// Now, µs.
-    pub now: u64,
-    /// GPUs of each node that training may have, those that it has among them.
-    pub free: Vec<u32>,
-    /// Whether the node is of those who serve.
-    pub lent: Vec<bool>,
-    /// GPUs of a node.
-    pub node: u32,
-    /// GPUs of all nodes in reach.
-    pub total: u32,
-    /// GPUs of a fair share.
-    pub share: u32,
-    /// As DeepBoot's simulator does it.
-    pub compat: bool,
-    /// Tasks that wait for a GPU.
-    pub waiting: u32,
-    /// Where they go, if the policy places them.
-    pub tasks: Vec<NodeId>,
-    /// Those that may run, by id.
-    pub jobs: &'a mut [Trainee],
-    /// GPU-µs that each has had.
-    pub attained: Vec<u64>,
+/// GPUs while an allocation is carried out.
+struct FreeGpus {
+    taken: Vec<bool>,
+    /// Those of sleeping pods: the last to be taken.
+    asleep: Vec<GpuId>,
 }
 
-impl Stage {
-    /// An empty stage; `tunes`: the policy sets batches.
+impl FreeGpus {
+    fn take(&mut self, node: &Node) -> Option<GpuId> {
+        let mut all = (node.first..node.first + node.gpus).filter(|gpu| !self.taken[*gpu as usize]);
+        let gpu = all.clone().find(|gpu| !self.asleep.contains(gpu)).or_else(|| all.next())?;
+        self.taken[gpu as usize] = true;
+        Some(gpu)
+    }
+}
+
+impl ElasticScheduler {
+    /// A scheduler without jobs; `tunes`: whether the policy sets batches.
     ///
     /// # Errors
-    /// A partition that leaves those who serve, or those who train, without a GPU.
-    pub fn new(rules: Rules, setup: &Setup, tunes: bool) -> Result<Stage, PolicyError> {
+    /// A partition that leaves inference or training without a GPU.
+    pub fn new(rules: Rules, setup: &Setup, tunes: bool) -> Result<ElasticScheduler, PolicyError> {
         let node = |node: &sandtable_policy::Node| Node {
             first: node.first_gpu,
             gpus: node.gpus,
@@ -75,12 +65,12 @@ impl Stage {
         let refuse = |why: &str| Err(PolicyError::Unsupported(why.into()));
         if serves && rules.partition != Partition::Shared && !nodes.iter().any(|node| node.lends) {
             return refuse(
-                "no node is of those who serve: `pool: Inference` in a group of the fleet, or `partition: \"shared\"`",
+                "no node belongs to the inference pool: set `pool: Inference` in a group of the fleet, or `partition: \"shared\"`",
             );
         }
         if rules.partition == Partition::Apart && nodes.iter().all(|node| node.lends) {
             return refuse(
-                "every node is of those who serve, and nobody lends: `pool: Training` in a group of the fleet",
+                "every node belongs to the inference pool, and the partition allows no lending: set `pool: Training` in a group of the fleet",
             );
         }
         if nodes.iter().any(|node| node.gpus > 255) {
@@ -90,7 +80,7 @@ impl Stage {
             return refuse("goodput is fitted for one type of GPU, the fleet has several");
         }
         let serving = Serving::new(&rules, &setup.services);
-        Ok(Stage {
+        Ok(ElasticScheduler {
             rules,
             nodes,
             jobs: Vec::new(),
@@ -102,13 +92,13 @@ impl Stage {
         })
     }
 
-    /// Rounds, and where somebody is served whenever something happens.
+    /// Rounds, and where there are services also every event.
     pub fn cadence(&self) -> Cadence {
-        // There, a job looks at its batch when an epoch has ended too.
+        // In the simulator a job looks at its batch also when an epoch has ended.
         Cadence { round: Some(self.rules.round), on_events: self.serves || (self.rules.compat && self.tunes) }
     }
 
-    /// Takes in a batch, deals out what is to be dealt out now, and acts.
+    /// Takes in a batch, allocates what is due, and acts.
     ///
     /// # Errors
     /// A training job that is not elastic.
@@ -122,7 +112,7 @@ impl Stage {
         let round = batch.now.is_multiple_of(self.rules.round);
         let event = round || !self.rules.compat || self.is_event(batch, task_done);
         if !event {
-            // There, nobody looks now; whose epoch has ended looks at its batch.
+            // The simulator allocates nothing now; a job whose epoch has ended looks at its batch.
             let quiet = batch.events.iter().all(|event| matches!(event, Event::JobChanged(_)));
             self.tune(cluster, |job| quiet && batch.samples.iter().any(|sample| sample.job == job));
             return Ok(());
@@ -133,10 +123,10 @@ impl Stage {
         if round {
             places = self.allocate(cluster, &mut wants, allocate);
         } else if self.rules.compat && self.rules.reclaim != Reclaim::Random {
-            // There, whoever is looked at between two rounds has its nodes put in order: it moves without moving.
+            // Between two rounds the simulator sorts the nodes of every job that it looks at: a move that changes no GPU.
             wants.iter_mut().for_each(|list| list.sort_unstable());
         }
-        // There, tasks of a round wait for whatever comes next, unless the policy itself places them.
+        // In the simulator, tasks of a round wait for the next event, unless the policy itself places them.
         if !(round && self.rules.compat) {
             places = self.places(cluster, &mut wants);
         }
@@ -179,10 +169,10 @@ impl Stage {
                         let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
                         return Err(PolicyError::Unsupported(why));
                     };
-                    let mut trainee = Trainee::new(info.id, info.submitted, info.demand.gpus, elastic);
+                    let mut job = ElasticJob::new(info.id, info.submitted, info.demand.gpus, elastic);
                     let held = &cluster.job(info.id).held;
-                    trainee.list = (!held.is_empty()).then(|| held.iter().map(|gpu| cluster.node(*gpu)).collect());
-                    self.jobs.push(trainee);
+                    job.list = (!held.is_empty()).then(|| held.iter().map(|gpu| cluster.node(*gpu)).collect());
+                    self.jobs.push(job);
                 }
                 Event::JobEnded(end) => match self.jobs.iter().position(|job| job.id == end.job) {
                     Some(at) => drop(self.jobs.remove(at)),
@@ -230,7 +220,7 @@ impl Stage {
         self.nodes.iter().filter(|node| self.in_reach(node)).map(|node| node.gpus).sum()
     }
 
-    /// A fair share of all GPUs, counting those who serve too where the simulator does.
+    /// A fair share of all GPUs, counting inference tasks too where the simulator does.
     fn share(&self, cluster: &Cluster) -> (u32, u32) {
         let total = self.reach();
         let tasks = if self.rules.compat { self.serving.pending.len() + self.serving.pods.len() } else { 0 };
@@ -238,7 +228,7 @@ impl Stage {
         (total, total.div_ceil(jobs.max(1) as u32))
     }
 
-    /// A fair share where training is dealt out; there, of the GPUs that nobody is served on, among those who train.
+    /// A fair share in an allocation; in the simulator, of the GPUs without inference tasks, among the training jobs.
     fn round_share(&self, cluster: &Cluster, free: &[u32]) -> (u32, u32) {
         let (total, share) = self.share(cluster);
         if !self.rules.compat {
@@ -260,7 +250,7 @@ impl Stage {
         let (total, share) = self.round_share(cluster, &free);
         let lent = self.nodes.iter().map(|node| node.lends).collect();
         let node = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
-        let (mut jobs, others): (Vec<Trainee>, Vec<Trainee>) =
+        let (mut jobs, others): (Vec<ElasticJob>, Vec<ElasticJob>) =
             std::mem::take(&mut self.jobs).into_iter().partition(|job| ready(job, cluster));
         let attained: Vec<u64> = jobs.iter().map(|job| cluster.job(job.id).attained(cluster.now())).collect();
         let now = cluster.now();
@@ -332,7 +322,7 @@ impl Stage {
         let sleeping = self.serving.asleep(now).map(&mut sleeping).collect();
         let (_, share) = self.share(cluster);
         let how = if self.rules.partition == Partition::Apart { Reclaim::Never } else { self.rules.reclaim };
-        // There, who keeps a batch is worth as much as it has GPUs.
+        // In the simulator, a job that keeps its batch is worth the number of its GPUs.
         let linear = self.rules.compat && !self.tunes;
         let mut all: Vec<_> = self.jobs.iter_mut().zip(wants.iter_mut()).collect();
         let turns: BTreeMap<JobId, usize> = self.turns.iter().enumerate().map(|(at, id)| (*id, at)).collect();
@@ -362,7 +352,7 @@ impl Stage {
         places
     }
 
-    /// Nobody trains on a node on which anybody is served.
+    /// Removes training from all nodes that serve.
     fn leave_to_tasks(&self, wants: &mut [Vec<NodeId>], places: &[Place]) {
         let taken = |place: &Place| match place {
             Place::Empty(node) | Place::Taken(node) => Some(*node),
@@ -373,14 +363,43 @@ impl Stage {
         wants.iter_mut().for_each(|want| want.retain(|node| !nodes.contains(node)));
     }
 
-    /// The actions that lead there: what is let go first, then all moves at once, then starts, tasks last.
+    /// Carries out an allocation: first what is released, then all moves at once, then starts, tasks last.
     fn enact(&mut self, cluster: &mut Cluster, wants: Vec<Vec<NodeId>>, places: &[Place]) {
         let now = cluster.now();
-        let total = self.nodes.iter().map(|node| node.gpus).sum::<u32>() as usize;
-        let mut taken = vec![false; total];
+        let mut gpus = FreeGpus {
+            taken: vec![false; self.nodes.iter().map(|node| node.gpus).sum::<u32>() as usize],
+            asleep: self.serving.asleep(now).map(|pod| pod.gpu).collect(),
+        };
         for pod in self.serving.pods.iter().filter(|pod| pod.is_kept(now)) {
-            taken[pod.gpu as usize] = true;
+            gpus.taken[pod.gpu as usize] = true;
         }
+        let plans = self.kept_gpus(cluster, &wants, &mut gpus);
+        self.move_and_start(cluster, &wants, plans, &mut gpus);
+        let tasks: Vec<JobId> = self.serving.pending.iter().copied().take(places.len()).collect();
+        for (task, place) in tasks.into_iter().zip(places) {
+            let node = match place {
+                // Training may have been given this very GPU: any other sleeping pod of the node will do.
+                Place::Evicts(pod) => cluster.node(gpus.asleep[*pod]),
+                Place::Empty(node) | Place::Taken(node) => *node,
+            };
+            if let Some(gpu) = gpus.take(&self.nodes[node as usize]) {
+                self.serving.serve_cold(task, gpu, cluster);
+            }
+        }
+        // A job that trains on a sleeping pod's GPU now has evicted the pod.
+        let jobs = &self.jobs;
+        let trains = |gpu: GpuId| jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu));
+        self.serving.pods.retain(|pod| pod.task.is_some() || !trains(pod.gpu));
+        self.tune(cluster, |_| true);
+    }
+
+    /// The jobs that change, each with the GPUs that it keeps by place in its new list; marks what is kept as taken.
+    fn kept_gpus(
+        &self,
+        cluster: &Cluster,
+        wants: &[Vec<NodeId>],
+        gpus: &mut FreeGpus,
+    ) -> Vec<(usize, Vec<Option<GpuId>>)> {
         let same = |a: &[NodeId], b: &[NodeId]| match self.rules.compat {
             true => a == b,
             false => {
@@ -392,41 +411,44 @@ impl Stage {
                 sorted(a) == sorted(b)
             }
         };
-        // What each job keeps of its own, by place in its new list.
-        let mut plans: Vec<(usize, Vec<Option<GpuId>>)> = Vec::new();
-        for (index, (job, want)) in self.jobs.iter().zip(&wants).enumerate() {
+        let mut plans = Vec::new();
+        for (index, (job, want)) in self.jobs.iter().zip(wants).enumerate() {
             let Some(state) = cluster.get(job.id) else { continue };
             if state.holds() && same(want, job.list.as_deref().unwrap_or_default()) {
-                state.held.iter().for_each(|gpu| taken[*gpu as usize] = true);
+                state.held.iter().for_each(|gpu| gpus.taken[*gpu as usize] = true);
                 continue;
             }
             if !(state.holds() || (state.waits() && !want.is_empty())) {
                 continue;
             }
-            let mut own = state.held.clone();
+            let mut held = state.held.clone();
             let keep = |node: &NodeId| {
-                let at = own.iter().position(|gpu| cluster.node(*gpu) == *node)?;
-                let gpu = own.remove(at);
-                taken[gpu as usize] = true;
+                let at = held.iter().position(|gpu| cluster.node(*gpu) == *node)?;
+                let gpu = held.remove(at);
+                gpus.taken[gpu as usize] = true;
                 Some(gpu)
             };
             plans.push((index, want.iter().map(keep).collect()));
         }
-        // Sleeping pods' GPUs are the last to be taken.
-        let asleep: Vec<GpuId> = self.serving.asleep(now).map(|pod| pod.gpu).collect();
-        let nodes = &self.nodes;
-        let find = |taken: &mut Vec<bool>, node: NodeId| {
-            let of = &nodes[node as usize];
-            let mut all = (of.first..of.first + of.gpus).filter(|gpu| !taken[*gpu as usize]);
-            let gpu = all.clone().find(|gpu| !asleep.contains(gpu)).or_else(|| all.next())?;
-            taken[gpu as usize] = true;
-            Some(gpu)
-        };
+        plans
+    }
+
+    /// Preempts, reassigns and starts the jobs that change.
+    fn move_and_start(
+        &mut self,
+        cluster: &mut Cluster,
+        wants: &[Vec<NodeId>],
+        plans: Vec<(usize, Vec<Option<GpuId>>)>,
+        free: &mut FreeGpus,
+    ) {
         let (mut moves, mut starts) = (Vec::new(), Vec::new());
         for (index, kept) in plans {
             let want = &wants[index];
-            let gpus: Option<Vec<GpuId>> =
-                kept.iter().zip(want).map(|(kept, node)| kept.or_else(|| find(&mut taken, *node))).collect();
+            let gpus: Option<Vec<GpuId>> = kept
+                .iter()
+                .zip(want)
+                .map(|(kept, node)| kept.or_else(|| free.take(&self.nodes[*node as usize])))
+                .collect();
             let job = &mut self.jobs[index];
             let Some(gpus) = gpus else { unreachable!("job {} is given more than node {want:?} has", job.id) };
             if gpus.is_empty() {
@@ -444,25 +466,9 @@ impl Stage {
         for (id, gpus, split) in starts {
             cluster.start_with(id, gpus, split);
         }
-        let tasks: Vec<JobId> = self.serving.pending.iter().copied().take(places.len()).collect();
-        for (task, place) in tasks.into_iter().zip(places) {
-            let node = match place {
-                // Training may have been given this very GPU: any other of the node's sleepers will do.
-                Place::Evicts(pod) => cluster.node(asleep[*pod]),
-                Place::Empty(node) | Place::Taken(node) => *node,
-            };
-            if let Some(gpu) = find(&mut taken, node) {
-                self.serving.serve_cold(task, gpu, cluster);
-            }
-        }
-        // Whoever trains on a sleeping pod's GPU now has evicted it.
-        let jobs = &self.jobs;
-        let trains = |gpu: GpuId| jobs.iter().filter_map(|job| cluster.get(job.id)).any(|job| job.held.contains(&gpu));
-        self.serving.pods.retain(|pod| pod.task.is_some() || !trains(pod.gpu));
-        self.tune(cluster, |_| true);
     }
 
-    /// Those of these jobs whose best batch has changed go over to it.
+    /// Sets the best batch of these jobs where it has changed.
     fn tune(&mut self, cluster: &mut Cluster, of: impl Fn(JobId) -> bool) {
         if !self.tunes {
             return;
@@ -478,53 +484,7 @@ impl Stage {
     }
 }
 
-/// Whether a job may be given GPUs: who still saves its state may not.
-fn ready(job: &Trainee, cluster: &Cluster) -> bool {
+/// Whether a job may be given GPUs: one that still saves its state may not.
+fn ready(job: &ElasticJob, cluster: &Cluster) -> bool {
     cluster.get(job.id).is_some_and(|job| job.waits() || job.holds())
-}
-
-impl Round<'_> {
-    /// A job's speedup on so many GPUs, packed.
-    pub fn packed(&mut self, job: usize, gpus: u32) -> f64 {
-        self.jobs[job].speedup(gpus.div_ceil(self.node), gpus, self.share)
-    }
-
-    /// Lists of nodes for these counts, by job: whoever has as many as before stays, the others come after, the smallest
-    /// first.
-    pub fn place(&self, counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
-        let order: Vec<usize> = (0..counts.len()).collect();
-        self.place_in(&smallest_first(&order, counts), counts, pack)
-    }
-
-    /// The same in this order of the jobs.
-    pub fn place_in(&self, order: &[usize], counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
-        let before: Vec<&[NodeId]> =
-            order.iter().map(|job| self.jobs[*job].list.as_deref().unwrap_or_default()).collect();
-        let sorted: Vec<u32> = order.iter().map(|job| counts[*job]).collect();
-        let mut lists = vec![Vec::new(); self.jobs.len()];
-        for (job, list) in order.iter().zip(keep_or_take(&mut self.free.clone(), &sorted, &before, pack)) {
-            lists[*job] = list;
-        }
-        lists
-    }
-
-    /// The same where the policy places waiting tasks too, after those who stay.
-    pub fn place_with_tasks(&mut self, counts: &[u32], pack: Pack) -> Vec<Vec<NodeId>> {
-        let stays = |job: usize| self.jobs[job].list.as_ref().is_some_and(|list| list.len() as u32 == counts[job]);
-        let kept: Vec<u32> = (0..counts.len()).map(|job| if stays(job) { counts[job] } else { 0 }).collect();
-        let mut free = self.free.clone();
-        let before: Vec<&[NodeId]> = self.jobs.iter().map(|job| job.list.as_deref().unwrap_or_default()).collect();
-        let mut lists = keep_or_take(&mut free, &kept, &before, pack);
-        self.tasks = (0..self.waiting).flat_map(|_| take(&mut free, 1, pack)).collect();
-        let all: Vec<usize> = (0..counts.len()).filter(|job| kept[*job] == 0).collect();
-        for job in smallest_first(&all, counts) {
-            lists[job] = take(&mut free, counts[job], pack);
-        }
-        lists
-    }
-
-    /// A job's speedup on these nodes.
-    pub fn speedup(&mut self, job: usize, list: &[NodeId]) -> f64 {
-        self.jobs[job].speedup(nodes_of(list), list.len() as u32, self.share)
-    }
 }

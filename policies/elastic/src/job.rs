@@ -12,8 +12,8 @@ use crate::fit::{Observation, fit};
 use crate::goodput::{Best, Goodput, Split, Theta, clipped, split_of};
 
 /// What is known of one training job; an id beyond its reports is not needed.
-pub struct Trainee {
-    /// Who.
+pub struct ElasticJob {
+    /// Its id.
     pub id: JobId,
     /// When it was submitted.
     pub submitted: Instant,
@@ -34,10 +34,10 @@ pub struct Trainee {
     known: BTreeMap<(u32, u32), Best>,
 }
 
-impl Trainee {
+impl ElasticJob {
     /// A job of which nothing is known but what it may do.
-    pub fn new(id: JobId, submitted: Instant, gpus: u32, elastic: Elasticity) -> Trainee {
-        Trainee {
+    pub fn new(id: JobId, submitted: Instant, gpus: u32, elastic: Elasticity) -> ElasticJob {
+        ElasticJob {
             id,
             submitted,
             gpus,
@@ -74,7 +74,7 @@ impl Trainee {
         self.known.clear();
     }
 
-    /// Takes goodputs by nodes and GPUs as given until it reports again: of a job whose speed is known without a fit.
+    /// Sets goodputs by nodes and GPUs until it reports again, for a job whose speed is known without a fit.
     pub fn assume(&mut self, goodputs: impl Iterator<Item = ((u32, u32), f64)>) {
         let split = Split { local: 0, accumulation: 0 };
         self.known = goodputs.map(|(shape, goodput)| (shape, Best { goodput, split })).collect();
