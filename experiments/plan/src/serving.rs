@@ -69,7 +69,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
     }
     let own = fleet.nodes.iter().filter(|node| node.pool == Pool::Inference).map(|node| node.gpus).sum::<u32>();
     let (gpus, whose) =
-        if own > 0 { (own, "the nodes of those who serve have") } else { (fleet.gpus(), "the fleet has") };
+        if own > 0 { (own, "the nodes of the inference pool have") } else { (fleet.gpus(), "the fleet has") };
     if busy > f64::from(gpus) {
         let message =
             format!("tasks would keep {busy:.1} GPUs busy in the mean, {whose} {gpus}: they would wait ever longer");

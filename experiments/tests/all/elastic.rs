@@ -209,7 +209,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "peak: 9",
         "peak: 60",
-        "tasks would keep 30.5 GPUs busy in the mean, the nodes of those who serve have 16: they would wait ever longer",
+        "tasks would keep 30.5 GPUs busy in the mean, the nodes of the inference pool have 16: they would wait ever longer",
     ),
     ("(20, 200)", "(200, 20)", "expected whole seconds from at least 1 up, found 200 to 20"),
     ("trough: 1", "trough: 10", "expected 0 <= trough <= peak, found 10 and 9"),
@@ -265,7 +265,7 @@ fn a_service_without_capacity_is_refused_by_name() {
     let plan = expand(folder.path(), &spec).expect("a plan");
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
     let failure = execute(&plan.cells[0], &compiled).expect("an outcome").outcome.expect_err("a refusal");
-    assert!(failure.message.contains("no node is of those who serve: `pool: Inference`"), "{}", failure.message);
+    assert!(failure.message.contains("no node belongs to the inference pool: set `pool: Inference`"), "{}", failure.message);
 }
 
 #[needs("data:pollux")]
