@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput};
-use sandtable_hardware::{Backend, Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend, TimedEvent};
+use sandtable_hardware::{
+    Backend, Costs, Fleet, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend, TimedEvent,
+};
 
 const JOBS: u32 = 100_000;
 const GPUS: u32 = 1024;
@@ -29,7 +31,7 @@ fn run(mut model: SimulatedBackend) -> u64 {
             && let Some(gpu) = free.pop()
         {
             held[next as usize] = gpu;
-            model.start(next, &[gpu], None, &mut happened);
+            model.start(JobId::new(next), &[gpu], None, &mut happened);
             next += 1;
         }
         model.advance(None, &mut happened);
@@ -39,7 +41,7 @@ fn run(mut model: SimulatedBackend) -> u64 {
         for occurrence in happened.drain(..) {
             events += 1;
             if let sandtable_hardware::BackendEvent::Ended(job) = occurrence.what {
-                free.push(held[job as usize]);
+                free.push(held[job]);
             }
         }
     }

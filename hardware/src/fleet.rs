@@ -370,11 +370,11 @@ impl Fleet {
 
     /// The type of a GPU, which must exist.
     pub fn type_of(&self, gpu: GpuId) -> TypeId {
-        self.nodes[self.node_of(gpu) as usize].gpu_type
+        self.nodes[self.node_of(gpu)].gpu_type
     }
 
     /// The node of a GPU, which must exist.
     pub fn node_of(&self, gpu: GpuId) -> NodeId {
-        (self.nodes.partition_point(|node| node.first_gpu <= gpu) - 1) as NodeId
+        NodeId::at(self.nodes.partition_point(|node| node.first_gpu <= gpu) - 1)
     }
 }

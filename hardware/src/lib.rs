@@ -19,6 +19,7 @@ pub mod catalogue;
 pub mod elastic;
 mod facts;
 mod fleet;
+mod ids;
 mod job;
 pub mod live;
 mod model;
@@ -37,6 +38,7 @@ pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
+pub use ids::{JobId, NodeId};
 pub use job::Job;
 pub use model::SimulatedBackend;
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
@@ -50,12 +52,8 @@ pub type Micros = u64;
 pub const END_OF_TIME: Micros = 1 << 53;
 /// Microseconds in a second.
 pub const SECOND: Micros = 1_000_000;
-/// Dense, in the order in which jobs are submitted, ties as the experiment breaks them.
-pub type JobId = u32;
 /// Dense, node by node.
 pub type GpuId = u32;
-/// Dense.
-pub type NodeId = u32;
 /// Index into [`Fleet::types`].
 pub type TypeId = u32;
 /// Index into [`Fleet::services`].

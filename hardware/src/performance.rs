@@ -249,8 +249,8 @@ impl PerformanceModel {
 
     /// Progress of a job on a GPU beside residents, over its progress alone.
     pub(crate) fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId], jobs: &[Job]) -> f64 {
-        let others = residents.iter().filter(|other| **other != job).map(|other| (&jobs[*other as usize], 1.0));
-        beside(self, gpu_type, &jobs[job as usize], others)
+        let others = residents.iter().filter(|other| **other != job).map(|other| (&jobs[*other], 1.0));
+        beside(self, gpu_type, &jobs[job], others)
     }
 
     /// The extra time of any shared GPU, under the constant law.
@@ -272,8 +272,8 @@ impl PerformanceModel {
             Some((workload.gradient_mb? / 1000.0, workload.communication, step)).filter(|_| step > 0.0)
         };
         let Some((gradient, ring, step)) = known() else { return p };
-        let size = fleet.nodes[fleet.node_of(gpus[0]) as usize].gpus;
-        let first = fleet.nodes[fleet.node_of(gpus[0]) as usize].first_gpu;
+        let node = &fleet.nodes[fleet.node_of(gpus[0])];
+        let (size, first) = (node.gpus, node.first_gpu);
         let one_node = gpus.iter().all(|gpu| fleet.node_of(*gpu) == fleet.node_of(gpus[0]));
         let here = if one_node {
             let mut local: Vec<usize> = gpus.iter().map(|gpu| (gpu - first) as usize).collect();
@@ -428,7 +428,7 @@ pub(crate) fn out_of_memory(
     there: &[JobId],
 ) -> bool {
     let capacity = fleet.types[gpu_type as usize].memory_mib;
-    let job = |id: JobId| &jobs[id as usize];
+    let job = |id: JobId| &jobs[id];
     let total: u64 = there.iter().map(|id| u64::from(laws.memory(gpu_type, job(*id)))).sum();
     let collide = |a: JobId, b: JobId| a != b && laws.extra(gpu_type, job(a), job(b)).is_infinite();
     capacity > 0 && total > u64::from(capacity) || there.iter().any(|a| there.iter().any(|b| collide(*a, *b)))

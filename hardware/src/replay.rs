@@ -222,7 +222,7 @@ impl Replay {
 
     /// Seconds of a step of the requested gang on so many GPUs.
     fn step_s(&self, job: JobId, gpus: u32) -> f64 {
-        step_s(&self.jobs[job as usize], self.tasks.get(job as usize).copied().unwrap_or(0), gpus)
+        step_s(&self.jobs[job], self.tasks.get(job.index()).copied().unwrap_or(0), gpus)
     }
 }
 
@@ -270,7 +270,7 @@ impl Backend for Replay {
 
     fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
         let whole =
-            self.tasks.get(job as usize).copied().filter(|steps| *steps > 0).and_then(|steps| known(steps as f64));
+            self.tasks.get(job.index()).copied().filter(|steps| *steps > 0).and_then(|steps| known(steps as f64));
         let left = self.shown.get(&job).map_or(whole, |shown| shown.steps);
         (self.step_s(job, gpus), number(left))
     }
@@ -280,7 +280,7 @@ impl Backend for Replay {
     }
 
     fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
-        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job])
     }
 
     fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
@@ -288,8 +288,8 @@ impl Backend for Replay {
     }
 
     fn remaining(&self, job: JobId, _: TypeId) -> f64 {
-        let gpus = self.jobs[job as usize].gpus;
-        let steps = self.tasks.get(job as usize).copied().unwrap_or(0) as f64;
+        let gpus = self.jobs[job].gpus;
+        let steps = self.tasks.get(job.index()).copied().unwrap_or(0) as f64;
         let whole = || known(steps * self.step_s(job, gpus));
         number(self.shown.get(&job).map_or_else(whole, |shown| shown.seconds))
     }

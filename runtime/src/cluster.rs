@@ -89,14 +89,14 @@ impl Cluster {
         for gpu in gpus {
             let there = &mut self.residents[*gpu as usize];
             if there.is_empty() {
-                self.free[fleet.node_of(*gpu) as usize] -= 1;
+                self.free[fleet.node_of(*gpu)] -= 1;
             }
             let at = there.partition_point(|other| *other < job);
             assert_ne!(there.get(at), Some(&job), "GPU {gpu} is given to job {job} twice");
             there.insert(at, job);
         }
-        self.held[job as usize] = gpus.to_vec();
-        self.phase[job as usize] = Phase::Starting;
+        self.held[job] = gpus.to_vec();
+        self.phase[job] = Phase::Starting;
         Undo::Start(job, self.evict(gpus))
     }
 
@@ -119,9 +119,9 @@ impl Cluster {
     pub(crate) fn reassign(&mut self, fleet: &Fleet, moves: &[(JobId, &[GpuId])]) -> Undo {
         let mut before = Vec::new();
         for (job, _) in moves {
-            let phase = self.phase[*job as usize];
+            let phase = self.phase[*job];
             self.take(fleet, *job);
-            before.push((*job, std::mem::take(&mut self.held[*job as usize]), phase));
+            before.push((*job, std::mem::take(&mut self.held[*job]), phase));
         }
         let mut evicted = Vec::new();
         for (job, gpus) in moves {
@@ -134,33 +134,33 @@ impl Cluster {
 
     /// Frees a job's GPUs; `held` keeps them for an undo.
     pub(crate) fn take(&mut self, fleet: &Fleet, job: JobId) -> Undo {
-        let before = self.phase[job as usize];
-        for gpu in &self.held[job as usize] {
+        let before = self.phase[job];
+        for gpu in &self.held[job] {
             let there = &mut self.residents[*gpu as usize];
             there.retain(|other| *other != job);
             if there.is_empty() {
-                self.free[fleet.node_of(*gpu) as usize] += 1;
+                self.free[fleet.node_of(*gpu)] += 1;
             }
         }
-        self.phase[job as usize] = Phase::Stopping;
+        self.phase[job] = Phase::Stopping;
         Undo::Preempt(job, before)
     }
 
     /// A job no longer holds what `take` left it, or lost what it held.
     pub(crate) fn release(&mut self, fleet: &Fleet, job: JobId, phase: Phase) {
-        if matches!(self.phase[job as usize], Phase::Starting | Phase::Running) {
+        if matches!(self.phase[job], Phase::Starting | Phase::Running) {
             self.take(fleet, job);
         }
-        self.held[job as usize] = Vec::new();
-        self.phase[job as usize] = phase;
+        self.held[job] = Vec::new();
+        self.phase[job] = phase;
     }
 
     pub(crate) fn undo(&mut self, fleet: &Fleet, undo: Undo) {
         match undo {
             Undo::Start(job, pods) => {
                 self.take(fleet, job);
-                self.held[job as usize] = Vec::new();
-                self.phase[job as usize] = Phase::Queued;
+                self.held[job] = Vec::new();
+                self.phase[job] = Phase::Queued;
                 self.restore(pods);
             }
             Undo::Reassign(before, pods) => {
@@ -169,15 +169,15 @@ impl Cluster {
                 }
                 for (job, gpus, phase) in before {
                     self.give(fleet, job, &gpus);
-                    self.phase[job as usize] = phase;
+                    self.phase[job] = phase;
                 }
                 self.restore(pods);
             }
             Undo::Protect(gpu, until) => self.pods[gpu as usize].until = until,
             Undo::Preempt(job, before) => {
-                let gpus = std::mem::take(&mut self.held[job as usize]);
+                let gpus = std::mem::take(&mut self.held[job]);
                 self.give(fleet, job, &gpus);
-                self.phase[job as usize] = before;
+                self.phase[job] = before;
             }
             Undo::Set(token) => {
                 self.timers.remove(&token);

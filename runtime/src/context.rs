@@ -129,9 +129,9 @@ impl DecisionContext {
     }
 
     /// Pairs of GPU and job, ascending by GPU and then by job.
-    pub fn occupancy(&self) -> (Vec<u32>, Vec<JobId>) {
+    pub fn occupancy(&self) -> (Vec<u32>, Vec<u32>) {
         let there = self.cluster.residents.iter().enumerate();
-        there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, *job))).unzip()
+        there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, job.number()))).unzip()
     }
 
     /// Judges without doing anything.
@@ -157,7 +157,7 @@ impl DecisionContext {
     /// Progress of jobs over their progress alone; NaN for those that make none, as for unknown ids.
     pub fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
         use crate::cluster::Phase;
-        let runs = |job: JobId| self.cluster.phase.get(job as usize) == Some(&Phase::Running);
+        let runs = |job: JobId| self.cluster.phase.get(job.index()) == Some(&Phase::Running);
         jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
     }
 
@@ -167,13 +167,13 @@ impl DecisionContext {
         let mut answers = Vec::with_capacity(jobs.len());
         for (at, (job, gpu_type)) in jobs.iter().zip(types).enumerate() {
             let known = self.all_known(*gpu_type, [job].into_iter());
-            let gpus = gpus.get(at).copied().or_else(|| self.jobs.get(*job as usize).map(|job| job.gpus)).unwrap_or(0);
+            let gpus = gpus.get(at).copied().or_else(|| self.jobs.get(job.index()).map(|job| job.gpus)).unwrap_or(0);
             let (time, steps) = if known { self.backend.steps(*job, *gpu_type, gpus) } else { (f64::NAN, f64::NAN) };
             let truth = if left { steps } else { time };
             let shape = if left { 0 } else { u64::from(gpus) + 1 };
             let answer = self.answers[Quantity::Steps as usize].of_truth(
                 "steps",
-                &(*gpu_type, u64::from(*job), vec![shape]),
+                &(*gpu_type, u64::from(job.number()), vec![shape]),
                 truth,
             );
             // Only the canonical NaN crosses the border.
@@ -253,13 +253,13 @@ impl DecisionContext {
 
     fn all_known<'a>(&self, gpu_type: TypeId, mut jobs: impl Iterator<Item = &'a JobId>) -> bool {
         use crate::cluster::Phase;
-        let known = |job: &JobId| self.cluster.phase.get(*job as usize).is_some_and(|phase| *phase != Phase::Future);
+        let known = |job: &JobId| self.cluster.phase.get(job.index()).is_some_and(|phase| *phase != Phase::Future);
         (gpu_type as usize) < self.fleet().types.len() && jobs.all(known)
     }
 
     /// MiB that a job needs on a GPU, as policies are told; 0: they are not.
     pub(crate) fn memory_told(&self, job: JobId) -> u32 {
-        self.told.memory.get(job as usize).copied().unwrap_or(0)
+        self.told.memory.get(job.index()).copied().unwrap_or(0)
     }
 
     /// Sets the fuel that the policy has left for predictions.
@@ -294,7 +294,7 @@ impl DecisionContext {
 
     fn remaining_of(&mut self, job: JobId, gpu_type: TypeId) -> f64 {
         use crate::cluster::Phase;
-        let phase = self.cluster.phase.get(job as usize).copied().unwrap_or(Phase::Future);
+        let phase = self.cluster.phase.get(job.index()).copied().unwrap_or(Phase::Future);
         if phase == Phase::Future || gpu_type as usize >= self.fleet().types.len() {
             return f64::NAN;
         }
@@ -302,21 +302,21 @@ impl DecisionContext {
             Remaining::Unbound => f64::NAN,
             Remaining::Oracle => self.backend.remaining(job, gpu_type),
             Remaining::Noisy { sigma, seed } => {
-                let factor = *self.noise[job as usize]
+                let factor = *self.noise[job]
                     .get_or_insert_with(|| Stream::new(seed, &format!("noise/remaining/{job}")).error_factor(sigma));
                 self.backend.remaining(job, gpu_type) * factor
             }
-            Remaining::Declared => match self.jobs[job as usize].declared {
+            Remaining::Declared => match self.jobs[job].declared {
                 Some(declared) => {
                     let speed = self.backend.alone(job, gpu_type);
-                    let whole = self.jobs[job as usize].work as f64 / speed / SECOND as f64;
+                    let whole = self.jobs[job].work as f64 / speed / SECOND as f64;
                     let said = declared as f64 / speed / SECOND as f64;
                     (said - (whole - self.backend.remaining(job, gpu_type))).max(0.0)
                 }
                 None => f64::NAN,
             },
         };
-        if let Some(scored) = self.scored.get_mut(job as usize)
+        if let Some(scored) = self.scored.get_mut(job.index())
             && !std::mem::replace(scored, true)
         {
             self.answers[Quantity::Remaining as usize].errors.add(left, self.backend.remaining(job, gpu_type));

@@ -4,7 +4,7 @@
 //! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
 //! does not have yet are absent.
 
-use sandtable_hardware::{Fleet, Job, PerformanceModel, Sharing, Split};
+use sandtable_hardware::{Fleet, Job, JobId, PerformanceModel, Sharing, Split};
 
 use crate::cluster::{Cluster, Phase, Undo};
 use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
@@ -92,12 +92,12 @@ fn act(
     bench: &Bench<'_>,
     cluster: &mut Cluster,
     action: &Action,
-    placed: &mut std::collections::BTreeSet<u32>,
+    placed: &mut std::collections::BTreeSet<JobId>,
 ) -> Result<Undo, Refusal> {
     match action {
         Action::Start(start) => {
             let job = known(cluster, start.job)?;
-            if cluster.phase[job as usize] != Phase::Queued {
+            if cluster.phase[job] != Phase::Queued {
                 return wrong_phase(cluster, job, "start");
             }
             check_placement(bench, cluster, job, start)?;
@@ -107,10 +107,10 @@ fn act(
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;
             negotiated(bench, Abilities::PREEMPT, "preempt")?;
-            if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+            if !matches!(cluster.phase[job], Phase::Starting | Phase::Running) {
                 return wrong_phase(cluster, job, "preempt");
             }
-            if !bench.jobs[job as usize].preemptible {
+            if !bench.jobs[job].preemptible {
                 return Err((RejectCode::NotPreemptible, format!("V07: job {job} may not be preempted")));
             }
             once(placed, job)?;
@@ -123,10 +123,10 @@ fn act(
         Action::SetBatch(set) => {
             let job = known(cluster, set.job)?;
             negotiated(bench, Abilities::ELASTIC, "set-batch")?;
-            if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+            if !matches!(cluster.phase[job], Phase::Starting | Phase::Running) {
                 return wrong_phase(cluster, job, "set-batch");
             }
-            check_batch(bench, job, cluster.held[job as usize].len(), Some(set.batch))?;
+            check_batch(bench, job, cluster.held[job].len(), Some(set.batch))?;
             Ok(Undo::Nothing)
         }
         Action::Protect(protect) => {
@@ -136,7 +136,7 @@ fn act(
         Action::Throttle(throttle) => {
             let job = known(cluster, throttle.job)?;
             negotiated(bench, Abilities::THROTTLE, "throttle")?;
-            if cluster.phase[job as usize] != Phase::Running {
+            if cluster.phase[job] != Phase::Running {
                 return wrong_phase(cluster, job, "throttle");
             }
             if !(1..=1000).contains(&throttle.milli) {
@@ -174,19 +174,21 @@ fn act(
     }
 }
 
-fn known(cluster: &Cluster, job: u32) -> Result<u32, Refusal> {
-    match cluster.phase.get(job as usize) {
+/// The job that a policy names by this number.
+fn known(cluster: &Cluster, number: u32) -> Result<JobId, Refusal> {
+    let job = JobId::new(number);
+    match cluster.phase.get(job.index()) {
         None | Some(Phase::Future) => Err((RejectCode::UnknownJob, format!("V03: job {job} was never announced"))),
         Some(_) => Ok(job),
     }
 }
 
-fn wrong_phase(cluster: &Cluster, job: u32, action: &str) -> Result<Undo, Refusal> {
-    let phase = format!("{:?}", cluster.phase[job as usize]).to_lowercase();
+fn wrong_phase(cluster: &Cluster, job: JobId, action: &str) -> Result<Undo, Refusal> {
+    let phase = format!("{:?}", cluster.phase[job]).to_lowercase();
     Err((RejectCode::WrongPhase, format!("V05: {action} of job {job}, which is {phase}")))
 }
 
-fn once(placed: &mut std::collections::BTreeSet<u32>, job: u32) -> Result<(), Refusal> {
+fn once(placed: &mut std::collections::BTreeSet<JobId>, job: JobId) -> Result<(), Refusal> {
     if placed.insert(job) {
         return Ok(());
     }
@@ -205,7 +207,7 @@ fn reassign(
     bench: &Bench<'_>,
     cluster: &mut Cluster,
     moves: &[Start],
-    placed: &mut std::collections::BTreeSet<u32>,
+    placed: &mut std::collections::BTreeSet<JobId>,
 ) -> Result<Undo, Refusal> {
     if moves.is_empty() {
         return Err((RejectCode::BadNumber, "V22: nobody is reassigned".into()));
@@ -215,7 +217,7 @@ fn reassign(
     if outcome.is_err() {
         // Nothing happened to any of them.
         moves[..counted].iter().for_each(|start| {
-            placed.remove(&start.job);
+            placed.remove(&JobId::new(start.job));
         });
     }
     outcome
@@ -226,28 +228,29 @@ fn reassign_all(
     bench: &Bench<'_>,
     cluster: &mut Cluster,
     moves: &[Start],
-    placed: &mut std::collections::BTreeSet<u32>,
+    placed: &mut std::collections::BTreeSet<JobId>,
     counted: &mut usize,
 ) -> Result<Undo, Refusal> {
     for start in moves {
         let job = known(cluster, start.job)?;
-        if !matches!(cluster.phase[job as usize], Phase::Starting | Phase::Running) {
+        if !matches!(cluster.phase[job], Phase::Starting | Phase::Running) {
             return wrong_phase(cluster, job, "reassign");
         }
-        if bench.laws.elastic(&bench.jobs[job as usize]).is_none() {
+        if bench.laws.elastic(&bench.jobs[job]).is_none() {
             return Err((RejectCode::NotElastic, format!("V08: job {job} is reassigned, it is not elastic")));
         }
         once(placed, job)?;
         *counted += 1;
     }
     // On the state that those before leave; `first` frees what all of them hold.
-    let first = cluster.reassign(bench.fleet, &moves.iter().map(|start| (start.job, &[][..])).collect::<Vec<_>>());
+    let first =
+        cluster.reassign(bench.fleet, &moves.iter().map(|start| (JobId::new(start.job), &[][..])).collect::<Vec<_>>());
     let Undo::Reassign(before, _) = first else { unreachable!("a reassignment is undone by one") };
     let mut done: Vec<Undo> = Vec::new();
     let mut refused = None;
     for start in moves {
-        match check_placement(bench, cluster, start.job, start) {
-            Ok(()) => done.push(cluster.give(bench.fleet, start.job, &start.gpus)),
+        match check_placement(bench, cluster, JobId::new(start.job), start) {
+            Ok(()) => done.push(cluster.give(bench.fleet, JobId::new(start.job), &start.gpus)),
             Err(refusal) => {
                 refused = Some(refusal);
                 break;
@@ -285,8 +288,8 @@ fn keep(cluster: &mut Cluster, protect: &Protect) -> Result<Undo, Refusal> {
 }
 
 /// Whether a job can work through a batch so; without one, through that of its user.
-fn check_batch(bench: &Bench<'_>, job: u32, gpus: usize, batch: Option<BatchSplit>) -> Result<(), Refusal> {
-    let asked = &bench.jobs[job as usize];
+fn check_batch(bench: &Bench<'_>, job: JobId, gpus: usize, batch: Option<BatchSplit>) -> Result<(), Refusal> {
+    let asked = &bench.jobs[job];
     let Some((elastic, own)) = bench.laws.elastic(asked).zip(asked.batch) else {
         return match batch {
             None => Ok(()),
@@ -308,9 +311,9 @@ fn check_batch(bench: &Bench<'_>, job: u32, gpus: usize, batch: Option<BatchSpli
     }
 }
 
-fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start) -> Result<(), Refusal> {
+fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Start) -> Result<(), Refusal> {
     let (fleet, gpus) = (bench.fleet, &start.gpus);
-    let asked = &bench.jobs[job as usize];
+    let asked = &bench.jobs[job];
     if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.residents.len()) {
         let last = cluster.residents.len() - 1;
         return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
@@ -331,7 +334,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err((RejectCode::DuplicateGpu, format!("V10: job {job} is placed on GPU {} twice", pair[0])));
     }
-    let type_of = |gpu: u32| fleet.nodes[fleet.node_of(gpu) as usize].gpu_type;
+    let type_of = |gpu: u32| fleet.nodes[fleet.node_of(gpu)].gpu_type;
     let first = type_of(gpus[0]);
     if gpus.iter().any(|gpu| type_of(*gpu) != first) {
         return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} is placed on several types of GPU")));
@@ -342,7 +345,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start
     }
     for gpu in gpus {
         let node = fleet.node_of(*gpu);
-        if !cluster.up[node as usize] {
+        if !cluster.up[node] {
             return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
         }
         if let Some(pod) = cluster.pods.get(*gpu as usize)
@@ -361,18 +364,18 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: u32, start: &Start
 }
 
 /// Whether a GPU takes a job beside its residents.
-fn room(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpu: u32, gpu_type: u32) -> Result<(), Refusal> {
+fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: u32, gpu_type: u32) -> Result<(), Refusal> {
     let there = cluster.residents[gpu as usize].as_slice();
-    let asked = &bench.jobs[job as usize];
+    let asked = &bench.jobs[job];
     if let Some(other) = there.first() {
         let held = || Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
         match bench.fleet.sharing {
-            Sharing::Exclusive if cluster.phase[*other as usize] == Phase::Starting => {
+            Sharing::Exclusive if cluster.phase[*other] == Phase::Starting => {
                 return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is promised to job {other}")));
             }
             Sharing::Exclusive => return held(),
             Sharing::Shares => {
-                let taken: u32 = there.iter().map(|other| bench.jobs[*other as usize].share).sum();
+                let taken: u32 = there.iter().map(|other| bench.jobs[*other].share).sum();
                 if taken + asked.share > Job::WHOLE {
                     let (share, left) = (asked.share, Job::WHOLE.saturating_sub(taken));
                     let message =
@@ -386,9 +389,9 @@ fn room(bench: &Bench<'_>, cluster: &Cluster, job: u32, gpu: u32, gpu_type: u32)
     }
     let capacity = bench.fleet.types[gpu_type as usize].memory_mib;
     if capacity > 0
-        && let Some(needs) = bench.memory.get(job as usize)
+        && let Some(needs) = bench.memory.get(job.index())
     {
-        let taken: u64 = there.iter().map(|other| u64::from(bench.memory[*other as usize])).sum();
+        let taken: u64 = there.iter().map(|other| u64::from(bench.memory[*other])).sum();
         if taken + u64::from(*needs) > u64::from(capacity) {
             let message =
                 format!("V15: job {job} needs {needs} MiB on GPU {gpu}, which has {capacity} and {taken} taken");

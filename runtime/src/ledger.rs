@@ -12,7 +12,7 @@ use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
 use integrals::{Measured, Rates};
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Sharing};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, NodeId, Sharing};
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
@@ -60,7 +60,7 @@ pub struct Ledger {
     gpu_held: Vec<Micros>,
     /// The job that a draining GPU goes to.
     promised: Vec<Vec<Promise>>,
-    node_of: Vec<u32>,
+    node_of: Vec<NodeId>,
     node_used: Vec<u32>,
     node_size: Vec<u32>,
     pub(crate) segment_count: u64,
@@ -183,7 +183,7 @@ impl Ledger {
 
     /// A job is in the system.
     pub fn submitted(&mut self, job: JobId) {
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.outcome = Outcome::Unfinished("it waited".into());
         row.contention = self.measured.all.demanded;
         self.rates.demanded += u64::from(row.gpus);
@@ -191,7 +191,7 @@ impl Ledger {
 
     /// A job can never run.
     pub fn rejected(&mut self, job: JobId, reason: String) {
-        self.rows[job as usize].outcome = Outcome::Rejected(reason);
+        self.rows[job].outcome = Outcome::Rejected(reason);
     }
 
     /// A job is given GPUs; those that drain come to it when they have.
@@ -203,7 +203,7 @@ impl Ledger {
         for gpu in gpus {
             let slot = *gpu as usize;
             let heirs = self.promised[slot].iter().map(|promise| promise.job);
-            let drains = |other: &JobId| self.rows[*other as usize].draining;
+            let drains = |other: &JobId| self.rows[*other].draining;
             let (after, others): (Vec<_>, Vec<_>) = self.there[slot].iter().copied().chain(heirs).partition(drains);
             if let Some(other) = others.first().filter(|_| !self.takes(job, &others)) {
                 return Err(AccountingError::GivenTwice { gpu: *gpu, job, other: *other });
@@ -215,7 +215,7 @@ impl Ledger {
                 awaited += 1;
             }
         }
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.first_start.get_or_insert(self.now);
         row.given_at = self.now;
         row.awaited = awaited;
@@ -230,7 +230,7 @@ impl Ledger {
 
     /// Whether a GPU with these jobs may take one more.
     fn takes(&self, job: JobId, others: &[JobId]) -> bool {
-        let share = |id: JobId| u64::from(self.rows[id as usize].share);
+        let share = |id: JobId| u64::from(self.rows[id].share);
         match self.sharing {
             Sharing::Exclusive => others.is_empty(),
             Sharing::Packed(most) => others.len() < most as usize,
@@ -242,7 +242,7 @@ impl Ledger {
 
     /// A job makes progress.
     pub fn running(&mut self, job: JobId) {
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.running_since = Some(self.now);
         if row.first_run.is_none() {
             row.first_run = Some(self.now);
@@ -257,7 +257,7 @@ impl Ledger {
 
     /// A job that makes progress makes it at this pace from now on: 1 is its own alone.
     pub fn pace(&mut self, job: JobId, pace: f64) {
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         self.rates.progress += (pace - row.pace) * weight(row);
         row.pace = pace;
     }
@@ -265,7 +265,7 @@ impl Ledger {
     /// A job ran out of memory.
     pub fn died(&mut self, job: JobId) {
         self.stopped(job, false);
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.out_of_memory += 1;
         row.draining = true;
     }
@@ -273,16 +273,16 @@ impl Ledger {
     /// Looks again at what a job's GPUs show.
     fn look(&mut self, job: JobId) {
         let Some(busy) = &mut self.busy else { return };
-        for gpu in &self.rows[job as usize].last_gpus {
+        for gpu in &self.rows[job].last_gpus {
             let slot = *gpu as usize;
-            let works = |id: &JobId| self.rows[*id as usize].running_since.is_some();
+            let works = |id: &JobId| self.rows[*id].running_since.is_some();
             busy.set(*gpu, self.there[slot].iter().copied().filter(works));
         }
     }
 
     /// A job stops making progress; `preempted` by the policy, or by a failure.
     pub fn stopped(&mut self, job: JobId, preempted: bool) {
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         if preempted {
             row.preemptions += 1;
             row.draining = true;
@@ -309,8 +309,8 @@ impl Ledger {
 
     /// A job has let its GPUs go; `lost`: progress that it must repeat.
     pub fn released(&mut self, job: JobId, lost: Micros) {
-        let gpus = std::mem::take(&mut self.rows[job as usize].last_gpus);
-        self.rows[job as usize].draining = false;
+        let gpus = std::mem::take(&mut self.rows[job].last_gpus);
+        self.rows[job].draining = false;
         for gpu in &gpus {
             let slot = *gpu as usize;
             if self.there[slot].contains(&job) {
@@ -322,7 +322,7 @@ impl Ledger {
             let due = promised.extract_if(.., |promise| promise.after.is_empty());
             for Promise { job: next, .. } in due.collect::<Vec<_>>() {
                 self.occupy(*gpu, next);
-                let heir = &mut self.rows[next as usize];
+                let heir = &mut self.rows[next];
                 heir.awaited -= 1;
                 heir.given_at = self.now;
                 if heir.awaited == 0 {
@@ -330,9 +330,9 @@ impl Ledger {
                 }
             }
         }
-        let row = &self.rows[job as usize];
+        let row = &self.rows[job];
         self.measured.lose(lost, row.stopped_at, row.size);
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         // One that still waited for GPUs to drain never had them all.
         let had_all = std::mem::take(&mut row.awaited) == 0;
         let held = if had_all { self.now - row.given_at } else { 0 };
@@ -351,7 +351,7 @@ impl Ledger {
 
     /// A node failed under a job.
     pub fn failed(&mut self, job: JobId) {
-        self.rows[job as usize].failures += 1;
+        self.rows[job].failures += 1;
     }
 
     /// A job did all its work, and is said to have ended `at`, which may be earlier.
@@ -362,7 +362,7 @@ impl Ledger {
         self.stopped(job, false);
         self.released(job, 0);
         let demanded = self.measured.all.demanded;
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         if row.end.replace(at).is_some() {
             return Err(AccountingError::Ends { job, times: 2 });
         }
@@ -376,7 +376,7 @@ impl Ledger {
     pub fn crashed(&mut self, job: JobId, status: i32) {
         self.stopped(job, false);
         self.released(job, 0);
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.outcome = Outcome::Failed(match status {
             status if status < 0 => format!("signal {}", -status),
             status => format!("exit code {status}"),
@@ -404,7 +404,7 @@ impl Ledger {
             }
             let ends = u32::from(row.end.is_some());
             if (row.outcome == Outcome::Completed) != (ends == 1) {
-                return Err(AccountingError::Ends { job: job as JobId, times: ends });
+                return Err(AccountingError::Ends { job: JobId::at(job), times: ends });
             }
         }
         for (gpu, held) in self.gpu_held.iter().enumerate() {
@@ -433,7 +433,7 @@ impl Ledger {
         self.count(gpu, -1);
         self.there[gpu as usize].push(job);
         self.count(gpu, 1);
-        self.rows[job as usize].gpu_time -= i128::from(self.now);
+        self.rows[job].gpu_time -= i128::from(self.now);
         self.rates.resident += 1;
         if self.there[gpu as usize].len() == 1 {
             self.rates.free -= 1;
@@ -450,7 +450,7 @@ impl Ledger {
         self.there[gpu as usize].retain(|other| *other != job);
         self.count(gpu, 1);
         // Less the instant at which it came, which `occupy` has taken off.
-        self.rows[job as usize].gpu_time += i128::from(self.now);
+        self.rows[job].gpu_time += i128::from(self.now);
         self.rates.resident -= 1;
         if self.there[gpu as usize].is_empty() {
             self.rates.free += 1;
@@ -472,7 +472,7 @@ impl Ledger {
     fn count(&mut self, gpu: GpuId, sign: i64) {
         let there = &self.there[gpu as usize];
         let milli = match self.sharing {
-            Sharing::Shares => there.iter().map(|job| u64::from(self.rows[*job as usize].share)).sum(),
+            Sharing::Shares => there.iter().map(|job| u64::from(self.rows[*job].share)).sum(),
             _ if there.is_empty() => 0,
             _ => u64::from(Job::WHOLE),
         };
@@ -480,7 +480,7 @@ impl Ledger {
     }
 
     fn use_node(&mut self, gpu: GpuId, change: i32) {
-        let node = self.node_of[gpu as usize] as usize;
+        let node = self.node_of[gpu as usize];
         let size = self.node_size[node];
         let stranded = |used: u32| if used == 0 { 0 } else { u64::from(size - used) };
         let before = self.node_used[node];

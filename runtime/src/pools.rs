@@ -54,7 +54,7 @@ pub struct Pools {
 impl Pools {
     /// Idle GPUs; none where nothing is served and all nodes are of one pool.
     pub fn of(fleet: &Fleet, jobs: &[Job]) -> Option<Pools> {
-        let inference = |gpu: GpuId| fleet.nodes[fleet.node_of(gpu) as usize].pool == Pool::Inference;
+        let inference = |gpu: GpuId| fleet.nodes[fleet.node_of(gpu)].pool == Pool::Inference;
         if fleet.services.is_empty() && fleet.nodes.iter().all(|node| node.pool == Pool::Training) {
             return None;
         }
@@ -99,7 +99,7 @@ impl Pools {
     /// A job has a GPU.
     pub fn occupy(&mut self, gpu: GpuId, job: JobId) {
         let slot = gpu as usize;
-        let serves = self.service_of[job as usize];
+        let serves = self.service_of[job];
         if serves && self.left[slot] == Some(self.now) {
             self.reclaimed += 1;
         }
@@ -115,7 +115,7 @@ impl Pools {
 
     /// No job has a GPU any more.
     pub fn vacate(&mut self, gpu: GpuId, job: JobId) {
-        if !self.service_of[job as usize] {
+        if !self.service_of[job] {
             self.left[gpu as usize] = Some(self.now);
         }
         self.put(gpu, Use::Idle);
@@ -167,13 +167,13 @@ mod tests {
         let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
         let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
         let mut pools = Pools::of(&fleet, &[Job::new("j", 0, 1, SECOND), task]).expect("pools");
-        pools.occupy(1, 0);
+        pools.occupy(1, JobId::new(0));
         pools.advance(10);
         // The task gets the GPU that the job has just left.
-        pools.vacate(1, 0);
-        pools.occupy(1, 1);
+        pools.vacate(1, JobId::new(0));
+        pools.occupy(1, JobId::new(1));
         pools.advance(15);
-        pools.vacate(1, 1);
+        pools.vacate(1, JobId::new(1));
         pools.protect(1, 22);
         pools.advance(30);
         assert_eq!(pools.reclaimed, 1);

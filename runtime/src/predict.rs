@@ -154,18 +154,18 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     /// Jobs of one workload are one to a predictor; any other is itself.
     fn key(&self, job: JobId) -> u64 {
-        let of = &self.jobs[job as usize];
+        let of = &self.jobs[job];
         // Memory of its own decides which jobs fit beside it: 0 stands for the profile's.
         let memory = of.memory_mib.map_or(0, |mib| u64::from(mib) + 1) << 24;
         match of.workload {
             Some(workload) => memory | u64::from(workload),
-            None => (1 << 63) | u64::from(job),
+            None => (1 << 63) | u64::from(job.number()),
         }
     }
 
     /// The truth about a job alone.
     fn alone(&self, what: Alone, gpu_type: TypeId, job: JobId) -> f64 {
-        let of = &self.jobs[job as usize];
+        let of = &self.jobs[job];
         let profile = of.workload.and_then(|workload| self.profiles.get(workload as usize));
         let at = gpu_type as usize;
         match what {
@@ -209,7 +209,7 @@ impl Answers {
         }
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, gpu_type) in jobs.iter().zip(types) {
-            let gang = if what == Alone::Throughput { facts.jobs[*job as usize].gpus } else { 1 };
+            let gang = if what == Alone::Throughput { facts.jobs[*job].gpus } else { 1 };
             let question = (*gpu_type, facts.key(*job), vec![u64::from(gang)]);
             let answer = match self.known.get(&question) {
                 Some(answer) => *answer,
@@ -351,7 +351,7 @@ impl Answers {
 
     /// The component's number of a job's workload; none: the job has no workload, or nothing is known of it.
     fn number(&mut self, facts: &Facts<'_>, job: JobId) -> Result<Option<u32>, Fault> {
-        let Some(workload) = facts.jobs[job as usize].workload else { return Ok(None) };
+        let Some(workload) = facts.jobs[job].workload else { return Ok(None) };
         let Some(profile) = facts.profiles.get(workload as usize) else { return Ok(None) };
         if let Some(number) = self.introduced.get(&workload) {
             return Ok(Some(*number));

@@ -23,7 +23,7 @@ impl UtilisationTracker {
     pub(crate) fn set(&mut self, gpu: GpuId, jobs: impl Iterator<Item = JobId>) {
         let slot = gpu as usize;
         let alone = &self.of_job[self.type_of[slot] as usize];
-        let busy = 1.0 - jobs.fold(1.0, |idle, id| idle * (1.0 - alone[id as usize]));
+        let busy = 1.0 - jobs.fold(1.0, |idle, id| idle * (1.0 - alone[id]));
         self.sum += busy - self.of_gpu[slot];
         self.of_gpu[slot] = busy;
     }

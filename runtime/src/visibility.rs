@@ -88,7 +88,7 @@ fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {
 /// What an elastic job reports of itself.
 pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
     Sample {
-        job,
+        job: job.number(),
         nodes: found.nodes,
         gpus: found.gpus,
         local: found.local,

@@ -47,3 +47,27 @@ fn quantities_have_the_names_of_the_contract() {
     let unknown: Vec<&String> = estimated.iter().filter(|name| Quantity::find(name).is_none()).collect();
     assert_eq!(unknown, ["step-time"], "which is bound together with `steps`");
 }
+
+/// A text without the marks of comments, in small letters, its words one space apart.
+fn plain(text: &str) -> String {
+    let lines = text.lines().map(|line| line.trim().trim_start_matches('/').trim_start_matches('!'));
+    lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+#[test]
+fn the_oracle_quotes_the_contract() {
+    let read = |path: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        plain(&std::fs::read_to_string(path).expect("a source"))
+    };
+    let (oracle, contract) = (read("runtime/tests/invariants/oracle.rs"), read("wit/policy.wit"));
+    let mut quotations = 0;
+    for part in oracle.split('«').skip(1) {
+        let (quotation, after) = part.split_once('»').expect("the end of a quotation");
+        let other = after.strip_prefix(" (`").and_then(|rest| rest.split_once('`')).map(|(path, _)| read(path));
+        let source = other.as_ref().unwrap_or(&contract);
+        assert!(source.contains(quotation.trim_end_matches(['.', ','])), "«{quotation}» is not in the source");
+        quotations += 1;
+    }
+    assert!(quotations > 35, "{quotations} quotations");
+}

@@ -11,7 +11,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::text;
 use sandtable_hardware::replay::Step;
-use sandtable_hardware::{BackendEvent, END_OF_TIME, Fleet, GpuType, Job, Sharing, TimedEvent};
+use sandtable_hardware::{BackendEvent, END_OF_TIME, Fleet, GpuType, Job, JobId, Sharing, TimedEvent};
 use sandtable_inputs::trace::read_bytes;
 use sandtable_runtime::capsule::Capsule;
 use sandtable_runtime::contract::{Action, Cadence};
@@ -165,7 +165,7 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
         }
         now = step.now;
         for TimedEvent { at, what } in &step.happened {
-            let of = what.job().map(|job| job as usize);
+            let of = what.job().map(JobId::index);
             if let Some(job) = of.filter(|job| *job >= jobs) {
                 return wrong(format!("expected a job below {jobs}, found {job}"));
             }
@@ -186,7 +186,9 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
                 (BackendEvent::Pace { pace, .. }, _) if !(0.0..=1e6).contains(pace) => {
                     return wrong(format!("expected a pace of at least 0, found {pace}"));
                 }
-                (BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node), _) if *node >= header.shape.nodes.0 => {
+                (BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node), _)
+                    if node.number() >= header.shape.nodes.0 =>
+                {
                     return wrong(format!("expected a node below {}, found {node}", header.shape.nodes.0));
                 }
                 _ => {}

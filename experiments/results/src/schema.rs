@@ -354,6 +354,8 @@ struct Stored<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use sandtable_hardware::NodeId;
+
     use super::*;
 
     fn job() -> JobRecord {
@@ -373,7 +375,7 @@ mod tests {
             first_run_s: None,
             service: Some("chat".into()),
             outcome: JobOutcome::Unfinished("the run ended: at 3 s".into()),
-            last_placement: Placement([(0, 2), (7, 1)].into()),
+            last_placement: Placement([(NodeId::new(0), 2), (NodeId::new(7), 1)].into()),
         }
     }
 

@@ -34,17 +34,17 @@ impl Names {
 
     /// A job's, as results have it.
     pub fn job(&self, id: JobId) -> &str {
-        self.jobs.get(id as usize).map_or("?", |job| job.name.as_str())
+        self.jobs.get(id.index()).map_or("?", |job| job.name.as_str())
     }
 
     /// The job of this name.
     pub fn find(&self, name: &str) -> Option<JobId> {
-        self.jobs.iter().position(|job| job.name == name).map(|at| at as JobId)
+        self.jobs.iter().position(|job| job.name == name).map(JobId::at)
     }
 
     fn gpus(&self, gpus: &[u32]) -> String {
         let mut nodes: Vec<u32> =
-            gpus.iter().filter(|gpu| **gpu < self.fleet.gpus()).map(|gpu| self.fleet.node_of(*gpu)).collect();
+            gpus.iter().filter(|gpu| **gpu < self.fleet.gpus()).map(|gpu| self.fleet.node_of(*gpu).number()).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let on = if nodes.len() == 1 { "node" } else { "nodes" };
@@ -55,7 +55,7 @@ impl Names {
         let batch = start.batch.map_or(String::new(), |split| {
             format!(", {} samples a pass, {} passes a step", split.local, split.accumulation + 1)
         });
-        format!("{} on {}{batch}", self.job(start.job), self.gpus(&start.gpus))
+        format!("{} on {}{batch}", self.job(JobId::new(start.job)), self.gpus(&start.gpus))
     }
 
     /// What a policy was told.
@@ -66,16 +66,16 @@ impl Names {
                     .declared_run_time
                     .map_or(String::new(), |time| format!(", said to take {}", span(time as f64 / 1e6)));
                 let kind = if info.service.is_some() { "task" } else { "job" };
-                format!("{kind} {} arrived: {} GPUs{declared}", self.job(info.id), info.demand.gpus)
+                format!("{kind} {} arrived: {} GPUs{declared}", self.job(JobId::new(info.id)), info.demand.gpus)
             }
-            Event::JobEnded(end) => format!("job {} ended", self.job(end.job)),
+            Event::JobEnded(end) => format!("job {} ended", self.job(JobId::new(end.job))),
             Event::JobChanged(change) => {
                 let cause = match change.cause {
                     sandtable_runtime::contract::ChangeCause::Asked => "",
                     sandtable_runtime::contract::ChangeCause::NodeLost => ", its node was lost",
                     sandtable_runtime::contract::ChangeCause::OutOfMemory => ", out of memory",
                 };
-                format!("job {} is {}{cause}", self.job(change.job), phase(change.phase))
+                format!("job {} is {}{cause}", self.job(JobId::new(change.job)), phase(change.phase))
             }
             Event::NodeChanged(change) => {
                 format!("node {} is {}", change.node, if change.health == NodeHealth::Up { "up" } else { "down" })
@@ -91,17 +91,21 @@ impl Names {
             Action::Start(start) => format!("start {}", self.start(start)),
             Action::Preempt(preempt) => {
                 let how = if preempt.mode == PreemptMode::Kill { "kill" } else { "preempt" };
-                format!("{how} {}", self.job(preempt.job))
+                format!("{how} {}", self.job(JobId::new(preempt.job)))
             }
             Action::Reassign(moves) => {
                 let all: Vec<String> = moves.iter().map(|start| self.start(start)).collect();
                 format!("move {}", all.join("; "))
             }
             Action::Throttle(throttle) => {
-                format!("hold {} to {} % of its speed", self.job(throttle.job), f64::from(throttle.milli) / 10.0)
+                format!(
+                    "hold {} to {} % of its speed",
+                    self.job(JobId::new(throttle.job)),
+                    f64::from(throttle.milli) / 10.0
+                )
             }
             Action::SetBatch(set) => {
-                format!("batch of {}: {} samples a pass", self.job(set.job), set.batch.local)
+                format!("batch of {}: {} samples a pass", self.job(JobId::new(set.job)), set.batch.local)
             }
             Action::Protect(protect) => format!("protect GPU {} until {} s", protect.gpu, seconds(protect.until)),
             Action::SetTimer(timer) => format!("wake me at {} s", seconds(timer.at)),
@@ -112,10 +116,10 @@ impl Names {
     /// Returns the job that an event is about.
     pub fn about(event: &Event) -> Option<JobId> {
         match event {
-            Event::JobArrived(info) => Some(info.id),
-            Event::JobEnded(end) => Some(end.job),
-            Event::JobChanged(change) => Some(change.job),
-            Event::Rejected(rejection) => rejection.job,
+            Event::JobArrived(info) => Some(JobId::new(info.id)),
+            Event::JobEnded(end) => Some(JobId::new(end.job)),
+            Event::JobChanged(change) => Some(JobId::new(change.job)),
+            Event::Rejected(rejection) => rejection.job.map(JobId::new),
             Event::NodeChanged(_) | Event::Timer(_) => None,
         }
     }
@@ -123,11 +127,11 @@ impl Names {
     /// Returns the jobs that an action is about.
     pub fn of_action(action: &Action) -> Vec<JobId> {
         match action {
-            Action::Start(start) => vec![start.job],
-            Action::Preempt(preempt) => vec![preempt.job],
-            Action::Throttle(throttle) => vec![throttle.job],
-            Action::SetBatch(set) => vec![set.job],
-            Action::Reassign(moves) => moves.iter().map(|start| start.job).collect(),
+            Action::Start(start) => vec![JobId::new(start.job)],
+            Action::Preempt(preempt) => vec![JobId::new(preempt.job)],
+            Action::Throttle(throttle) => vec![JobId::new(throttle.job)],
+            Action::SetBatch(set) => vec![JobId::new(set.job)],
+            Action::Reassign(moves) => moves.iter().map(|start| JobId::new(start.job)).collect(),
             Action::SetTimer(_) | Action::CancelTimer(_) | Action::Protect(_) => Vec::new(),
         }
     }

@@ -7,6 +7,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
+use sandtable_hardware::JobId;
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_report::chrome;
@@ -217,7 +218,7 @@ impl PassedOver {
 }
 
 /// Runs a cell again; returns what its policy was told and said of a job.
-fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: u32) -> Result<(Vec<Moment>, Finished), Error> {
+fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result<(Vec<Moment>, Finished), Error> {
     let (mut moments, mut passed_over) = (Vec::new(), PassedOver::default());
     let (mut waits, mut last) = (false, 0);
     let finished = tell(cell, compiled, |batch, plan| {

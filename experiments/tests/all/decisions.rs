@@ -169,7 +169,7 @@ impl Scene {
         for (id, actor) in self.actors.iter().enumerate() {
             world.cluster.phase[id] = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
             world.cluster.held[id].clone_from(&actor.holds);
-            actor.holds.iter().for_each(|gpu| world.cluster.residents[*gpu as usize].push(id as JobId));
+            actor.holds.iter().for_each(|gpu| world.cluster.residents[*gpu as usize].push(JobId::at(id)));
         }
         world
     }
@@ -210,7 +210,7 @@ impl Scene {
         policy.init(&setup).expect("ready");
         let (_, plan) = policy.decide(&batch, Box::new(self.world()));
         plan.expect("a plan").actions.into_iter().find_map(|action| match action {
-            Action::Start(Start { job, gpus, .. }) => Some((job, gpus)),
+            Action::Start(Start { job, gpus, .. }) => Some((JobId::new(job), gpus)),
             _ => None,
         })
     }
@@ -328,7 +328,7 @@ fn nlwp_takes_or_refuses_the_gpus_of_every_golden_case() {
             });
             let admitted = !expected["shares"].as_bool().expect("a flag") || number(expected, "gain") >= delta.min(1.0);
             let found = scene.first_start(&policy, &config.to_string());
-            let wanted = admitted.then(|| (newcomer as u32, gpus.clone()));
+            let wanted = admitted.then(|| (JobId::at(newcomer), gpus.clone()));
             assert_eq!(found, wanted, "case {at}, delta {delta}");
             *if admitted { &mut taken } else { &mut refused } += 1;
         }
@@ -381,7 +381,7 @@ fn horus_decides_every_golden_case() {
                 let (node, gpu) = (pair[0].as_u64().expect("a node") as usize, pair[1].as_u64().expect("a GPU") as u32);
                 sizes[..node].iter().map(|(gpus, _)| gpus).sum::<u32>() + gpu
             };
-            ((first + waits) as u32, list(&expected["placement"]).iter().map(gpu).collect())
+            (JobId::at(first + waits), list(&expected["placement"]).iter().map(gpu).collect())
         });
         assert_eq!(found, wanted, "case {at}");
     }

@@ -265,7 +265,11 @@ fn a_service_without_capacity_is_refused_by_name() {
     let plan = expand(folder.path(), &spec).expect("a plan");
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
     let failure = execute(&plan.cells[0], &compiled).expect("an outcome").outcome.expect_err("a refusal");
-    assert!(failure.message.contains("no node belongs to the inference pool: set `pool: Inference`"), "{}", failure.message);
+    assert!(
+        failure.message.contains("no node belongs to the inference pool: set `pool: Inference`"),
+        "{}",
+        failure.message
+    );
 }
 
 #[needs("data:pollux")]

@@ -288,7 +288,7 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
 #[test]
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
-        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job,
+        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, JobId,
         PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, Workload,
     };
     let folder = data("horus-golden");
@@ -321,8 +321,8 @@ fn interference_is_the_golden_one() {
         let job = |id: &u32| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
         let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
-            let others: Vec<u32> = ids.iter().copied().filter(|other| *other != at as u32).collect();
-            let found = model.pair_speed(0, at as u32, &others);
+            let others: Vec<JobId> = JobId::first(s.len()).filter(|other| other.index() != at).collect();
+            let found = model.pair_speed(0, JobId::at(at), &others);
             assert!((found - speed[at]).abs() < 1e-9 && (1.0 / found - slowdown[at]).abs() < 1e-9, "{case}: {found}");
         }
     }

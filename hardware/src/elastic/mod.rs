@@ -222,7 +222,7 @@ impl Elastic {
 }
 
 /// Lengths of runs of equal numbers: the nodes of a gang in the order of its ring.
-pub fn placement(nodes: impl Iterator<Item = u32>) -> Vec<u32> {
+pub fn placement(nodes: impl Iterator<Item = crate::NodeId>) -> Vec<u32> {
     let mut runs: Vec<u32> = Vec::new();
     let mut last = None;
     for node in nodes {

@@ -90,7 +90,7 @@ fn holes_are_found() {
 
 #[test]
 fn rings_have_no_beginning() {
-    assert_eq!(placement([3, 3, 5].into_iter()), [2, 1]);
+    assert_eq!(placement([3, 3, 5].map(crate::NodeId::new).into_iter()), [2, 1]);
     let timing =
         |step| vec![Timing { local: 1.0, step, sync: 0.0 }, Timing { local: 3.0, step: step + 1.0, sync: 0.0 }];
     let placements = vec![(vec![1, 2, 3], timing(1.0)), (vec![1, 3, 2], timing(5.0))];

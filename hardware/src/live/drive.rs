@@ -48,7 +48,7 @@ impl Backend for Live {
     }
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, _: &mut Vec<TimedEvent>) {
-        let state = &mut self.states[job as usize];
+        let state = &mut self.states[job];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
         (state.gpus, state.split) = (gpus.to_vec(), split);
         state.phase = Phase::Starting;
@@ -64,21 +64,21 @@ impl Backend for Live {
     }
 
     fn set_batch(&mut self, job: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
-        if !self.attend(job, happened) && self.states[job as usize].split != Some(split) {
-            let gpus = self.states[job as usize].gpus.clone();
+        if !self.attend(job, happened) && self.states[job].split != Some(split) {
+            let gpus = self.states[job].gpus.clone();
             self.change(job, &gpus, Some(split), happened);
         }
     }
 
     fn sample(&self, job: JobId) -> Option<Sample> {
-        let state = &self.states[job as usize];
-        let (rate, of) = (self.rate(job)?, &self.jobs[job as usize]);
+        let state = &self.states[job];
+        let (rate, of) = (self.rate(job)?, &self.jobs[job]);
         let elastic = self.laws.elastic(of)?;
         let gpus = state.gpus.len() as u32;
         let split = state.split.unwrap_or_else(|| elastic.split(of.batch.unwrap_or(1), gpus));
         // A pass of each slot is a step of the requested gang's, divided among so many.
         let step_s = f64::from(gpus) / f64::from(of.gpus.max(1)) / rate.max(1e-9);
-        let steps = self.setting.tasks[job as usize].steps.max(1) as f64;
+        let steps = self.setting.tasks[job].steps.max(1) as f64;
         let epoch = (self.progress(job) / steps * f64::from(elastic.epochs)) as u32;
         let placement = crate::elastic::placement(state.gpus.iter().map(|gpu| self.fleet.node_of(*gpu)));
         // Built-in work trains nothing: its gradients are the profile's.
@@ -87,10 +87,10 @@ impl Backend for Live {
     }
 
     fn steps(&self, job: JobId, _: TypeId, gpus: u32) -> (f64, f64) {
-        let steps = self.setting.tasks[job as usize].steps;
+        let steps = self.setting.tasks[job].steps;
         let left = steps as f64 - self.progress(job);
-        let time = crate::replay::step_s(&self.jobs[job as usize], steps, gpus);
-        (time, if self.setting.tasks[job as usize].steps > 0 { left.max(0.0) } else { f64::NAN })
+        let time = crate::replay::step_s(&self.jobs[job], steps, gpus);
+        (time, if self.setting.tasks[job].steps > 0 { left.max(0.0) } else { f64::NAN })
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
@@ -103,7 +103,7 @@ impl Backend for Live {
         if self.attend(job, happened) {
             return;
         }
-        let state = &mut self.states[job as usize];
+        let state = &mut self.states[job];
         state.milli = milli.clamp(1, 1000);
         if state.milli == 1000
             && std::mem::take(&mut state.held)
@@ -114,7 +114,7 @@ impl Backend for Live {
     }
 
     fn speed(&self, job: JobId) -> f64 {
-        let state = &self.states[job as usize];
+        let state = &self.states[job];
         let alone = self.rate_alone(job, state.gpus.len());
         match (state.phase, self.rate(job), alone) {
             (Phase::Running, Some(rate), Some(alone)) => rate / alone,
@@ -123,7 +123,7 @@ impl Backend for Live {
     }
 
     fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
-        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job])
     }
 
     fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
@@ -132,8 +132,8 @@ impl Backend for Live {
     }
 
     fn remaining(&self, job: JobId, _: TypeId) -> f64 {
-        let (state, of) = (&self.states[job as usize], &self.jobs[job as usize]);
-        let steps = self.setting.tasks[job as usize].steps as f64;
+        let (state, of) = (&self.states[job], &self.jobs[job]);
+        let steps = self.setting.tasks[job].steps as f64;
         if state.phase == Phase::Over {
             return 0.0;
         }

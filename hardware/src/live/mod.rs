@@ -199,9 +199,8 @@ impl Live {
 
     /// Starts the jobs whose slots no other job is still leaving.
     fn launch_ready(&mut self) {
-        for job in 0..self.states.len() {
-            let state = &self.states[job];
-            let id = job as JobId;
+        for id in JobId::first(self.states.len()) {
+            let state = &self.states[id];
             if state.phase != Phase::Starting || (state.process.is_some() && state.aside.is_none()) {
                 continue;
             }
@@ -209,8 +208,7 @@ impl Live {
                 self.end(id, BackendEvent::Failed { job: id, status: -9 });
                 continue;
             }
-            let leaves =
-                |other: &JobId| *other != id && matches!(self.states[*other as usize].phase, Phase::Stopping { .. });
+            let leaves = |other: &JobId| *other != id && matches!(self.states[*other].phase, Phase::Stopping { .. });
             if state.gpus.iter().any(|gpu| self.there[*gpu as usize].iter().any(leaves)) {
                 continue;
             }
@@ -222,41 +220,40 @@ impl Live {
     }
 
     fn launch(&mut self, id: JobId) -> std::io::Result<()> {
-        let job = id as usize;
-        for gpu in self.states[job].gpus.clone() {
+        for gpu in self.states[id].gpus.clone() {
             let there = &mut self.there[gpu as usize];
             if !there.contains(&id) {
                 there.push(id);
             }
         }
-        let device = self.device(self.states[job].gpus[0]);
+        let device = self.device(self.states[id].gpus[0]);
         let now = self.clock.now();
-        if self.states[job].finished {
+        if self.states[id].finished {
             self.happens(BackendEvent::Running(id));
             self.end(id, BackendEvent::Ended(id));
             return Ok(());
         }
-        if let Some((level, on)) = self.states[job].aside.take() {
+        if let Some((level, on)) = self.states[id].aside.take() {
             if on == device && self.bring_back(id, level) {
-                self.states[job].launched = now;
+                self.states[id].launched = now;
                 return Ok(());
             }
             // Elsewhere it begins anew from what it saved.
-            let state = &mut self.states[job];
+            let state = &mut self.states[id];
             state.unreported_loss += std::mem::take(&mut state.unsaved);
             if let Some(process) = state.process.take() {
                 process.dismiss();
             }
         }
         let process = Process::start(&self.setting.program, &self.command(id, device))?;
-        let state = &mut self.states[job];
+        let state = &mut self.states[id];
         state.process = Some(process);
         state.launched = now;
         Ok(())
     }
 
     fn command(&self, id: JobId, device: usize) -> Launch {
-        let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
+        let (state, job) = (&self.states[id], &self.jobs[id]);
         let folder = self.folder(id);
         let saved = folder.join("state");
         let slots = state.gpus.len() as u32;
@@ -275,8 +272,8 @@ impl Live {
         if saved.exists() {
             environment.push(("SANDTABLE_RESTORE".into(), saved.display().to_string()));
         }
-        let argv = self.setting.tasks[id as usize].argv.clone();
-        let (passed, output) = (self.setting.passed.clone(), self.outputs[id as usize].clone());
+        let argv = self.setting.tasks[id].argv.clone();
+        let (passed, output) = (self.setting.passed.clone(), self.outputs[id].clone());
         let file_bytes = self.setting.file_bytes;
         Launch { argv, environment, passed, file_bytes, folder, output }
     }
@@ -291,9 +288,9 @@ impl Live {
 
     /// MiB that a job may take on its device: what it asked for on each slot, else all of its slots' parts.
     fn budget(&self, id: JobId) -> u32 {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let gpu_type = state.gpus.first().map_or(0, |gpu| self.fleet.type_of(*gpu));
-        let asked = match self.laws.memory(gpu_type, &self.jobs[id as usize]) {
+        let asked = match self.laws.memory(gpu_type, &self.jobs[id]) {
             0 => self.setting.slot_mib,
             asked => asked,
         };
@@ -301,7 +298,7 @@ impl Live {
     }
 
     fn note(&self, id: JobId, text: &str) {
-        self.outputs[id as usize].add(format!("sandtable: {text}\n").as_bytes());
+        self.outputs[id].add(format!("sandtable: {text}\n").as_bytes());
     }
 
     // ------------------------------------------------------- what happens
@@ -309,7 +306,7 @@ impl Live {
     /// Looks at every process once.
     fn look_around(&mut self) {
         let now = self.clock.now();
-        for id in 0..self.states.len() as JobId {
+        for id in JobId::first(self.states.len()) {
             self.look_at(id, now);
         }
         if now >= self.looked + HOUSEKEEPING_PERIOD {
@@ -320,7 +317,7 @@ impl Live {
     }
 
     fn look_at(&mut self, id: JobId, now: Micros) {
-        let Some(process) = &mut self.states[id as usize].process else { return };
+        let Some(process) = &mut self.states[id].process else { return };
         match process.ending() {
             Some(ending) => self.ended(id, ending),
             None => self.goes_on(id, now),
@@ -333,12 +330,12 @@ impl Live {
         let (own, others): (Vec<_>, Vec<_>) = self.events.drain(..).partition(|event| event.what.job() == Some(id));
         self.events.extend(others);
         happened.extend(own.into_iter().map(|event| TimedEvent { at: self.now, what: event.what }));
-        self.states[id as usize].phase == Phase::Over
+        self.states[id].phase == Phase::Over
     }
 
     /// A process that is still there.
     fn goes_on(&mut self, id: JobId, now: Micros) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         let Some(process) = &state.process else { return };
         match state.phase {
             Phase::Starting if state.aside.is_none() => {
@@ -366,7 +363,7 @@ impl Live {
     /// A process is gone.
     fn ended(&mut self, id: JobId, ending: Ending) {
         let done = self.progress(id);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.process = None;
         let aside = state.aside.take().is_some();
         let kill_reason = state.kill_reason.take();
@@ -403,7 +400,7 @@ impl Live {
     /// Settles how long it has progressed since it last saved.
     fn settle(&mut self, id: JobId, saved: bool) {
         let now = self.clock.now();
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         let ran = state.running_since.take().map_or(0, |since| now.saturating_sub(since));
         state.unsaved = if saved { 0 } else { state.unsaved + ran };
     }
@@ -411,21 +408,21 @@ impl Live {
     /// Microseconds of progress since it last saved, which are lost now.
     fn lose(&mut self, id: JobId) -> Micros {
         self.settle(id, false);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         std::mem::take(&mut state.unsaved) + std::mem::take(&mut state.unreported_loss)
     }
 
     /// A job is over.
     fn end(&mut self, id: JobId, what: BackendEvent) {
         self.leave(id);
-        self.states[id as usize].phase = Phase::Over;
+        self.states[id].phase = Phase::Over;
         self.happens(what);
     }
 
     /// A job waits again.
     fn release(&mut self, id: JobId, what: BackendEvent) {
         self.leave(id);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.phase = Phase::Waiting;
         state.running_since = None;
         state.milli = 1000;
@@ -434,31 +431,31 @@ impl Live {
 
     fn leave(&mut self, id: JobId) {
         self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
-        self.states[id as usize].gpus.clear();
+        self.states[id].gpus.clear();
     }
 
     /// Steps done, in those of the gang that the job asks for.
     fn progress(&self, id: JobId) -> f64 {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let said = state.process.as_ref().and_then(|process| process.listener.now().step);
         said.unwrap_or(state.saved)
     }
 
     /// Steps a second, in those of the gang that the job asks for; none: it does not say.
     fn rate(&self, id: JobId) -> Option<f64> {
-        self.states[id as usize].process.as_ref()?.listener.now().rate()
+        self.states[id].process.as_ref()?.listener.now().rate()
     }
 
     /// Steps a second of a job alone, on so many slots.
     fn rate_alone(&self, id: JobId, gpus: usize) -> Option<f64> {
-        let step = crate::replay::step_s(&self.jobs[id as usize], self.setting.tasks[id as usize].steps, gpus as u32);
+        let step = crate::replay::step_s(&self.jobs[id], self.setting.tasks[id].steps, gpus as u32);
         (!step.is_nan()).then(|| 1.0 / step)
     }
 
     fn keep_house(&mut self, now: Micros) {
-        for id in 0..self.states.len() as JobId {
+        for id in JobId::first(self.states.len()) {
             let pace = self.speed(id);
-            let state = &mut self.states[id as usize];
+            let state = &mut self.states[id];
             if state.phase == Phase::Running && pace.is_finite() && (pace - state.pace).abs() > 0.02 {
                 state.pace = pace;
                 self.happens(BackendEvent::Pace { job: id, pace });
@@ -467,10 +464,10 @@ impl Live {
         self.enforce_memory();
         if now >= self.setting.limit && !self.over {
             self.over = true;
-            for id in 0..self.states.len() as JobId {
-                if self.states[id as usize].process.is_some() {
+            for id in JobId::first(self.states.len()) {
+                if self.states[id].process.is_some() {
                     self.note(id, "ended: the run's limit is reached");
-                    self.states[id as usize].aside = None;
+                    self.states[id].aside = None;
                     self.dismiss(id);
                 }
             }

@@ -23,7 +23,7 @@ pub enum Level {
 impl Live {
     /// Has a job leave its slots in the best way that works.
     pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         if let Phase::Stopping { again, .. } = &mut state.phase {
             // It was about to move: now it only leaves.
             *again = false;
@@ -39,7 +39,7 @@ impl Live {
             return;
         }
         let levels = match mode {
-            StopMode::Checkpoint => self.setting.tasks[id as usize].levels.clone(),
+            StopMode::Checkpoint => self.setting.tasks[id].levels.clone(),
             StopMode::Kill => Vec::new(),
         };
         for level in levels.into_iter().chain([Level::Kill]) {
@@ -60,13 +60,13 @@ impl Live {
 
     /// Has a job go on with other slots: it saves, ends and begins anew there.
     pub(super) fn change(&mut self, id: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         let was_running = state.phase == Phase::Running;
         (state.gpus, state.split) = (gpus.to_vec(), split);
         match state.phase {
             Phase::Stopping { since, by, .. } => state.phase = Phase::Stopping { since, by, again: true },
             _ if state.process.is_some() => {
-                let saves = self.setting.tasks[id as usize].levels.contains(&Level::Save);
+                let saves = self.setting.tasks[id].levels.contains(&Level::Save);
                 self.ask_to_leave(id, if saves { Level::Save } else { Level::Kill }, true);
             }
             // Its process has yet to come: it will come there.
@@ -78,7 +78,7 @@ impl Live {
     }
 
     fn ask_to_leave(&mut self, id: JobId, by: Level, again: bool) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.phase = Phase::Stopping { since: self.clock.now(), by, again };
         state.aside = None;
         let Some(process) = &state.process else { return };
@@ -94,7 +94,7 @@ impl Live {
     /// Escalates: a save that times out gets SIGTERM, then SIGKILL.
     pub(super) fn escalate_stop(&mut self, id: JobId, now: Micros) {
         let patience = self.setting.patience;
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         let Phase::Stopping { since, by, again } = state.phase else { return };
         let Some(process) = &state.process else { return };
         match by {
@@ -111,7 +111,7 @@ impl Live {
     pub(super) fn stopped(&mut self, id: JobId, again: bool, saved: bool) {
         self.settle(id, saved);
         if again {
-            let state = &mut self.states[id as usize];
+            let state = &mut self.states[id];
             state.phase = Phase::Starting;
             state.unreported_loss += std::mem::take(&mut state.unsaved);
             self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
@@ -123,14 +123,14 @@ impl Live {
 
     /// Stops a process where it is, or says why not.
     fn freeze(&mut self, id: JobId, level: Level) -> Result<(), String> {
-        let device = match self.states[id as usize].gpus.first() {
+        let device = match self.states[id].gpus.first() {
             Some(gpu) => self.device(*gpu),
             None => return Err("it holds nothing".into()),
         };
         if level == Level::Pause && !self.room_for_paused(id, device) {
             return Err("the device has no room for it beside full slots".into());
         }
-        let Some(process) = &self.states[id as usize].process else { return Err("it has ended".into()) };
+        let Some(process) = &self.states[id].process else { return Err("it has ended".into()) };
         if level == Level::Suspend {
             self.watch.suspend(process.id(), device, true)?;
         }
@@ -139,10 +139,10 @@ impl Live {
     }
 
     fn release_frozen(&mut self, id: JobId, level: Level) {
-        let device = self.states[id as usize].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
+        let device = self.states[id].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
         self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
         self.settle(id, false);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.gpus.clear();
         state.aside = Some((level, device));
         state.phase = Phase::Waiting;
@@ -153,7 +153,7 @@ impl Live {
     fn room_for_paused(&self, id: JobId, device: usize) -> bool {
         let whole = self.watch.devices()[device].memory_mib;
         let kept = |state: &super::State| matches!(state.aside, Some((Level::Pause, on)) if on == device);
-        let others = (0..self.states.len() as JobId).filter(|other| kept(&self.states[*other as usize]));
+        let others = JobId::first(self.states.len()).filter(|other| kept(&self.states[*other]));
         let aside: u64 = others.map(|other| u64::from(self.asked_mib(other))).sum();
         let slots = u64::from(self.setting.slot_mib) * u64::from(self.fleet.slots);
         // On a device whose memory is not counted there is always room.
@@ -161,7 +161,7 @@ impl Live {
     }
 
     fn asked_mib(&self, id: JobId) -> u32 {
-        let job = &self.jobs[id as usize];
+        let job = &self.jobs[id];
         match self.laws.memory(0, job) {
             0 => self.setting.slot_mib,
             asked => asked,
@@ -171,8 +171,8 @@ impl Live {
 
     /// Has a process go on that was put aside; whether that was possible.
     pub(super) fn bring_back(&mut self, id: JobId, level: Level) -> bool {
-        let device = self.states[id as usize].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
-        let Some(process) = &self.states[id as usize].process else { return false };
+        let device = self.states[id].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
+        let Some(process) = &self.states[id].process else { return false };
         process.listener.now().forget_rate();
         process.signal(Signal::CONT);
         level != Level::Suspend || self.watch.suspend(process.id(), device, false).is_ok()
@@ -180,7 +180,7 @@ impl Live {
 
     /// Ends the process of a job at once, in any phase.
     pub(super) fn dismiss(&mut self, id: JobId) {
-        if let Some(process) = &self.states[id as usize].process {
+        if let Some(process) = &self.states[id].process {
             process.signal(Signal::KILL);
         }
     }
@@ -191,9 +191,9 @@ impl Live {
         self.watch.goes_on();
         for device in 0..self.watch.devices().len() {
             let Some(held) = self.watch.held(device) else { continue };
-            let on: Vec<JobId> = (0..self.states.len() as JobId)
+            let on: Vec<JobId> = JobId::first(self.states.len())
                 .filter(|id| {
-                    let state = &self.states[*id as usize];
+                    let state = &self.states[*id];
                     state.process.is_some()
                         && state.aside.is_none()
                         && state.gpus.first().is_some_and(|gpu| self.device(*gpu) == device)
@@ -201,7 +201,7 @@ impl Live {
                 })
                 .collect();
             for id in &on {
-                let Some(process) = &self.states[*id as usize].process else { continue };
+                let Some(process) = &self.states[*id].process else { continue };
                 let took: u64 = held.iter().filter(|(group, _)| *group == process.id()).map(|(_, bytes)| bytes).sum();
                 let budget = u64::from(self.budget(*id)) << 20;
                 if budget > 0 && took * 10 > budget * 11 {
@@ -215,10 +215,10 @@ impl Live {
             let whole = u64::from(of.memory_mib.saturating_sub(of.reserved_mib)) << 20;
             let used = self.watch.used(device).unwrap_or(0);
             if whole > 0 && (whole.saturating_sub(used)) * 100 < whole * 3 {
-                let newest = on.iter().max_by_key(|id| (self.states[**id as usize].launched, **id)).copied();
-                if let Some(id) = newest.filter(|id| self.states[*id as usize].kill_reason.is_none()) {
+                let newest = on.iter().max_by_key(|id| (self.states[**id].launched, **id)).copied();
+                if let Some(id) = newest.filter(|id| self.states[*id].kill_reason.is_none()) {
                     self.note(id, "ended: the device has less than 3 % of its memory left, and it came last");
-                    self.states[id as usize].kill_reason = Some(Cause::OutOfMemory);
+                    self.states[id].kill_reason = Some(Cause::OutOfMemory);
                     self.dismiss(id);
                 }
             }

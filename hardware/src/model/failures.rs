@@ -15,13 +15,13 @@ impl SimulatedBackend {
             let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
             let at = clock.draw(failures.mtbf);
             self.nodes.push(clock);
-            self.schedule(at, Due::NodeDown, node as NodeId, 0);
+            self.schedule(at, Due::NodeDown(NodeId::at(node)), 0);
         }
     }
 
     pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
-        let place = &self.fleet.nodes[node as usize];
+        let place = &self.fleet.nodes[node];
         // What was being saved there is gone: no start waits for it.
         self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
         // Nor does it hold a model any more.
@@ -32,27 +32,27 @@ impl SimulatedBackend {
             self.let_go(job, Cause::NodeLost, lost, happened);
         }
         if let Some(failures) = self.fleet.failures {
-            let back = self.now + self.nodes[node as usize].draw(failures.repair);
-            self.schedule(back, Due::NodeUp, node, 0);
+            let back = self.now + self.nodes[node].draw(failures.repair);
+            self.schedule(back, Due::NodeUp(node), 0);
         }
     }
 
     pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeUp(node) });
         if let Some(failures) = self.fleet.failures {
-            let at = self.now + self.nodes[node as usize].draw(failures.mtbf);
-            self.schedule(at, Due::NodeDown, node, 0);
+            let at = self.now + self.nodes[node].draw(failures.mtbf);
+            self.schedule(at, Due::NodeDown(node), 0);
         }
     }
 
     /// Jobs that hold a GPU of the node, by id. Failures are rare: a scan will do.
     fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
-        let place = &self.fleet.nodes[node as usize];
+        let place = &self.fleet.nodes[node];
         let gpus = place.first_gpu..place.first_gpu + place.gpus;
         let holds = |phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping);
         let states = self.states.iter().enumerate();
         let there = states.filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(gpu)));
-        there.map(|(id, _)| id as JobId).collect()
+        there.map(|(id, _)| JobId::at(id)).collect()
     }
 }
 

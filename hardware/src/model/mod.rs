@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use crate::END_OF_TIME;
 use crate::{
-    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, Move, PerformanceModel, SECOND, Sample, ServiceId,
-    Sharing, Split, StopMode, TimedEvent, TypeId,
+    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, Move, NodeId, PerformanceModel, SECOND, Sample,
+    ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeClock;
 use resize::Training;
@@ -85,11 +85,11 @@ struct JobState {
 /// What is to happen; the order of the cases is the order within an instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
-    End,
-    NodeDown,
-    NodeUp,
-    Release,
-    Run,
+    End(JobId),
+    NodeDown(NodeId),
+    NodeUp(NodeId),
+    Release(JobId),
+    Run(JobId),
 }
 
 /// The simulated fleet.
@@ -105,7 +105,7 @@ pub struct SimulatedBackend {
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
-    due: BinaryHeap<Reverse<(Micros, Due, u32, u32)>>,
+    due: BinaryHeap<Reverse<(Micros, Due, u32)>>,
     now: Micros,
 }
 
@@ -161,18 +161,21 @@ impl SimulatedBackend {
         model
     }
 
-    fn schedule(&mut self, at: Micros, due: Due, id: u32, generation: u32) {
-        self.due.push(Reverse((at, due, id, generation)));
+    fn schedule(&mut self, at: Micros, due: Due, generation: u32) {
+        self.due.push(Reverse((at, due, generation)));
     }
 
-    fn is_void(&self, due: Due, id: u32, generation: u32) -> bool {
-        !matches!(due, Due::NodeDown | Due::NodeUp) && self.states[id as usize].generation != generation
+    fn is_void(&self, due: Due, generation: u32) -> bool {
+        match due {
+            Due::End(job) | Due::Release(job) | Due::Run(job) => self.states[job].generation != generation,
+            Due::NodeDown(_) | Due::NodeUp(_) => false,
+        }
     }
 
     /// Drops void events and tells when the next one is due.
     fn next_due(&mut self) -> Option<Micros> {
-        while let Some(Reverse((at, due, id, generation))) = self.due.peek().copied() {
-            if !self.is_void(due, id, generation) {
+        while let Some(Reverse((at, due, generation))) = self.due.peek().copied() {
+            if !self.is_void(due, generation) {
                 return Some(at);
             }
             self.due.pop();
@@ -180,15 +183,15 @@ impl SimulatedBackend {
         None
     }
 
-    fn happen(&mut self, due: Due, id: u32, happened: &mut Vec<TimedEvent>) {
+    fn happen(&mut self, due: Due, happened: &mut Vec<TimedEvent>) {
         match due {
-            Due::End => {
+            Due::End(id) => {
                 let at = self.nominal_end(id);
                 if self.next_epoch(id, at) {
                     happened.push(TimedEvent { at, what: BackendEvent::Epoch(id) });
                     return self.schedule_end(id);
                 }
-                let state = &mut self.states[id as usize];
+                let state = &mut self.states[id];
                 state.phase = Phase::Ended;
                 state.generation += 1;
                 let gpus = std::mem::take(&mut state.gpus);
@@ -196,22 +199,22 @@ impl SimulatedBackend {
                 happened.push(TimedEvent { at, what: BackendEvent::Ended(id) });
                 self.leave(id, &gpus, happened);
             }
-            Due::NodeDown => self.fail(id, happened),
-            Due::NodeUp => self.repair(id, happened),
-            Due::Release => {
-                let state = &mut self.states[id as usize];
+            Due::NodeDown(node) => self.fail(node, happened),
+            Due::NodeUp(node) => self.repair(node, happened),
+            Due::Release(id) => {
+                let state = &mut self.states[id];
                 let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
                 state.saved = state.left;
                 state.unsaved = 0;
                 self.let_go(id, cause, 0, happened);
             }
-            Due::Run => self.begin(id, happened),
+            Due::Run(id) => self.begin(id, happened),
         }
     }
 
     /// The job waits again.
     fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<TimedEvent>) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.phase = Phase::Waiting;
         state.died = false;
         state.generation += 1;
@@ -226,7 +229,7 @@ impl SimulatedBackend {
             return;
         }
         let rate = self.rate(id);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.phase = Phase::Running;
         state.progress_from = self.now;
         state.rate = rate;
@@ -239,12 +242,12 @@ impl SimulatedBackend {
     }
 
     fn schedule_end(&mut self, id: JobId) {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
         // Beyond the end of time a job never ends.
         // What is set at an epoch's end holds from before: the next one may be over already.
         let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(END_OF_TIME);
-        self.schedule(end, Due::End, id, state.generation);
+        self.schedule(end, Due::End(id), state.generation);
     }
 
     /// Work done since progress last began.
@@ -263,7 +266,7 @@ impl SimulatedBackend {
 
     /// Takes back what was done since the last checkpoint; microseconds of progress that are lost.
     fn roll_back(&mut self, id: JobId) -> Micros {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let left = state.left - self.done(state);
         let kept = match self.fleet.costs.checkpoint_every {
             // An elastic job saves its state at the end of each epoch.
@@ -277,7 +280,7 @@ impl SimulatedBackend {
         let done = state.saved - left;
         let time = self.since_saved(state) as f64;
         let lost = if done > 0.0 { (time * (kept - left) / done) as Micros } else { 0 };
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.left = kept;
         state.saved = kept;
         state.unsaved = 0;
@@ -300,17 +303,17 @@ impl Backend for SimulatedBackend {
         assert!(to >= self.now, "time would go back from {} to {to}", self.now);
         self.now = to;
         while self.next_due() == Some(to) {
-            if let Some(Reverse((_, due, id, _))) = self.due.pop() {
-                self.happen(due, id, happened);
+            if let Some(Reverse((_, due, _))) = self.due.pop() {
+                self.happen(due, happened);
             }
         }
     }
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let overhead = self.overhead(job, gpus);
-        let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job as usize]);
+        let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job]);
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
-        let state = &mut self.states[job as usize];
+        let state = &mut self.states[job];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
         state.started_before = true;
         state.gpus = gpus.to_vec();
@@ -321,8 +324,8 @@ impl Backend for SimulatedBackend {
         self.settle_in(job, split);
         self.come(job);
         if from > self.now {
-            self.states[job as usize].phase = Phase::Starting;
-            self.schedule(from, Due::Run, job, generation);
+            self.states[job].phase = Phase::Starting;
+            self.schedule(from, Due::Run(job), generation);
         } else {
             self.begin(job, happened);
         }
@@ -350,7 +353,7 @@ impl Backend for SimulatedBackend {
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         let costs = self.fleet.costs;
-        let state = &self.states[job as usize];
+        let state = &self.states[job];
         let running = state.phase == Phase::Running;
         match mode {
             StopMode::Kill => {
@@ -359,11 +362,11 @@ impl Backend for SimulatedBackend {
             }
             StopMode::Checkpoint => {
                 let left = state.left - self.done(state);
-                let small = |rule: &crate::RestartRule| self.jobs[job as usize].gpus <= rule.small_gpus;
+                let small = |rule: &crate::RestartRule| self.jobs[job].gpus <= rule.small_gpus;
                 let added =
                     costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
                 let unsaved = self.since_saved(state);
-                let state = &mut self.states[job as usize];
+                let state = &mut self.states[job];
                 state.unsaved = unsaved;
                 // The work of an elastic job is counted in steps.
                 let work_per_microsecond = match state.work {
@@ -381,7 +384,7 @@ impl Backend for SimulatedBackend {
                         let drained = &mut self.drained[*gpu as usize];
                         *drained = (*drained).max(until);
                     }
-                    self.schedule(until, Due::Release, job, generation);
+                    self.schedule(until, Due::Release(job), generation);
                     self.neighbours_repace(job, happened);
                 } else {
                     state.saved = state.left;
@@ -393,18 +396,18 @@ impl Backend for SimulatedBackend {
     }
 
     fn throttle(&mut self, job: JobId, milli: u32, happened: &mut Vec<TimedEvent>) {
-        self.states[job as usize].throttle = f64::from(milli) / 1000.0;
+        self.states[job].throttle = f64::from(milli) / 1000.0;
         self.repace(job, happened);
         self.neighbours_repace(job, happened);
     }
 
     fn speed(&self, job: JobId) -> f64 {
-        let state = &self.states[job as usize];
+        let state = &self.states[job];
         if state.phase == Phase::Running { state.rate / state.speed } else { f64::NAN }
     }
 
     fn alone(&self, job: JobId, gpu_type: TypeId) -> f64 {
-        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job as usize])
+        self.laws.speed(&self.fleet, gpu_type, &self.jobs[job])
     }
 
     fn pair_speed(&self, gpu_type: TypeId, job: JobId, residents: &[JobId]) -> f64 {
@@ -412,7 +415,7 @@ impl Backend for SimulatedBackend {
     }
 
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
-        let state = &self.states[job as usize];
+        let state = &self.states[job];
         if let Work::Elastic(_) = state.work {
             return self.training_left(job, gpu_type);
         }

@@ -3,7 +3,7 @@
 
 use super::{Due, Phase, SimulatedBackend, Work};
 use crate::elastic::{Rescale, placement};
-use crate::{BackendEvent, Elastic, GpuId, JobId, Micros, Move, SECOND, Sample, Split, TimedEvent, TypeId};
+use crate::{BackendEvent, Elastic, GpuId, JobId, Micros, Move, NodeId, SECOND, Sample, Split, TimedEvent, TypeId};
 
 /// How an elastic job works.
 pub(super) struct Training {
@@ -30,7 +30,7 @@ impl SimulatedBackend {
     }
 
     fn elastic(&self, job: JobId) -> &Elastic {
-        match self.laws.elastic(&self.jobs[job as usize]) {
+        match self.laws.elastic(&self.jobs[job]) {
             Some(elastic) => elastic,
             None => unreachable!("job {job} is not elastic"),
         }
@@ -38,8 +38,8 @@ impl SimulatedBackend {
 
     /// Returns what a start costs on these GPUs, in microseconds, and unloads the models that they held.
     pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Micros {
-        let (costs, job) = (self.fleet.costs, &self.jobs[id as usize]);
-        let state = &self.states[id as usize];
+        let (costs, job) = (self.fleet.costs, &self.jobs[id]);
+        let state = &self.states[id];
         let cost = match (job.service, self.laws.elastic(job)) {
             (Some(service), _) => {
                 let warm = gpus.iter().all(|gpu| self.loaded.get(*gpu as usize) == Some(&Some(service)));
@@ -66,7 +66,7 @@ impl SimulatedBackend {
 
     /// A task is done: its GPUs keep the service's model.
     pub(super) fn load(&mut self, id: JobId, gpus: &[GpuId]) {
-        let service = self.jobs[id as usize].service.filter(|_| self.fleet.keeps_models);
+        let service = self.jobs[id].service.filter(|_| self.fleet.keeps_models);
         for gpu in gpus {
             if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
                 *loaded = service;
@@ -76,11 +76,11 @@ impl SimulatedBackend {
 
     /// An elastic job takes in its new placement.
     pub(super) fn settle_in(&mut self, id: JobId, split: Option<Split>) {
-        let nodes: Vec<u32> = self.states[id as usize].gpus.iter().map(|gpu| self.fleet.node_of(*gpu)).collect();
-        let job = &self.jobs[id as usize];
+        let nodes: Vec<NodeId> = self.states[id].gpus.iter().map(|gpu| self.fleet.node_of(*gpu)).collect();
+        let job = &self.jobs[id];
         let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) else { return };
         let split = split.unwrap_or_else(|| elastic.split(batch, nodes.len() as u32));
-        if let Some(training) = self.states[id as usize].work.training_mut() {
+        if let Some(training) = self.states[id].work.training_mut() {
             training.placement = placement(nodes.into_iter());
             training.split = split;
         }
@@ -89,15 +89,15 @@ impl SimulatedBackend {
 
     /// Steps a microsecond at its placement and batch in this epoch.
     fn refresh_speed(&mut self, id: JobId) {
-        let Some(training) = self.states[id as usize].work.training() else { return };
-        let kind = self.fleet.type_of(self.states[id as usize].gpus[0]);
+        let Some(training) = self.states[id].work.training() else { return };
+        let kind = self.fleet.type_of(self.states[id].gpus[0]);
         let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
-        self.states[id as usize].speed = rate * self.fleet.types[kind as usize].speed / SECOND as f64;
+        self.states[id].speed = rate * self.fleet.types[kind as usize].speed / SECOND as f64;
     }
 
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
     pub(super) fn nominal_end(&self, id: JobId) -> Micros {
-        let (state, tick) = (&self.states[id as usize], self.fleet.costs.epochs_end_on);
+        let (state, tick) = (&self.states[id], self.fleet.costs.epochs_end_on);
         if state.work.training().is_none() || tick == 0 {
             return self.now;
         }
@@ -108,14 +108,14 @@ impl SimulatedBackend {
     /// Returns how long a job holds its GPUs after its last step; 0 between two epochs.
     pub(super) fn linger(&self, id: JobId) -> Micros {
         let more = |training: &Training| training.epoch + 1 < self.elastic(id).epochs;
-        if self.states[id as usize].work.training().is_some_and(more) { 0 } else { self.fleet.costs.linger }
+        if self.states[id].work.training().is_some_and(more) { 0 } else { self.fleet.costs.linger }
     }
 
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
     pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
         let ended =
             if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
-        let Some(training) = self.states[id as usize].work.training_mut() else { return false };
+        let Some(training) = self.states[id].work.training_mut() else { return false };
         training.epoch += 1;
         training.ended = ended;
         let epoch = training.epoch;
@@ -126,7 +126,7 @@ impl SimulatedBackend {
         let left = elastic.epoch(epoch);
         self.refresh_speed(id);
         let rate = self.rate(id);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         (state.left, state.saved, state.unsaved) = (left, left, 0);
         state.rate = rate;
         state.progress_from = at;
@@ -136,13 +136,13 @@ impl SimulatedBackend {
 
     /// A job that was settled goes on, or makes no progress `until` then.
     fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<TimedEvent>) {
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.generation += 1;
         state.progress_from = until;
         let generation = state.generation;
         if until > self.now {
             state.phase = Phase::Starting;
-            self.schedule(until, Due::Run, id, generation);
+            self.schedule(until, Due::Run(id), generation);
         } else {
             self.begin(id, happened);
         }
@@ -150,10 +150,10 @@ impl SimulatedBackend {
 
     /// Enters what a job has done so far; a second time changes nothing.
     pub(super) fn settle(&mut self, id: JobId) {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let (left, unsaved) = (state.left - self.done(state), self.since_saved(state));
         let now = self.now;
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         (state.left, state.unsaved) = (left, unsaved);
         // What is entered is not done again.
         state.progress_from = now.max(state.progress_from);
@@ -166,13 +166,13 @@ impl SimulatedBackend {
         let mut due: Vec<(JobId, Micros)> = Vec::new();
         for Move { job, gpus, split } in moves {
             self.settle(job);
-            let before = std::mem::take(&mut self.states[job as usize].gpus);
+            let before = std::mem::take(&mut self.states[job].gpus);
             self.depart(job, &before);
             let until = self.goes_on_at(job, &before, &gpus);
             let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !before.contains(gpu)).collect();
             self.unload(&new);
             left.extend(before);
-            let state = &mut self.states[job as usize];
+            let state = &mut self.states[job];
             state.phase = Phase::Starting;
             state.gpus = gpus;
             if !matches!(self.fleet.costs.rescale, Some(Rescale::Afe)) {
@@ -196,7 +196,7 @@ impl SimulatedBackend {
             None => self.fleet.costs.restore,
         };
         let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         match state.phase {
             // What is left to pay is still to be paid; published simulators forget it.
             Phase::Starting if self.fleet.costs.epochs_end_on == 0 => (drained + cost).max(state.progress_from),
@@ -205,7 +205,7 @@ impl SimulatedBackend {
     }
 
     pub(super) fn change_batch(&mut self, id: JobId, split: Split, happened: &mut Vec<TimedEvent>) {
-        if self.states[id as usize].work.training().is_none_or(|training| training.split == split) {
+        if self.states[id].work.training().is_none_or(|training| training.split == split) {
             return;
         }
         // Where epochs end on whole ticks, what is set at an epoch's end holds from the tick at which it is said to end.
@@ -213,19 +213,19 @@ impl SimulatedBackend {
         if !from_its_beginning {
             self.settle(id);
         }
-        if let Some(training) = self.states[id as usize].work.training_mut() {
+        if let Some(training) = self.states[id].work.training_mut() {
             training.split = split;
         }
         self.refresh_speed(id);
         let cost = self.fleet.costs.batch;
         if from_its_beginning && cost == 0 {
             let rate = self.rate(id);
-            let state = &mut self.states[id as usize];
+            let state = &mut self.states[id];
             state.rate = rate;
             state.generation += 1;
             return self.schedule_end(id);
         }
-        match self.states[id as usize].phase {
+        match self.states[id].phase {
             Phase::Running if cost == 0 => self.repace(id, happened),
             Phase::Running => {
                 happened.push(TimedEvent { at: self.now, what: BackendEvent::Stalled(id) });
@@ -236,7 +236,7 @@ impl SimulatedBackend {
     }
 
     pub(super) fn report(&self, id: JobId) -> Option<Sample> {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         if let Some(sample) = self.at_epochs_end(id) {
             return Some(sample);
         }
@@ -245,13 +245,13 @@ impl SimulatedBackend {
 
     /// Of a job that has ended an epoch at this very instant: what it reports of that.
     pub(super) fn at_epochs_end(&self, id: JobId) -> Option<Sample> {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let (at, sample) = state.work.training()?.ended?;
         (at == self.now && state.phase == Phase::Running).then_some(sample)
     }
 
     fn present(&self, id: JobId) -> Option<Sample> {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         let training = state.work.training()?;
         if state.phase != Phase::Running {
             return None;
@@ -269,7 +269,7 @@ impl SimulatedBackend {
     }
 
     pub(super) fn step_and_left(&self, id: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
-        let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
+        let (job, state) = (&self.jobs[id], &self.states[id]);
         let (Some(elastic), Some(batch), Some(training)) = (self.laws.elastic(job), job.batch, state.work.training())
         else {
             return (f64::NAN, f64::NAN);
@@ -287,7 +287,7 @@ impl SimulatedBackend {
     /// Seconds left at the placement that a job holds, at its present pace; else at what its user asked for, packed on this
     /// type, with what a start costs.
     pub(super) fn training_left(&self, id: JobId, gpu_type: TypeId) -> f64 {
-        let (job, state) = (&self.jobs[id as usize], &self.states[id as usize]);
+        let (job, state) = (&self.jobs[id], &self.states[id]);
         let (Some(training), false) = (state.work.training(), state.phase == Phase::Ended) else { return 0.0 };
         let elastic = self.elastic(id);
         let left = state.left - self.done(state);

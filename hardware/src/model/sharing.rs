@@ -9,7 +9,7 @@ impl SimulatedBackend {
     /// A job takes its place on its GPUs; memory and time it takes from when it begins to make progress.
     pub(super) fn come(&mut self, id: JobId) {
         if !self.there.is_empty() {
-            for gpu in &self.states[id as usize].gpus {
+            for gpu in &self.states[id].gpus {
                 self.there[self.fleet.device_of(*gpu)].push(id);
             }
         }
@@ -33,7 +33,7 @@ impl SimulatedBackend {
     /// The others on a job's GPUs go on at the pace that it leaves them.
     pub(super) fn neighbours_repace(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
         if !self.there.is_empty() {
-            let gpus = self.states[id as usize].gpus.clone();
+            let gpus = self.states[id].gpus.clone();
             self.repace_on(&gpus, Some(id), happened);
         }
     }
@@ -56,7 +56,7 @@ impl SimulatedBackend {
 
     /// Settles what a running job has done and goes on at the rate that holds now.
     pub(super) fn repace(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         if state.phase != Phase::Running {
             return;
         }
@@ -65,7 +65,7 @@ impl SimulatedBackend {
             return;
         }
         self.settle(id);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.rate = rate;
         state.generation += 1;
         self.pace(id, happened);
@@ -73,14 +73,14 @@ impl SimulatedBackend {
     }
 
     pub(super) fn pace(&self, id: JobId, happened: &mut Vec<TimedEvent>) {
-        let state = &self.states[id as usize];
+        let state = &self.states[id];
         happened
             .push(TimedEvent { at: self.now, what: BackendEvent::Pace { job: id, pace: state.rate / state.speed } });
     }
 
     /// Work a microsecond: the slowest task's, and the communication that it leaves uncovered.
     pub(super) fn rate(&self, id: JobId) -> f64 {
-        let (state, job) = (&self.states[id as usize], &self.jobs[id as usize]);
+        let (state, job) = (&self.states[id], &self.jobs[id]);
         let mut p = 1.0f64;
         // Parts of a GPU were measured as parts: they do not disturb each other.
         if self.fleet.contended() {
@@ -90,8 +90,8 @@ impl SimulatedBackend {
                 // One task of the job is itself; on a device of several slots its other tasks take their turns too.
                 let own = there.iter().position(|other| *other == id);
                 let others = there.iter().enumerate().filter(|(at, _)| Some(*at) != own).map(|(_, other)| other);
-                let running = others.filter(|other| self.states[**other as usize].phase == Phase::Running);
-                let pairs = running.map(|other| (&self.jobs[*other as usize], self.states[*other as usize].throttle));
+                let running = others.filter(|other| self.states[**other].phase == Phase::Running);
+                let pairs = running.map(|other| (&self.jobs[*other], self.states[*other].throttle));
                 p = p.min(beside(&self.laws, gpu_type, job, pairs));
             }
         }
@@ -108,10 +108,10 @@ impl SimulatedBackend {
         if self.there.is_empty() || self.fleet.slots > 1 {
             return false;
         }
-        let gpus = &self.states[id as usize].gpus;
+        let gpus = &self.states[id].gpus;
         let gpu_type = self.fleet.type_of(gpus[0]);
         let holds = |other: &JobId| {
-            let state = &self.states[*other as usize];
+            let state = &self.states[*other];
             *other == id || (state.phase != Phase::Starting && !state.died)
         };
         let full = |gpu: &GpuId| {
@@ -123,7 +123,7 @@ impl SimulatedBackend {
             return false;
         }
         let until: Micros = self.now + self.fleet.costs.relaunch.max(SECOND);
-        let state = &mut self.states[id as usize];
+        let state = &mut self.states[id];
         state.phase = Phase::Stopping;
         state.died = true;
         state.generation += 1;
@@ -134,16 +134,16 @@ impl SimulatedBackend {
             *drained = (*drained).max(until);
         }
         happened.push(TimedEvent { at: self.now, what: BackendEvent::Died(id) });
-        self.schedule(until, Due::Release, id, generation);
+        self.schedule(until, Due::Release(id), generation);
         true
     }
 
     /// Progress of a job on a GPU beside these, by the laws alone; 0 where they run out of memory.
     pub(super) fn speed_beside(&self, gpu_type: TypeId, id: JobId, residents: &[JobId]) -> f64 {
         let mut crowd: Vec<JobId> = residents.iter().copied().filter(|other| *other != id).collect();
-        let others: Vec<&Job> = crowd.iter().map(|other| &self.jobs[*other as usize]).collect();
+        let others: Vec<&Job> = crowd.iter().map(|other| &self.jobs[*other]).collect();
         let speed = match self.fleet.contended() {
-            true => beside(&self.laws, gpu_type, &self.jobs[id as usize], others.into_iter().map(|job| (job, 1.0))),
+            true => beside(&self.laws, gpu_type, &self.jobs[id], others.into_iter().map(|job| (job, 1.0))),
             false => 1.0,
         };
         crowd.push(id);

@@ -53,7 +53,7 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
     while run.ends.iter().any(Option::is_none) {
         run.advance(readiness.cadence.round);
         seq += 1;
-        let is_round = readiness.cadence.round.is_some_and(|period| run.now % period == 0);
+        let is_round = readiness.cadence.round.is_some_and(|period| run.now.is_multiple_of(period));
         let trigger = if is_round { Trigger::Round } else { Trigger::Event };
         let events = std::mem::take(&mut run.events);
         let batch = Batch { seq, now: run.now, trigger, events, workloads: vec![], samples: vec![] };

@@ -130,7 +130,7 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
-    use sandtable_hardware::{Costs, Fleet, GpuType, Job, SECOND};
+    use sandtable_hardware::{Costs, Fleet, GpuType, Job, JobId, SECOND};
 
     use super::super::Ledger;
     use super::*;
@@ -140,14 +140,14 @@ mod tests {
         let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
         let window = Window { warm_up: 0, until: Until::At(90 * SECOND) };
         let mut ledger = Ledger::new(&fleet, &[Job::new("j", 0, 1, 200 * SECOND)], false).measuring(window);
-        ledger.submitted(0);
-        ledger.given(0, &[0]).expect("free");
-        ledger.running(0);
+        ledger.submitted(JobId::new(0));
+        ledger.given(JobId::new(0), &[0]).expect("free");
+        ledger.running(JobId::new(0));
         ledger.advance(100 * SECOND).expect("on");
-        ledger.stopped(0, true);
+        ledger.stopped(JobId::new(0), true);
         // It drains for ten seconds; the last twenty of its progress, from 80 s to 100 s, are lost.
         ledger.advance(110 * SECOND).expect("on");
-        ledger.released(0, 20 * SECOND);
+        ledger.released(JobId::new(0), 20 * SECOND);
         let (all, inside) = (ledger.measured.active, ledger.measured.in_window());
         assert_eq!((all.productive, inside.productive), (u128::from(80 * SECOND), u128::from(80 * SECOND)));
         assert_eq!(inside.time, 90 * SECOND);

@@ -9,7 +9,7 @@ impl Ledger {
     /// A job that will go on with these GPUs lets the others of its own go.
     pub fn leaves(&mut self, job: JobId, gpus: &[GpuId]) {
         self.stopped(job, false);
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         let before = std::mem::take(&mut row.last_gpus);
         let had_all = std::mem::take(&mut row.awaited) == 0;
         if had_all {
@@ -29,7 +29,7 @@ impl Ledger {
                 self.vacate(*gpu, job);
             }
         }
-        self.rows[job as usize].last_gpus = before;
+        self.rows[job].last_gpus = before;
     }
 
     /// It goes on, once all jobs that go on have let go.
@@ -39,7 +39,7 @@ impl Ledger {
     pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
         let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu as usize].contains(&job)).collect();
         self.given(job, &new)?;
-        let row = &mut self.rows[job as usize];
+        let row = &mut self.rows[job];
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.reassignments += 1;

@@ -10,6 +10,7 @@ use crate::answers::ImportLog;
 use crate::contract;
 use crate::limits::Limits;
 use crate::predict::Alone;
+use sandtable_hardware::JobId;
 use sandtable_hardware::text::escape_control_chars;
 
 /// The host's side of one instance.
@@ -224,7 +225,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     cluster.func_wrap("speeds", |mut cx: StoreContextMut<'_, Guest>, (jobs,): (Vec<u32>,)| {
         charge(&mut cx, jobs.len() * 64)?;
-        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&jobs)))?;
+        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&ids(jobs))))?;
         Ok((numbers(speeds),))
     })?;
     cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
@@ -250,6 +251,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             equal("predictor.estimate", shapes.job.len(), shapes.gpus.len())?;
         }
         let Shapes { job, gpu_type, gpus } = shapes;
+        let job = ids(job);
         let alone = match what {
             Quantity::Remaining | Quantity::StepTime | Quantity::Steps => None,
             Quantity::Throughput => Some(Alone::Throughput),
@@ -267,6 +269,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {
         charge(&mut cx, first.len() * 128)?;
         equal("predictor.similarity", first.len(), second.len())?;
+        let (first, second) = (ids(first), ids(second));
         let ask = |world: &mut DecisionContext| world.similarity(kind, &first, &second).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.similarity", ask)?),))
     })?;
@@ -275,10 +278,16 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
         charge(&mut cx, all * 128)?;
         equal("predictor.pair-speed", jobs.len(), residents.len())?;
+        let (jobs, residents) = (ids(jobs), residents.into_iter().map(ids).collect::<Vec<_>>());
         let ask = |world: &mut DecisionContext| world.pair_speed(kind, &jobs, &residents).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
     })?;
     define_log(linker)
+}
+
+/// Ids as the host types them; reuses the list.
+fn ids(numbers: Vec<u32>) -> Vec<JobId> {
+    numbers.into_iter().map(JobId::new).collect()
 }
 
 /// The one import that predictors share with policies.

@@ -1,6 +1,6 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{Micros, Move, Split, StopMode};
+use sandtable_hardware::{JobId, Micros, Move, Split, StopMode};
 
 use super::Run;
 use crate::capsule::Step;
@@ -108,35 +108,38 @@ impl Run {
         match action {
             Action::Start(start) => {
                 self.idle = 0;
-                self.ledger.given(start.job, &start.gpus)?;
-                self.world().backend.start(start.job, &start.gpus, start.batch.map(split), &mut happened);
+                self.ledger.given(JobId::new(start.job), &start.gpus)?;
+                self.world().backend.start(JobId::new(start.job), &start.gpus, start.batch.map(split), &mut happened);
             }
             Action::Reassign(moves) => {
                 self.idle = 0;
-                moves.iter().for_each(|start| self.ledger.leaves(start.job, &start.gpus));
+                moves.iter().for_each(|start| self.ledger.leaves(JobId::new(start.job), &start.gpus));
                 for start in moves {
-                    self.ledger.goes_on(start.job, &start.gpus)?;
+                    self.ledger.goes_on(JobId::new(start.job), &start.gpus)?;
                 }
-                let each =
-                    |start: &Start| Move { job: start.job, gpus: start.gpus.clone(), split: start.batch.map(split) };
+                let each = |start: &Start| Move {
+                    job: JobId::new(start.job),
+                    gpus: start.gpus.clone(),
+                    split: start.batch.map(split),
+                };
                 self.world().backend.reassign(moves.iter().map(each).collect(), &mut happened);
             }
             Action::SetBatch(set) => {
-                self.world().backend.set_batch(set.job, split(set.batch), &mut happened);
-                self.mark_for_report(set.job);
+                self.world().backend.set_batch(JobId::new(set.job), split(set.batch), &mut happened);
+                self.mark_for_report(JobId::new(set.job));
             }
             Action::Protect(protect) => self.ledger.protected(protect.gpu, protect.until),
             Action::Preempt(preempt) => {
                 self.idle = 0;
-                self.ledger.stopped(preempt.job, true);
+                self.ledger.stopped(JobId::new(preempt.job), true);
                 let mode = match preempt.mode {
                     PreemptMode::Checkpoint => StopMode::Checkpoint,
                     PreemptMode::Kill => StopMode::Kill,
                 };
-                self.world().backend.stop(preempt.job, mode, &mut happened);
+                self.world().backend.stop(JobId::new(preempt.job), mode, &mut happened);
             }
             Action::Throttle(throttle) => {
-                self.world().backend.throttle(throttle.job, throttle.milli, &mut happened);
+                self.world().backend.throttle(JobId::new(throttle.job), throttle.milli, &mut happened);
             }
             Action::SetTimer(_) | Action::CancelTimer(_) => {}
         }

@@ -34,7 +34,7 @@ impl Run {
                     self.keep_model(job);
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at }));
                     self.wake = true;
                 }
                 BackendEvent::Failed { job, status } => {
@@ -42,13 +42,13 @@ impl Run {
                     self.change(job, Phase::Ended);
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job, at }));
+                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at }));
                     self.wake = true;
                 }
                 BackendEvent::Running(job) => {
                     self.ledger.running(job);
                     self.mark_for_report(job);
-                    self.world().cluster.phase[job as usize] = Phase::Running;
+                    self.world().cluster.phase[job] = Phase::Running;
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
                 BackendEvent::Pace { job, pace } => self.ledger.pace(job, pace),
@@ -59,7 +59,7 @@ impl Run {
                 BackendEvent::Stalled(job) => {
                     self.ledger.stopped(job, false);
                     // A plan that sets a job's batch and then preempts it was judged whole: the job is stopping already.
-                    let phase = &mut self.world().cluster.phase[job as usize];
+                    let phase = &mut self.world().cluster.phase[job];
                     if *phase == Phase::Running {
                         *phase = Phase::Starting;
                         self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
@@ -87,8 +87,8 @@ impl Run {
                     self.tell(job, JobPhase::Queued, at, cause);
                     self.wake |= !asked;
                 }
-                BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
-                BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
+                BackendEvent::NodeDown(node) => self.node_changed(node.number(), at, NodeHealth::Down),
+                BackendEvent::NodeUp(node) => self.node_changed(node.number(), at, NodeHealth::Up),
             }
         }
         Ok(())
@@ -113,23 +113,23 @@ impl Run {
     }
 
     pub(super) fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {
-        self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
+        self.events.push(Event::JobChanged(PhaseChange { job: job.number(), phase, at, cause }));
     }
 
     pub(super) fn submit(&mut self, now: Micros) {
         while let Some(job) = self.inputs.jobs.get(self.next_job).filter(|job| job.submit <= now) {
-            let id = self.next_job as JobId;
+            let id = JobId::at(self.next_job);
             self.next_job += 1;
             let world = match &mut self.world {
                 Some(world) => world,
                 None => unreachable!("the world is lent only to a call"),
             };
             if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
-                world.cluster.phase[id as usize] = Phase::Ended;
+                world.cluster.phase[id] = Phase::Ended;
                 self.ledger.rejected(id, reason);
                 continue;
             }
-            world.cluster.phase[id as usize] = Phase::Queued;
+            world.cluster.phase[id] = Phase::Queued;
             self.ledger.submitted(id);
             self.live += 1;
             (self.idle, self.barren) = (0, 0);
@@ -141,9 +141,9 @@ impl Run {
 
     /// What a policy is told of a job that comes.
     pub(super) fn arrival(&mut self, id: JobId) -> Event {
-        let job = &self.inputs.jobs[id as usize];
+        let job = &self.inputs.jobs[id];
         Event::JobArrived(JobInfo {
-            id,
+            id: id.number(),
             submitted: job.submit,
             demand: Demand {
                 gpus: job.gpus,

@@ -10,8 +10,8 @@ use crate::visibility::report;
 impl Run {
     /// A task is done: its GPU keeps the service's model.
     pub(super) fn keep_model(&mut self, job: JobId) {
-        let service = self.inputs.jobs[job as usize].service;
-        let Some(gpu) = self.ledger.rows[job as usize].last_gpus.first().copied() else { return };
+        let service = self.inputs.jobs[job].service;
+        let Some(gpu) = self.ledger.rows[job].last_gpus.first().copied() else { return };
         let world = self.world();
         if world.fleet().keeps_models
             && let Some(pod) = world.cluster.pods.get_mut(gpu as usize)
@@ -22,7 +22,7 @@ impl Run {
 
     /// An elastic job will have something to report.
     pub(super) fn mark_for_report(&mut self, job: JobId) {
-        if self.inputs.laws.elastic(&self.inputs.jobs[job as usize]).is_some() {
+        if self.inputs.laws.elastic(&self.inputs.jobs[job]).is_some() {
             self.fresh.push(job);
         }
     }
@@ -52,7 +52,7 @@ impl Run {
                         self.fresh.push(job);
                     }
                 }
-                None if world.cluster.phase[job as usize] == Phase::Running => self.fresh.push(job),
+                None if world.cluster.phase[job] == Phase::Running => self.fresh.push(job),
                 None => {}
             }
         }

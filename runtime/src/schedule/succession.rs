@@ -70,8 +70,8 @@ impl Run {
             let change = NodeChange { node: node as u32, at, health: NodeHealth::Down };
             self.events.push(Event::NodeChanged(change));
         }
-        for job in 0..self.next_job as JobId {
-            let phase = match self.world().cluster.phase[job as usize] {
+        for job in JobId::first(self.next_job) {
+            let phase = match self.world().cluster.phase[job] {
                 Phase::Future | Phase::Ended => continue,
                 Phase::Queued => JobPhase::Queued,
                 Phase::Starting => JobPhase::Starting,
@@ -82,7 +82,12 @@ impl Run {
             self.events.push(arrival);
             self.mark_for_report(job);
             if phase != JobPhase::Queued {
-                self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause: ChangeCause::Asked }));
+                self.events.push(Event::JobChanged(PhaseChange {
+                    job: job.number(),
+                    phase,
+                    at,
+                    cause: ChangeCause::Asked,
+                }));
             }
         }
     }

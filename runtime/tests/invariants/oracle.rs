@@ -2,10 +2,11 @@
 //! copy of the state, which is kept if the action breaks no rule. It knows of jobs what was announced of them and of
 //! machines what `init` told, no more; nothing here is shared with `runtime/src/judge.rs`.
 //!
-//! Quotations are of `wit/policy.wit`.
+//! Quotations are of `wit/policy.wit`, unless another file is named (`contract::the_oracle_quotes_the_contract`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sandtable_hardware::JobId;
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
@@ -13,7 +14,7 @@ use sandtable_runtime::contract::{
     Throttle, Timer,
 };
 
-/// «Every u64 stays below 2^53, whoever sends it.»
+/// «Every u64 is below 2^53, in both directions».
 const END_OF_NUMBERS: u64 = 1 << 53;
 
 /// How many timers are too many no word says.
@@ -47,7 +48,7 @@ pub fn oracle(site: &Site, before: &Cluster, base: u64, actions: &[Action]) -> O
     if let Some(code) = whole_plan(site, before, base, actions) {
         return Outcome { refused: vec![Refused { index: 0, broken: vec![code] }], after: state };
     }
-    // «Judged in order, against the state that the earlier ones leave.»
+    // «Checked in order, each against the state that the earlier ones leave.»
     let mut placed = BTreeSet::new();
     for (index, action) in actions.iter().enumerate() {
         let mut copy = state.clone();
@@ -62,7 +63,7 @@ pub fn oracle(site: &Site, before: &Cluster, base: u64, actions: &[Action]) -> O
     Outcome { refused, after: state }
 }
 
-/// V01: «`plan.base` is not the `batch.seq` that was answered.» V02: «more actions than `setup.max-actions`.» Both are
+/// V01: «`plan.base` is not the `batch.seq` of the batch being answered.» V02: «the plan has more actions than `setup.max-actions`.» Both are
 /// of the plan: nothing of it is done.
 fn whole_plan(site: &Site, state: &Cluster, base: u64, actions: &[Action]) -> Option<RejectCode> {
     let long = actions.len() > site.setup.max_actions as usize;
@@ -103,13 +104,13 @@ fn placing(action: &Action) -> Vec<u32> {
     }
 }
 
-/// V11: «two placing actions (start, preempt, reassign) for one job in one plan.» What was refused was no action.
+/// V11: «a plan has two placing actions (start, preempt, reassign) for one job.» What was refused was no action.
 fn placed_twice(placed: &BTreeSet<u32>, action: &Action) -> Option<RejectCode> {
     let mut all = placed.clone();
     placing(action).into_iter().any(|job| !all.insert(job)).then_some(DuplicateJob)
 }
 
-/// V26: «a kind of action outside `descriptor.uses`», which are «kinds of action that a policy may use beside `start`».
+/// V26: «the kind of action is not in `descriptor.uses`», which are «kinds of action that a policy uses in addition to `start`».
 fn not_negotiated(site: &Site, action: &Action) -> Option<RejectCode> {
     let needs = match action {
         Action::Start(_) => Abilities::empty(),
@@ -139,7 +140,7 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
     let there: BTreeSet<u32> = it.gpus.iter().copied().filter(|gpu| *gpu < all).collect();
     let mut broken = Vec::new();
-    // V04: «no such GPU.» V10: «one GPU twice in one placement.» V22: «an empty placement.»
+    // V04: «there is no such GPU.» V10: «a placement names a GPU twice.» V22: «the placement is empty».
     broken.extend(it.gpus.iter().any(|gpu| *gpu >= all).then_some(UnknownGpu));
     broken.extend(it.gpus.iter().enumerate().any(|(at, gpu)| it.gpus[..at].contains(gpu)).then_some(DuplicateGpu));
     broken.extend(it.gpus.is_empty().then_some(BadNumber));
@@ -157,8 +158,8 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     broken
 }
 
-/// V08: «not a count that the job may have, or a change of a job that is not elastic.» An elastic one has «most GPUs;
-/// the fewest are 1», any other «has the GPUs that it asked for, always», and no batch to be told.
+/// V08: «the job may not have this number of GPUs, or it is not elastic.» An elastic one has a «maximum number of
+/// GPUs; the minimum is 1», any other «always runs on exactly the GPUs that it asked for», and has no batch to be told.
 fn wrong_count(job: &JobInfo, it: &Start) -> Option<RejectCode> {
     let count = it.gpus.len();
     let right = match &job.elastic {
@@ -168,16 +169,16 @@ fn wrong_count(job: &JobInfo, it: &Start) -> Option<RejectCode> {
     (!right).then_some(NotElastic)
 }
 
-/// V12: «a type that the job does not allow, or several types in one gang.» «Empty: any.»
+/// V12: «the job does not allow the GPU type, or the gang mixes types.» «Empty means any type.»
 fn wrong_type(site: &Site, job: &JobInfo, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
     let types: BTreeSet<u32> = gpus.iter().map(|gpu| node(site, *gpu).gpu_type).collect();
     let allowed = |kind: &u32| job.demand.gpu_types.is_empty() || job.demand.gpu_types.contains(kind);
     (types.len() > 1 || !types.iter().all(allowed)).then_some(GpuTypeNotAllowed)
 }
 
-/// V13: «the node is down, the GPU is promised to a starting job, or protected for a service.» Promises are of GPUs
-/// that one job has; a protected GPU is kept «for the service whose model it holds: until then nobody else may have
-/// it».
+/// V13: «the node is down, or the GPU is promised to a starting job or protected for a service.» Promises are of GPUs
+/// that one job has; a protected GPU is reserved «for the service whose model it has loaded: until then no other
+/// job may be placed on it».
 fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
     let service = site.announced.get(&job).and_then(|job| job.service);
     let protected = |pod: &Pod| pod.until > state.now && pod.service != service;
@@ -186,15 +187,15 @@ fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
 }
 
 fn promised(site: &Site, state: &Cluster, gpu: u32) -> bool {
-    let starting = |other: &u32| state.phase[*other as usize] == Phase::Starting;
+    let starting = |other: &JobId| state.phase[*other] == Phase::Starting;
     sharing(site, gpu) == Sharing::Exclusive && state.residents[gpu as usize].iter().any(starting)
 }
 
-/// V14: «held by another job, or by shares that leave too little.» V16: «more jobs than the GPU takes.» V26: «`share`:
-/// to start jobs beside others where GPUs are packed»; without it the GPU is held by another job, which is V14 too.
+/// V14: «another job holds the GPU, or the shares on it leave too little.» V16: «more jobs than the GPU accepts.» V26:
+/// «`share`: starts jobs next to others on packed GPUs»; without it the GPU is held by another job, which is V14 too.
 fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectCode> {
     let others = &state.residents[gpu as usize];
-    let share = |other: &u32| site.announced[other].demand.share_milli;
+    let share = |other: &JobId| site.announced[&other.number()].demand.share_milli;
     match sharing(site, gpu) {
         Sharing::Exclusive if promised(site, state, gpu) => vec![],
         Sharing::Exclusive => Vec::from_iter((!others.is_empty()).then_some(GpuOverCommitted)),
@@ -212,19 +213,20 @@ fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectC
     }
 }
 
-/// V15: «more memory than the GPU has.» A GPU without memory is one of which «nobody said, and it is not looked at».
+/// V15: «the jobs need more memory than the GPU has.» A GPU whose memory is 0 is one of which it is «unknown, and then memory is not checked».
 fn too_little_memory(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Option<RejectCode> {
     let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
     let others = state.residents[gpu as usize].iter();
-    let needed: u32 = others.map(|other| site.announced[other].demand.memory_mib).sum::<u32>() + job.demand.memory_mib;
+    let needed: u32 =
+        others.map(|other| site.announced[&other.number()].demand.memory_mib).sum::<u32>() + job.demand.memory_mib;
     (has > 0 && needed > has).then_some(MemoryOverCommitted)
 }
 
-/// V24: «a batch that the job can't be split into so»: «samples of a pass on one GPU», fewest and most, and the
-/// largest batch of a step; of one that is not tunable, no other than its user's. «None: the batch that its user asked
-/// for.»
+/// V24: «the job's batch cannot be split this way»: «samples per pass on one GPU», fewest and most, and the
+/// largest batch of a step; of one that is not tunable, no other than its user's. «None means the batch that its user
+/// asked for.»
 ///
-/// The contract calls `initial-batch` «the smallest batch of a step» too; the judge takes smaller ones, and so does
+/// The contract calls `initial-batch` «smallest batch per step» too; the judge takes smaller ones, and so does
 /// this.
 fn wrong_batch(elastic: &Elasticity, batch: Option<BatchSplit>, gpus: u32) -> Option<RejectCode> {
     let own = users_split(elastic, gpus.max(1));
@@ -246,8 +248,8 @@ fn users_split(elastic: &Elasticity, gpus: u32) -> BatchSplit {
     BatchSplit { local, accumulation: passes - 1 }
 }
 
-/// «Elastic jobs that hold GPUs go on with these: more, fewer, or others. All of them at once or none, so each may have
-/// what another of them leaves.»
+/// «Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones. All changes of the list happen at
+/// once or not at all, so that one job may take what another one in it releases.»
 fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode> {
     // No word says that somebody has to move: an empty list counts as an empty placement.
     let mut broken = Vec::from_iter(moves.is_empty().then_some(BadNumber));
@@ -270,7 +272,7 @@ fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode
     broken
 }
 
-/// «Save, then release» or «release at once», of a job that has something to release. V07: «`demand.preemptible` is
+/// «Save the job's state, then release its GPUs» or «release the GPUs at once», of a job that has something to release. V07: «`demand.preemptible` is
 /// false.»
 fn preempt(site: &Site, state: &mut Cluster, it: &Preempt) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
@@ -282,14 +284,15 @@ fn preempt(site: &Site, state: &mut Cluster, it: &Preempt) -> Vec<RejectCode> {
     broken
 }
 
-/// «Thousandths of its own speed that a running job is held to, 1 to 1000.» V22: «a share of 0 or above 1000».
+/// «Limit on a running job's speed, in thousandths of its speed without the limit, 1 to 1000.» V22: «the share is 0 or
+/// above 1000».
 fn throttle(site: &Site, state: &Cluster, it: &Throttle) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Running]);
     broken.extend((!(1..=1000).contains(&it.milli)).then_some(BadNumber));
     broken
 }
 
-/// V08: «a change of a job that is not elastic», and V24. Who has no GPUs has no batch to go over to.
+/// V08: «it is not elastic», and V24. A job without GPUs has no batch to go over to.
 fn set_batch(site: &Site, state: &Cluster, it: &SetBatch) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
     match site.announced.get(&it.job).map(|job| &job.elastic) {
@@ -302,8 +305,8 @@ fn set_batch(site: &Site, state: &Cluster, it: &SetBatch) -> Vec<RejectCode> {
     broken
 }
 
-/// «Keeps a GPU for the service whose model it holds»: one that holds none can't be kept. «An instant that is over
-/// takes it back.»
+/// «Reserves a GPU for the service whose model it has loaded»: one that holds none can't be kept. «An instant that is
+/// not in the future ends the reservation.»
 fn protect(site: &Site, state: &mut Cluster, it: &Protect) -> Vec<RejectCode> {
     let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
     let mut broken = Vec::from_iter((it.until >= END_OF_NUMBERS).then_some(BadTime));
@@ -318,7 +321,7 @@ fn protect(site: &Site, state: &mut Cluster, it: &Protect) -> Vec<RejectCode> {
     broken
 }
 
-/// V23: «a timer not after now, a token in use, too many timers.»
+/// V23: «the timer is not in the future, its token is in use, or there are too many timers.»
 fn set_timer(state: &mut Cluster, it: &Timer) -> Option<RejectCode> {
     let many = state.timers.len() >= MOST_TIMERS;
     let bad = it.at <= state.now || it.at >= END_OF_NUMBERS || state.timers.contains_key(&it.token) || many;
@@ -326,10 +329,10 @@ fn set_timer(state: &mut Cluster, it: &Timer) -> Option<RejectCode> {
     bad.then_some(BadTime)
 }
 
-/// A job has these GPUs; what was loaded there stays «until the GPU is given to somebody else».
+/// A job has these GPUs; what was loaded there stays «until the GPU is given to another job».
 fn put(site: &Site, state: &mut Cluster, it: &Start) {
     for gpu in &it.gpus {
-        state.residents[*gpu as usize].push(it.job);
+        state.residents[*gpu as usize].push(JobId::new(it.job));
         state.residents[*gpu as usize].sort_unstable();
         if let Some(pod) = state.pods.get_mut(*gpu as usize) {
             *pod = Pod::default();
@@ -340,9 +343,9 @@ fn put(site: &Site, state: &mut Cluster, it: &Start) {
     count_free(site, state);
 }
 
-/// A job lets its GPUs go: they «are free at once for whoever starts next» (`runtime/src/cluster.rs`).
+/// A job lets its GPUs go: they «are free at once for the job that starts next» (`runtime/src/cluster.rs`).
 fn leave(site: &Site, state: &mut Cluster, job: u32) {
-    state.residents.iter_mut().for_each(|there| there.retain(|other| *other != job));
+    state.residents.iter_mut().for_each(|there| there.retain(|other| *other != JobId::new(job)));
     state.phase[job as usize] = Phase::Stopping;
     count_free(site, state);
 }

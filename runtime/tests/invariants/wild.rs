@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Job, PerformanceModel, SECOND};
+use sandtable_hardware::{Job, JobId, PerformanceModel, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Plan, Readiness, RejectCode, Rejection, Setup,
@@ -174,7 +174,7 @@ pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
         match phase {
             Phase::Starting | Phase::Running => {
                 assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");
-                gpus.iter().for_each(|gpu| residents[*gpu as usize].push(job as u32));
+                gpus.iter().for_each(|gpu| residents[*gpu as usize].push(JobId::at(job)));
             }
             // Its GPUs are given to others already; `held` says where it still is.
             Phase::Stopping => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use sandtable_core::units::exact_decimal;
-use sandtable_hardware::{Fleet, GpuId, Micros, SECOND};
+use sandtable_hardware::{Fleet, GpuId, Micros, NodeId, SECOND};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant or a length of time in microseconds, written as decimal seconds.
@@ -111,13 +111,13 @@ impl<'de> Deserialize<'de> for GpuSet {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement(
     /// GPUs by node.
-    pub BTreeMap<u32, u32>,
+    pub BTreeMap<NodeId, u32>,
 );
 
 impl Placement {
     /// Where these GPUs are.
     pub fn of(gpus: &[GpuId], fleet: &Fleet) -> Placement {
-        let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut nodes: BTreeMap<NodeId, u32> = BTreeMap::new();
         for gpu in gpus {
             *nodes.entry(fleet.node_of(*gpu)).or_default() += 1;
         }
@@ -128,7 +128,7 @@ impl Placement {
         let parts = text.split(';').filter(|part| !part.is_empty());
         let pair = |part: &str| {
             let (node, gpus) = part.split_once(':')?;
-            Some((node.parse().ok()?, gpus.parse().ok()?))
+            Some((NodeId::new(node.parse().ok()?), gpus.parse().ok()?))
         };
         parts.map(pair).collect::<Option<_>>().map(Placement)
     }

@@ -66,7 +66,7 @@ fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
 
 fn stayed(stay: &Segment, jobs: &[Job]) -> StayRecord {
     StayRecord {
-        job_id: jobs[stay.job as usize].name.clone(),
+        job_id: jobs[stay.job].name.clone(),
         from_s: Seconds(stay.from),
         to_s: Seconds(stay.to),
         gpus: GpuSet::of(&stay.gpus),
