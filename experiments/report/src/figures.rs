@@ -11,7 +11,7 @@ use sandtable_results::store::Store;
 
 use super::data::{Drawn, Timeline};
 use super::lanes::lanes;
-use super::plot::{COLOURS, Figure, FigureStyle, Line};
+use super::plot::{COLOURS, DRAWS, Figure, FigureStyle, Line};
 use crate::chrome::held;
 
 /// Steps of a line over time.
@@ -290,19 +290,24 @@ fn sweeps(plan: &Plan, known: &[CellStatus]) -> Vec<(Figure, String)> {
 
 /// Figures for the page.
 pub(super) fn drawn(plan: &Plan, store: &Store, known: &[CellStatus]) -> Result<Vec<Drawn>, Error> {
-    let draw = |Captioned { figure, caption, point }: Captioned| Drawn {
-        svg: figure.svg(FigureStyle::Page),
-        legend: figure.lines.iter().enumerate().map(|(at, line)| (line.name.clone(), at % COLOURS.len())).collect(),
-        // Anchors are told apart.
-        id: match point {
-            None | Some(0) => figure.id,
-            Some(number) => format!("{}-{}", figure.id, number + 1),
-        },
-        title: figure.title,
-        caption,
-        point,
+    if !DRAWS {
+        return Ok(Vec::new());
+    }
+    let draw = |Captioned { figure, caption, point }: Captioned| {
+        Ok(Drawn {
+            svg: figure.svg(FigureStyle::Page)?,
+            legend: figure.lines.iter().enumerate().map(|(at, line)| (line.name.clone(), at % COLOURS.len())).collect(),
+            // Anchors are told apart.
+            id: match point {
+                None | Some(0) => figure.id,
+                Some(number) => format!("{}-{}", figure.id, number + 1),
+            },
+            title: figure.title,
+            caption,
+            point,
+        })
     };
-    Ok(figures_of(plan, store, known, POINTS)?.into_iter().map(draw).collect())
+    figures_of(plan, store, known, POINTS)?.into_iter().map(draw).collect()
 }
 
 /// Timelines of at most so many policies: a page is not an archive.

@@ -85,11 +85,27 @@ pub fn build(root: &Path, package: &str, name: &str, toolchain: &Toolchain) -> R
 ///
 /// # Errors
 /// Why it can't be one.
+#[cfg(feature = "authors")]
 pub fn componentise(module: &[u8]) -> Result<Vec<u8>, Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::usage(format!("the module can't become a component: {error:#}"));
     let mut encoder = wit_component::ComponentEncoder::default();
     encoder.validate(true).module(module).map_err(|error| wrong(&error))?;
     encoder.encode().map_err(|error| wrong(&error))
+}
+
+/// A component from a core module that carries the contract's types.
+///
+/// # Errors
+/// Always: this build lacks the feature `authors`.
+#[cfg(not(feature = "authors"))]
+pub fn componentise(_: &[u8]) -> Result<Vec<u8>, Error> {
+    Err(lacks_authors())
+}
+
+/// What a build without the feature `authors` answers to those who build policies.
+#[cfg(not(feature = "authors"))]
+pub(super) fn lacks_authors() -> Error {
+    Error::usage("this build makes no components").hint("cargo build --release --features authors")
 }
 
 /// Every folder whose path could end up in a component, under a name that all machines share.

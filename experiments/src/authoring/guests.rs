@@ -197,6 +197,13 @@ fn clang() -> Result<Vec<String>, Error> {
 }
 
 /// Writes the contract's C bindings.
+#[cfg(not(feature = "authors"))]
+fn bind(_: &Path, _: &Path) -> Result<(), Error> {
+    Err(build::lacks_authors())
+}
+
+/// Writes the contract's C bindings.
+#[cfg(feature = "authors")]
 fn bind(wit: &Path, folder: &Path) -> Result<(), Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::usage(format!("{}: {error:#}", wit.display()));
     let mut resolve = wit_bindgen_core::wit_parser::Resolve::default();

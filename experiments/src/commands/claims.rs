@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
         }
         let title = args.specs.iter().map(|spec| name_of(spec)).collect::<Vec<_>>().join(", ");
         let forest = Forest { title, x: "change, % (95 % CI)".into(), rows: drawn };
-        output::write(figure, forest.svg())?;
+        output::write(figure, forest.svg()?)?;
     }
     ui::note(&format!("{count} claims: {failing} fail, {unsure} are inconclusive, {unknown} are not measured"));
     Ok(if unknown > 0 { ExitCode::Missing } else { ExitCode::Done })

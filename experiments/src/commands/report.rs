@@ -96,8 +96,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
                 )));
             };
             match args.every_point {
-                true => side_by_side(&of.iter().map(|one| &one.figure).collect::<Vec<_>>()).into_bytes(),
-                false => first.figure.svg(FigureStyle::Paper).into_bytes(),
+                true => side_by_side(&of.iter().map(|one| &one.figure).collect::<Vec<_>>())?.into_bytes(),
+                false => first.figure.svg(FigureStyle::Paper)?.into_bytes(),
             }
         }
         "csv" => rows(&plan, &store, args.rows)?.csv().into_bytes(),
