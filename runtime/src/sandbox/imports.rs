@@ -206,6 +206,12 @@ fn answer<T: serde::Serialize + serde::de::DeserializeOwned>(
 /// Defines every import of the world.
 pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     linker.instance("sandtable:policy/types@0.1.0")?;
+    define_cluster(linker)?;
+    define_predictor(linker)?;
+    define_log(linker)
+}
+
+fn define_cluster(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
     cluster.func_wrap("now", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
         charge(&mut cx, 8)?;
@@ -239,7 +245,10 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         // Each is a text that was made.
         charge(&mut cx, rejections.len() * 2048)?;
         Ok((rejections,))
-    })?;
+    })
+}
+
+fn define_predictor(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
     predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
         charge(&mut cx, shapes.job.len() * 128)?;
@@ -281,8 +290,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         let (jobs, residents) = (ids(jobs), residents.into_iter().map(ids).collect::<Vec<_>>());
         let ask = |world: &mut DecisionContext| world.pair_speed(kind, &jobs, &residents).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
-    })?;
-    define_log(linker)
+    })
 }
 
 /// Ids as the host types them; reuses the list.
