@@ -225,11 +225,11 @@ impl Fleet {
     /// A fleet of groups of equal nodes: (nodes, GPUs of each, type).
     ///
     /// ```
-    /// use sandtable_hardware::{Costs, Fleet, GpuType};
+    /// use sandtable_hardware::{Costs, Fleet, GpuType, NodeId};
     ///
     /// let groups = [(2, 4, GpuType::new("V100", 1.0)), (1, 8, GpuType::new("A100", 2.0))];
     /// let fleet = Fleet::new(&groups, Costs::default(), None)?;
-    /// assert_eq!((fleet.gpus(), fleet.gpus_of(1), fleet.node_of(5)), (16, 8, 1));
+    /// assert_eq!((fleet.gpus(), fleet.gpus_of(1), fleet.node_of(5)), (16, 8, NodeId::new(1)));
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     ///
