@@ -43,6 +43,13 @@ impl Group {
         let _ = std::fs::write(path.join("cgroup.procs"), "0");
     }
 
+    /// The processes that are in it, also in groups below; none where it was not entered.
+    pub(super) fn members(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        members(&self.0, &mut found);
+        found
+    }
+
     /// Kills all that are in it, also in groups below, and removes it.
     pub(super) fn end(&self) {
         for _ in 0..1_000 {
@@ -56,13 +63,23 @@ impl Group {
     }
 }
 
-/// Removes a group and those below it, in which no process is left.
-fn remove(group: &Path) {
+fn members(group: &Path, found: &mut Vec<u32>) {
+    let own = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    // 0 is a process of another namespace.
+    found.extend(own.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid > 0));
+    below_it(group).iter().for_each(|inner| members(inner, found));
+}
+
+/// The groups right below one.
+fn below_it(group: &Path) -> Vec<PathBuf> {
     #[expect(clippy::disallowed_methods, reason = "the order does not matter")]
     let entries = std::fs::read_dir(group).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        remove(&entry.path());
-    }
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// Removes a group and those below it, in which no process is left.
+fn remove(group: &Path) {
+    below_it(group).iter().for_each(|inner| remove(inner));
     // A group whose processes are still ending is removed later.
     let _ = std::fs::remove_dir(group);
 }
@@ -84,6 +101,17 @@ fn below(mounts: &str, own: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_are_those_of_the_groups_below_too() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("inner");
+        std::fs::create_dir(&inner).expect("a folder");
+        std::fs::write(folder.path().join("cgroup.procs"), "12\n0\n34\n").expect("a file");
+        std::fs::write(inner.join("cgroup.procs"), "56\n").expect("a file");
+        assert_eq!(Group(folder.path().into()).members(), [12, 34, 56]);
+        assert_eq!(Group(folder.path().join("none")).members(), [0; 0]);
+    }
 
     #[test]
     fn the_own_group_is_found_below_its_mount() {

@@ -128,6 +128,8 @@ pub struct Process {
     /// The other end is the guard's: it says which process the job is and how it ended, and ends it when this end is closed.
     control: BufReader<UnixStream>,
     group: Pid,
+    /// Of all that the job starts, where this machine has such groups.
+    control_group: Option<Group>,
     mark: String,
     /// What it says of itself.
     pub listener: Listener,
@@ -162,7 +164,8 @@ impl Process {
         control.read_line(&mut line)?;
         let group = line.trim().parse().ok().and_then(Pid::from_raw);
         let group = group.ok_or_else(|| std::io::Error::other(format!("its guard says {:?}", line.trim())))?;
-        Ok(Process { guard, control, group, mark, listener: Listener::to(reader), ending: None })
+        let control_group = Group::of(guard.id()).filter(|group| group.path().exists());
+        Ok(Process { guard, control, group, control_group, mark, listener: Listener::to(reader), ending: None })
     }
 
     /// Its number, and that of its session.
@@ -175,8 +178,15 @@ impl Process {
         if self.ending.is_some() {
             return;
         }
-        if matches!(signal, Signal::STOP | Signal::CONT | Signal::KILL) {
-            below(self.guard.id()).into_iter().for_each(|pid| kill(pid, signal));
+        match signal {
+            // Sent many times a second to a throttled job: the kernel's list of the group is short, that of all processes is not.
+            Signal::STOP | Signal::CONT => {
+                let members = self.control_group.as_ref().map(Group::members).filter(|members| !members.is_empty());
+                let all = members.unwrap_or_else(|| below(self.guard.id()));
+                all.into_iter().for_each(|pid| kill(pid, signal));
+            }
+            Signal::KILL => below(self.guard.id()).into_iter().for_each(|pid| kill(pid, signal)),
+            _ => {}
         }
         // Until the shim has made its session there is no group.
         if rustix::process::kill_process_group(self.group, signal).is_err() {
