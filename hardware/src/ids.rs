@@ -1,4 +1,4 @@
-//! Ids of jobs, nodes and GPUs: dense numbers that are not mixed up with each other or with counts.
+//! Ids of jobs and nodes: dense numbers that cannot be mixed up with each other or with counts.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -87,7 +87,8 @@ macro_rules! id {
 }
 
 id! {
-    /// A job. Ids are dense, in the order in which jobs are submitted; the experiment's tie-break orders those of one instant.
+    /// A job. Ids are dense, in the order in which jobs are submitted; the experiment's tie-break orders those of one
+    /// instant.
     JobId
 }
 

@@ -94,7 +94,7 @@ pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {
 /// processes hold in main memory.
 pub struct StandIn {
     devices: Vec<Device>,
-    /// The user whose processes count; none: every user's.
+    /// Process id of the host whose jobs' processes count; none: those of every host on this machine.
     host: Option<u32>,
     /// CPU time of each process group when it was last read, for the duty cycle.
     last: BTreeMap<usize, (Micros, u64)>,
@@ -117,7 +117,7 @@ impl StandIn {
 
     /// The same with the processes of every host on this machine.
     #[must_use]
-    pub fn of_anybody(self) -> StandIn {
+    pub fn of_every_host(self) -> StandIn {
         StandIn { host: None, ..self }
     }
 

@@ -122,7 +122,7 @@ impl DecisionContext {
         self.backend.fleet()
     }
 
-    /// GPUs that a start could use now, by node.
+    /// Number of GPUs that no job holds, by node; 0 for a node that is down.
     pub fn free_gpus(&self) -> Vec<u32> {
         let nodes = self.cluster.free.iter().zip(&self.cluster.up);
         nodes.map(|(free, up)| if *up { *free } else { 0 }).collect()

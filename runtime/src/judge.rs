@@ -210,7 +210,7 @@ fn reassign(
     placed: &mut std::collections::BTreeSet<JobId>,
 ) -> Result<Undo, Refusal> {
     if moves.is_empty() {
-        return Err((RejectCode::BadNumber, "V22: nobody is reassigned".into()));
+        return Err((RejectCode::BadNumber, "V22: `reassign` names no job".into()));
     }
     let mut counted = 0;
     let outcome = reassign_all(bench, cluster, moves, placed, &mut counted);

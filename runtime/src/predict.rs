@@ -18,19 +18,19 @@ pub trait Provider {
     /// Any fault ends the predictor, and the run.
     fn introduce(&mut self, profiles: &[WorkloadProfile]) -> Result<(), Fault>;
 
-    /// A quantity of each workload alone; NaN: no idea.
+    /// A quantity of each workload alone; NaN: unknown.
     ///
     /// # Errors
     /// Any fault ends the predictor, and the run.
     fn estimate(&mut self, what: SoloQuantity, gpu_type: TypeId, workloads: &[u32]) -> Result<Vec<f64>, Fault>;
 
-    /// How likely workloads are to contend, 0 to 1; NaN: no idea.
+    /// How likely workloads are to contend, 0 to 1; NaN: unknown.
     ///
     /// # Errors
     /// Any fault ends the predictor, and the run.
     fn similarity(&mut self, gpu_type: TypeId, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault>;
 
-    /// Progress of each workload beside residents over its progress alone, 0 to 1; NaN: no idea.
+    /// Progress of each workload beside residents over its progress alone, 0 to 1; NaN: unknown.
     ///
     /// # Errors
     /// Any fault ends the predictor, and the run.
@@ -47,7 +47,7 @@ pub trait Provider {
 pub enum Answerer {
     /// Unbound: every answer is NaN.
     #[default]
-    Nobody,
+    Unbound,
     /// The truth.
     Oracle,
     /// The truth times a log-normal error, drawn once for each question.
@@ -193,7 +193,7 @@ impl Answers {
     }
 
     pub(crate) fn is_bound(&self) -> bool {
-        !matches!(self.who, Answerer::Nobody)
+        !matches!(self.who, Answerer::Unbound)
     }
 
     /// Answers for jobs alone, each on the type beside it.
@@ -217,7 +217,7 @@ impl Answers {
                     let truth = facts.alone(what, *gpu_type, *job);
                     let most = if what == Alone::Utilisation { 1.0 } else { f64::INFINITY };
                     let answer = match &mut self.who {
-                        Answerer::Nobody => f64::NAN,
+                        Answerer::Unbound => f64::NAN,
                         Answerer::Oracle => truth,
                         Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, &format!("{what:?}"), &question),
                         Answerer::Provider(..) => {
@@ -245,7 +245,7 @@ impl Answers {
     /// The truth, or the truth with the error of a question, for what changes as time goes on.
     pub(crate) fn of_truth(&self, what: &str, question: &Question, truth: f64) -> f64 {
         match &self.who {
-            Answerer::Nobody | Answerer::Provider(..) => f64::NAN,
+            Answerer::Unbound | Answerer::Provider(..) => f64::NAN,
             Answerer::Oracle => truth,
             Answerer::Noisy { sigma, seed } => noisy(truth, *sigma, *seed, what, question),
         }
@@ -270,7 +270,7 @@ impl Answers {
                 None => {
                     let (truth, fits) = facts.similarity(gpu_type, *a, *b);
                     let answer = match &mut self.who {
-                        Answerer::Nobody => f64::NAN,
+                        Answerer::Unbound => f64::NAN,
                         Answerer::Oracle => truth,
                         Answerer::Noisy { sigma, seed } => {
                             noisy(truth, *sigma, *seed, "similarity", &question).min(1.0)
@@ -308,7 +308,7 @@ impl Answers {
                 None => {
                     let truth = facts.backend.pair_speed(gpu_type, *job, beside);
                     let answer = match &mut self.who {
-                        Answerer::Nobody => f64::NAN,
+                        Answerer::Unbound => f64::NAN,
                         Answerer::Oracle => truth,
                         Answerer::Noisy { sigma, seed } => {
                             noisy(truth, *sigma, *seed, "pair-speed", &question).min(1.0)

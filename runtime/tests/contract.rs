@@ -54,12 +54,36 @@ fn plain(text: &str) -> String {
     lines.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
+fn source(path: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    std::fs::read_to_string(path).expect("a source")
+}
+
+/// What Rust says of a type, a field or a case of the contract is what the contract says.
+#[test]
+fn the_documentation_of_the_types_is_that_of_the_contract() {
+    let contract = plain(&source("wit/policy.wit"));
+    let mut sentences = 0;
+    for file in ["exchange", "facts"] {
+        let text = source(&format!("runtime/src/contract/{file}.rs"));
+        let mut doc = String::new();
+        for line in text.lines().map(str::trim) {
+            match line.strip_prefix("///") {
+                Some(words) => doc.push_str(&format!("{words}\n")),
+                None => {
+                    let said = plain(&std::mem::take(&mut doc));
+                    assert!(contract.contains(&said), "{file}.rs: {said:?} is not in the contract");
+                    sentences += usize::from(!said.is_empty());
+                }
+            }
+        }
+    }
+    assert!(sentences > 70, "{sentences} pieces of documentation");
+}
+
 #[test]
 fn the_oracle_quotes_the_contract() {
-    let read = |path: &str| {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
-        plain(&std::fs::read_to_string(path).expect("a source"))
-    };
+    let read = |path: &str| plain(&source(path));
     let (oracle, contract) = (read("runtime/tests/invariants/oracle.rs"), read("wit/policy.wit"));
     let mut quotations = 0;
     for part in oracle.split('«').skip(1) {

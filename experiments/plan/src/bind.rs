@@ -22,7 +22,7 @@ pub const MAX_WEIGHTS: usize = 1 << 20;
 pub enum PredictorBinding {
     /// Unbound: every answer is NaN.
     #[default]
-    Nobody,
+    Unbound,
     /// The truth.
     Oracle,
     /// The truth with an error.
@@ -59,7 +59,7 @@ impl PredictorBinding {
     /// Returns what answers for the time left, under a seed.
     pub fn remaining(&self, seed: u64) -> Remaining {
         match self {
-            PredictorBinding::Nobody | PredictorBinding::Component(_) => Remaining::Unbound,
+            PredictorBinding::Unbound | PredictorBinding::Component(_) => Remaining::Unbound,
             PredictorBinding::Oracle => Remaining::Oracle,
             PredictorBinding::Noisy { sigma } => Remaining::Noisy { sigma: *sigma, seed },
             PredictorBinding::Declared => Remaining::Declared,
@@ -68,7 +68,7 @@ impl PredictorBinding {
 
     pub(crate) fn key(&self) -> Value {
         match self {
-            PredictorBinding::Nobody => Value::Null,
+            PredictorBinding::Unbound => Value::Null,
             PredictorBinding::Oracle => json!("oracle"),
             PredictorBinding::Noisy { sigma } => json!({"noisy": number(*sigma)}),
             PredictorBinding::Declared => json!("declared"),
@@ -81,7 +81,7 @@ impl PredictorBinding {
     /// How `plan` and results call it.
     pub fn describe(&self) -> String {
         match self {
-            PredictorBinding::Nobody => "nobody".into(),
+            PredictorBinding::Unbound => "unbound".into(),
             PredictorBinding::Oracle => "oracle".into(),
             PredictorBinding::Noisy { sigma } => format!("oracle with noise {sigma}"),
             PredictorBinding::Declared => "declared".into(),
@@ -103,7 +103,7 @@ impl Bindings {
 
     /// Their part of a cell's identity.
     pub fn key(&self) -> Value {
-        let bound = self.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Nobody));
+        let bound = self.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Unbound));
         bound.map(|(quantity, bound)| (quantity.to_string(), bound.key())).collect()
     }
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::data::{Drawn, Timeline};
 use super::figures::{drawn, drawn_points, timelines};
+use super::plot::DRAWS;
 use crate::table;
 
 /// All of a report.
@@ -110,7 +111,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         notes.push(format!("Told the truth, which no real scheduler is: {oracles}."));
     }
     let points = drawn_points(plan, store);
-    if points.1 > 0 {
+    if DRAWS && points.1 > 0 {
         let drawn = points.0.len();
         notes.push(format!(
             "Figures are of the first {drawn} points of the sweep, not of {} more: `--at PATH=VALUE` chooses.",

@@ -105,7 +105,7 @@ impl Compiled {
         let mut predictors = Predictors::new(remaining);
         for (quantity, binding) in cell.predictors.all().filter(|(quantity, _)| *quantity != Quantity::Remaining) {
             let answerer = match binding {
-                PredictorBinding::Nobody | PredictorBinding::Declared => Answerer::Nobody,
+                PredictorBinding::Unbound | PredictorBinding::Declared => Answerer::Unbound,
                 PredictorBinding::Oracle => Answerer::Oracle,
                 PredictorBinding::Noisy { sigma } => Answerer::Noisy { sigma: *sigma, seed: cell.seed },
                 PredictorBinding::Component(artifact) => {

@@ -253,8 +253,7 @@ impl CheckSuite<'_> {
                     }
                 }
                 Ok(_) => {
-                    let advice =
-                        "check the configuration in `init`: a typo would give somebody another policy's results";
+                    let advice = "check the configuration in `init`: a typo would give results of another policy";
                     self.report.add(what, Verdict::Fail, "accepted", advice);
                 }
             }
@@ -337,10 +336,10 @@ impl CheckSuite<'_> {
             let found = format!("seed {seed}: {lost} jobs never ended, {idle} of them never started");
             let advice = match idle >= lost {
                 true => {
-                    "whoever waits must be looked at again when GPUs become free: at ends, and when a node is up again"
+                    "a waiting job must be considered again when GPUs become free: at ends, and when a node is up again"
                 }
                 false => {
-                    "whoever is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
+                    "a job that is put back (phase `queued`) waits again, and a node that fails takes its jobs with it"
                 }
             };
             self.report.add(what, Verdict::Fail, found, advice);
@@ -394,7 +393,7 @@ impl CheckSuite<'_> {
 
     /// Runs it without any prediction, and then with predictions that are far off.
     fn ignorance(&mut self) -> Result<(), Error> {
-        for (what, wild) in [("nobody answers its questions (NaN)", false), ("predictions are far off", true)] {
+        for (what, wild) in [("predictions are unknown (NaN)", false), ("predictions are far off", true)] {
             let (mut ran, mut refused) = (0, None);
             for kind in FleetKind::ALL {
                 let cell = self.cell(kind, 1, if wild { kind.noise() } else { "" }, "{}")?;
@@ -408,7 +407,7 @@ impl CheckSuite<'_> {
                     }
                     Ok(seen) if waiting(&seen) > wide(&seen, &cell) => {
                         let found = format!("{}: jobs were left waiting", kind.name());
-                        let advice = "NaN compares with nothing: decide what `no idea` means, or say in `needs` that it must be told";
+                        let advice = "NaN compares with nothing: decide what NaN (unknown) means, or say in `needs` that it must be told";
                         self.report.add(what, Verdict::Fail, found, advice);
                         return Ok(());
                     }

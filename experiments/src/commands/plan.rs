@@ -187,7 +187,7 @@ fn policy(cell: &Cell) -> String {
             format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
         }
     };
-    let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Nobody));
+    let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Unbound));
     let bound: String = bound.map(|(quantity, bound)| format!(", {quantity}: {}", bound.describe())).collect();
     format!("  {}: {} {} {}{bound}{extra}", cell.label, place, &cell.policy.digest[..10], cell.config)
 }

@@ -158,14 +158,14 @@ impl AntmanLike {
         guarded.sort_unstable();
         let speeds = if guarded.is_empty() { Vec::new() } else { host::speeds(guarded.clone()) };
         let mut wanted: BTreeMap<JobId, bool> = BTreeMap::new();
-        // A throttled job that no longer slows down a neighbour gets its full speed back too.
-        let guarded_there = |id: &JobId| {
+        // A throttled job without a guaranteed neighbour gets its speed back too, a step a period.
+        let has_guaranteed_neighbour = |id: &JobId| {
             let neighbours = cluster.job(*id).held.iter().flat_map(|gpu| cluster.residents(*gpu));
             neighbours.into_iter().any(|other| is_guaranteed(cluster.job(*other)))
         };
         let free = self.held_to.iter().filter(|(_, milli)| **milli < 1000).map(|(id, _)| *id);
         let running = |id: &JobId| cluster.get(*id).is_some_and(|job| job.phase == JobPhase::Running);
-        wanted.extend(free.filter(running).filter(|id| !guarded_there(id)).map(|id| (id, false)));
+        wanted.extend(free.filter(running).filter(|id| !has_guaranteed_neighbour(id)).map(|id| (id, false)));
         for (id, speed) in guarded.into_iter().zip(speeds) {
             let slowdown = 1.0 / speed - 1.0;
             let (cut, spared) = (slowdown > self.tolerance, slowdown < self.relief);

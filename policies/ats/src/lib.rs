@@ -1,6 +1,6 @@
-//! DeepBoot's ATS (Chen, Zhao, Zhi, Yin, IEEE TPDS 2023): training borrows idle GPUs of the
-//! inference pool and returns them. The paper's text was not available: this follows its simulator, and our own
-//! reconstruction where a comment says so.
+//! DeepBoot's ATS (Chen, Zhao, Zhi, Yin, IEEE TPDS 2023): training borrows idle GPUs of the inference pool and returns
+//! them. The paper's text was not available: this follows its simulator, and our own reconstruction where a comment
+//! says so.
 //!
 //! Every round ATS-T allocates GPUs so that the sum of speedups is greatest; ATS-I, in `sandtable-elastic`, takes back
 //! the replica whose loss costs least.

@@ -52,19 +52,19 @@ fn trains(case: &Value) -> Vec<Vec<NodeId>> {
     let jobs = case["jobs"].as_array().expect("jobs");
     // A share that no gang has, so that its goodput of 1 is used for no job.
     let (share, now) = (1_000_000, 1_000_000_000_000);
-    let elastic_job = |(id, case): (usize, &Value)| {
-        let most = number(&case["max_replicas"]);
-        let submitted = now - case["age"].as_u64().expect("s") * 1_000_000;
+    let elastic_job = |(id, given): (usize, &Value)| {
+        let most = number(&given["max_replicas"]);
+        let submitted = now - given["age"].as_u64().expect("s") * 1_000_000;
         let elastic = Elasticity { most_gpus: most, ..ELASTIC };
         let mut job = ElasticJob::new(id as u32, submitted, 1, elastic);
         // It has run on as many as it may have: it may try all of them.
         let sample = Sample { job: id as u32, gpus: most, ..SAMPLE };
         job.report(&sample);
         let shapes = (1..=most.min(gpus)).map(|k| (k.div_ceil(node), k));
-        let goodputs = shapes.map(|(nodes, k)| ((nodes, k), speedup(case, nodes, k)));
+        let goodputs = shapes.map(|(nodes, k)| ((nodes, k), speedup(given, nodes, k)));
         job.assume(goodputs.chain([((1, share), 1.0)]));
-        job.restarts = Some(number(&case["num_restarts"]));
-        job.list = case["prev"].as_array().map(|_| list(&case["prev"]));
+        job.restarts = Some(number(&given["num_restarts"]));
+        job.list = given["prev"].as_array().map(|_| list(&given["prev"]));
         job
     };
     let mut all: Vec<ElasticJob> = jobs.iter().enumerate().map(elastic_job).collect();

@@ -36,7 +36,7 @@ struct Chooser {
     best: BTreeMap<(NodeId, u64, u32), f64>,
 }
 
-/// What a predictor that does not know is taken to say: contention is certain, and costs half.
+/// Assumed where a prediction is unknown: contention is certain, and costs half.
 const NO_IDEA_SIMILARITY: f64 = 1.0;
 const NO_IDEA_SPEED: f64 = 0.5;
 
@@ -149,7 +149,7 @@ impl Chooser {
         None
     }
 
-    /// ElasticScheduler one: the places by score, then by resident tasks, then by index.
+    /// Stage one: ranks the places by score, then by resident tasks, then by index.
     fn ranked(&mut self, cluster: &Cluster, job: &Job, mut places: Vec<Place>) -> Vec<Place> {
         if !self.by_similarity {
             self.draws.shuffle(&mut places);
@@ -182,7 +182,7 @@ impl Chooser {
         (self.aggregate.score(&similar, cluster.node_gpus(node).len()), tasks)
     }
 
-    /// ElasticScheduler two: GPUs of one place.
+    /// Stage two: chooses GPUs of one place.
     fn seats(&mut self, cluster: &Cluster, job: &Job, place: &Place) -> Option<nlwp::Choice> {
         let gpus = cluster.node_gpus(place.node);
         let mut eligible = place.eligible.clone();

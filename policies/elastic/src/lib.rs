@@ -8,7 +8,7 @@
 //! - [`pace`]: how long jobs take with more or fewer GPUs, by what the host foretells.
 //! - [`place`]: lists of nodes for counts of GPUs.
 //! - [`reclaim`]: which GPUs inference tasks get, and which training jobs lose them.
-//! - [`ElasticScheduler`]: the cluster as these policies see it, and the actions that carry out an allocation.
+//! - [`ElasticScheduler`]: elastic jobs and inference tasks, and the actions that carry out an allocation.
 //!
 //! How many GPUs each job gets is left to each policy.
 

@@ -45,7 +45,7 @@ fn sum(values: &[f64]) -> f64 {
     }
 }
 
-/// The cluster as it is dealt out.
+/// The cluster while GPUs are given to tasks.
 pub struct Deal<'a, 'b> {
     /// Idle GPUs of each node, those of sleeping pods not included; 0 where tasks may not go.
     pub empty: Vec<u32>,
@@ -246,7 +246,7 @@ impl Deal<'_, '_> {
             while places.len() < tasks && self.empty[*node] > 0 {
                 self.empty[*node] -= 1;
                 places.push(Place::Empty(*node as NodeId));
-                // The jobs that train there leave, and the next task may have that too.
+                // The jobs that train there leave, and the next task may take those GPUs too.
                 self.empty[*node] += self.clear(*node);
             }
         }

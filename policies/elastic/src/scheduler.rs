@@ -1,4 +1,4 @@
-//! The cluster as these policies see it, and the actions that carry out an allocation.
+//! Elastic jobs and inference tasks as events show them, and the actions that carry out an allocation.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ struct Node {
     lends: bool,
 }
 
-/// The cluster as these policies see it.
+/// Schedules elastic jobs and inference tasks: tracks them from events and carries out the allocations of a policy.
 pub struct ElasticScheduler {
     rules: Rules,
     nodes: Vec<Node>,
@@ -33,7 +33,7 @@ pub struct ElasticScheduler {
     turns: Vec<JobId>,
 }
 
-/// GPUs while an allocation is carried out.
+/// Which GPUs are taken while an allocation is carried out.
 struct FreeGpus {
     taken: Vec<bool>,
     /// Those of sleeping pods: the last to be taken.
@@ -92,7 +92,7 @@ impl ElasticScheduler {
         })
     }
 
-    /// Rounds, and where there are services also every event.
+    /// Rounds; also every event where there are services, or in the simulator's mode if the policy sets batches.
     pub fn cadence(&self) -> Cadence {
         // In the simulator a job looks at its batch also when an epoch has ended.
         Cadence { round: Some(self.rules.round), on_events: self.serves || (self.rules.compat && self.tunes) }

@@ -1,5 +1,6 @@
 //! Gandiva_fair (Chaudhary et al., EuroSys 2020): every user has an equal share of every type of GPU, users trade shares of
-//! slow types for shares of fast ones, and in every round gangs run by stride: the user with the smallest part of its share so far is first.
+//! slow types for shares of fast ones, and in every round gangs run by stride: the user that has received
+//! the smallest part of its share comes first.
 //!
 //! Users are those that jobs name; a job without a user is its own user. The paper's per-server queues and its balancing of
 //! load between servers, and users' tickets, are not part of it: all gangs are in one queue by type.
@@ -160,7 +161,7 @@ impl GandivaFair {
         let users = self.users(cluster);
         let shares = self.shares(cluster, &users);
         self.passes.retain(|user, _| users.contains_key(user));
-        // A new user starts at the current pass: it has no claim on the past.
+        // A new user starts at the lowest pass of the others: it has no claim on the past.
         let mut least = vec![f64::INFINITY; self.types];
         for passes in self.passes.values() {
             least.iter_mut().zip(passes).for_each(|(least, pass)| *least = least.min(*pass));

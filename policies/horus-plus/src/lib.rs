@@ -44,7 +44,7 @@ impl Queue {
 
 /// The policy.
 pub struct HorusPlus {
-    predicted: PredictedCluster,
+    view: PredictedCluster,
     order: Order,
     lookahead: usize,
     tick: f64,
@@ -90,15 +90,15 @@ impl Policy for HorusPlus {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let predicted = PredictedCluster::new("horus-plus", rules(config), config.number("peak"), setup)?;
+        let view = PredictedCluster::new("horus-plus", rules(config), config.number("peak"), setup)?;
         let queues = vec![Queue::default(); config.number("queues") as usize];
         let (order, lookahead) = (Order::named(config.choice("order")), config.number("lookahead") as usize);
         let (tick, from, draws) = (config.number("tick"), BTreeMap::new(), Draws::new(setup.seed));
-        Ok(HorusPlus { predicted, order, lookahead, tick, queues, from, draws })
+        Ok(HorusPlus { view, order, lookahead, tick, queues, from, draws })
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.predicted.take_in(&batch.events, cluster);
+        self.view.take_in(&batch.events, cluster);
         let mut back: Vec<JobId> = Vec::new();
         for event in &batch.events {
             if let Event::JobEnded(end) = event {
@@ -108,7 +108,7 @@ impl Policy for HorusPlus {
                 back.push(job.id);
             }
         }
-        self.predicted.refresh(cluster);
+        self.view.refresh(cluster);
         if !back.is_empty() {
             let arrived = batch.events.iter().any(|event| matches!(event, Event::JobArrived(_)));
             self.recluster(cluster, &back, arrived);
@@ -122,7 +122,7 @@ impl HorusPlus {
     fn rank(&mut self, cluster: &Cluster, id: JobId) -> Rank {
         let job = cluster.job(id);
         let since = cluster.now() - job.waited(cluster.now());
-        self.order.rank(self.predicted.task(job, job.gpu_types[0]).util_avg, since, id)
+        self.order.rank(self.view.task(job, job.gpu_types[0]).util_avg, since, id)
     }
 
     /// All waiting jobs find their queues anew where one has arrived; else those that are back join the queue that they
@@ -145,7 +145,7 @@ impl HorusPlus {
         let (mut rows, mut weights, mut row_of) = (Vec::new(), Vec::new(), Vec::with_capacity(ids.len()));
         for id in &ids {
             let job = cluster.job(*id);
-            let (task, gang) = (self.predicted.task(job, job.gpu_types[0]), f64::from(job.gpus));
+            let (task, gang) = (self.view.task(job, job.gpu_types[0]), f64::from(job.gpus));
             let memory = if task.memory.is_finite() { task.memory } else { 0.0 };
             let key = [gang, task.util_avg, task.util_max, memory].map(f64::to_bits);
             let row = *known.entry(key).or_insert_with(|| {
@@ -178,8 +178,8 @@ impl HorusPlus {
         let mut started = None;
         for (queue, rank) in &popped {
             let job = cluster.job(rank.2);
-            if let Some(gpus) = self.predicted.plan(cluster, job) {
-                self.predicted.start(cluster, rank.2, gpus);
+            if let Some(gpus) = self.view.plan(cluster, job) {
+                self.view.start(cluster, rank.2, gpus);
                 self.from.insert(rank.2, *queue);
                 started = Some(rank.2);
                 break;

@@ -32,8 +32,8 @@ impl Policy for Horus {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let predicted = PredictedCluster::new("horus", rules(config), config.number("peak"), setup)?;
-        Ok(Horus(Packer::new(predicted, Order::named(config.choice("order")), config.number("lookahead") as usize)))
+        let view = PredictedCluster::new("horus", rules(config), config.number("peak"), setup)?;
+        Ok(Horus(Packer::new(view, Order::named(config.choice("order")), config.number("lookahead") as usize)))
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {

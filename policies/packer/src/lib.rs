@@ -58,10 +58,10 @@ impl Policy for Baseline {
             twice: false,
             ..Rules::default()
         };
-        let predicted = PredictedCluster::new("packer", rules, 1.0, setup)?;
+        let view = PredictedCluster::new("packer", rules, 1.0, setup)?;
         let slice = config.micros("slice");
         let lookahead = config.number("lookahead") as usize;
-        Ok(Baseline { packer: Packer::new(predicted, Order::Fifo, lookahead), slice: (slice > 0).then_some(slice) })
+        Ok(Baseline { packer: Packer::new(view, Order::Fifo, lookahead), slice: (slice > 0).then_some(slice) })
     }
 
     fn cadence(&self) -> Cadence {

@@ -1,4 +1,5 @@
-//! The mirror of the cluster that a policy keeps from its batches: which jobs wait, which hold which GPUs, and which GPUs are free.
+//! The mirror of the cluster that a policy keeps from its batches: which jobs wait, which hold which GPUs, and which
+//! GPUs are free.
 //!
 //! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
@@ -36,7 +37,7 @@ pub struct Cluster {
     pub(crate) workloads: Vec<Rc<WorkloadProfile>>,
     /// The jobs on each GPU, where several may be.
     pub(crate) residents: Residents,
-    /// When [`Cluster::call_again`] has set a timer for.
+    /// The instant for which [`Cluster::call_again`] has set a timer.
     again: Instant,
     actions: Vec<Action>,
 }

@@ -112,7 +112,7 @@ impl ColocationQueue {
     fn wait(&mut self, job: &Job, cluster: &Cluster) {
         let (asked, largest) = (job.gpus, cluster.largest_node(&job.gpu_types));
         if asked > largest {
-            // It must not block the head of the queue for the other jobs.
+            // It must not sit at the head of the queue for ever.
             let why = format!("it asks for {asked} GPUs of one node, the largest has {largest}");
             return host::warn(&format!("job {} waits for ever: {why}", job.id));
         }

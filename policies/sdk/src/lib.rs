@@ -10,7 +10,7 @@
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
 //! - [`ColocationQueue`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
 //! - [`Moves`]: rounds that move jobs between types of GPU.
-//! - [`predictor`]: what predictor components are written with.
+//! - [`predictor`]: the SDK for predictors.
 //! - [`Draws`]: all the randomness that a policy may have.
 //! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.

@@ -15,7 +15,8 @@ pub struct Moves {
 
 impl Moves {
     /// Makes the running jobs those that were chosen, as far as places go: a job that stays on its type keeps its GPUs,
-    /// of the others the larger gangs are placed first. A job leaves only if another one takes its place. The policy must
+    /// of the others the larger gangs are placed first. A running job that was not chosen keeps its GPUs unless a
+    /// chosen job is to come to their type. The policy must
     /// be able to preempt and to set timers, and call [`Moves::resume`] in every batch.
     pub fn begin(&mut self, cluster: &mut Cluster, chosen: &BTreeMap<JobId, GpuTypeId>) {
         self.going.clear();

@@ -1,4 +1,4 @@
-//! What a predictor component in Rust is written with: a type that implements [`Predictor`] and one line,
+//! The SDK for predictors in Rust: a type that implements [`Predictor`] and one line,
 //! `sandtable_policy::export_predictor!(Type)`.
 
 use crate::config::{self, Config, Param};

@@ -120,7 +120,7 @@ impl TestRun<'_> {
         }
     }
 
-    /// Carries out an action, which must be right.
+    /// Carries out an action, which must be valid.
     fn act(&mut self, action: Action) {
         let now = self.now;
         let (job, phase) = match action {
@@ -159,7 +159,7 @@ impl TestRun<'_> {
     }
 }
 
-/// All that a host can tell, on nodes of these many GPUs.
+/// A setup that grants all knowledge, on nodes of these many GPUs.
 fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
     Setup {
         config: config.into(),

@@ -11,7 +11,7 @@ enumeration! {
         /// Holds GPUs, or waits for them to drain; makes no progress yet.
         "starting" Starting,
         "running" Running,
-        /// Saves its state before it lets its GPUs go.
+        /// Saves its state before it releases its GPUs.
         "stopping" Stopping,
         "ended" Ended,
     }
@@ -39,7 +39,7 @@ record! {
     pub struct PhaseChange {
         "job" job: JobId,
         "phase" phase: JobPhase,
-        /// When it happened: not later than `batch.now`, for events may wait.
+        /// When it happened: may be earlier than `batch.now`, because delivery of an event may be deferred.
         "at" at: Instant,
         "cause" cause: ChangeCause,
     }
@@ -55,45 +55,46 @@ record! {
 }
 
 enumeration! {
-    /// In the order of the validity rules (docs: V01, V02 ...): the host judges in
-    /// this order and names the first rule broken.
+    /// Why an action was rejected; V01, V02 … are the rules' numbers in the documentation. If an action violates
+    /// several rules, the host reports the first that it finds; the order of its checks is not part of the contract.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum RejectCode {
-        /// V01: `plan.base` is not the `batch.seq` that was answered.
+        /// V01: `plan.base` is not the `batch.seq` of the batch being answered.
         "stale-plan" StalePlan,
-        /// V02: more actions than `setup.max-actions`.
+        /// V02: the plan has more actions than `setup.max-actions`.
         "plan-too-large" PlanTooLarge,
         /// V03: the job was never announced.
         "unknown-job" UnknownJob,
-        /// V04: no such GPU.
+        /// V04: there is no such GPU.
         "unknown-gpu" UnknownGpu,
         /// V05: the action is not allowed in the job's phase.
         "wrong-phase" WrongPhase,
         /// V07: `demand.preemptible` is false.
         "not-preemptible" NotPreemptible,
-        /// V08: not a count that the job may have, or a change of a job that is not elastic.
+        /// V08: the job may not have this number of GPUs, or the action resizes it or sets its batch although it is
+        /// not elastic.
         "not-elastic" NotElastic,
-        /// V10: one GPU twice in one placement.
+        /// V10: a placement names a GPU twice.
         "duplicate-gpu" DuplicateGpu,
-        /// V11: two placing actions (start, preempt, reassign) for one job in one plan.
+        /// V11: a plan has two placing actions (start, preempt, reassign) for one job.
         "duplicate-job" DuplicateJob,
-        /// V12: a type that the job does not allow, or several types in one gang.
+        /// V12: the job does not allow the GPU type, or the gang mixes types.
         "gpu-type-not-allowed" GpuTypeNotAllowed,
-        /// V13: the node is down, the GPU is promised to a starting job, or protected for a service.
+        /// V13: the node is down, or the GPU is promised to a starting job or protected for a service.
         "gpu-unavailable" GpuUnavailable,
-        /// V14: held by another job, or by shares that leave too little.
+        /// V14: another job holds the GPU, or the shares on it leave too little.
         "gpu-over-committed" GpuOverCommitted,
-        /// V15: more memory than the GPU has.
+        /// V15: the jobs need more memory than the GPU has.
         "memory-over-committed" MemoryOverCommitted,
-        /// V16: more jobs than the GPU takes.
+        /// V16: more jobs than the GPU accepts.
         "tenancy-exceeded" TenancyExceeded,
-        /// V22: an empty placement, or a share of 0 or above 1000.
+        /// V22: a placement or a `reassign` is empty, or a throttle is 0 or above 1000.
         "bad-number" BadNumber,
-        /// V24: a batch that the job can't be split into so.
+        /// V24: the job's batch cannot be split this way.
         "bad-batch" BadBatch,
-        /// V23: a timer not after now, a token in use, too many timers.
+        /// V23: the timer is not in the future, its token is in use, or there are too many timers.
         "bad-time" BadTime,
-        /// V26: a kind of action outside `descriptor.uses`.
+        /// V26: the kind of action is not in `descriptor.uses`.
         "not-negotiated" NotNegotiated,
     }
 }
@@ -103,7 +104,7 @@ record! {
     pub struct Rejection {
         /// `batch.seq` of the batch that the plan answered.
         "base" base: u64,
-        /// Index into its actions.
+        /// Index of the action in the plan.
         "index" index: u32,
         "job" job: Option<JobId>,
         "code" code: RejectCode,
@@ -118,15 +119,16 @@ variant! {
         "job-ended" JobEnded(JobEnd),
         "job-changed" JobChanged(PhaseChange),
         "node-changed" NodeChanged(NodeChange),
-        /// A timer that the policy set.
+        /// A timer that the policy set, by its token.
         "timer" Timer(u64),
         "rejected" Rejected(Rejection),
     }
 }
 
 enumeration! {
-    /// `resync`: the policy takes over from another. The batch announces every live job as if it had just come, and its
-    /// phase; `cluster.occupancy` says which job holds which GPU. Timers of the one before are gone.
+    /// Why `decide` is called. `resync`: the policy takes over from another one. The batch announces every live job as
+    /// if it had just arrived, followed by its phase unless it waits; `cluster.occupancy` returns which jobs hold
+    /// which GPUs. Timers of the previous policy are discarded.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum Trigger {
         "event" Event,
@@ -137,20 +139,19 @@ enumeration! {
 }
 
 record! {
-    /// All that happened since the previous call, in the order of time; within an
-    /// instant: ends, node changes, phase changes, arrivals, timers, each by id.
-    /// What only tells a policy that its wish was carried out (`job-changed` with
-    /// cause `asked` that frees no GPU, `rejected`) waits for the next call and
-    /// does not cause one.
+    /// Everything that happened since the previous call, in the order of time. Events of the same instant are ordered
+    /// as ends, node changes, phase changes, arrivals, timers, each by id. An event that only reports the outcome of
+    /// the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is delivered with
+    /// the next call and does not cause one.
     #[derive(Clone, PartialEq)]
     pub struct Batch {
         "seq" seq: u64,
         "now" now: Instant,
         "trigger" trigger: Trigger,
         "events" events: Vec<Event>,
-        /// Workloads that jobs of these events are the first of: numbered on from those of earlier batches.
+        /// Workloads whose first jobs arrive in this batch. Their numbers continue those of earlier batches.
         "workloads" workloads: Vec<WorkloadProfile>,
-        /// In the order of their jobs.
+        /// Measurements of elastic jobs, in the order of job ids.
         "samples" samples: Vec<Sample>,
     }
 }
@@ -159,9 +160,9 @@ record! {
     #[derive(Clone, PartialEq)]
     pub struct Start {
         "job" job: JobId,
-        /// Of an elastic job as many as it may have, in the order of its ring.
+        /// The GPUs. An elastic job may be given any number that it allows, in the order of its ring.
         "gpus" gpus: Vec<GpuId>,
-        /// Of an elastic job; none: the batch that its user asked for.
+        /// Batch of an elastic job; none means the batch that its user asked for.
         "batch" batch: Option<BatchSplit>,
     }
 }
@@ -169,9 +170,9 @@ record! {
 enumeration! {
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum PreemptMode {
-        /// Save, then release.
+        /// Save the job's state, then release its GPUs.
         "checkpoint" Checkpoint,
-        /// Release at once; what was done since the last checkpoint is lost.
+        /// Release the GPUs at once; the work since the last checkpoint is lost.
         "kill" Kill,
     }
 }
@@ -188,7 +189,7 @@ record! {
     #[derive(Clone, Copy, PartialEq)]
     pub struct Throttle {
         "job" job: JobId,
-        /// Thousandths of its own speed that a running job is held to, 1 to 1000.
+        /// Limit on a running job's speed, in thousandths of its speed without the limit, 1 to 1000.
         "milli" milli: u32,
     }
 }
@@ -202,8 +203,8 @@ record! {
 }
 
 record! {
-    /// Keeps a GPU for the service whose model it holds: until then no other job may have it. An instant that is over
-    /// takes it back, and so does a failure of the node.
+    /// Reserves a GPU for the service whose model it has loaded: until then only tasks of that service may be placed
+    /// on it. An instant that is not in the future ends the reservation, and so does a failure of the node.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Protect {
         "gpu" gpu: GpuId,
@@ -227,8 +228,9 @@ variant! {
         "set-timer" SetTimer(Timer),
         "cancel-timer" CancelTimer(u64),
         "throttle" Throttle(Throttle),
-        /// Elastic jobs that hold GPUs go on with these: more, fewer, or others. All of them at once or none, so each
-        /// may have what another of them leaves. What the experiment says that a change costs is paid.
+        /// Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones. All changes of the list
+        /// happen at once or not at all, so that one job may take what another one in it releases. Each job pays the
+        /// cost of a change that the experiment states.
         "reassign" Reassign(Vec<Start>),
         "set-batch" SetBatch(SetBatch),
         "protect" Protect(Protect),
@@ -238,16 +240,16 @@ variant! {
 record! {
     #[derive(Clone, PartialEq)]
     pub struct Plan {
-        /// `batch.seq` of the batch that it answers.
+        /// `batch.seq` of the batch that the plan answers.
         "base" base: u64,
-        /// Judged in order, against the state that the earlier ones leave.
+        /// Checked in order, each against the state that the earlier ones leave.
         "actions" actions: Vec<Action>,
     }
 }
 
 flags! {
-    /// Kinds of action that a policy may use beside `start`.
-    /// `share`: to start jobs beside others where GPUs are packed; `elastic`: `reassign` and `set-batch`.
+    /// Kinds of action that a policy uses in addition to `start`. `share`: starts jobs next to others on packed GPUs;
+    /// `elastic`: `reassign` and `set-batch`.
     Abilities {
         "preempt" PREEMPT = 1,
         "timers" TIMERS = 2,
@@ -259,7 +261,7 @@ flags! {
 }
 
 flags! {
-    /// What a policy must be told, or a host can tell.
+    /// Information that a policy needs, or that the host provides.
     Knowledge {
         "declared-run-time" DECLARED_RUN_TIME = 1,
         "remaining" REMAINING = 2,
@@ -279,9 +281,9 @@ record! {
     /// When `decide` is called.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Cadence {
-        /// At every multiple of this; none: never by itself.
+        /// At every multiple of this duration; none for no rounds.
         "round" round: Option<Duration>,
-        /// Also on events.
+        /// Whether it is also called on events.
         "on-events" on_events: bool,
     }
 }
@@ -291,12 +293,12 @@ record! {
     pub struct Descriptor {
         "name" name: String,
         "version" version: String,
-        /// One line for people; names the source of a published algorithm.
+        /// One line for the user; names the source of a published algorithm.
         "about" about: String,
         "uses" uses: Abilities,
-        /// `init` is refused where the host cannot tell this.
+        /// `init` is rejected if the host cannot provide this.
         "needs" needs: Knowledge,
-        /// JSON Schema of the configuration text.
+        /// JSON Schema of `setup.config`.
         "config-schema" config_schema: String,
     }
 }
@@ -304,17 +306,16 @@ record! {
 record! {
     #[derive(Clone, PartialEq)]
     pub struct Setup {
-        /// JSON object; canonical (sorted keys), as hashed into the experiment.
+        /// JSON object in canonical form (sorted keys), as hashed into the cell's id.
         "config" config: String,
-        /// All the randomness that there is; part of the hash of the experiment.
+        /// The only source of randomness; part of the cell's id.
         "seed" seed: u64,
         "topology" topology: Topology,
         "knowledge" knowledge: Knowledge,
-        /// Workloads that the site has measured on its GPUs, with facts and throughputs.
+        /// Workloads measured on the GPUs of this cluster, with facts and throughputs.
         "references" references: Vec<WorkloadProfile>,
-        /// What is served.
         "services" services: Vec<Service>,
-        /// Most actions that one plan may hold.
+        /// Maximum number of actions in a plan.
         "max-actions" max_actions: u32,
     }
 }

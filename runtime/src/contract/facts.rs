@@ -5,14 +5,14 @@
 use super::{Duration, GpuId, GpuTypeId, Instant, JobId, NodeId, ServiceId, WorkloadId};
 
 variant! {
-    /// Which jobs may be on a GPU together.
+    /// How jobs may share a GPU.
     #[derive(Clone, Copy, PartialEq)]
     pub enum Sharing {
         /// One job at a time.
         "exclusive" Exclusive,
-        /// Jobs whose shares add up to at most a whole GPU.
+        /// Several jobs, whose shares add up to at most one GPU.
         "shares" Shares,
-        /// At most so many jobs, whatever they ask for; they slow each other down.
+        /// At most this many jobs, whatever their shares; they slow each other down.
         "packed" Packed(u32),
     }
 }
@@ -22,7 +22,7 @@ record! {
     pub struct GpuType {
         "id" id: GpuTypeId,
         "name" name: String,
-        /// Device memory; 0: unknown, and not looked at.
+        /// Device memory in MiB; 0 if unknown, and then memory is not checked.
         "memory-mib" memory_mib: u32,
         "sharing" sharing: Sharing,
     }
@@ -37,7 +37,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What a node is for: training or serving.
+    /// What a node is for: training jobs or inference tasks.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum Pool {
         "training" Training,
@@ -46,7 +46,7 @@ enumeration! {
 }
 
 record! {
-    /// Its GPUs are `first-gpu .. first-gpu + gpus`: GPUs are numbered node by node.
+    /// A node. It has the GPUs `first-gpu .. first-gpu + gpus`: GPUs are numbered node by node.
     #[derive(Clone, PartialEq)]
     pub struct Node {
         "id" id: NodeId,
@@ -55,24 +55,25 @@ record! {
         "first-gpu" first_gpu: GpuId,
         "gpus" gpus: u32,
         "health" health: NodeHealth,
-        /// GB/s between its GPUs, row by row; 0: no link. Empty: unknown.
+        /// Bandwidth between its GPUs in GB/s, a matrix in row order; 0 means no link. Empty if unknown.
         "links" links: Vec<f64>,
-        /// Nodes of one rack are near each other; racks are numbered in the order of their nodes.
+        /// Nodes with the same number are in the same rack.
         "rack" rack: u32,
         "pool" pool: Pool,
     }
 }
 
 record! {
-    /// What answers requests: a model that a GPU must load before it serves. It stays there until the GPU is given to
-    /// another job or fails, or where the experiment says so, until the task is done.
+    /// A model that answers requests. A GPU must load it before it serves. The model stays loaded until the GPU is
+    /// given to a training job or to another service, or fails; or, if the experiment says so, only until the task is
+    /// done.
     #[derive(Clone, PartialEq)]
     pub struct Service {
         "id" id: ServiceId,
         "name" name: String,
-        /// Loading it onto a GPU.
+        /// Time to load the model onto a GPU.
         "cold-start" cold_start: Duration,
-        /// Whether it stays there when a task is done.
+        /// Whether the model stays loaded after a task.
         "stays-loaded" stays_loaded: bool,
     }
 }
@@ -88,13 +89,13 @@ record! {
 record! {
     #[derive(Clone, PartialEq)]
     pub struct Demand {
-        /// GPUs, all or none (a gang).
+        /// Number of GPUs, allocated all at once or not at all (a gang).
         "gpus" gpus: u32,
-        /// Thousandths of a GPU that it asks for: 1000, or less for a gang of one.
+        /// Share of each GPU in thousandths: 1000, or less for a job of one GPU.
         "share-milli" share_milli: u32,
-        /// Device memory that it needs on each; 0: unknown.
+        /// Memory that the job needs on each GPU, in MiB; 0 if unknown.
         "memory-mib" memory_mib: u32,
-        /// The types that the gang may run on, one for all of it; empty: any.
+        /// GPU types that the gang may run on, all of its GPUs of one type; empty means any type.
         "gpu-types" gpu_types: Vec<GpuTypeId>,
         "preemptible" preemptible: bool,
     }
@@ -109,20 +110,20 @@ enumeration! {
 }
 
 record! {
-    /// What the computation graph of a model shows, for one sample: counts of elements, operations and bytes (fp32). A
-    /// count that is unknown is NaN.
+    /// Facts from the computation graph of a model, for one sample: counts of elements, operations and bytes (fp32).
+    /// An unknown count is NaN.
     #[derive(Clone, PartialEq)]
     pub struct ModelFacts {
-        /// Its name in the catalogue, or its file's.
+        /// Name of the model in the catalogue, or of its file.
         "model" model: String,
-        /// Numbers that are trained.
+        /// Trainable parameters.
         "parameters" parameters: f64,
-        /// Multiply-adds of convolutions and dense layers; the elements that they give; those that convolutions read
-        /// and give.
+        /// Convolutions and dense layers: multiply-adds, output elements, and elements that convolutions read and
+        /// write.
         "layer-multiply-adds" layer_multiply_adds: f64,
         "layer-outputs" layer_outputs: f64,
         "layer-traffic" layer_traffic: f64,
-        /// Elements that everything else gives: normalisation, activation, pooling, sums, concatenation.
+        /// Output elements of all other operators: normalisation, activation, pooling, sums, concatenation.
         "elementwise-outputs" elementwise_outputs: f64,
         /// Convolutions and dense layers on the longest path.
         "depth" depth: f64,
@@ -136,14 +137,15 @@ record! {
         "activation-bytes" activation_bytes: f64,
         "parameter-bytes" parameter_bytes: f64,
         "other-bytes" other_bytes: f64,
-        /// Operators and their part of the FLOPs: convolutions, matrix products, recurrent, normalisation, element-wise.
+        /// Number of operators and fraction of FLOPs by group: convolutions, matrix products, recurrent,
+        /// normalisation, element-wise.
         "group-nodes" group_nodes: Vec<u32>,
         "group-flops" group_flops: Vec<f64>,
     }
 }
 
 record! {
-    /// Samples a second with so many GPUs of a type; 0: it does not run there.
+    /// Samples per second on a number of GPUs of a type; 0 if the workload cannot run there.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Throughput {
         "gpu-type" gpu_type: GpuTypeId,
@@ -153,53 +155,53 @@ record! {
 }
 
 record! {
-    /// What is known of a workload beforehand. An unknown number is NaN; lists are by gpu-type-id. What running
-    /// alone has shown, from `gpu-utilisation` on, is empty where the experiment does not reveal it.
+    /// What is known of a workload in advance. Unknown numbers are NaN; lists are indexed by gpu-type-id. The
+    /// measurements of a run alone, from `gpu-utilisation` on, are empty unless the experiment reveals them.
     #[derive(Clone, PartialEq)]
     pub struct WorkloadProfile {
-        /// Jobs of one workload behave alike.
+        /// Name. Jobs of one workload behave alike.
         "workload" workload: String,
-        /// Workloads of one family share a model architecture.
+        /// Model architecture; workloads may share one.
         "family" family: String,
         "batch" batch: f64,
         "mixed-precision" mixed_precision: bool,
-        /// Gradients exchanged in a step, GB.
+        /// Gradients exchanged per step, in GB.
         "gradient-gb" gradient_gb: f64,
         "communication" communication: Communication,
-        /// Where the experiment reveals them.
+        /// Facts of the model, if the experiment reveals them.
         "facts" facts: Option<ModelFacts>,
-        /// Utilisation of the GPU and of its memory's bandwidth, 0 to 1.
+        /// Utilisation of the GPU and of its memory bandwidth, 0 to 1.
         "gpu-utilisation" gpu_utilisation: Vec<f64>,
         "memory-utilisation" memory_utilisation: Vec<f64>,
-        /// Device memory; 0: unknown.
+        /// Device memory in MiB; 0 if unknown.
         "memory-mib" memory_mib: Vec<u32>,
-        /// Seconds of a step.
+        /// Seconds per step.
         "step-time" step_time: Vec<f64>,
         "throughput" throughput: Vec<Throughput>,
     }
 }
 
 record! {
-    /// How a job that may change its size may do so.
+    /// How an elastic job may change its size.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Elasticity {
-        /// Most GPUs; the fewest are 1.
+        /// Maximum number of GPUs; the minimum is 1.
         "most-gpus" most_gpus: u32,
-        /// Samples of a step that its user asks for, with `demand.gpus`.
+        /// Samples per step that its user asks for, with `demand.gpus`.
         "batch" batch: u32,
-        /// Whether another batch may be set.
+        /// Whether the policy may set another batch.
         "tunable" tunable: bool,
-        /// The smallest batch of a step, where statistical efficiency is 1, and the largest.
+        /// Smallest batch per step, at which statistical efficiency is 1, and the largest.
         "initial-batch" initial_batch: u32,
         "most-batch" most_batch: u32,
-        /// Samples of a pass on one GPU.
+        /// Minimum and maximum samples per pass on one GPU.
         "least-local" least_local: u32,
         "most-local" most_local: u32,
     }
 }
 
 record! {
-    /// How a gang works through a batch: samples of a pass on one GPU, and passes of a step beside the one that
+    /// How a gang processes a batch: samples per pass on one GPU, and the passes of a step in addition to the one that
     /// exchanges gradients.
     #[derive(Clone, Copy, PartialEq)]
     pub struct BatchSplit {
@@ -209,7 +211,7 @@ record! {
 }
 
 record! {
-    /// What an elastic job reports of itself after it has run for a while with other GPUs, with another batch, or in
+    /// A measurement that an elastic job reports after running for a while with other GPUs, with another batch, or in
     /// another epoch.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Sample {
@@ -217,7 +219,7 @@ record! {
         "nodes" nodes: u32,
         "gpus" gpus: u32,
         "local" local: u32,
-        /// Seconds of a pass with exchange of gradients, and of that for the exchange.
+        /// Seconds of a pass that exchanges gradients, and the part of it spent on the exchange.
         "step-time" step_time: f64,
         "sync-time" sync_time: f64,
         /// Squared norm of the gradient and trace of its covariance, at the scale of the initial batch.
@@ -232,16 +234,15 @@ record! {
         "id" id: JobId,
         "submitted" submitted: Instant,
         "demand" demand: Demand,
-        /// What the user said that it would take; none where the user did not say
-        /// or the experiment does not reveal it.
+        /// Run time that the user declared; none if the user declared none or the experiment does not reveal it.
         "declared-run-time" declared_run_time: Option<Duration>,
-        /// Which of the workloads that batches have introduced; none: nothing is known of it.
+        /// Index into the workloads that batches have introduced; none if nothing is known of the workload.
         "workload" workload: Option<WorkloadId>,
-        /// Its user; empty: unknown.
+        /// Name of the user; empty if unknown.
         "user" user: String,
-        /// None: it has the GPUs that it asked for, always.
+        /// How the job may change its size; none if it always runs on exactly the GPUs that it asked for.
         "elastic" elastic: Option<Elasticity>,
-        /// It is a task of this service, done in one go on one GPU; none: a training job.
+        /// The service that the job is a task of, which runs on one GPU without interruption; none for a training job.
         "service" service: Option<ServiceId>,
     }
 }

@@ -1,6 +1,6 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, TimedEvent};
+use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, NodeId, TimedEvent};
 
 use super::Run;
 use crate::cluster::Phase;
@@ -87,23 +87,23 @@ impl Run {
                     self.tell(job, JobPhase::Queued, at, cause);
                     self.wake |= !asked;
                 }
-                BackendEvent::NodeDown(node) => self.node_changed(node.number(), at, NodeHealth::Down),
-                BackendEvent::NodeUp(node) => self.node_changed(node.number(), at, NodeHealth::Up),
+                BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
+                BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
             }
         }
         Ok(())
     }
 
-    pub(super) fn node_changed(&mut self, node: u32, at: Micros, health: NodeHealth) {
+    pub(super) fn node_changed(&mut self, node: NodeId, at: Micros, health: NodeHealth) {
         let world = self.world();
-        world.cluster.up[node as usize] = health == NodeHealth::Up;
+        world.cluster.up[node] = health == NodeHealth::Up;
         if health == NodeHealth::Down {
-            let of = &world.backend.fleet().nodes[node as usize];
+            let of = &world.backend.fleet().nodes[node];
             let gpus = of.first_gpu..of.first_gpu + of.gpus;
             world.cluster.unload(gpus.clone());
             gpus.for_each(|gpu| self.ledger.protected(gpu, 0));
         }
-        self.events.push(Event::NodeChanged(NodeChange { node, at, health }));
+        self.events.push(Event::NodeChanged(NodeChange { node: node.number(), at, health }));
         self.wake = true;
     }
 

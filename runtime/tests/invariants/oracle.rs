@@ -31,8 +31,7 @@ pub struct Site<'a> {
 #[derive(Clone, Debug)]
 pub struct Refused {
     pub index: u32,
-    /// All rules that it breaks. The contract says that the host names the first of them by number; the judge asks by
-    /// action, then by job, then by GPU, and names the first that it meets.
+    /// All rules that it breaks. The host names one of them: «the order of its checks is not part of the contract».
     pub broken: Vec<RejectCode>,
 }
 
@@ -140,7 +139,7 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
     let there: BTreeSet<u32> = it.gpus.iter().copied().filter(|gpu| *gpu < all).collect();
     let mut broken = Vec::new();
-    // V04: «there is no such GPU.» V10: «a placement names a GPU twice.» V22: «the placement is empty».
+    // V04: «there is no such GPU.» V10: «a placement names a GPU twice.» V22: «a placement or a `reassign` is empty».
     broken.extend(it.gpus.iter().any(|gpu| *gpu >= all).then_some(UnknownGpu));
     broken.extend(it.gpus.iter().enumerate().any(|(at, gpu)| it.gpus[..at].contains(gpu)).then_some(DuplicateGpu));
     broken.extend(it.gpus.is_empty().then_some(BadNumber));
@@ -158,7 +157,7 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     broken
 }
 
-/// V08: «the job may not have this number of GPUs, or it is not elastic.» An elastic one has a «maximum number of
+/// V08: «the job may not have this number of GPUs, or the action resizes it or sets its batch although it is not elastic.» An elastic one has a «maximum number of
 /// GPUs; the minimum is 1», any other «always runs on exactly the GPUs that it asked for», and has no batch to be told.
 fn wrong_count(job: &JobInfo, it: &Start) -> Option<RejectCode> {
     let count = it.gpus.len();
@@ -177,8 +176,8 @@ fn wrong_type(site: &Site, job: &JobInfo, gpus: &BTreeSet<u32>) -> Option<Reject
 }
 
 /// V13: «the node is down, or the GPU is promised to a starting job or protected for a service.» Promises are of GPUs
-/// that one job has; a protected GPU is reserved «for the service whose model it has loaded: until then no other
-/// job may be placed on it».
+/// that one job has; a protected GPU is reserved «for the service whose model it has loaded: until then only
+/// tasks of that service may be placed on it».
 fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
     let service = site.announced.get(&job).and_then(|job| job.service);
     let protected = |pod: &Pod| pod.until > state.now && pod.service != service;
@@ -213,7 +212,8 @@ fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectC
     }
 }
 
-/// V15: «the jobs need more memory than the GPU has.» A GPU whose memory is 0 is one of which it is «unknown, and then memory is not checked».
+/// V15: «the jobs need more memory than the GPU has.» A GPU's memory is
+/// 0 «if unknown, and then memory is not checked».
 fn too_little_memory(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Option<RejectCode> {
     let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
     let others = state.residents[gpu as usize].iter();
@@ -284,7 +284,7 @@ fn preempt(site: &Site, state: &mut Cluster, it: &Preempt) -> Vec<RejectCode> {
     broken
 }
 
-/// «Limit on a running job's speed, in thousandths of its speed without the limit, 1 to 1000.» V22: «the share is 0 or
+/// «Limit on a running job's speed, in thousandths of its speed without the limit, 1 to 1000.» V22: «a throttle is 0 or
 /// above 1000».
 fn throttle(site: &Site, state: &Cluster, it: &Throttle) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Running]);
@@ -329,7 +329,7 @@ fn set_timer(state: &mut Cluster, it: &Timer) -> Option<RejectCode> {
     bad.then_some(BadTime)
 }
 
-/// A job has these GPUs; what was loaded there stays «until the GPU is given to another job».
+/// A job has these GPUs; what was loaded there stays «until the GPU is given to a training job or to another service».
 fn put(site: &Site, state: &mut Cluster, it: &Start) {
     for gpu in &it.gpus {
         state.residents[*gpu as usize].push(JobId::new(it.job));

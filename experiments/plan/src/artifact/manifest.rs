@@ -62,17 +62,32 @@ pub fn sources(root: &Path, name: &str) -> Result<String, Error> {
         std::fs::read_to_string(&path).map_err(|error| Error::file("read", &path, &error))
     };
     let cargo = read("Cargo.toml")?;
-    let own = super::sources_of(name);
-    let uses = read(&format!("{own}/Cargo.toml"))?;
-    let shared = libraries(&cargo).filter(|(library, _)| uses.lines().any(|line| names(line, library)));
-    let folders: BTreeSet<&str> = shared.map(|(_, folder)| folder).chain([own.as_str(), "policies/sdk"]).collect();
-    for folder in folders {
+    for folder in folders(&cargo, super::sources_of(name), read)? {
         walk(root, &root.join(folder), &mut text)?;
     }
     let profile = cargo.lines().skip_while(|line| *line != "[profile.guest]").take_while(|line| !line.is_empty());
     text.extend(profile.map(|line| format!("{line}\n")));
     text.push_str(&locked(&read("Cargo.lock")?, &super::package_of(name)));
     Ok(digest(text.as_bytes()))
+}
+
+/// The folder of a crate and those of the crates under `policies/` that it is built with, the SDK always among them.
+fn folders(
+    workspace: &str,
+    own: String,
+    read: impl Fn(&str) -> Result<String, Error>,
+) -> Result<BTreeSet<String>, Error> {
+    let mut found = BTreeSet::new();
+    let mut todo = vec![own, "policies/sdk".to_string()];
+    while let Some(folder) = todo.pop() {
+        let uses = read(&format!("{folder}/Cargo.toml"))?;
+        let named = libraries(workspace).filter(|(library, _)| uses.lines().any(|line| names(line, library)));
+        let new =
+            named.map(|(_, folder)| folder.to_string()).filter(|other| !found.contains(other) && *other != folder);
+        todo.extend(new.collect::<Vec<_>>());
+        found.insert(folder);
+    }
+    Ok(found)
 }
 
 /// The crates under `policies/` that the workspace's manifest lists as dependencies, with their folders.
@@ -131,4 +146,28 @@ fn locked(lock: &str, name: &str) -> String {
         }
     }
     seen.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_those_of_every_crate_that_a_component_is_built_with() {
+        let workspace = "fast = { path = \"policies/fast\" }\nfar = { path = \"policies/far\", features = [] }\n\
+            faster = { path = \"policies/faster\" }\nhost = { path = \"experiments\" }\nserde = \"1\"\n";
+        let read = |path: &str| {
+            Ok(match path {
+                "policies/own/Cargo.toml" => "[dependencies]\nfast.workspace = true\nhost.workspace = true\n",
+                "policies/fast/Cargo.toml" => "[dependencies]\nfar = { workspace = true, features = [\"guest\"] }\n",
+                _ => "[dependencies]\nserde.workspace = true\n",
+            }
+            .to_string())
+        };
+        let found = folders(workspace, "policies/own".into(), read).expect("manifests");
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            ["policies/far", "policies/fast", "policies/own", "policies/sdk"]
+        );
+    }
 }

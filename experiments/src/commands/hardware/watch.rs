@@ -35,7 +35,7 @@ pub(crate) struct WatchArgs {
 
 pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
     let mut telemetry: Box<dyn Telemetry> = match args.stand_in {
-        Some(count) => Box::new(StandIn::new(count.clamp(1, 64), 4096).of_anybody()),
+        Some(count) => Box::new(StandIn::new(count.clamp(1, 64), 4096).of_every_host()),
         None => sandtable_plan::gpus::open(args.library.path(), None)?,
     };
     if args.every < 10_000 {

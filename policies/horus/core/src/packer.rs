@@ -106,7 +106,7 @@ pub fn rules(config: &Config) -> Rules {
 
 /// One queue.
 pub struct Packer {
-    predicted: PredictedCluster,
+    view: PredictedCluster,
     order: Order,
     lookahead: usize,
     /// By rank.
@@ -115,23 +115,23 @@ pub struct Packer {
 
 impl Packer {
     /// An empty queue.
-    pub fn new(predicted: PredictedCluster, order: Order, lookahead: usize) -> Packer {
-        Packer { predicted, order, lookahead, waiting: BTreeSet::new() }
+    pub fn new(view: PredictedCluster, order: Order, lookahead: usize) -> Packer {
+        Packer { view, order, lookahead, waiting: BTreeSet::new() }
     }
 
     /// Updates the queue and the predicted cluster with a batch.
     pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
-        self.predicted.take_in(&batch.events, cluster);
+        self.view.take_in(&batch.events, cluster);
         for event in &batch.events {
             if let Some(job) = cluster.queued_by(event) {
                 let kind = job.gpu_types[0];
-                let used = if self.order == Order::Fifo { 0.0 } else { self.predicted.task(job, kind).util_avg };
+                let used = if self.order == Order::Fifo { 0.0 } else { self.view.task(job, kind).util_avg };
                 // A job that held GPUs before goes behind the jobs that have waited longer.
                 let since = cluster.now() - job.waited(cluster.now());
                 self.waiting.insert(self.order.rank(used, since, job.id));
             }
         }
-        self.predicted.refresh(cluster);
+        self.view.refresh(cluster);
     }
 
     /// Starts the jobs that find a place, one after another.
@@ -140,8 +140,8 @@ impl Packer {
             let first: Vec<(u64, u64, JobId)> = self.waiting.iter().take(self.lookahead).copied().collect();
             for rank in first {
                 let job = cluster.job(rank.2);
-                if let Some(gpus) = self.predicted.plan(cluster, job) {
-                    self.predicted.start(cluster, rank.2, gpus);
+                if let Some(gpus) = self.view.plan(cluster, job) {
+                    self.view.start(cluster, rank.2, gpus);
                     self.waiting.remove(&rank);
                     continue 'again;
                 }
@@ -159,7 +159,7 @@ impl Packer {
         let movable = cluster.holders().filter(|job| job.preemptible && job.phase == JobPhase::Running);
         let oldest = movable.max_by_key(|job| (job.run_time(now), u32::MAX - job.id)).map(|job| job.id);
         if let Some(id) = oldest {
-            self.predicted.preempt(cluster, id);
+            self.view.preempt(cluster, id);
             cluster.call_again();
         }
     }

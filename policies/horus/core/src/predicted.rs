@@ -42,7 +42,7 @@ pub struct PredictedCluster {
     /// Where each job was put.
     placed: BTreeMap<JobId, Vec<GpuId>>,
     touched: BTreeSet<NodeId>,
-    /// Whether a job without predictions has been warned of.
+    /// Whether the warning about missing predictions has been logged.
     warned: bool,
 }
 

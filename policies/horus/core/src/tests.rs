@@ -119,7 +119,7 @@ impl sandtable_policy::host::Host for Said {
     }
 }
 
-/// The predicted remembers costs by node and by kind of task: through arrivals, ends and failed nodes its plans are those
+/// `PredictedCluster` remembers costs by node and by kind of task: through arrivals, ends and failed nodes its plans are those
 /// that are worked out afresh.
 #[test]
 fn what_is_remembered_is_what_would_be_worked_out() {
@@ -149,7 +149,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
     };
     let rules = Rules { theta: Some(120.0), twice: false, ..Rules::default() };
     let mut cluster = Cluster::new(&topology);
-    let mut predicted = PredictedCluster::new("test", rules, 1.0, &setup).expect("a predicted");
+    let mut view = PredictedCluster::new("test", rules, 1.0, &setup).expect("a predicted cluster");
     let (mut draws, mut running, mut planned) = (Draws::new(5), Vec::new(), 0);
     for step in 0..400u32 {
         let mut events = Vec::new();
@@ -179,15 +179,15 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         let (seq, trigger) = (u64::from(step), Trigger::Event);
         let batch = Batch { seq, now: u64::from(step), trigger, events, workloads: vec![], samples: vec![] };
         cluster.take_in(&batch);
-        predicted.take_in(&batch.events, &cluster);
-        predicted.refresh(&cluster);
+        view.take_in(&batch.events, &cluster);
+        view.refresh(&cluster);
         let job = cluster.job(step).clone();
-        let remembered = predicted.plan(&cluster, &job);
-        let mut afresh = PredictedCluster::new("test", rules, 1.0, &setup).expect("a predicted");
+        let remembered = view.plan(&cluster, &job);
+        let mut afresh = PredictedCluster::new("test", rules, 1.0, &setup).expect("a predicted cluster");
         afresh.refresh(&cluster);
         assert_eq!(remembered, afresh.plan(&cluster, &job), "step {step}");
         if let Some(gpus) = remembered {
-            predicted.start(&mut cluster, step, gpus);
+            view.start(&mut cluster, step, gpus);
             running.push(step);
             planned += 1;
         }

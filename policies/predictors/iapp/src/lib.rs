@@ -1,6 +1,6 @@
 //! IAPP: how fast a task is on a GPU with residents, by a neural network on their solo profiles (Geng et al. 2020;
 //! features and sizes are our reconstruction). Of a model family that was not there in training, the one-parameter rule
-//! on utilisation knows as much. Without utilisations in the profiles it does not know: NaN.
+//! on utilisation knows as much. Without utilisations in the profiles it answers NaN.
 
 use sandtable_nets::guest::{features, open};
 use sandtable_nets::{Features, Weights};
