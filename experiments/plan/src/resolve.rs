@@ -137,7 +137,7 @@ fn check_declared(
     }
     let own = policy.predictors.contains_key("remaining");
     let place = if own { format!("policies.{index}.predictors.remaining") } else { "predictors.remaining".to_string() };
-    let error = source.error(&place, "no job of this workload says how long it will run", "nobody declares it");
+    let error = source.error(&place, "no job of this workload says how long it will run", "no job declares it");
     Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"))
 }
 

@@ -26,14 +26,9 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// # Errors
 /// How to get one.
 pub fn toolchain() -> Result<Toolchain, Error> {
-    #[cfg(not(feature = "authors"))]
-    return Err(lacks_authors());
-    #[cfg(feature = "authors")]
-    found()
-}
-
-#[cfg(feature = "authors")]
-fn found() -> Result<Toolchain, Error> {
+    if !cfg!(feature = "authors") {
+        return Err(lacks_authors());
+    }
     let output = |program: &Path, args: &[&str]| {
         let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok().map(|text| text.trim().to_string())
@@ -111,7 +106,6 @@ pub fn componentise(_: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 /// The error of a build without the feature `authors`.
-#[cfg(not(feature = "authors"))]
 pub(super) fn lacks_authors() -> Error {
     Error::usage("this build makes no components").hint("cargo build --release --features authors")
 }

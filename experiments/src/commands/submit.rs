@@ -258,7 +258,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<ExitCode, Error> {
         }
         if missing > 0 && running == Some(0) && queued == Some(0) {
             ui::note(&format!(
-                "hint: nobody works on the {missing} any more: `sandtable submit` sends them again; logs in {}",
+                "hint: no shard works on the {missing} any more: `sandtable submit` sends them again; logs in {}",
                 page.folder.join("log").display()
             ));
         }

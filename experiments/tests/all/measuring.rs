@@ -482,7 +482,7 @@ fn what_cannot_work_is_found_before_it_runs() {
         (base("Policy(name: \"srtf\")", ""), "srtf needs to be told remaining"),
         (base("Policy(name: \"las\", with: {\"limits\": [7, 3]})", ""), "expected a list of ascending numbers"),
         (base("Policy(name: \"las\", with: {\"limit\": 7})", ""), "no parameter `limit`"),
-        (base("Policy(name: \"srtf\")", "predictors: {\"remaining\": Declared}"), "nobody declares it"),
+        (base("Policy(name: \"srtf\")", "predictors: {\"remaining\": Declared}"), "no job declares it"),
         (base(fifo, &claim("Between(5, 1)")), "the smaller first"),
         (base(fifo, &claim("AtMost(NaN)")), "the smaller first"),
         (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "did you mean `jct_mean_s`?"),

@@ -244,19 +244,22 @@ fn every_crate_has_five_examples() {
     }
 }
 
-/// Words that hide which thing a sentence is about. A comment names it: the job, the policy, the process, the user.
+/// Words that hide which thing a sentence is about. A comment or a message names it: the job, the policy, the process, the user.
 const VAGUE: [&str; 6] = ["whoever", "nobody", "somebody", "anybody", "everybody", "whom"];
 
 #[test]
-fn comments_name_what_they_are_about() {
+fn comments_and_messages_name_what_they_are_about() {
     let (mut comments, mut wrong) = (0, Vec::new());
     let contract = std::fs::read_to_string(root().join("wit/policy.wit")).expect("the contract");
     for (path, text) in &[sources(), vec![("wit/policy.wit".into(), contract)]].concat() {
         for (at, line) in text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
-            comments += 1;
-            let comment = comment.to_lowercase();
-            let word = comment.split(|c: char| !c.is_alphanumeric()).find(|word| VAGUE.contains(word));
+            let comment = line.split_once("//").map(|(_, comment)| comment);
+            comments += usize::from(comment.is_some());
+            // Or a text: every second part between quotation marks.
+            let texts: Vec<&str> =
+                comment.map_or_else(|| line.split('"').skip(1).step_by(2).collect(), |one| vec![one]);
+            let words = texts.join(" ").to_lowercase();
+            let word = words.split(|c: char| !c.is_alphanumeric()).find(|word| VAGUE.contains(word));
             wrong.extend(word.map(|word| format!("{path}:{}: {word}", at + 1)));
         }
     }

@@ -152,7 +152,7 @@ impl<'a> Table<'a> {
             }
             if self.names.iter().filter(|name| name == column).count() > 1 {
                 let message = format!("{}:1: two columns are called `{column}`", self.file.display());
-                return Err(Error::usage(message).hint("rename one: nobody can tell which is meant"));
+                return Err(Error::usage(message).hint("rename one of them"));
             }
         }
         Ok(())

@@ -175,11 +175,11 @@ fn check_commands(source: &Source, commands: &BTreeMap<String, Vec<String>>) -> 
         return Err(wrong(&format!("the command of {name:?} is empty")));
     }
     if let Some((name, _)) = commands.iter().find(|(_, command)| command[0].contains("{job}")) {
-        return Err(wrong(&format!("the program of {name:?} is {{job}}: a job's name may be anybody's")));
+        return Err(wrong(&format!("the program of {name:?} is {{job}}: the name of a job would choose the program")));
     }
     if let Some((name, _)) = commands.iter().find(|(_, command)| names_in_script(command)) {
         let message =
-            format!("the command of {name:?} has {{job}} in a script: a job's name may be anybody's, and would be run");
+            format!("the command of {name:?} has {{job}} in a script: the name of a job would be run as part of it");
         return Err(wrong(&message).hint("write \"$SANDTABLE_JOB\" in the script, which is the same name"));
     }
     Ok(())
