@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use sandtable_hardware::{
-    Backend, Costs, Fleet, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend, TimedEvent,
+    Backend, Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend, TimedEvent,
 };
 
 const JOBS: u32 = 100_000;
@@ -23,8 +23,8 @@ fn model() -> SimulatedBackend {
 /// Every job starts as soon as a GPU is free; two events a job: it begins to make progress, it ends.
 fn run(mut model: SimulatedBackend) -> u64 {
     let (mut next, mut events) = (0, 0);
-    let mut held: Vec<u32> = vec![0; JOBS as usize];
-    let mut free: Vec<u32> = (0..GPUS).collect();
+    let mut held: Vec<GpuId> = vec![GpuId::new(0); JOBS as usize];
+    let mut free: Vec<GpuId> = GpuId::first(GPUS as usize).collect();
     let mut happened: Vec<TimedEvent> = Vec::new();
     loop {
         while next < JOBS

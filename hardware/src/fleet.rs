@@ -95,7 +95,7 @@ pub struct Node {
     pub name: String,
     /// Index into [`Fleet::types`].
     pub gpu_type: TypeId,
-    /// Its GPUs are `first_gpu .. first_gpu + gpus`.
+    /// Its first GPU; the others have the ids that follow.
     pub first_gpu: GpuId,
     /// How many.
     pub gpus: u32,
@@ -103,6 +103,18 @@ pub struct Node {
     pub rack: u32,
     /// What it is for.
     pub pool: Pool,
+}
+
+impl Node {
+    /// Its GPUs.
+    pub fn gpu_ids(&self) -> impl DoubleEndedIterator<Item = GpuId> + Clone + use<> {
+        self.gpu_indices().map(GpuId::at)
+    }
+
+    /// The part of a list with an item for each GPU of the fleet that is about its GPUs.
+    pub fn gpu_indices(&self) -> std::ops::Range<usize> {
+        self.first_gpu.index()..self.first_gpu.index() + self.gpus as usize
+    }
 }
 
 /// What a restart after a preemption costs, where it is not a matter of the clock alone.
@@ -225,11 +237,11 @@ impl Fleet {
     /// A fleet of groups of equal nodes: (nodes, GPUs of each, type).
     ///
     /// ```
-    /// use sandtable_hardware::{Costs, Fleet, GpuType, NodeId};
+    /// use sandtable_hardware::{Costs, Fleet, GpuId, GpuType, NodeId, TypeId};
     ///
     /// let groups = [(2, 4, GpuType::new("V100", 1.0)), (1, 8, GpuType::new("A100", 2.0))];
     /// let fleet = Fleet::new(&groups, Costs::default(), None)?;
-    /// assert_eq!((fleet.gpus(), fleet.gpus_of(1), fleet.node_of(5)), (16, 8, NodeId::new(1)));
+    /// assert_eq!((fleet.gpus(), fleet.gpus_of(TypeId::new(1)), fleet.node_of(GpuId::new(5))), (16, 8, NodeId::new(1)));
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     ///
@@ -250,7 +262,7 @@ impl Fleet {
         let (types, nodes) = (Vec::new(), Vec::new());
         let slots = 1;
         let mut fleet = Fleet { types, nodes, costs, failures, sharing, slots, links, services, keeps_models };
-        let mut first_gpu = 0;
+        let mut first_gpu = GpuId::new(0);
         for (nodes, gpus, kind) in groups {
             if !(1e-6..=1000.0).contains(&kind.speed) {
                 return Err(FleetError::Speed { name: kind.name.clone(), speed: kind.speed });
@@ -270,13 +282,13 @@ impl Fleet {
                 let name = format!("node{}", fleet.nodes.len());
                 fleet.nodes.push(Node {
                     name,
-                    gpu_type: gpu_type as TypeId,
+                    gpu_type: TypeId::at(gpu_type),
                     first_gpu,
                     gpus: *gpus,
                     rack: 0,
                     pool: Pool::Training,
                 });
-                first_gpu += gpus;
+                first_gpu = GpuId::new(first_gpu.number() + gpus);
             }
         }
         if fleet.nodes.is_empty() { Err(FleetError::Empty) } else { Ok(fleet) }
@@ -350,7 +362,7 @@ impl Fleet {
 
     /// The device that a GPU is, or is a slot of.
     pub fn device_of(&self, gpu: GpuId) -> usize {
-        (gpu / self.slots) as usize
+        (gpu.number() / self.slots) as usize
     }
 
     /// Whether jobs on different GPUs, or on one, slow each other down.
@@ -360,7 +372,7 @@ impl Fleet {
 
     /// All GPUs.
     pub fn gpus(&self) -> u32 {
-        self.nodes.last().map_or(0, |node| node.first_gpu + node.gpus)
+        self.nodes.last().map_or(0, |node| node.first_gpu.number() + node.gpus)
     }
 
     /// GPUs of a type.

@@ -1,4 +1,4 @@
-//! Ids of jobs and nodes: dense numbers that cannot be mixed up with each other or with counts.
+//! Ids of jobs, nodes, GPUs and their types: dense numbers that cannot be mixed up with each other or with counts.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -32,6 +32,11 @@ macro_rules! id {
             /// If the count does not fit 32 bits.
             pub fn first(count: usize) -> impl DoubleEndedIterator<Item = $name> + Clone {
                 (0..u32::try_from(count).expect("fewer than 2^32 items")).map($name)
+            }
+
+            /// The ids with these numbers; reuses the list.
+            pub fn list(numbers: Vec<u32>) -> Vec<$name> {
+                numbers.into_iter().map($name).collect()
             }
 
             /// Its number.
@@ -95,4 +100,14 @@ id! {
 id! {
     /// A node of a [fleet](crate::Fleet). Ids are dense.
     NodeId
+}
+
+id! {
+    /// A GPU of a [fleet](crate::Fleet). Ids are dense, node by node.
+    GpuId
+}
+
+id! {
+    /// A type of GPU: an index into [`Fleet::types`](crate::Fleet::types).
+    TypeId
 }

@@ -38,7 +38,7 @@ pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
-pub use ids::{JobId, NodeId};
+pub use ids::{GpuId, JobId, NodeId, TypeId};
 pub use job::Job;
 pub use model::SimulatedBackend;
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
@@ -52,10 +52,6 @@ pub type Micros = u64;
 pub const END_OF_TIME: Micros = 1 << 53;
 /// Microseconds in a second.
 pub const SECOND: Micros = 1_000_000;
-/// Dense, node by node.
-pub type GpuId = u32;
-/// Index into [`Fleet::types`].
-pub type TypeId = u32;
 /// Index into [`Fleet::services`].
 pub type ServiceId = u32;
 /// Index into [`Profile::workloads`].

@@ -211,21 +211,21 @@ impl PerformanceModel {
 
     /// MiB that a job takes on each GPU of a type; 0: not known.
     pub fn memory(&self, gpu_type: TypeId, job: &Job) -> u32 {
-        let of_profile = || Some(self.types.get(gpu_type as usize)?.memory[job.workload? as usize]);
+        let of_profile = || Some(self.types.get(gpu_type.index())?.memory[job.workload? as usize]);
         job.memory_mib.or_else(of_profile).unwrap_or(0)
     }
 
     /// The types of a fleet that a job may be put on, by what it allows and by what their memory takes; all of them
     /// take the memory that the job needs on the one where it needs the most. Empty: none does.
     pub fn fitting(&self, fleet: &Fleet, job: &Job) -> Vec<TypeId> {
-        let capacity = |kind: TypeId| match fleet.types[kind as usize].memory_mib {
+        let capacity = |kind: TypeId| match fleet.types[kind].memory_mib {
             0 => u32::MAX,
             mib => mib,
         };
         let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
         let runs = |kind: &TypeId| self.throughput(*kind, job).is_none_or(|rate| rate > 0.0);
         let alone = |kind: &TypeId| self.memory(*kind, job) <= capacity(*kind) && runs(kind);
-        let mut types: Vec<TypeId> = (0..fleet.types.len() as TypeId).filter(allowed).filter(alone).collect();
+        let mut types: Vec<TypeId> = TypeId::first(fleet.types.len()).filter(allowed).filter(alone).collect();
         let most = types.iter().map(|kind| self.memory(*kind, job)).max().unwrap_or(0);
         types.retain(|kind| most <= capacity(*kind));
         types
@@ -233,7 +233,7 @@ impl PerformanceModel {
 
     /// GPU utilisation of a job alone, 0 to 1; NaN: not known.
     pub fn utilisation(&self, gpu_type: TypeId, job: &Job) -> f64 {
-        let of_profile = || Some(self.types.get(gpu_type as usize)?.utilisation[job.workload? as usize]);
+        let of_profile = || Some(self.types.get(gpu_type.index())?.utilisation[job.workload? as usize]);
         of_profile().unwrap_or(f64::NAN)
     }
 
@@ -242,7 +242,7 @@ impl PerformanceModel {
         let between = || {
             let count = self.workloads();
             let (i, j) = (job.workload? as usize, other.workload? as usize);
-            Some(self.types.get(gpu_type as usize)?.extra[i * count + j])
+            Some(self.types.get(gpu_type.index())?.extra[i * count + j])
         };
         between().unwrap_or(0.0)
     }
@@ -268,7 +268,7 @@ impl PerformanceModel {
         let known = || {
             let profile = self.profile.as_ref()?;
             let workload = &profile.workloads[job.workload? as usize];
-            let step = self.types.get(fleet.type_of(gpus[0]) as usize)?.step[job.workload? as usize];
+            let step = self.types.get(fleet.type_of(gpus[0]).index())?.step[job.workload? as usize];
             Some((workload.gradient_mb? / 1000.0, workload.communication, step)).filter(|_| step > 0.0)
         };
         let Some((gradient, ring, step)) = known() else { return p };
@@ -276,7 +276,7 @@ impl PerformanceModel {
         let (size, first) = (node.gpus, node.first_gpu);
         let one_node = gpus.iter().all(|gpu| fleet.node_of(*gpu) == fleet.node_of(gpus[0]));
         let here = if one_node {
-            let mut local: Vec<usize> = gpus.iter().map(|gpu| (gpu - first) as usize).collect();
+            let mut local: Vec<usize> = gpus.iter().map(|gpu| gpu.index() - first.index()).collect();
             local.sort_unstable();
             narrowest(&links.within, size as usize, &local, ring)
         } else {
@@ -427,7 +427,7 @@ pub(crate) fn out_of_memory(
     jobs: &[Job],
     there: &[JobId],
 ) -> bool {
-    let capacity = fleet.types[gpu_type as usize].memory_mib;
+    let capacity = fleet.types[gpu_type].memory_mib;
     let job = |id: JobId| &jobs[id];
     let total: u64 = there.iter().map(|id| u64::from(laws.memory(gpu_type, job(*id)))).sum();
     let collide = |a: JobId, b: JobId| a != b && laws.extra(gpu_type, job(a), job(b)).is_infinite();

@@ -22,7 +22,7 @@ impl PerformanceModel {
     /// Where one of these workloads does not run there.
     pub fn with_durations_on(mut self, base: DurationsOn, used: &[WorkloadId]) -> Result<PerformanceModel, LawError> {
         if let (DurationsOn::Kind(kind), Some(profile)) = (&base, &self.profile)
-            && let Some(of) = self.types.get(*kind as usize)
+            && let Some(of) = self.types.get(kind.index())
         {
             let nowhere = |id: &&WorkloadId| {
                 let known = &of.throughput[**id as usize];
@@ -41,15 +41,15 @@ impl PerformanceModel {
     ///
     /// Between measured gang sizes it is interpolated; beyond them each GPU is worth what it is worth at the nearest.
     pub fn throughput(&self, gpu_type: TypeId, job: &Job) -> Option<f64> {
-        let of = self.types.get(gpu_type as usize)?;
+        let of = self.types.get(gpu_type.index())?;
         at_size(&of.throughput[job.workload? as usize], job.gpus)
     }
 
     /// Work that a job does in a second on a type of GPU, alone: what its throughput says, else the type's speed. 0: it
     /// does not run there.
     pub fn speed(&self, fleet: &Fleet, gpu_type: TypeId, job: &Job) -> f64 {
-        let Some(here) = self.throughput(gpu_type, job) else { return fleet.types[gpu_type as usize].speed };
-        let rates = || (0..fleet.types.len() as TypeId).filter_map(|kind| self.throughput(kind, job));
+        let Some(here) = self.throughput(gpu_type, job) else { return fleet.types[gpu_type].speed };
+        let rates = || TypeId::first(fleet.types.len()).filter_map(|kind| self.throughput(kind, job));
         let base = match self.base {
             DurationsOn::Kind(kind) => self.throughput(kind, job).unwrap_or(here),
             DurationsOn::Mean => {
@@ -105,37 +105,46 @@ mod tests {
     fn throughputs_stand_before_speeds_and_hold_on_the_mean() {
         let (laws, fleet) = laws(&[(1, 40.0)]).expect("laws");
         // The geometric mean of 10 and 40 is 20.
-        assert!((laws.speed(&fleet, 0, &job(1)) - 0.5).abs() < 1e-12);
-        assert!((laws.speed(&fleet, 1, &job(1)) - 2.0).abs() < 1e-12);
+        assert!((laws.speed(&fleet, TypeId::new(0), &job(1)) - 0.5).abs() < 1e-12);
+        assert!((laws.speed(&fleet, TypeId::new(1), &job(1)) - 2.0).abs() < 1e-12);
         // A job without a workload has the type's speed.
-        assert_eq!(laws.speed(&fleet, 1, &Job::new("j", 0, 1, 1)), 3.0);
+        assert_eq!(laws.speed(&fleet, TypeId::new(1), &Job::new("j", 0, 1, 1)), 3.0);
     }
 
     #[test]
     fn between_sizes_a_line_and_beyond_them_each_gpu_as_at_the_nearest() {
         let (laws, _) = laws(&[(2, 40.0)]).expect("laws");
         let of = |kind, gpus| laws.throughput(kind, &job(gpus));
-        assert_eq!([of(0, 1), of(0, 2), of(0, 4), of(0, 8)], [10.0, 15.0, 25.0, 50.0].map(Some));
-        assert_eq!([of(1, 1), of(1, 2), of(1, 4)], [20.0, 40.0, 80.0].map(Some));
-        assert_eq!(laws.throughput(0, &Job::new("j", 0, 1, 1)), None);
+        assert_eq!(
+            [of(TypeId::new(0), 1), of(TypeId::new(0), 2), of(TypeId::new(0), 4), of(TypeId::new(0), 8)],
+            [10.0, 15.0, 25.0, 50.0].map(Some)
+        );
+        assert_eq!([of(TypeId::new(1), 1), of(TypeId::new(1), 2), of(TypeId::new(1), 4)], [20.0, 40.0, 80.0].map(Some));
+        assert_eq!(laws.throughput(TypeId::new(0), &Job::new("j", 0, 1, 1)), None);
     }
 
     #[test]
     fn durations_may_hold_on_one_type() {
         let (known, fleet) = laws(&[(1, 40.0)]).expect("laws");
-        let known = known.with_durations_on(DurationsOn::Kind(0), &[0]).expect("laws");
-        assert_eq!((known.speed(&fleet, 0, &job(1)), known.speed(&fleet, 1, &job(1))), (1.0, 4.0));
+        let known = known.with_durations_on(DurationsOn::Kind(TypeId::new(0)), &[0]).expect("laws");
+        assert_eq!(
+            (known.speed(&fleet, TypeId::new(0), &job(1)), known.speed(&fleet, TypeId::new(1), &job(1))),
+            (1.0, 4.0)
+        );
         let (nowhere, _) = laws(&[(1, 0.0)]).expect("laws");
-        assert!(matches!(nowhere.with_durations_on(DurationsOn::Kind(1), &[0]), Err(LawError::NoBase { .. })));
+        assert!(matches!(
+            nowhere.with_durations_on(DurationsOn::Kind(TypeId::new(1)), &[0]),
+            Err(LawError::NoBase { .. })
+        ));
     }
 
     #[test]
     fn nothing_runs_where_its_rate_is_zero() {
         let (laws, fleet) = laws(&[(1, 0.0)]).expect("laws");
-        assert_eq!(laws.speed(&fleet, 1, &job(1)), 0.0);
+        assert_eq!(laws.speed(&fleet, TypeId::new(1), &job(1)), 0.0);
         // The mean is over the types on which it runs.
-        assert!((laws.speed(&fleet, 0, &job(1)) - 1.0).abs() < 1e-12);
-        assert_eq!(laws.fitting(&fleet, &job(1)), [0]);
+        assert!((laws.speed(&fleet, TypeId::new(0), &job(1)) - 1.0).abs() < 1e-12);
+        assert_eq!(laws.fitting(&fleet, &job(1)), [TypeId::new(0)]);
     }
 
     #[test]

@@ -92,8 +92,8 @@ impl Recorder {
         }
         let mut shown = Vec::new();
         for job in &self.begun {
-            let (_, steps) = self.inner.steps(*job, 0, 1);
-            let (speed, seconds) = (known(self.inner.speed(*job)), known(self.inner.remaining(*job, 0)));
+            let (_, steps) = self.inner.steps(*job, TypeId::new(0), 1);
+            let (speed, seconds) = (known(self.inner.speed(*job)), known(self.inner.remaining(*job, TypeId::new(0))));
             let now = Shown { job: *job, speed, seconds, steps: known(steps) };
             if self.shown.insert(*job, now) != Some(now) {
                 shown.push(now);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, GpuId, JobId, Micros, ServiceId};
+use sandtable_hardware::{Fleet, GpuId, JobId, Micros, Node, ServiceId};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,9 +85,9 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: &[GpuId]) -> Undo {
-        for gpu in gpus {
-            let there = &mut self.residents[*gpu as usize];
+    pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: Vec<GpuId>) -> Undo {
+        for gpu in &gpus {
+            let there = &mut self.residents[*gpu];
             if there.is_empty() {
                 self.free[fleet.node_of(*gpu)] -= 1;
             }
@@ -95,15 +95,17 @@ impl Cluster {
             assert_ne!(there.get(at), Some(&job), "GPU {gpu} is given to job {job} twice");
             there.insert(at, job);
         }
-        self.held[job] = gpus.to_vec();
+        let evicted = self.evict(&gpus);
+        self.held[job] = gpus;
         self.phase[job] = Phase::Starting;
-        Undo::Start(job, self.evict(gpus))
+        Undo::Start(job, evicted)
     }
 
     /// GPUs of a node that failed hold nothing any more.
-    pub(crate) fn unload(&mut self, gpus: std::ops::Range<GpuId>) {
-        let pods = self.pods.iter_mut().zip(0..).filter(|(_, gpu)| gpus.contains(gpu));
-        pods.for_each(|(pod, _)| *pod = Pod::default());
+    pub(crate) fn unload(&mut self, node: &Node) {
+        if !self.pods.is_empty() {
+            self.pods[node.gpu_indices()].fill(Pod::default());
+        }
     }
 
     /// Whatever was loaded on these GPUs is gone.
@@ -111,7 +113,7 @@ impl Cluster {
         if self.pods.is_empty() {
             return Vec::new();
         }
-        let pods = gpus.iter().map(|gpu| (*gpu, std::mem::take(&mut self.pods[*gpu as usize])));
+        let pods = gpus.iter().map(|gpu| (*gpu, std::mem::take(&mut self.pods[*gpu])));
         pods.filter(|(_, pod)| pod.service.is_some()).collect()
     }
 
@@ -125,7 +127,7 @@ impl Cluster {
         }
         let mut evicted = Vec::new();
         for (job, gpus) in moves {
-            if let Undo::Start(_, pods) = self.give(fleet, *job, gpus) {
+            if let Undo::Start(_, pods) = self.give(fleet, *job, gpus.to_vec()) {
                 evicted.extend(pods);
             }
         }
@@ -136,7 +138,7 @@ impl Cluster {
     pub(crate) fn take(&mut self, fleet: &Fleet, job: JobId) -> Undo {
         let before = self.phase[job];
         for gpu in &self.held[job] {
-            let there = &mut self.residents[*gpu as usize];
+            let there = &mut self.residents[*gpu];
             there.retain(|other| *other != job);
             if there.is_empty() {
                 self.free[fleet.node_of(*gpu)] += 1;
@@ -168,15 +170,15 @@ impl Cluster {
                     self.take(fleet, *job);
                 }
                 for (job, gpus, phase) in before {
-                    self.give(fleet, job, &gpus);
+                    self.give(fleet, job, gpus);
                     self.phase[job] = phase;
                 }
                 self.restore(pods);
             }
-            Undo::Protect(gpu, until) => self.pods[gpu as usize].until = until,
+            Undo::Protect(gpu, until) => self.pods[gpu].until = until,
             Undo::Preempt(job, before) => {
                 let gpus = std::mem::take(&mut self.held[job]);
-                self.give(fleet, job, &gpus);
+                self.give(fleet, job, gpus);
                 self.phase[job] = before;
             }
             Undo::Set(token) => {
@@ -191,7 +193,7 @@ impl Cluster {
 
     fn restore(&mut self, pods: Vec<(GpuId, Pod)>) {
         for (gpu, pod) in pods {
-            self.pods[gpu as usize] = pod;
+            self.pods[gpu] = pod;
         }
     }
 }

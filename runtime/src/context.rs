@@ -254,7 +254,7 @@ impl DecisionContext {
     fn all_known<'a>(&self, gpu_type: TypeId, mut jobs: impl Iterator<Item = &'a JobId>) -> bool {
         use crate::cluster::Phase;
         let known = |job: &JobId| self.cluster.phase.get(job.index()).is_some_and(|phase| *phase != Phase::Future);
-        (gpu_type as usize) < self.fleet().types.len() && jobs.all(known)
+        gpu_type.index() < self.fleet().types.len() && jobs.all(known)
     }
 
     /// MiB that a job needs on a GPU, as policies are told; 0: they are not.
@@ -295,7 +295,7 @@ impl DecisionContext {
     fn remaining_of(&mut self, job: JobId, gpu_type: TypeId) -> f64 {
         use crate::cluster::Phase;
         let phase = self.cluster.phase.get(job.index()).copied().unwrap_or(Phase::Future);
-        if phase == Phase::Future || gpu_type as usize >= self.fleet().types.len() {
+        if phase == Phase::Future || gpu_type.index() >= self.fleet().types.len() {
             return f64::NAN;
         }
         let left = match self.bound {

@@ -4,7 +4,7 @@
 //! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
 //! does not have yet are absent.
 
-use sandtable_hardware::{Fleet, Job, JobId, PerformanceModel, Sharing, Split};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
 use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
@@ -102,7 +102,7 @@ fn act(
             }
             check_placement(bench, cluster, job, start)?;
             once(placed, job)?;
-            Ok(cluster.give(bench.fleet, job, &start.gpus))
+            Ok(cluster.give(bench.fleet, job, GpuId::list(start.gpus.clone())))
         }
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;
@@ -250,7 +250,7 @@ fn reassign_all(
     let mut refused = None;
     for start in moves {
         match check_placement(bench, cluster, JobId::new(start.job), start) {
-            Ok(()) => done.push(cluster.give(bench.fleet, JobId::new(start.job), &start.gpus)),
+            Ok(()) => done.push(cluster.give(bench.fleet, JobId::new(start.job), GpuId::list(start.gpus.clone()))),
             Err(refusal) => {
                 refused = Some(refusal);
                 break;
@@ -270,8 +270,8 @@ fn reassign_all(
 
 /// Keeps a GPU for the service whose model it holds.
 fn keep(cluster: &mut Cluster, protect: &Protect) -> Result<Undo, Refusal> {
-    let gpu = protect.gpu;
-    if gpu as usize >= cluster.residents.len() {
+    let gpu = GpuId::new(protect.gpu);
+    if gpu.index() >= cluster.residents.len() {
         let last = cluster.residents.len() - 1;
         return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
     }
@@ -281,7 +281,7 @@ fn keep(cluster: &mut Cluster, protect: &Protect) -> Result<Undo, Refusal> {
             format!("V23: GPU {gpu} is protected until {} µs, instants end at 2^53", protect.until),
         ));
     }
-    match cluster.pods.get_mut(gpu as usize) {
+    match cluster.pods.get_mut(gpu.index()) {
         Some(pod) if pod.service.is_some() => Ok(Undo::Protect(gpu, std::mem::replace(&mut pod.until, protect.until))),
         _ => Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is protected, it holds no service's model"))),
     }
@@ -312,9 +312,9 @@ fn check_batch(bench: &Bench<'_>, job: JobId, gpus: usize, batch: Option<BatchSp
 }
 
 fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Start) -> Result<(), Refusal> {
-    let (fleet, gpus) = (bench.fleet, &start.gpus);
+    let (fleet, gpus) = (bench.fleet, GpuId::list(start.gpus.clone()));
     let asked = &bench.jobs[job];
-    if let Some(gpu) = gpus.iter().find(|gpu| **gpu as usize >= cluster.residents.len()) {
+    if let Some(gpu) = gpus.iter().find(|gpu| gpu.index() >= cluster.residents.len()) {
         let last = cluster.residents.len() - 1;
         return Err((RejectCode::UnknownGpu, format!("V04: GPU {gpu}, the last is {last}")));
     }
@@ -334,21 +334,21 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err((RejectCode::DuplicateGpu, format!("V10: job {job} is placed on GPU {} twice", pair[0])));
     }
-    let type_of = |gpu: u32| fleet.nodes[fleet.node_of(gpu)].gpu_type;
+    let type_of = |gpu: GpuId| fleet.nodes[fleet.node_of(gpu)].gpu_type;
     let first = type_of(gpus[0]);
     if gpus.iter().any(|gpu| type_of(*gpu) != first) {
         return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} is placed on several types of GPU")));
     }
     if !asked.gpu_types.is_empty() && !asked.gpu_types.contains(&first) {
-        let name = &fleet.types[first as usize].name;
+        let name = &fleet.types[first].name;
         return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} does not allow {name}")));
     }
     for gpu in gpus {
-        let node = fleet.node_of(*gpu);
+        let node = fleet.node_of(gpu);
         if !cluster.up[node] {
             return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
         }
-        if let Some(pod) = cluster.pods.get(*gpu as usize)
+        if let Some(pod) = cluster.pods.get(gpu.index())
             && pod.until > cluster.now
             && pod.service != asked.service
         {
@@ -358,14 +358,14 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
                 format!("V13: GPU {gpu} is protected for a service until {until} µs"),
             ));
         }
-        room(bench, cluster, job, *gpu, first)?;
+        room(bench, cluster, job, gpu, first)?;
     }
     Ok(())
 }
 
 /// Whether a GPU takes a job beside its residents.
-fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: u32, gpu_type: u32) -> Result<(), Refusal> {
-    let there = cluster.residents[gpu as usize].as_slice();
+fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: GpuId, gpu_type: TypeId) -> Result<(), Refusal> {
+    let there = cluster.residents[gpu].as_slice();
     let asked = &bench.jobs[job];
     if let Some(other) = there.first() {
         let held = || Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
@@ -387,7 +387,7 @@ fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: u32, gpu_type: u3
             Sharing::Packed(_) => {}
         }
     }
-    let capacity = bench.fleet.types[gpu_type as usize].memory_mib;
+    let capacity = bench.fleet.types[gpu_type].memory_mib;
     if capacity > 0
         && let Some(needs) = bench.memory.get(job.index())
     {

@@ -12,7 +12,7 @@ use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
 use integrals::{Measured, Rates};
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, NodeId, Sharing};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, NodeId, Sharing, TypeId};
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
@@ -88,10 +88,10 @@ impl Ledger {
     }
 
     /// What jobs would take alone on the fastest type that each may run on.
-    pub(crate) fn alone_by(&mut self, speed: impl Fn(&Job, u32) -> f64, fleet: &Fleet, jobs: &[Job]) {
+    pub(crate) fn alone_by(&mut self, speed: impl Fn(&Job, TypeId) -> f64, fleet: &Fleet, jobs: &[Job]) {
         for (row, job) in self.rows.iter_mut().zip(jobs) {
-            let allows = |kind: &u32| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
-            let types = (0..fleet.types.len() as u32).filter(allows);
+            let allows = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
+            let types = TypeId::first(fleet.types.len()).filter(allows);
             let speed = types.map(|kind| speed(job, kind)).fold(0.0, f64::max);
             row.solo = if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work };
         }
@@ -148,7 +148,7 @@ impl Ledger {
             gpu_since: vec![0; gpus],
             gpu_held: vec![0; gpus],
             promised: (0..gpus).map(|_| Vec::new()).collect(),
-            node_of: (0..gpus as u32).map(|gpu| fleet.node_of(gpu)).collect(),
+            node_of: (0..gpus as u32).map(|gpu| fleet.node_of(GpuId::new(gpu))).collect(),
             node_used: vec![0; fleet.nodes.len()],
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
             segment_count: 0,
@@ -201,7 +201,7 @@ impl Ledger {
     pub fn given(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
         let mut awaited = 0;
         for gpu in gpus {
-            let slot = *gpu as usize;
+            let slot = gpu.index();
             let heirs = self.promised[slot].iter().map(|promise| promise.job);
             let drains = |other: &JobId| self.rows[*other].draining;
             let (after, others): (Vec<_>, Vec<_>) = self.there[slot].iter().copied().chain(heirs).partition(drains);
@@ -274,7 +274,7 @@ impl Ledger {
     fn look(&mut self, job: JobId) {
         let Some(busy) = &mut self.busy else { return };
         for gpu in &self.rows[job].last_gpus {
-            let slot = *gpu as usize;
+            let slot = gpu.index();
             let works = |id: &JobId| self.rows[*id].running_since.is_some();
             busy.set(*gpu, self.there[slot].iter().copied().filter(works));
         }
@@ -312,7 +312,7 @@ impl Ledger {
         let gpus = std::mem::take(&mut self.rows[job].last_gpus);
         self.rows[job].draining = false;
         for gpu in &gpus {
-            let slot = *gpu as usize;
+            let slot = gpu.index();
             if self.there[slot].contains(&job) {
                 self.vacate(*gpu, job);
             }
@@ -391,7 +391,7 @@ impl Ledger {
     pub fn close(&mut self) -> Result<(), AccountingError> {
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
-                self.vacate(gpu, job);
+                self.vacate(GpuId::new(gpu), job);
                 self.measured.let_go();
             }
         }
@@ -414,7 +414,7 @@ impl Ledger {
                 Sharing::Shares => u64::from(Job::WHOLE),
             };
             if *held > self.now.saturating_mul(most) {
-                return Err(AccountingError::TooLong { gpu: gpu as GpuId, held: *held, run: self.now });
+                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now });
             }
         }
         let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
@@ -431,11 +431,11 @@ impl Ledger {
     fn occupy(&mut self, gpu: GpuId, job: JobId) {
         self.settle(gpu);
         self.count(gpu, -1);
-        self.there[gpu as usize].push(job);
+        self.there[gpu].push(job);
         self.count(gpu, 1);
         self.rows[job].gpu_time -= i128::from(self.now);
         self.rates.resident += 1;
-        if self.there[gpu as usize].len() == 1 {
+        if self.there[gpu].len() == 1 {
             self.rates.free -= 1;
             self.use_node(gpu, 1);
             if let Some(pools) = &mut self.pools {
@@ -447,12 +447,12 @@ impl Ledger {
     fn vacate(&mut self, gpu: GpuId, job: JobId) {
         self.settle(gpu);
         self.count(gpu, -1);
-        self.there[gpu as usize].retain(|other| *other != job);
+        self.there[gpu].retain(|other| *other != job);
         self.count(gpu, 1);
         // Less the instant at which it came, which `occupy` has taken off.
         self.rows[job].gpu_time += i128::from(self.now);
         self.rates.resident -= 1;
-        if self.there[gpu as usize].is_empty() {
+        if self.there[gpu].is_empty() {
             self.rates.free += 1;
             self.use_node(gpu, -1);
             if let Some(pools) = &mut self.pools {
@@ -463,14 +463,14 @@ impl Ledger {
 
     /// Adds the job-time of a GPU up to now.
     fn settle(&mut self, gpu: GpuId) {
-        let slot = gpu as usize;
+        let slot = gpu.index();
         self.gpu_held[slot] += (self.now - self.gpu_since[slot]) * self.there[slot].len() as u64;
         self.gpu_since[slot] = self.now;
     }
 
     /// Counts what of a GPU is given away, or takes it back.
     fn count(&mut self, gpu: GpuId, sign: i64) {
-        let there = &self.there[gpu as usize];
+        let there = &self.there[gpu];
         let milli = match self.sharing {
             Sharing::Shares => there.iter().map(|job| u64::from(self.rows[*job].share)).sum(),
             _ if there.is_empty() => 0,
@@ -480,7 +480,7 @@ impl Ledger {
     }
 
     fn use_node(&mut self, gpu: GpuId, change: i32) {
-        let node = self.node_of[gpu as usize];
+        let node = self.node_of[gpu];
         let size = self.node_size[node];
         let stranded = |used: u32| if used == 0 { 0 } else { u64::from(size - used) };
         let before = self.node_used[node];

@@ -67,7 +67,7 @@ impl Pools {
             reclaimed: 0,
             counts,
             now: 0,
-            lent: (0..gpus as GpuId).map(inference).collect(),
+            lent: GpuId::first(gpus).map(inference).collect(),
             uses: vec![Use::Idle; gpus],
             service_of: jobs.iter().map(|job| job.service.is_some()).collect(),
             left: vec![None; gpus],
@@ -81,7 +81,7 @@ impl Pools {
         while let Some((at, gpu)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
             self.expiries.pop_first();
             self.pass(at);
-            if self.uses[gpu as usize] == Use::Protected {
+            if self.uses[gpu] == Use::Protected {
                 self.put(gpu, Use::Idle);
             }
         }
@@ -98,7 +98,7 @@ impl Pools {
 
     /// A job has a GPU.
     pub fn occupy(&mut self, gpu: GpuId, job: JobId) {
-        let slot = gpu as usize;
+        let slot = gpu.index();
         let serves = self.service_of[job];
         if serves && self.left[slot] == Some(self.now) {
             self.reclaimed += 1;
@@ -116,14 +116,14 @@ impl Pools {
     /// No job has a GPU any more.
     pub fn vacate(&mut self, gpu: GpuId, job: JobId) {
         if !self.service_of[job] {
-            self.left[gpu as usize] = Some(self.now);
+            self.left[gpu] = Some(self.now);
         }
         self.put(gpu, Use::Idle);
     }
 
     /// A GPU that holds a model is kept for its service.
     pub fn protect(&mut self, gpu: GpuId, until: Micros) {
-        let slot = gpu as usize;
+        let slot = gpu.index();
         self.expiries.remove(&(self.until[slot], gpu));
         self.until[slot] = until;
         let free = matches!(self.uses[slot], Use::Idle | Use::Protected);
@@ -136,14 +136,14 @@ impl Pools {
     }
 
     fn put(&mut self, gpu: GpuId, to: Use) {
-        let from = std::mem::replace(&mut self.uses[gpu as usize], to);
+        let from = std::mem::replace(&mut self.uses[gpu], to);
         if from == to {
             return;
         }
         if to != Use::Protected && to != Use::Idle {
             // The job that has it now was not lent it.
-            self.expiries.remove(&(self.until[gpu as usize], gpu));
-            self.until[gpu as usize] = 0;
+            self.expiries.remove(&(self.until[gpu], gpu));
+            self.until[gpu] = 0;
         }
         self.counts[from as usize] -= 1;
         self.counts[to as usize] += 1;
@@ -167,14 +167,14 @@ mod tests {
         let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
         let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
         let mut pools = Pools::of(&fleet, &[Job::new("j", 0, 1, SECOND), task]).expect("pools");
-        pools.occupy(1, JobId::new(0));
+        pools.occupy(GpuId::new(1), JobId::new(0));
         pools.advance(10);
         // The task gets the GPU that the job has just left.
-        pools.vacate(1, JobId::new(0));
-        pools.occupy(1, JobId::new(1));
+        pools.vacate(GpuId::new(1), JobId::new(0));
+        pools.occupy(GpuId::new(1), JobId::new(1));
         pools.advance(15);
-        pools.vacate(1, JobId::new(1));
-        pools.protect(1, 22);
+        pools.vacate(GpuId::new(1), JobId::new(1));
+        pools.protect(GpuId::new(1), 22);
         pools.advance(30);
         assert_eq!(pools.reclaimed, 1);
         let rows = [(0, [0, 1, 0, 0, 1]), (10, [0, 0, 1, 0, 1]), (15, [0, 0, 0, 1, 1]), (22, [0, 0, 0, 0, 2])];

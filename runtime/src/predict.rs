@@ -167,7 +167,7 @@ impl Facts<'_> {
     fn alone(&self, what: Alone, gpu_type: TypeId, job: JobId) -> f64 {
         let of = &self.jobs[job];
         let profile = of.workload.and_then(|workload| self.profiles.get(workload as usize));
-        let at = gpu_type as usize;
+        let at = gpu_type.index();
         match what {
             Alone::Throughput => self.backend.alone(job, gpu_type),
             Alone::Utilisation => {

@@ -15,14 +15,14 @@ pub(crate) struct UtilisationTracker {
 impl UtilisationTracker {
     /// All GPUs idle; `of_job` is each job's utilisation alone, by type of GPU.
     pub(crate) fn new(fleet: &Fleet, of_job: Vec<Vec<f64>>) -> UtilisationTracker {
-        let type_of: Vec<TypeId> = (0..fleet.gpus()).map(|gpu| fleet.type_of(gpu)).collect();
+        let type_of: Vec<TypeId> = (0..fleet.gpus()).map(|gpu| fleet.type_of(GpuId::new(gpu))).collect();
         UtilisationTracker { of_job, of_gpu: vec![0.0; type_of.len()], type_of, sum: 0.0 }
     }
 
     /// These jobs make progress on a GPU now.
     pub(crate) fn set(&mut self, gpu: GpuId, jobs: impl Iterator<Item = JobId>) {
-        let slot = gpu as usize;
-        let alone = &self.of_job[self.type_of[slot] as usize];
+        let slot = gpu.index();
+        let alone = &self.of_job[self.type_of[slot]];
         let busy = 1.0 - jobs.fold(1.0, |idle, id| idle * (1.0 - alone[id]));
         self.sum += busy - self.of_gpu[slot];
         self.of_gpu[slot] = busy;

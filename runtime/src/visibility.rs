@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sharing};
+use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sharing, TypeId};
 
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
@@ -14,15 +14,15 @@ use crate::predict::shown;
 
 /// GPU utilisation of each job alone by type of GPU, where it is known of all.
 pub(crate) fn utilisation(fleet: &Fleet, inputs: &Inputs) -> Option<Vec<Vec<f64>>> {
-    let of = |kind: u32| inputs.jobs.iter().map(|job| inputs.laws.utilisation(kind, job)).collect::<Vec<f64>>();
-    let all: Vec<Vec<f64>> = (0..fleet.types.len() as u32).map(of).collect();
+    let of = |kind: TypeId| inputs.jobs.iter().map(|job| inputs.laws.utilisation(kind, job)).collect::<Vec<f64>>();
+    let all: Vec<Vec<f64>> = TypeId::first(fleet.types.len()).map(of).collect();
     all.iter().flatten().all(|u| !u.is_nan()).then_some(all)
 }
 
 pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> VisibleInfo {
     let memory = |job: &Job| {
         let types =
-            (0..fleet.types.len() as u32).filter(|kind| job.gpu_types.is_empty() || job.gpu_types.contains(kind));
+            TypeId::first(fleet.types.len()).filter(|kind| job.gpu_types.is_empty() || job.gpu_types.contains(kind));
         types.map(|kind| inputs.laws.memory(kind, job)).max().unwrap_or(0)
     };
     let memory = if inputs.reveal.memory { inputs.jobs.iter().map(memory).collect() } else { Arc::from([]) };
@@ -166,8 +166,8 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
     let nodes = fleet.nodes.iter().enumerate().map(|(id, node)| Node {
         id: id as u32,
         name: node.name.clone(),
-        gpu_type: node.gpu_type,
-        first_gpu: node.first_gpu,
+        gpu_type: node.gpu_type.number(),
+        first_gpu: node.first_gpu.number(),
         gpus: node.gpus,
         health: NodeHealth::Up,
         rack: node.rack,
@@ -221,7 +221,7 @@ pub(crate) fn elasticity(laws: &PerformanceModel, job: &Job) -> Option<Elasticit
 
 /// How many GPUs of each type there are, and the memory of each, MiB.
 pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
-    fleet.types.iter().zip(0..).map(|(kind, id)| (fleet.gpus_of(id), kind.memory_mib)).collect()
+    TypeId::first(fleet.types.len()).map(|id| (fleet.gpus_of(id), fleet.types[id].memory_mib)).collect()
 }
 
 /// Why a job can never run on GPUs of which there are so many of each type, with so much memory ([`capacities`]), if so: it
@@ -239,18 +239,18 @@ pub fn never_fits(capacities: &[(u32, u32)], laws: &PerformanceModel, job: &Job)
     if job.gpus == 0 {
         return Some("it asks for no GPU".into());
     }
-    let allowed = |index: usize| job.gpu_types.is_empty() || job.gpu_types.contains(&(index as u32));
-    let types = || capacities.iter().enumerate().filter(|(index, _)| allowed(*index));
-    let most = types().map(|(_, (gpus, _))| *gpus).max().unwrap_or(0);
-    if types().all(|(kind, _)| laws.throughput(kind as u32, job) == Some(0.0)) {
+    let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
+    let types = || TypeId::first(capacities.len()).filter(allowed).map(|kind| (kind, capacities[kind]));
+    let most = types().map(|(_, (gpus, _))| gpus).max().unwrap_or(0);
+    if types().all(|(kind, _)| laws.throughput(kind, job) == Some(0.0)) {
         return Some("its workload runs on none of the types that it allows".into());
     }
     if job.gpus > most {
         return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
     }
-    let short = |(index, (_, memory)): (usize, &(u32, u32))| {
-        let needs = laws.memory(index as u32, job);
-        (*memory > 0 && needs > *memory).then_some((needs, *memory))
+    let short = |(kind, (_, memory)): (TypeId, (u32, u32))| {
+        let needs = laws.memory(kind, job);
+        (memory > 0 && needs > memory).then_some((needs, memory))
     };
     let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
     let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;

@@ -12,8 +12,9 @@ use proptest::prelude::*;
 use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Communication, Costs, Failures, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, PerformanceModel,
-    Pool, Profile, RestartRule, SECOND, Service, ShareMode, Sharing, SimulatedBackend, Solo, Workload,
+    Communication, Costs, Failures, Fleet, GpuId, GpuProfile, GpuType, Interference, InterferenceModel, Job,
+    PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ShareMode, Sharing, SimulatedBackend, Solo, TypeId,
+    Workload,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -167,11 +168,11 @@ fn simulate(case: &Case) -> Finished {
         let task = serves && *gpus <= 2 && !elastic;
         let gpus = if task { &1 } else { gpus };
         let picky = !elastic && !task && seconds.is_multiple_of(3);
-        let allowed = |kind: &u32| (seconds >> kind).is_multiple_of(3);
+        let allowed = |kind: &TypeId| (seconds >> kind.number()).is_multiple_of(3);
         jobs.push(Job {
             workload: if picky { Some(2) } else { elastic.then_some(u32::from(stiff)) },
             // Some kinds only; some that are not in this fleet.
-            gpu_types: if seconds % 7 == 1 { (0..3).filter(allowed).collect() } else { vec![] },
+            gpu_types: if seconds % 7 == 1 { TypeId::first(3).filter(allowed).collect() } else { vec![] },
             batch: elastic.then_some(if stiff { own } else { 4 + (*seconds % 9) as u32 }),
             service: task.then_some((*seconds / 2 % 2) as u32),
             preemptible: !seconds.is_multiple_of(5),
@@ -219,7 +220,7 @@ proptest! {
         }
         // Where nobody shares a GPU, who waits for one to drain has it only then.
         if case.sharing == Sharing::Exclusive {
-            let mut stays: Vec<(u32, u64, u64)> = Vec::new();
+            let mut stays: Vec<(GpuId, u64, u64)> = Vec::new();
             for stay in &finished.ledger.segments {
                 stays.extend(stay.gpus.iter().map(|gpu| (*gpu, stay.from, stay.to)));
             }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use sandtable_hardware::JobId;
+use sandtable_hardware::{JobId, TypeId};
 use sandtable_policy as guest;
 use sandtable_policy::driver::{Driver, describe};
 use sandtable_policy::host::{Host, stand_in};
@@ -19,10 +19,7 @@ struct Asked(Lent);
 impl Host for Asked {
     fn estimate(&self, what: guest::Quantity, jobs: &[u32], types: &[u32]) -> Vec<f64> {
         match self.0.borrow_mut().as_mut().filter(|_| what == guest::Quantity::Remaining) {
-            Some(world) => {
-                let jobs: Vec<JobId> = jobs.iter().copied().map(JobId::new).collect();
-                world.remaining(&jobs, types)
-            }
+            Some(world) => world.remaining(&JobId::list(jobs.to_vec()), &TypeId::list(types.to_vec())),
             None => vec![f64::NAN; jobs.len()],
         }
     }

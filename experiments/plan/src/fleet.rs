@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{
-    Costs, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, WorkloadId, catalogue,
+    Costs, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, TypeId, WorkloadId, catalogue,
 };
 use sandtable_inputs::profile;
 use serde_json::{Value, json};
@@ -234,7 +234,7 @@ fn linked(source: &Source, fleet: Fleet, links: &LinksSpec, network: f64) -> Res
 
 /// A fleet's part of a cell's identity.
 pub(super) fn fleet_key(fleet: &Fleet) -> Value {
-    let mut runs: Vec<(u32, u32, u32)> = Vec::new();
+    let mut runs: Vec<(u32, u32, TypeId)> = Vec::new();
     for node in &fleet.nodes {
         match runs.last_mut() {
             Some((count, gpus, kind)) if *gpus == node.gpus && *kind == node.gpu_type => *count += 1,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{
-    Communication, DurationsOn, Fleet, Interference, InterferenceModel, PerformanceModel, Profile, Sharing, WorkloadId,
+    Communication, DurationsOn, Fleet, Interference, InterferenceModel, PerformanceModel, Profile, Sharing, TypeId,
+    WorkloadId,
 };
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ pub(super) fn laws(
         let known: Vec<String> = fleet.types.iter().map(|known| known.name.clone()).collect();
         return Err(no_such_kind(source, kind, &known));
     };
-    let laws = laws.with_durations_on(DurationsOn::Kind(base as u32), used);
+    let laws = laws.with_durations_on(DurationsOn::Kind(TypeId::at(base)), used);
     let laws = laws.map_err(|error| source.error("durations_on", &error.to_string(), "here"))?;
     let mut key = key;
     key["durations_on"] = json!(base);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, Job, Profile, WorkloadId};
+use sandtable_hardware::{Fleet, Job, Profile, TypeId, WorkloadId};
 use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 
 use crate::spec::{Arrivals, DemandSpec, Durations, Ties};
@@ -88,9 +88,10 @@ impl Workload {
         match &self.from {
             From::Fixed(trace) => trace.clone(),
             From::Generated { jobs, arrivals, durations, gpus, workloads, users, declared } => {
-                let of = |kind: usize| fleet.gpus_of(kind as u32);
-                let capacity = fleet.types.iter().enumerate().map(|(kind, t)| f64::from(of(kind)) * t.speed).sum();
-                let largest = (0..fleet.types.len()).map(of).max().unwrap_or(0);
+                let of = |kind: TypeId| fleet.gpus_of(kind);
+                let capacity =
+                    TypeId::first(fleet.types.len()).map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum();
+                let largest = TypeId::first(fleet.types.len()).map(of).max().unwrap_or(0);
                 let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
                 let elastic = |name: &str| {
                     let profile = self.profile.as_ref()?;
@@ -210,7 +211,7 @@ impl Workload {
         }
         let of_kind = |kind: &String| {
             let found = fleet.types.iter().position(|known| known.name == *kind);
-            found.map(|index| index as u32).ok_or_else(|| {
+            found.map(TypeId::at).ok_or_else(|| {
                 let known: Vec<&str> = fleet.types.iter().map(|known| known.name.as_str()).collect();
                 let error = Error::usage(format!("job {:?} wants a GPU of kind {kind:?}", row.name));
                 error.hint(format!("the fleet has {}", known.join(", ")))

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use sandtable_hardware::GpuId;
 use sandtable_results::reader::rowed;
 use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_runtime::JobOutcome;
@@ -29,7 +30,7 @@ pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[
     for (at, (kind, gpus)) in nodes.iter().enumerate() {
         events.push(name(at + 1, None, "process_name", &format!("node {at} ({kind})")));
         for _ in 0..*gpus {
-            let gpu = place.len() as u32;
+            let gpu = GpuId::at(place.len());
             for row in 0..threads.get(&gpu).copied().unwrap_or(1) {
                 let beside = if row == 0 { String::new() } else { format!(", beside {row}") };
                 events.push(name(at + 1, Some(thread(gpu, row)), "thread_name", &format!("GPU {gpu}{beside}")));
@@ -48,7 +49,7 @@ pub fn trace(title: &str, nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[
         });
         let (from, to) = (stay.from_s.0, stay.to_s.0);
         events.push(json!({
-            "ph": "X", "pid": place.get(gpu as usize).copied().unwrap_or(0), "tid": thread(gpu, beside), "name": stay.job_id,
+            "ph": "X", "pid": place.get(gpu.index()).copied().unwrap_or(0), "tid": thread(gpu, beside), "name": stay.job_id,
             "cat": "job", "ts": from, "dur": to.saturating_sub(from), "args": args,
         }));
     }
@@ -116,8 +117,8 @@ pub fn waiting(jobs: &[JobRecord], stays: &[StayRecord]) -> Vec<(Seconds, i64)> 
 }
 
 /// The thread of a row of a GPU.
-fn thread(gpu: u32, row: usize) -> u64 {
-    u64::from(gpu) * 64 + row as u64
+fn thread(gpu: GpuId, row: usize) -> u64 {
+    u64::from(gpu.number()) * 64 + row as u64
 }
 
 #[cfg(test)]
@@ -157,7 +158,7 @@ mod tests {
             job_id: job.into(),
             from_s: seconds(from),
             to_s: seconds(to),
-            gpus: GpuSet(gpus.to_vec()),
+            gpus: GpuSet(GpuId::list(gpus.to_vec())),
         };
         let counted = |steps: Vec<(Seconds, i64)>| -> Vec<(f64, i64)> {
             steps.into_iter().map(|(at, count)| (at.f64(), count)).collect()
@@ -177,7 +178,7 @@ mod tests {
         // Two on one GPU are two threads; a job that never runs waits to the end.
         let both = [stay("a", 0.0, 10.0, &[0]), stay("b", 5.0, 12.5, &[0])];
         let (placed, threads) = rowed(&both);
-        assert_eq!((placed[1].2, threads[&0]), (1, 2));
+        assert_eq!((placed[1].2, threads[&GpuId::new(0)]), (1, 2));
         let late = [row("c", 0.0, None), row("a", 0.0, Some((0.0, 10.0)))];
         assert_eq!(counted(waiting(&late, &both[..1])), [(0.0, 1), (10.0, 0)]);
         assert!(of("C").iter().all(|event| event["args"]["count"].as_i64() >= Some(0)));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sandtable_core::display::span;
+use sandtable_hardware::GpuId;
 use sandtable_results::reader::rowed;
 use sandtable_results::schema::{JobRecord, StayRecord};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ const LEFT: f64 = 96.0;
 /// A bar: some stays on one GPU.
 #[derive(Clone, Debug, PartialEq)]
 struct Bar {
-    gpu: u32,
+    gpu: GpuId,
     from: f64,
     to: f64,
     /// Which of the bars beside each other.
@@ -78,7 +79,7 @@ pub fn lanes(nodes: &[(String, u32)], jobs: &[JobRecord], stays: &[StayRecord]) 
     for (at, bar) in bars.iter().enumerate() {
         let beside = rows.get(&bar.gpu).copied().unwrap_or(1).max(1) as f64;
         let thick = (tall - 2.0) / beside;
-        let (x, y) = (LEFT + bar.from * scale, top + f64::from(bar.gpu) * tall + 1.0 + bar.row as f64 * thick);
+        let (x, y) = (LEFT + bar.from * scale, top + f64::from(bar.gpu.number()) * tall + 1.0 + bar.row as f64 * thick);
         let wide = ((bar.to - bar.from) * scale).max(0.4);
         let class = bar.job.map_or("m".to_string(), |job| format!("b{}", job % 12));
         let _ = write!(
@@ -173,13 +174,13 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// Every stay on its row of its GPU, and how many rows each GPU needs.
-fn stacked(stays: &[StayRecord], index: &BTreeMap<&str, usize>, shown: u32) -> (Vec<Bar>, BTreeMap<u32, usize>) {
+fn stacked(stays: &[StayRecord], index: &BTreeMap<&str, usize>, shown: u32) -> (Vec<Bar>, BTreeMap<GpuId, usize>) {
     let (placed, rows) = rowed(stays);
-    let bar = |(stay, gpu, row): (&StayRecord, u32, usize)| {
+    let bar = |(stay, gpu, row): (&StayRecord, GpuId, usize)| {
         let job = index.get(stay.job_id.as_str()).copied();
         Bar { gpu, from: stay.from_s.f64(), to: stay.to_s.f64(), row, job, count: 1, short: false }
     };
-    (placed.into_iter().filter(|(_, gpu, _)| *gpu < shown).map(bar).collect(), rows)
+    (placed.into_iter().filter(|(_, gpu, _)| gpu.number() < shown).map(bar).collect(), rows)
 }
 
 /// Bars of at least this length; shorter neighbours of one row become one.
@@ -212,7 +213,12 @@ mod tests {
 
     fn stay(job: &str, from: f64, to: f64, gpus: &[u32]) -> StayRecord {
         let seconds = |x: f64| Seconds((x * 1e6) as u64);
-        StayRecord { job_id: job.into(), from_s: seconds(from), to_s: seconds(to), gpus: GpuSet(gpus.to_vec()) }
+        StayRecord {
+            job_id: job.into(),
+            from_s: seconds(from),
+            to_s: seconds(to),
+            gpus: GpuSet(GpuId::list(gpus.to_vec())),
+        }
     }
 
     #[test]
@@ -220,9 +226,9 @@ mod tests {
         let stays = [stay("a", 0.0, 10.0, &[0]), stay("b", 5.0, 20.0, &[0, 1]), stay("c", 10.0, 12.0, &[0])];
         let index = BTreeMap::from([("a", 0), ("b", 1), ("c", 2)]);
         let (bars, rows) = stacked(&stays, &index, 2);
-        let of = |job, gpu| bars.iter().find(|bar| bar.job == Some(job) && bar.gpu == gpu).expect("a bar").row;
+        let of = |job, gpu| bars.iter().find(|bar| bar.job == Some(job) && bar.gpu.number() == gpu).expect("a bar").row;
         assert_eq!((of(0, 0), of(1, 0), of(2, 0), of(1, 1)), (0, 1, 0, 0));
-        assert_eq!(rows, BTreeMap::from([(0, 2), (1, 1)]));
+        assert_eq!(rows, BTreeMap::from([(GpuId::new(0), 2), (GpuId::new(1), 1)]));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sandtable_core::error::Error;
 use sandtable_core::text;
-use sandtable_hardware::Fleet;
+use sandtable_hardware::{Fleet, GpuId};
 use sandtable_runtime::Summary;
 use serde_json::Value;
 
@@ -76,14 +76,14 @@ pub fn summary(store: &Store, id: &str) -> Result<Option<Summary>, Error> {
 }
 
 /// A stay on one of its GPUs, and its row there.
-pub type Placed<'a> = (&'a StayRecord, u32, usize);
+pub type Placed<'a> = (&'a StayRecord, GpuId, usize);
 
 /// Each stay on each of its GPUs with its row there, and how many rows each GPU has: on none of them do two overlap.
-pub fn rowed(stays: &[StayRecord]) -> (Vec<Placed<'_>>, BTreeMap<u32, usize>) {
-    let mut all: Vec<(&StayRecord, u32)> =
+pub fn rowed(stays: &[StayRecord]) -> (Vec<Placed<'_>>, BTreeMap<GpuId, usize>) {
+    let mut all: Vec<(&StayRecord, GpuId)> =
         stays.iter().flat_map(|stay| stay.gpus.0.iter().map(move |gpu| (stay, *gpu))).collect();
     all.sort_by(|a, b| a.1.cmp(&b.1).then(a.0.from_s.cmp(&b.0.from_s)));
-    let mut free: BTreeMap<u32, Vec<Seconds>> = BTreeMap::new();
+    let mut free: BTreeMap<GpuId, Vec<Seconds>> = BTreeMap::new();
     let mut placed = Vec::with_capacity(all.len());
     for (stay, gpu) in all {
         let rows = free.entry(gpu).or_default();

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::producer::Producer;
 
-pub use values::{GpuSet, Placement, Seconds};
+pub use values::{GpuSet, Placement, Seconds, ranges};
 
 /// The inputs of a cell: canonical JSON, whose blake3 is the cell's id.
 pub const CELL: &str = "cell.json";
@@ -90,7 +90,7 @@ pub struct NodesRecord {
 impl NodesRecord {
     /// Those of a fleet.
     pub fn of(fleet: &Fleet) -> Vec<NodesRecord> {
-        let name = |kind: TypeId| fleet.types[kind as usize].name.clone();
+        let name = |kind: TypeId| fleet.types[kind].name.clone();
         let mut all: Vec<NodesRecord> = Vec::new();
         for node in &fleet.nodes {
             let gpu_type = name(node.gpu_type);
@@ -354,7 +354,7 @@ struct Stored<'a, T> {
 
 #[cfg(test)]
 mod tests {
-    use sandtable_hardware::NodeId;
+    use sandtable_hardware::{GpuId, NodeId};
 
     use super::*;
 
@@ -389,7 +389,8 @@ mod tests {
 
     #[test]
     fn heads_are_the_fields() {
-        let stay = StayRecord { job_id: "a".into(), from_s: Seconds(0), to_s: Seconds(1), gpus: GpuSet(vec![1]) };
+        let stay =
+            StayRecord { job_id: "a".into(), from_s: Seconds(0), to_s: Seconds(1), gpus: GpuSet(vec![GpuId::new(1)]) };
         let used = UseRecord { from_s: Seconds(0), training: 1, loaned: 2, serving: 3, protected: 4, idle: 5 };
         assert_eq!(head_of(&job()), JobRecord::HEAD.join(","));
         assert_eq!(head_of(&stay), StayRecord::HEAD.join(","));

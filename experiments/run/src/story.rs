@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use sandtable_core::display::span;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Fleet, Job, JobId, Micros};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
-use sandtable_results::schema::GpuSet;
+use sandtable_results::schema::{GpuSet, ranges};
 use sandtable_runtime::contract::{Action, Batch, Event, JobPhase, NodeHealth, Plan, PreemptMode, Start, Trigger};
 use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::schedule::Finished;
@@ -42,20 +42,23 @@ impl Names {
         self.jobs.iter().position(|job| job.name == name).map(JobId::at)
     }
 
-    fn gpus(&self, gpus: &[u32]) -> String {
-        let mut nodes: Vec<u32> =
-            gpus.iter().filter(|gpu| **gpu < self.fleet.gpus()).map(|gpu| self.fleet.node_of(*gpu).number()).collect();
+    fn gpus(&self, gpus: &[GpuId]) -> String {
+        let mut nodes: Vec<u32> = gpus
+            .iter()
+            .filter(|gpu| gpu.number() < self.fleet.gpus())
+            .map(|gpu| self.fleet.node_of(*gpu).number())
+            .collect();
         nodes.sort_unstable();
         nodes.dedup();
         let on = if nodes.len() == 1 { "node" } else { "nodes" };
-        format!("GPU {} ({on} {})", GpuSet::of(gpus), GpuSet::of(&nodes))
+        format!("GPU {} ({on} {})", GpuSet::of(gpus), ranges(&nodes))
     }
 
     fn start(&self, start: &Start) -> String {
         let batch = start.batch.map_or(String::new(), |split| {
             format!(", {} samples a pass, {} passes a step", split.local, split.accumulation + 1)
         });
-        format!("{} on {}{batch}", self.job(JobId::new(start.job)), self.gpus(&start.gpus))
+        format!("{} on {}{batch}", self.job(JobId::new(start.job)), self.gpus(&GpuId::list(start.gpus.clone())))
     }
 
     /// What a policy was told.

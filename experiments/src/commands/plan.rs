@@ -7,6 +7,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text;
+use sandtable_hardware::TypeId;
 use sandtable_plan::{Cell, Expansion, PredictorBinding};
 use sandtable_results::claim;
 use sandtable_results::explain::{Kept, components, reason};
@@ -162,11 +163,11 @@ impl Shown {
 }
 
 fn machines(cell: &Cell) -> String {
-    let kinds = cell.fleet.types.iter().zip(0..);
-    let kind = |(kind, id): (&sandtable_hardware::GpuType, u32)| {
+    let kind = |id: TypeId| {
+        let kind = &cell.fleet.types[id];
         format!("{} {} of speed {}", cell.fleet.gpus_of(id), text::line(&kind.name), kind.speed)
     };
-    format!("  GPUs: {}", kinds.map(kind).collect::<Vec<_>>().join(", "))
+    format!("  GPUs: {}", TypeId::first(cell.fleet.types.len()).map(kind).collect::<Vec<_>>().join(", "))
 }
 
 fn policy(cell: &Cell) -> String {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, JobId, PerformanceModel, Sharing, SimulatedBackend, TypeId};
+use sandtable_hardware::{
+    Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, Sharing, SimulatedBackend, TypeId,
+};
 use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -168,7 +170,7 @@ impl Scene {
         let mut world = DecisionContext::new(Box::new(model), (jobs, laws), predictors, told, 1000);
         for (id, actor) in self.actors.iter().enumerate() {
             world.cluster.phase[id] = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
-            world.cluster.held[id].clone_from(&actor.holds);
+            world.cluster.held[id] = GpuId::list(actor.holds.clone());
             actor.holds.iter().for_each(|gpu| world.cluster.residents[*gpu as usize].push(JobId::at(id)));
         }
         world

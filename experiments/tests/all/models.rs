@@ -289,7 +289,7 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
         Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, JobId,
-        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, Workload,
+        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload,
     };
     let folder = data("horus-golden");
     let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
@@ -322,7 +322,7 @@ fn interference_is_the_golden_one() {
         let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
             let others: Vec<JobId> = JobId::first(s.len()).filter(|other| other.index() != at).collect();
-            let found = model.pair_speed(0, JobId::at(at), &others);
+            let found = model.pair_speed(TypeId::new(0), JobId::at(at), &others);
             assert!((found - speed[at]).abs() < 1e-9 && (1.0 / found - slowdown[at]).abs() < 1e-9, "{case}: {found}");
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::{
     Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, PerformanceModel, SECOND, Split, Telemetry,
-    TimedEvent,
+    TimedEvent, TypeId,
 };
 pub use clock::{Clock, wait};
 pub use process::{Ending, Launch, Output, Process, SAVED, guard, shim};
@@ -209,7 +209,7 @@ impl Live {
                 continue;
             }
             let leaves = |other: &JobId| *other != id && matches!(self.states[*other].phase, Phase::Stopping { .. });
-            if state.gpus.iter().any(|gpu| self.there[*gpu as usize].iter().any(leaves)) {
+            if state.gpus.iter().any(|gpu| self.there[*gpu].iter().any(leaves)) {
                 continue;
             }
             if let Err(error) = self.launch(id) {
@@ -221,7 +221,7 @@ impl Live {
 
     fn launch(&mut self, id: JobId) -> std::io::Result<()> {
         for gpu in self.states[id].gpus.clone() {
-            let there = &mut self.there[gpu as usize];
+            let there = &mut self.there[gpu];
             if !there.contains(&id) {
                 there.push(id);
             }
@@ -289,7 +289,7 @@ impl Live {
     /// MiB that a job may take on its device: what it asked for on each slot, else all of its slots' parts.
     fn budget(&self, id: JobId) -> u32 {
         let state = &self.states[id];
-        let gpu_type = state.gpus.first().map_or(0, |gpu| self.fleet.type_of(*gpu));
+        let gpu_type = state.gpus.first().map_or(TypeId::new(0), |gpu| self.fleet.type_of(*gpu));
         let asked = match self.laws.memory(gpu_type, &self.jobs[id]) {
             0 => self.setting.slot_mib,
             asked => asked,

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{Live, Phase};
-use crate::{BackendEvent, Cause, GpuId, JobId, Micros, SECOND, Split, StopMode, TimedEvent};
+use crate::{BackendEvent, Cause, GpuId, JobId, Micros, SECOND, Split, StopMode, TimedEvent, TypeId};
 
 /// A way of putting a job aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Live {
             // Not launched yet, or not brought back: nothing to save.
             let gpus = std::mem::take(&mut state.gpus);
             state.phase = Phase::Waiting;
-            gpus.iter().for_each(|gpu| self.there[*gpu as usize].retain(|other| *other != id));
+            gpus.iter().for_each(|gpu| self.there[*gpu].retain(|other| *other != id));
             let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: 0 };
             happened.push(TimedEvent { at: self.now, what });
             return;
@@ -162,7 +162,7 @@ impl Live {
 
     fn asked_mib(&self, id: JobId) -> u32 {
         let job = &self.jobs[id];
-        match self.laws.memory(0, job) {
+        match self.laws.memory(TypeId::new(0), job) {
             0 => self.setting.slot_mib,
             asked => asked,
         }

@@ -23,9 +23,9 @@ impl SimulatedBackend {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
         let place = &self.fleet.nodes[node];
         // What was being saved there is gone: no start waits for it.
-        self.drained[place.first_gpu as usize..(place.first_gpu + place.gpus) as usize].fill(self.now);
+        self.drained[place.gpu_indices()].fill(self.now);
         // Nor does it hold a model any more.
-        let gpus: Vec<GpuId> = (place.first_gpu..place.first_gpu + place.gpus).collect();
+        let gpus: Vec<GpuId> = place.gpu_ids().collect();
         self.unload(&gpus);
         for job in self.jobs_on(node) {
             let lost = self.roll_back(job);
@@ -48,10 +48,11 @@ impl SimulatedBackend {
     /// Jobs that hold a GPU of the node, by id. Failures are rare: a scan will do.
     fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
         let place = &self.fleet.nodes[node];
-        let gpus = place.first_gpu..place.first_gpu + place.gpus;
+        let gpus = place.gpu_indices();
         let holds = |phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping);
         let states = self.states.iter().enumerate();
-        let there = states.filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(gpu)));
+        let there =
+            states.filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(&gpu.index())));
         there.map(|(id, _)| JobId::at(id)).collect()
     }
 }

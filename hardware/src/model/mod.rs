@@ -314,7 +314,7 @@ impl Backend for SimulatedBackend {
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let overhead = self.overhead(job, gpus);
         let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job]);
-        let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(0).max(self.now);
         let state = &mut self.states[job];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
         state.started_before = true;
@@ -383,7 +383,7 @@ impl Backend for SimulatedBackend {
                     let generation = state.generation;
                     let until = self.now + costs.checkpoint;
                     for gpu in &state.gpus {
-                        let drained = &mut self.drained[*gpu as usize];
+                        let drained = &mut self.drained[*gpu];
                         *drained = (*drained).max(until);
                     }
                     self.schedule(until, Due::Release(job), generation);

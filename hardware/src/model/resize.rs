@@ -42,7 +42,7 @@ impl SimulatedBackend {
         let state = &self.states[id];
         let cost = match (job.service, self.laws.elastic(job)) {
             (Some(service), _) => {
-                let warm = gpus.iter().all(|gpu| self.loaded.get(*gpu as usize) == Some(&Some(service)));
+                let warm = gpus.iter().all(|gpu| self.loaded.get(gpu.index()) == Some(&Some(service)));
                 if warm { 0 } else { self.fleet.services[service as usize].cold_start }
             }
             (None, Some(elastic)) if costs.rescale.is_some() => {
@@ -58,7 +58,7 @@ impl SimulatedBackend {
     /// These GPUs hold no service's model any more.
     pub(super) fn unload(&mut self, gpus: &[GpuId]) {
         for gpu in gpus {
-            if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
+            if let Some(loaded) = self.loaded.get_mut(gpu.index()) {
                 *loaded = None;
             }
         }
@@ -68,7 +68,7 @@ impl SimulatedBackend {
     pub(super) fn load(&mut self, id: JobId, gpus: &[GpuId]) {
         let service = self.jobs[id].service.filter(|_| self.fleet.keeps_models);
         for gpu in gpus {
-            if let Some(loaded) = self.loaded.get_mut(*gpu as usize) {
+            if let Some(loaded) = self.loaded.get_mut(gpu.index()) {
                 *loaded = service;
             }
         }
@@ -92,7 +92,7 @@ impl SimulatedBackend {
         let Some(training) = self.states[id].work.training() else { return };
         let kind = self.fleet.type_of(self.states[id].gpus[0]);
         let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
-        self.states[id].speed = rate * self.fleet.types[kind as usize].speed / SECOND as f64;
+        self.states[id].speed = rate * self.fleet.types[kind].speed / SECOND as f64;
     }
 
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
@@ -195,7 +195,7 @@ impl SimulatedBackend {
             Some(rescale) => rescale.cost(self.elastic(id), before.len() as u32, gpus.len() as u32),
             None => self.fleet.costs.restore,
         };
-        let drained = gpus.iter().map(|gpu| self.drained[*gpu as usize]).max().unwrap_or(0).max(self.now);
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(0).max(self.now);
         let state = &self.states[id];
         match state.phase {
             // What is left to pay is still to be paid; published simulators forget it.
@@ -256,7 +256,7 @@ impl SimulatedBackend {
         if state.phase != Phase::Running {
             return None;
         }
-        let kind = self.fleet.type_of(state.gpus[0]) as usize;
+        let kind = self.fleet.type_of(state.gpus[0]).index();
         // Its own steps are as slow as its neighbours make them.
         let slowness = state.speed / state.rate / self.fleet.types[kind].speed;
         Some(self.elastic(id).sample(&training.placement, training.split, training.epoch, slowness))
@@ -280,7 +280,7 @@ impl SimulatedBackend {
         if !there || elastic.refuses(gpus, split).is_some() {
             return (f64::NAN, f64::NAN);
         }
-        let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type as usize].speed;
+        let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type].speed;
         (step, elastic.steps_left(f64::from(batch), training.epoch))
     }
 
@@ -297,7 +297,7 @@ impl SimulatedBackend {
         };
         if !state.gpus.is_empty() {
             let waits = state.progress_from.saturating_sub(self.now) as f64 / SECOND as f64;
-            let kind = self.fleet.type_of(state.gpus[0]) as usize;
+            let kind = self.fleet.type_of(state.gpus[0]).index();
             let pace = if state.phase == Phase::Running { state.rate / state.speed } else { 1.0 };
             return here(&training.placement, training.split) / (self.fleet.types[kind].speed * pace) + waits;
         }
@@ -311,6 +311,6 @@ impl SimulatedBackend {
             None if state.started_before => self.fleet.costs.restore,
             None => self.fleet.costs.start,
         };
-        here(&placement, split) / self.fleet.types[gpu_type as usize].speed + start as f64 / SECOND as f64
+        here(&placement, split) / self.fleet.types[gpu_type].speed + start as f64 / SECOND as f64
     }
 }

@@ -130,7 +130,7 @@ impl SimulatedBackend {
         let generation = state.generation;
         // The next job on these GPUs waits until it has been cleared away.
         for gpu in state.gpus.iter() {
-            let drained = &mut self.drained[*gpu as usize];
+            let drained = &mut self.drained[*gpu];
             *drained = (*drained).max(until);
         }
         happened.push(TimedEvent { at: self.now, what: BackendEvent::Died(id) });

@@ -28,9 +28,9 @@ fn wait(model: &mut SimulatedBackend, seconds: u64) {
 #[test]
 fn a_job_takes_start_cost_and_work_over_speed() {
     let mut model = model(Costs { start: 10 * SECOND, ..Costs::default() }, 2.0, vec![job(0, 2, 100)]);
-    model.start(JobId::new(0), &[0, 1], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0), GpuId::new(1)], None, &mut Vec::new());
     assert_eq!(next(&mut model), [(10, BackendEvent::Running(JobId::new(0)))]);
-    assert_eq!(model.remaining(JobId::new(0), 0), 50.0);
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 50.0);
     assert_eq!(next(&mut model), [(60, BackendEvent::Ended(JobId::new(0)))]);
 }
 
@@ -38,13 +38,13 @@ fn a_job_takes_start_cost_and_work_over_speed() {
 fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
     let costs = Costs { checkpoint: 5 * SECOND, restore: 7 * SECOND, ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100), job(0, 1, 10)]);
-    model.start(JobId::new(0), &[0], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
     wait(&mut model, 40);
     let mut happened = Vec::new();
     model.stop(JobId::new(0), StopMode::Checkpoint, &mut happened);
     assert!(happened.is_empty(), "the GPU is held while the state is saved");
     // The next on the GPU waits for it.
-    model.start(JobId::new(1), &[0], None, &mut happened);
+    model.start(JobId::new(1), &[GpuId::new(0)], None, &mut happened);
     assert_eq!(
         next(&mut model),
         [
@@ -52,8 +52,8 @@ fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
             (45, BackendEvent::Running(JobId::new(1)))
         ]
     );
-    assert_eq!(model.remaining(JobId::new(0), 0), 67.0);
-    model.start(JobId::new(0), &[1], None, &mut happened);
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 67.0);
+    model.start(JobId::new(0), &[GpuId::new(1)], None, &mut happened);
     assert_eq!(next(&mut model), [(52, BackendEvent::Running(JobId::new(0)))]);
     assert_eq!(next(&mut model), [(55, BackendEvent::Ended(JobId::new(1)))]);
     assert_eq!(next(&mut model), [(112, BackendEvent::Ended(JobId::new(0)))]);
@@ -64,12 +64,12 @@ fn a_killed_job_repeats_what_was_not_saved() {
     let costs = Costs { checkpoint_every: Some(30 * SECOND), ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100)]);
     let mut happened = Vec::new();
-    model.start(JobId::new(0), &[0], None, &mut happened);
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut happened);
     wait(&mut model, 70);
     happened.clear();
     model.stop(JobId::new(0), StopMode::Kill, &mut happened);
     assert_eq!(happened[0].what, BackendEvent::Released { job: JobId::new(0), cause: Cause::Asked, lost: 10 * SECOND });
-    assert_eq!(model.remaining(JobId::new(0), 0), 40.0);
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 40.0);
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn lucid_adds_work_and_lingers() {
     let rule = crate::RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 8 };
     let costs = Costs { restart_adds_work: Some(rule), linger: SECOND, ..Costs::default() };
     let mut model = model(costs, 1.0, vec![job(0, 1, 100)]);
-    model.start(JobId::new(0), &[0], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
     wait(&mut model, 30);
     model.stop(JobId::new(0), StopMode::Checkpoint, &mut Vec::new());
-    assert_eq!(model.remaining(JobId::new(0), 0), 110.0);
-    model.start(JobId::new(0), &[0], None, &mut Vec::new());
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 110.0);
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
     assert_eq!(next(&mut model), [(141, BackendEvent::Ended(JobId::new(0)))]);
 }
 
@@ -91,13 +91,13 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(1, 4, kind)], Costs::default(), Some(failures)).unwrap();
     let mut model = SimulatedBackend::new(fleet, vec![job(0, 2, 1_000_000)].into(), &PerformanceModel::none(), 3);
-    model.start(JobId::new(0), &[0, 1], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0), GpuId::new(1)], None, &mut Vec::new());
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     let failed = happened[0].at;
     assert_eq!(happened[0].what, BackendEvent::NodeDown(NodeId::new(0)));
     assert_eq!(happened[1].what, BackendEvent::Released { job: JobId::new(0), cause: Cause::NodeLost, lost: failed });
-    assert_eq!(model.remaining(JobId::new(0), 0), 1_000_000.0);
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 1_000_000.0);
     happened.clear();
     model.advance(None, &mut happened);
     assert_eq!(happened[0].what, BackendEvent::NodeUp(NodeId::new(0)));
@@ -149,16 +149,19 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
     use crate::elastic::Rescale;
     let mut model = elastic(Costs { rescale: Some(Rescale::Afe), batch: 4 * SECOND, ..Costs::default() });
     let mut happened = Vec::new();
-    model.start(JobId::new(0), &[0], None, &mut happened);
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut happened);
     assert_eq!(next(&mut model), [(20, BackendEvent::Running(JobId::new(0)))]);
-    assert_eq!(model.remaining(JobId::new(0), 0), 300.0);
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 300.0);
     assert_eq!(model.sample(JobId::new(0)), None, "it has not run yet");
     assert_eq!(next(&mut model), [(120, BackendEvent::Epoch(JobId::new(0)))]);
     wait(&mut model, 150);
     let sample = model.sample(JobId::new(0)).unwrap();
     assert_eq!((sample.nodes, sample.gpus, sample.local, sample.step_s), (1, 1, 4, 1.0));
     // To two GPUs: 3 s, and half of the 17 more that a restart takes, in whole seconds.
-    model.reassign(vec![Move { job: JobId::new(0), gpus: vec![0, 1], split: None }], &mut happened);
+    model.reassign(
+        vec![Move { job: JobId::new(0), gpus: vec![GpuId::new(0), GpuId::new(1)], split: None }],
+        &mut happened,
+    );
     assert_eq!(next(&mut model), [(161, BackendEvent::Running(JobId::new(0)))]);
     // 70 steps of half a second; and the last epoch, of which the batch doubles.
     assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(JobId::new(0)))]);
@@ -172,21 +175,21 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
 fn what_a_preempted_elastic_job_did_is_kept_and_what_a_killed_one_did_in_its_epoch_is_lost() {
     for (mode, left) in [(StopMode::Checkpoint, 160.0), (StopMode::Kill, 200.0)] {
         let mut model = elastic(Costs::default());
-        model.start(JobId::new(0), &[0], None, &mut Vec::new());
+        model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
         assert_eq!(next(&mut model), [(100, BackendEvent::Epoch(JobId::new(0)))]);
         wait(&mut model, 140);
         model.stop(JobId::new(0), mode, &mut Vec::new());
-        assert_eq!(model.remaining(JobId::new(0), 0), left);
+        assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), left);
     }
 }
 
 #[test]
 fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
     let mut model = elastic(Costs { epochs_end_on: 7 * SECOND, ..Costs::default() });
-    model.start(JobId::new(0), &[0], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
     // 100 s are nearest to 98: then it began, though that shows at 100 only. From 98 on 198 is nearest to 196.
     assert_eq!(next(&mut model), [(98, BackendEvent::Epoch(JobId::new(0)))]);
-    assert_eq!((model.now() / SECOND, model.remaining(JobId::new(0), 0)), (100, 198.0));
+    assert_eq!((model.now() / SECOND, model.remaining(JobId::new(0), TypeId::new(0))), (100, 198.0));
     assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(JobId::new(0)))]);
     // 296 are nearest to 294.
     assert_eq!(next(&mut model), [(294, BackendEvent::Ended(JobId::new(0)))]);
@@ -195,7 +198,7 @@ fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
 #[test]
 fn a_batch_that_changes_for_nothing_counts_no_work_twice() {
     let mut model = elastic(Costs::default());
-    model.start(JobId::new(0), &[0, 1], None, &mut Vec::new());
+    model.start(JobId::new(0), &[GpuId::new(0), GpuId::new(1)], None, &mut Vec::new());
     wait(&mut model, 20);
     // 40 of 100 steps are done; with twice the batch the other 60 take half as many, each as long.
     model.set_batch(JobId::new(0), Split { local: 4, accumulation: 0 }, &mut Vec::new());

@@ -96,8 +96,8 @@ fn ends(model: &mut SimulatedBackend) -> Vec<(f64, JobId)> {
 fn who_shares_goes_slower_and_recovers() {
     // a beside b: 1 / (1 + 1 * 0.5); b beside a: 1 / (1 + 1 * 1).
     let mut model = model(Costs::default(), vec![job(0, 1, 300), job(1, 1, 100)]);
-    assert_eq!(start(&mut model, JobId::new(0), &[0]), [BackendEvent::Running(JobId::new(0))]);
-    let happened = start(&mut model, JobId::new(1), &[0]);
+    assert_eq!(start(&mut model, JobId::new(0), &[GpuId::new(0)]), [BackendEvent::Running(JobId::new(0))]);
+    let happened = start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     assert_eq!(
         happened,
         [
@@ -116,23 +116,27 @@ fn who_shares_goes_slower_and_recovers() {
 #[test]
 fn extra_times_of_several_add_up_and_a_gang_goes_at_its_slowest() {
     let mut model = model(Costs::default(), vec![job(0, 2, 100), job(1, 1, 1000), job(1, 1, 1000)]);
-    start(&mut model, JobId::new(0), &[0, 1]);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0), GpuId::new(1)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     // Memory takes two of them beside the gang's task only as 4000 + 4000.
     assert_eq!(model.speed(JobId::new(0)), 1.0 / 1.5);
-    start(&mut model, JobId::new(2), &[1]);
+    start(&mut model, JobId::new(2), &[GpuId::new(1)]);
     assert_eq!(model.speed(JobId::new(0)), 1.0 / 1.5);
-    assert_eq!(model.pair_speed(0, JobId::new(0), &[JobId::new(1), JobId::new(2)]), 0.0, "12,000 MiB on 10,000");
-    assert_eq!(model.pair_speed(0, JobId::new(0), &[JobId::new(1)]), 1.0 / 1.5);
+    assert_eq!(
+        model.pair_speed(TypeId::new(0), JobId::new(0), &[JobId::new(1), JobId::new(2)]),
+        0.0,
+        "12,000 MiB on 10,000"
+    );
+    assert_eq!(model.pair_speed(TypeId::new(0), JobId::new(0), &[JobId::new(1)]), 1.0 / 1.5);
 }
 
 #[test]
 fn only_those_touched_are_looked_at() {
     let mut model = model(Costs::default(), vec![job(0, 1, 100), job(0, 1, 100), job(1, 1, 10)]);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[1]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(1)]);
     let generation = model.states[1].generation;
-    let happened = start(&mut model, JobId::new(2), &[0]);
+    let happened = start(&mut model, JobId::new(2), &[GpuId::new(0)]);
     assert!(
         happened.iter().all(|what| !matches!(what, BackendEvent::Pace { job, .. } if *job == JobId::new(1))),
         "{happened:?}"
@@ -143,24 +147,24 @@ fn only_those_touched_are_looked_at() {
 #[test]
 fn who_finds_no_memory_dies_and_is_back_after_the_relaunch_cost() {
     let mut model = model(Costs { relaunch: 60 * SECOND, ..Costs::default() }, vec![job(0, 1, 100), job(2, 1, 100)]);
-    start(&mut model, JobId::new(0), &[0]);
-    assert_eq!(start(&mut model, JobId::new(1), &[0]), [BackendEvent::Died(JobId::new(1))]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    assert_eq!(start(&mut model, JobId::new(1), &[GpuId::new(0)]), [BackendEvent::Died(JobId::new(1))]);
     assert_eq!(model.speed(JobId::new(0)), 1.0, "the dead are in nobody's way");
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     let expected = BackendEvent::Released { job: JobId::new(1), cause: Cause::OutOfMemory, lost: 0 };
     assert_eq!(happened, [TimedEvent { at: 60 * SECOND, what: expected }]);
     // Alone it runs.
-    assert_eq!(start(&mut model, JobId::new(1), &[1]), [BackendEvent::Running(JobId::new(1))]);
+    assert_eq!(start(&mut model, JobId::new(1), &[GpuId::new(1)]), [BackendEvent::Running(JobId::new(1))]);
 }
 
 #[test]
 fn whoever_comes_waits_until_the_dead_are_cleared_away() {
     let jobs = vec![job(0, 1, 100), job(2, 1, 100), job(1, 1, 10)];
     let mut model = model(Costs { relaunch: 60 * SECOND, ..Costs::default() }, jobs);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[0]);
-    assert_eq!(start(&mut model, JobId::new(2), &[0]), []);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
+    assert_eq!(start(&mut model, JobId::new(2), &[GpuId::new(0)]), []);
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     assert!(
@@ -172,8 +176,8 @@ fn whoever_comes_waits_until_the_dead_are_cleared_away() {
 #[test]
 fn a_throttled_job_is_slower_and_inflicts_less() {
     let mut model = model(Costs::default(), vec![job(0, 1, 100), job(1, 1, 100)]);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     model.throttle(JobId::new(1), 500, &mut Vec::new());
     assert_eq!((model.speed(JobId::new(0)), model.speed(JobId::new(1))), (1.0 / 1.25, 0.25));
 }
@@ -186,9 +190,9 @@ fn a_gang_pays_for_slow_links() {
     let fleet = Fleet::new(&[(2, 4, kind)], Costs::default(), None).and_then(|fleet| fleet.linked(links)).unwrap();
     let jobs: Vec<Job> = (0..3).map(|_| job(0, 2, 125)).collect();
     let mut model = SimulatedBackend::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
-    start(&mut model, JobId::new(0), &[0, 1]);
-    start(&mut model, JobId::new(1), &[4, 6]);
-    start(&mut model, JobId::new(2), &[3, 7]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0), GpuId::new(1)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(4), GpuId::new(6)]);
+    start(&mut model, JobId::new(2), &[GpuId::new(3), GpuId::new(7)]);
     let speeds: Vec<f64> = (0..3).map(|job| model.speed(JobId::new(job))).collect();
     // Pair; across pairs; across nodes: a second.
     for (found, expected) in speeds.iter().zip([1.0, 0.125 / 0.2, 0.125 / 1.1]) {
@@ -202,7 +206,7 @@ fn measured_pairs_come_before_the_fit_and_a_hole_is_named() {
     measured.gpus[0].pairs =
         vec![Pair("a".into(), "b".into(), Some(0.9), Some(0.8)), Pair("a".into(), "a".into(), Some(0.4), Some(0.6))];
     let laws = laws(measured.clone(), FITTED).unwrap();
-    let speed = |i: u32, j: u32| 1.0 / (1.0 + laws.extra(0, &job(i, 1, 1), &job(j, 1, 1)));
+    let speed = |i: u32, j: u32| 1.0 / (1.0 + laws.extra(TypeId::new(0), &job(i, 1, 1), &job(j, 1, 1)));
     let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
     assert!(near(speed(0, 1), 0.9) && near(speed(1, 0), 0.8) && near(speed(0, 0), 0.5) && near(speed(1, 1), 1.0 / 1.5));
     measured.gpus[0].solo.get_mut("b").unwrap().sensitivity = None;
@@ -218,7 +222,7 @@ fn measured_pairs_come_before_the_fit_and_a_hole_is_named() {
 
 #[test]
 fn scale_noise_and_constants_do_what_they_say() {
-    let speed = |laws: &PerformanceModel| 1.0 / (1.0 + laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)));
+    let speed = |laws: &PerformanceModel| 1.0 / (1.0 + laws.extra(TypeId::new(0), &job(0, 1, 1), &job(1, 1, 1)));
     let scaled = laws(profile(), Interference { scale: 3.0, ..FITTED }).unwrap();
     assert_eq!(speed(&scaled), 1.0 / 2.5);
     let noisy = laws(profile(), Interference { noise: true, ..FITTED }).unwrap();
@@ -227,7 +231,7 @@ fn scale_noise_and_constants_do_what_they_say() {
     let constant = PerformanceModel::without_profile(Interference { law: InterferenceModel::Constant(0.2), ..FITTED });
     let jobs: Vec<Job> = (0..3).map(|_| Job::new("j", 0, 1, SECOND)).collect();
     let mut model = SimulatedBackend::new(fleet(Costs::default()), jobs.into(), &constant, 0);
-    (0..3).for_each(|job| drop(start(&mut model, JobId::new(job), &[0])));
+    (0..3).for_each(|job| drop(start(&mut model, JobId::new(job), &[GpuId::new(0)])));
     assert_eq!(model.speed(JobId::new(0)), 1.0 / 1.2, "not once for each neighbour");
 }
 
@@ -235,10 +239,10 @@ fn scale_noise_and_constants_do_what_they_say() {
 fn what_is_lost_is_counted_at_the_paces_at_which_it_was_done() {
     // Alone for 100 s, then beside another at two thirds for 60 s: a kill loses all of it, which took 160 s.
     let mut model = model(Costs::default(), vec![job(0, 1, 1000), job(1, 1, 1000)]);
-    start(&mut model, JobId::new(0), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
     let mut happened = Vec::new();
     model.advance(Some(100 * SECOND), &mut happened);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     model.advance(Some(160 * SECOND), &mut happened);
     happened.clear();
     model.stop(JobId::new(0), StopMode::Kill, &mut happened);
@@ -252,8 +256,8 @@ fn what_is_lost_is_counted_at_the_paces_at_which_it_was_done() {
 fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
     let costs = Costs { relaunch: 10_000 * SECOND, checkpoint: SECOND, ..Costs::default() };
     let mut model = model(costs, vec![job(0, 1, 100), job(2, 1, 100)]);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     let mut happened = Vec::new();
     model.fail(NodeId::new(0), &mut happened);
     assert!(
@@ -262,8 +266,8 @@ fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
         )
     );
     // What was being cleared away there delays no start, and counts again as taking memory.
-    assert_eq!(start(&mut model, JobId::new(1), &[0]), [BackendEvent::Running(JobId::new(1))]);
-    assert_eq!(start(&mut model, JobId::new(0), &[0]), [BackendEvent::Died(JobId::new(0))]);
+    assert_eq!(start(&mut model, JobId::new(1), &[GpuId::new(0)]), [BackendEvent::Running(JobId::new(1))]);
+    assert_eq!(start(&mut model, JobId::new(0), &[GpuId::new(0)]), [BackendEvent::Died(JobId::new(0))]);
     happened.clear();
     model.stop(JobId::new(1), StopMode::Checkpoint, &mut happened);
     model.advance(None, &mut happened);
@@ -279,8 +283,8 @@ fn a_job_that_would_end_after_the_end_of_time_ends_then() {
     let laws = laws(loud, enormous).unwrap();
     let jobs: Vec<Job> = (0..2).map(|_| job(0, 1, 36_000_000)).collect();
     let mut model = SimulatedBackend::new(fleet(Costs::default()), jobs.into(), &laws, 0);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     assert_eq!(happened[0].at, crate::END_OF_TIME);
@@ -291,7 +295,7 @@ fn out_of_memory_stays_so_at_any_scale() {
     let mut measured = profile();
     measured.gpus[0].pairs = vec![Pair("a".into(), "b".into(), Some(0.0), Some(0.0))];
     let laws = laws(measured, Interference { scale: 0.0, ..FITTED }).unwrap();
-    assert!(laws.extra(0, &job(0, 1, 1), &job(1, 1, 1)).is_infinite());
+    assert!(laws.extra(TypeId::new(0), &job(0, 1, 1), &job(1, 1, 1)).is_infinite());
 }
 
 #[test]
@@ -301,7 +305,7 @@ fn parts_of_a_gpu_do_not_disturb_each_other() {
         Fleet::new(&[(1, 1, kind)], Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Shares)).unwrap();
     let jobs: Vec<Job> = (0..2).map(|_| Job { share: 500, ..job(0, 1, 10) }).collect();
     let mut model = SimulatedBackend::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
-    start(&mut model, JobId::new(0), &[0]);
-    start(&mut model, JobId::new(1), &[0]);
+    start(&mut model, JobId::new(0), &[GpuId::new(0)]);
+    start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     assert_eq!((model.speed(JobId::new(0)), model.speed(JobId::new(1))), (1.0, 1.0));
 }

@@ -56,7 +56,8 @@ fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
         let verdict = judge(&bench, &mut cluster, 0, actions);
         codes.push(verdict.rejections.iter().map(|rejection| rejection.code).collect());
     }
-    (codes, cluster.held)
+    let numbers = |gpus: &Vec<GpuId>| gpus.iter().map(|gpu| gpu.number()).collect();
+    (codes, cluster.held.iter().map(numbers).collect())
 }
 
 fn start(job: u32, gpus: &[u32]) -> Start {

@@ -130,7 +130,7 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
-    use sandtable_hardware::{Costs, Fleet, GpuType, Job, JobId, SECOND};
+    use sandtable_hardware::{Costs, Fleet, GpuId, GpuType, Job, JobId, SECOND};
 
     use super::super::Ledger;
     use super::*;
@@ -141,7 +141,7 @@ mod tests {
         let window = Window { warm_up: 0, until: Until::At(90 * SECOND) };
         let mut ledger = Ledger::new(&fleet, &[Job::new("j", 0, 1, 200 * SECOND)], false).measuring(window);
         ledger.submitted(JobId::new(0));
-        ledger.given(JobId::new(0), &[0]).expect("free");
+        ledger.given(JobId::new(0), &[GpuId::new(0)]).expect("free");
         ledger.running(JobId::new(0));
         ledger.advance(100 * SECOND).expect("on");
         ledger.stopped(JobId::new(0), true);

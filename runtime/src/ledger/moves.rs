@@ -22,7 +22,7 @@ impl Ledger {
         }
         self.segment_count += 1;
         for gpu in &before {
-            let slot = *gpu as usize;
+            let slot = gpu.index();
             if !self.there[slot].contains(&job) {
                 self.promised[slot].retain(|promise| promise.job != job);
             } else if !gpus.contains(gpu) {
@@ -37,7 +37,7 @@ impl Ledger {
     /// # Errors
     /// Where a GPU is given to two.
     pub fn goes_on(&mut self, job: JobId, gpus: &[GpuId]) -> Result<(), AccountingError> {
-        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu as usize].contains(&job)).collect();
+        let new: Vec<GpuId> = gpus.iter().copied().filter(|gpu| !self.there[*gpu].contains(&job)).collect();
         self.given(job, &new)?;
         let row = &mut self.rows[job];
         row.last_gpus = gpus.to_vec();

@@ -59,7 +59,7 @@ fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
         let given = answers
             .pair_speed(
                 facts,
-                0,
+                TypeId::new(0),
                 &[JobId::new(0), JobId::new(2), JobId::new(0)],
                 &[vec![JobId::new(1)], vec![JobId::new(1)], vec![JobId::new(1)]],
             )
@@ -76,7 +76,10 @@ fn jobs_of_one_workload_are_asked_about_once_and_scored_once() {
 fn a_job_without_a_workload_is_beyond_a_component() {
     let asked = Rc::new(Cell::new(0));
     ask(Answerer::Provider(Box::new(Stubborn(0.75, asked.clone())), Sources::all()), |answers, facts| {
-        assert!(answers.similarity(facts, 0, &[JobId::new(0)], &[JobId::new(3)]).expect("an answer")[0].is_nan());
+        assert!(
+            answers.similarity(facts, TypeId::new(0), &[JobId::new(0)], &[JobId::new(3)]).expect("an answer")[0]
+                .is_nan()
+        );
         assert!(answers.errors.score(Quantity::Similarity).is_none(), "no idea is no error");
     });
     assert_eq!(asked.get(), 0);
@@ -86,7 +89,9 @@ fn a_job_without_a_workload_is_beyond_a_component() {
 fn answers_that_are_no_share_are_the_predictors_fault() {
     for answer in [1.5, -0.1, f64::INFINITY] {
         ask(Answerer::Provider(Box::new(Stubborn(answer, Rc::default())), Sources::all()), |answers, facts| {
-            let fault = answers.pair_speed(facts, 0, &[JobId::new(0)], &[vec![JobId::new(1)]]).expect_err("a fault");
+            let fault = answers
+                .pair_speed(facts, TypeId::new(0), &[JobId::new(0)], &[vec![JobId::new(1)]])
+                .expect_err("a fault");
             assert_eq!(fault.kind(), "bad-value");
             assert!(fault.to_string().contains(&format!("found {answer}")), "{fault}");
         });
@@ -103,7 +108,7 @@ fn noise_is_drawn_once_a_question_and_by_the_seed() {
                     answers
                         .pair_speed(
                             facts,
-                            0,
+                            TypeId::new(0),
                             &[JobId::new(0), JobId::new(1)],
                             &[vec![JobId::new(1)], vec![JobId::new(0)]],
                         )

@@ -10,8 +10,8 @@ use crate::answers::ImportLog;
 use crate::contract;
 use crate::limits::Limits;
 use crate::predict::Alone;
-use sandtable_hardware::JobId;
 use sandtable_hardware::text::escape_control_chars;
+use sandtable_hardware::{JobId, TypeId};
 
 /// The host's side of one instance.
 pub(super) struct Guest {
@@ -231,7 +231,7 @@ fn define_cluster(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
     cluster.func_wrap("speeds", |mut cx: StoreContextMut<'_, Guest>, (jobs,): (Vec<u32>,)| {
         charge(&mut cx, jobs.len() * 64)?;
-        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&ids(jobs))))?;
+        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&JobId::list(jobs))))?;
         Ok((numbers(speeds),))
     })?;
     cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
@@ -260,7 +260,7 @@ fn define_predictor(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
             equal("predictor.estimate", shapes.job.len(), shapes.gpus.len())?;
         }
         let Shapes { job, gpu_type, gpus } = shapes;
-        let job = ids(job);
+        let (job, gpu_type) = (JobId::list(job), TypeId::list(gpu_type));
         let alone = match what {
             Quantity::Remaining | Quantity::StepTime | Quantity::Steps => None,
             Quantity::Throughput => Some(Alone::Throughput),
@@ -278,8 +278,8 @@ fn define_predictor(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {
         charge(&mut cx, first.len() * 128)?;
         equal("predictor.similarity", first.len(), second.len())?;
-        let (first, second) = (ids(first), ids(second));
-        let ask = |world: &mut DecisionContext| world.similarity(kind, &first, &second).map(bits);
+        let (first, second) = (JobId::list(first), JobId::list(second));
+        let ask = |world: &mut DecisionContext| world.similarity(TypeId::new(kind), &first, &second).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.similarity", ask)?),))
     })?;
     type Groups = (u32, Vec<u32>, Vec<Vec<u32>>);
@@ -287,15 +287,10 @@ fn define_predictor(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
         let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
         charge(&mut cx, all * 128)?;
         equal("predictor.pair-speed", jobs.len(), residents.len())?;
-        let (jobs, residents) = (ids(jobs), residents.into_iter().map(ids).collect::<Vec<_>>());
-        let ask = |world: &mut DecisionContext| world.pair_speed(kind, &jobs, &residents).map(bits);
+        let (jobs, residents) = (JobId::list(jobs), residents.into_iter().map(JobId::list).collect::<Vec<_>>());
+        let ask = |world: &mut DecisionContext| world.pair_speed(TypeId::new(kind), &jobs, &residents).map(bits);
         Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
     })
-}
-
-/// Ids as the host types them; reuses the list.
-fn ids(numbers: Vec<u32>) -> Vec<JobId> {
-    numbers.into_iter().map(JobId::new).collect()
 }
 
 /// The one import that predictors share with policies.

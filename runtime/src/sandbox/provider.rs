@@ -11,6 +11,7 @@ use crate::Provider;
 use crate::contract::{GpuType, ProviderDescriptor, Quantities, SoloQuantity, Sources, WorkloadProfile};
 use crate::fault::{Fault, Place};
 use crate::limits::Limits;
+use sandtable_hardware::TypeId;
 use sandtable_hardware::text::escape_control_chars;
 
 /// What a predictor is given before its first question.
@@ -105,28 +106,28 @@ impl Provider for SandboxedProvider {
         })
     }
 
-    fn estimate(&mut self, what: SoloQuantity, gpu_type: u32, workloads: &[u32]) -> Result<Vec<f64>, Fault> {
+    fn estimate(&mut self, what: SoloQuantity, gpu_type: TypeId, workloads: &[u32]) -> Result<Vec<f64>, Fault> {
         let fuel = self.live.limits.decide_fuel;
         let what = match what {
             SoloQuantity::Utilisation => wit::SoloQuantity::Utilisation,
             SoloQuantity::Memory => wit::SoloQuantity::Memory,
         };
         self.live.call(Place::Predict, fuel, |bound, store| {
-            bound.sandtable_policy_provider().call_estimate(store, what, gpu_type, workloads)
+            bound.sandtable_policy_provider().call_estimate(store, what, gpu_type.number(), workloads)
         })
     }
 
-    fn similarity(&mut self, gpu_type: u32, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault> {
+    fn similarity(&mut self, gpu_type: TypeId, first: &[u32], second: &[u32]) -> Result<Vec<f64>, Fault> {
         let fuel = self.live.limits.decide_fuel;
         self.live.call(Place::Predict, fuel, |bound, store| {
-            bound.sandtable_policy_provider().call_similarity(store, gpu_type, first, second)
+            bound.sandtable_policy_provider().call_similarity(store, gpu_type.number(), first, second)
         })
     }
 
-    fn pair_speed(&mut self, gpu_type: u32, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault> {
+    fn pair_speed(&mut self, gpu_type: TypeId, job: &[u32], residents: &[Vec<u32>]) -> Result<Vec<f64>, Fault> {
         let fuel = self.live.limits.decide_fuel;
         self.live.call(Place::Predict, fuel, |bound, store| {
-            bound.sandtable_policy_provider().call_pair_speed(store, gpu_type, job, residents)
+            bound.sandtable_policy_provider().call_pair_speed(store, gpu_type.number(), job, residents)
         })
     }
 

@@ -1,6 +1,6 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{JobId, Micros, Move, Split, StopMode};
+use sandtable_hardware::{GpuId, JobId, Micros, Move, Split, StopMode};
 
 use super::Run;
 use crate::capsule::Step;
@@ -108,27 +108,28 @@ impl Run {
         match action {
             Action::Start(start) => {
                 self.idle = 0;
-                self.ledger.given(JobId::new(start.job), &start.gpus)?;
-                self.world().backend.start(JobId::new(start.job), &start.gpus, start.batch.map(split), &mut happened);
+                let (job, gpus) = placement(start);
+                self.ledger.given(job, &gpus)?;
+                self.world().backend.start(job, &gpus, start.batch.map(split), &mut happened);
             }
             Action::Reassign(moves) => {
                 self.idle = 0;
-                moves.iter().for_each(|start| self.ledger.leaves(JobId::new(start.job), &start.gpus));
-                for start in moves {
-                    self.ledger.goes_on(JobId::new(start.job), &start.gpus)?;
-                }
-                let each = |start: &Start| Move {
-                    job: JobId::new(start.job),
-                    gpus: start.gpus.clone(),
-                    split: start.batch.map(split),
+                let each = |start: &Start| {
+                    let (job, gpus) = placement(start);
+                    Move { job, gpus, split: start.batch.map(split) }
                 };
-                self.world().backend.reassign(moves.iter().map(each).collect(), &mut happened);
+                let moves: Vec<Move> = moves.iter().map(each).collect();
+                moves.iter().for_each(|to| self.ledger.leaves(to.job, &to.gpus));
+                for to in &moves {
+                    self.ledger.goes_on(to.job, &to.gpus)?;
+                }
+                self.world().backend.reassign(moves, &mut happened);
             }
             Action::SetBatch(set) => {
                 self.world().backend.set_batch(JobId::new(set.job), split(set.batch), &mut happened);
                 self.mark_for_report(JobId::new(set.job));
             }
-            Action::Protect(protect) => self.ledger.protected(protect.gpu, protect.until),
+            Action::Protect(protect) => self.ledger.protected(GpuId::new(protect.gpu), protect.until),
             Action::Preempt(preempt) => {
                 self.idle = 0;
                 self.ledger.stopped(JobId::new(preempt.job), true);
@@ -147,6 +148,10 @@ impl Run {
         self.happened = happened;
         outcome
     }
+}
+
+fn placement(start: &Start) -> (JobId, Vec<GpuId>) {
+    (JobId::new(start.job), GpuId::list(start.gpus.clone()))
 }
 
 fn split(batch: BatchSplit) -> Split {

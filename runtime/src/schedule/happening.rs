@@ -99,8 +99,8 @@ impl Run {
         world.cluster.up[node] = health == NodeHealth::Up;
         if health == NodeHealth::Down {
             let of = &world.backend.fleet().nodes[node];
-            let gpus = of.first_gpu..of.first_gpu + of.gpus;
-            world.cluster.unload(gpus.clone());
+            let gpus = of.gpu_ids();
+            world.cluster.unload(of);
             gpus.for_each(|gpu| self.ledger.protected(gpu, 0));
         }
         self.events.push(Event::NodeChanged(NodeChange { node: node.number(), at, health }));
@@ -149,7 +149,7 @@ impl Run {
                 gpus: job.gpus,
                 share_milli: job.share,
                 memory_mib: self.memory_told(id),
-                gpu_types: job.gpu_types.clone(),
+                gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),
                 preemptible: job.preemptible,
             },
             declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),

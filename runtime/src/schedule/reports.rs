@@ -14,7 +14,7 @@ impl Run {
         let Some(gpu) = self.ledger.rows[job].last_gpus.first().copied() else { return };
         let world = self.world();
         if world.fleet().keeps_models
-            && let Some(pod) = world.cluster.pods.get_mut(gpu as usize)
+            && let Some(pod) = world.cluster.pods.get_mut(gpu.index())
         {
             *pod = Pod { service, until: 0 };
         }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
+use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend, TypeId};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
@@ -32,7 +32,7 @@ pub fn fleet() -> Fleet {
 /// 0: small. 1: two GPUs of type a. 2: must not be preempted, ends first. 3: two GPUs. 4: comes last.
 pub fn jobs() -> Arc<[Job]> {
     let job = |submit, gpus, seconds, gpu_types: &[u32], preemptible| Job {
-        gpu_types: gpu_types.to_vec(),
+        gpu_types: TypeId::list(gpu_types.to_vec()),
         preemptible,
         ..Job::new("", submit, gpus, seconds * SECOND)
     };

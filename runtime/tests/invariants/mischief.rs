@@ -188,7 +188,10 @@ impl Scene<'_> {
         if jobs.is_empty() || self.one_in(20) {
             jobs.push(self.job_in(&[Phase::Starting, Phase::Running]));
         }
-        let holds = |job: &u32| self.state.held.get(*job as usize).cloned().unwrap_or_default();
+        let holds = |job: &u32| {
+            let held = self.state.held.get(*job as usize).into_iter().flatten();
+            held.map(|gpu| gpu.number()).collect()
+        };
         let held: Vec<Vec<u32>> = jobs.iter().map(holds).collect();
         let mut moves = Vec::new();
         if self.one_in(3) {

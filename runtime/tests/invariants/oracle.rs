@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::JobId;
+use sandtable_hardware::{GpuId, JobId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
@@ -338,7 +338,7 @@ fn put(site: &Site, state: &mut Cluster, it: &Start) {
             *pod = Pod::default();
         }
     }
-    state.held[it.job as usize] = it.gpus.clone();
+    state.held[it.job as usize] = GpuId::list(it.gpus.clone());
     state.phase[it.job as usize] = Phase::Starting;
     count_free(site, state);
 }

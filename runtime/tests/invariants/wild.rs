@@ -174,7 +174,7 @@ pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
         match phase {
             Phase::Starting | Phase::Running => {
                 assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");
-                gpus.iter().for_each(|gpu| residents[*gpu as usize].push(JobId::at(job)));
+                gpus.iter().for_each(|gpu| residents[*gpu].push(JobId::at(job)));
             }
             // Its GPUs are given to others already; `held` says where it still is.
             Phase::Stopping => {}

@@ -68,12 +68,12 @@ impl GpuSet {
         let mut gpus = Vec::new();
         for range in text.split_whitespace() {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (first.parse::<GpuId>().ok()?, last.parse::<GpuId>().ok()?);
+            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
             // A store may be a stranger's: a range has no more GPUs than a fleet.
             if first > last || u64::from(last) >= Fleet::MAX_GPUS || gpus.len() as u64 > Fleet::MAX_GPUS {
                 return None;
             }
-            gpus.extend(first..=last);
+            gpus.extend((first..=last).map(GpuId::new));
         }
         Some(GpuSet(gpus))
     }
@@ -81,17 +81,19 @@ impl GpuSet {
 
 impl fmt::Display for GpuSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut space = "";
-        for run in self.0.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
-            match run {
-                [one] => write!(f, "{space}{one}")?,
-                [first, .., last] => write!(f, "{space}{first}-{last}")?,
-                [] => {}
-            }
-            space = " ";
-        }
-        Ok(())
+        let numbers: Vec<u32> = self.0.iter().map(|gpu| gpu.number()).collect();
+        f.write_str(&ranges(&numbers))
     }
+}
+
+/// Ascending numbers as ranges: `0-3 8`.
+pub fn ranges(numbers: &[u32]) -> String {
+    let runs = numbers.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let texts = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => one[0].to_string(),
+    });
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 impl Serialize for GpuSet {
@@ -197,7 +199,7 @@ mod tests {
     #[test]
     fn ranges_are_read_as_they_were_written() {
         for (gpus, text) in [(&[][..], ""), (&[4], "4"), (&[0, 1, 2, 8], "0-2 8"), (&[1, 0, 3], "0-1 3")] {
-            let set = GpuSet::of(gpus);
+            let set = GpuSet::of(&GpuId::list(gpus.to_vec()));
             assert_eq!(set.to_string(), text);
             assert_eq!(GpuSet::parse(text), Some(set));
         }
