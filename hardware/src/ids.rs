@@ -1,4 +1,4 @@
-//! Ids of jobs, nodes, GPUs and their types: dense numbers that cannot be mixed up with each other or with counts.
+//! Ids of jobs, nodes, GPUs, their types, services and workloads: dense numbers that cannot be mixed up with each other or with counts.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -110,4 +110,15 @@ id! {
 id! {
     /// A type of GPU: an index into [`Fleet::types`](crate::Fleet::types).
     TypeId
+}
+
+id! {
+    /// A service: an index into [`Fleet::services`](crate::Fleet::services).
+    ServiceId
+}
+
+id! {
+    /// A workload: an index into [`Profile::workloads`](crate::Profile::workloads). Policies get other numbers, in the
+    /// order in which workloads are introduced to them.
+    WorkloadId
 }

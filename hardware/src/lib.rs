@@ -38,7 +38,7 @@ pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
-pub use ids::{GpuId, JobId, NodeId, TypeId};
+pub use ids::{GpuId, JobId, NodeId, ServiceId, TypeId, WorkloadId};
 pub use job::Job;
 pub use model::SimulatedBackend;
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
@@ -52,7 +52,3 @@ pub type Micros = u64;
 pub const END_OF_TIME: Micros = 1 << 53;
 /// Microseconds in a second.
 pub const SECOND: Micros = 1_000_000;
-/// Index into [`Fleet::services`].
-pub type ServiceId = u32;
-/// Index into [`Profile::workloads`].
-pub type WorkloadId = u32;

@@ -144,7 +144,7 @@ impl PerformanceModel {
             types.push(on_type(&profile, gpu, memory, used, &interference)?);
         }
         for id in used {
-            let at = *id as usize;
+            let at = id.index();
             let Some(other) = types.iter().find(|of| !of.throughput[at].is_empty()) else { continue };
             if let Some(lacking) = types.iter().find(|of| of.throughput[at].is_empty()) {
                 let (kind, other) = (lacking.kind.clone(), other.kind.clone());
@@ -192,7 +192,7 @@ impl PerformanceModel {
     /// How a job behaves with more or fewer GPUs, if it is elastic.
     pub fn elastic(&self, job: &Job) -> Option<&Elastic> {
         job.batch?;
-        self.profile.as_ref()?.workloads[job.workload? as usize].elastic.as_ref()
+        self.profile.as_ref()?.workloads[job.workload?].elastic.as_ref()
     }
 
     /// What was measured on the fleet's types, in their order.
@@ -211,7 +211,7 @@ impl PerformanceModel {
 
     /// MiB that a job takes on each GPU of a type; 0: not known.
     pub fn memory(&self, gpu_type: TypeId, job: &Job) -> u32 {
-        let of_profile = || Some(self.types.get(gpu_type.index())?.memory[job.workload? as usize]);
+        let of_profile = || Some(self.types.get(gpu_type.index())?.memory[job.workload?]);
         job.memory_mib.or_else(of_profile).unwrap_or(0)
     }
 
@@ -233,7 +233,7 @@ impl PerformanceModel {
 
     /// GPU utilisation of a job alone, 0 to 1; NaN: not known.
     pub fn utilisation(&self, gpu_type: TypeId, job: &Job) -> f64 {
-        let of_profile = || Some(self.types.get(gpu_type.index())?.utilisation[job.workload? as usize]);
+        let of_profile = || Some(self.types.get(gpu_type.index())?.utilisation[job.workload?]);
         of_profile().unwrap_or(f64::NAN)
     }
 
@@ -241,7 +241,7 @@ impl PerformanceModel {
     pub(crate) fn extra(&self, gpu_type: TypeId, job: &Job, other: &Job) -> f64 {
         let between = || {
             let count = self.workloads();
-            let (i, j) = (job.workload? as usize, other.workload? as usize);
+            let (i, j) = (job.workload?.index(), other.workload?.index());
             Some(self.types.get(gpu_type.index())?.extra[i * count + j])
         };
         between().unwrap_or(0.0)
@@ -267,8 +267,8 @@ impl PerformanceModel {
         let Some(links) = fleet.links.as_ref().filter(|_| job.gpus > 1) else { return p };
         let known = || {
             let profile = self.profile.as_ref()?;
-            let workload = &profile.workloads[job.workload? as usize];
-            let step = self.types.get(fleet.type_of(gpus[0]).index())?.step[job.workload? as usize];
+            let workload = &profile.workloads[job.workload?];
+            let step = self.types.get(fleet.type_of(gpus[0]).index())?.step[job.workload?];
             Some((workload.gradient_mb? / 1000.0, workload.communication, step)).filter(|_| step > 0.0)
         };
         let Some((gradient, ring, step)) = known() else { return p };
@@ -351,7 +351,7 @@ fn on_type(
     let mut measured = vec![None; count * count];
     for crate::Pair(first, second, one, other) in &gpu.pairs {
         if let Some((i, j)) = profile.id(first).zip(profile.id(second)) {
-            let (i, j) = (i as usize, j as usize);
+            let (i, j) = (i.index(), j.index());
             measured[i * count + j] = one.or(measured[i * count + j]);
             // A workload beside itself has two halves: their mean.
             measured[j * count + i] = match (i == j, one, other) {
@@ -378,7 +378,7 @@ fn on_type(
         // Two that can't be on one GPU together need no speed.
         let memory = solo[i].memory_mib.unwrap_or(0).saturating_add(solo[j].memory_mib.unwrap_or(0));
         let fits = capacity == 0 || memory <= capacity;
-        let needed = fits && used.contains(&(i as u32)) && used.contains(&(j as u32));
+        let needed = fits && used.contains(&WorkloadId::at(i)) && used.contains(&WorkloadId::at(j));
         extra[i * count + j] = match found {
             // Out of memory stays out of memory at any scale.
             Some(found) if found.is_infinite() => found,

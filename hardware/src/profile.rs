@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Elastic, ModelFacts};
+use crate::{Elastic, ModelFacts, WorkloadId};
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -291,9 +291,9 @@ impl Profile {
         self
     }
 
-    /// The number of a workload.
-    pub fn id(&self, name: &str) -> Option<u32> {
-        self.workloads.iter().position(|workload| workload.name == name).map(|index| index as u32)
+    /// The workload of this name.
+    pub fn id(&self, name: &str) -> Option<WorkloadId> {
+        self.workloads.iter().position(|workload| workload.name == name).map(WorkloadId::at)
     }
 
     /// What was measured on a type of GPU.

@@ -25,11 +25,11 @@ impl PerformanceModel {
             && let Some(of) = self.types.get(kind.index())
         {
             let nowhere = |id: &&WorkloadId| {
-                let known = &of.throughput[**id as usize];
+                let known = &of.throughput[**id];
                 !known.is_empty() && known.values().all(|rate| *rate == 0.0)
             };
             if let Some(id) = used.iter().find(nowhere) {
-                let workload = profile.workloads[*id as usize].name.clone();
+                let workload = profile.workloads[*id].name.clone();
                 return Err(LawError::NoBase { kind: of.kind.clone(), workload });
             }
         }
@@ -42,7 +42,7 @@ impl PerformanceModel {
     /// Between measured gang sizes it is interpolated; beyond them each GPU is worth what it is worth at the nearest.
     pub fn throughput(&self, gpu_type: TypeId, job: &Job) -> Option<f64> {
         let of = self.types.get(gpu_type.index())?;
-        at_size(&of.throughput[job.workload? as usize], job.gpus)
+        at_size(&of.throughput[job.workload?], job.gpus)
     }
 
     /// Work that a job does in a second on a type of GPU, alone: what its throughput says, else the type's speed. 0: it
@@ -94,11 +94,14 @@ mod tests {
         let groups = [(1, 8, GpuType::new("slow", 1.0)), (1, 8, GpuType::new("fast", 3.0))];
         let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
         let none = Interference::NONE;
-        Ok((PerformanceModel::new(Arc::new(profile), &fleet, &[0], none, Communication::default())?, fleet))
+        Ok((
+            PerformanceModel::new(Arc::new(profile), &fleet, &[WorkloadId::new(0)], none, Communication::default())?,
+            fleet,
+        ))
     }
 
     fn job(gpus: u32) -> Job {
-        Job { workload: Some(0), ..Job::new("j", 0, gpus, 1) }
+        Job { workload: Some(WorkloadId::new(0)), ..Job::new("j", 0, gpus, 1) }
     }
 
     #[test]
@@ -126,14 +129,14 @@ mod tests {
     #[test]
     fn durations_may_hold_on_one_type() {
         let (known, fleet) = laws(&[(1, 40.0)]).expect("laws");
-        let known = known.with_durations_on(DurationsOn::Kind(TypeId::new(0)), &[0]).expect("laws");
+        let known = known.with_durations_on(DurationsOn::Kind(TypeId::new(0)), &[WorkloadId::new(0)]).expect("laws");
         assert_eq!(
             (known.speed(&fleet, TypeId::new(0), &job(1)), known.speed(&fleet, TypeId::new(1), &job(1))),
             (1.0, 4.0)
         );
         let (nowhere, _) = laws(&[(1, 0.0)]).expect("laws");
         assert!(matches!(
-            nowhere.with_durations_on(DurationsOn::Kind(TypeId::new(1)), &[0]),
+            nowhere.with_durations_on(DurationsOn::Kind(TypeId::new(1)), &[WorkloadId::new(0)]),
             Err(LawError::NoBase { .. })
         ));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Pool, Service};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Pool, Service, ServiceId};
 
 /// What a GPU is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ mod tests {
         let services = vec![Service { name: "s".into(), cold_start: SECOND, slo: None }];
         let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
         let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
-        let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
+        let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", 0, 1, SECOND) };
         let mut pools = Pools::of(&fleet, &[Job::new("j", 0, 1, SECOND), task]).expect("pools");
         pools.occupy(GpuId::new(1), JobId::new(0));
         pools.advance(10);

@@ -158,7 +158,7 @@ impl Facts<'_> {
         // Memory of its own decides which jobs fit beside it: 0 stands for the profile's.
         let memory = of.memory_mib.map_or(0, |mib| u64::from(mib) + 1) << 24;
         match of.workload {
-            Some(workload) => memory | u64::from(workload),
+            Some(workload) => memory | u64::from(workload.number()),
             None => (1 << 63) | u64::from(job.number()),
         }
     }
@@ -166,7 +166,7 @@ impl Facts<'_> {
     /// The truth about a job alone.
     fn alone(&self, what: Alone, gpu_type: TypeId, job: JobId) -> f64 {
         let of = &self.jobs[job];
-        let profile = of.workload.and_then(|workload| self.profiles.get(workload as usize));
+        let profile = of.workload.and_then(|workload| self.profiles.get(workload.index()));
         let at = gpu_type.index();
         match what {
             Alone::Throughput => self.backend.alone(job, gpu_type),
@@ -352,7 +352,7 @@ impl Answers {
     /// The component's number of a job's workload; none: the job has no workload, or nothing is known of it.
     fn number(&mut self, facts: &Facts<'_>, job: JobId) -> Result<Option<u32>, Fault> {
         let Some(workload) = facts.jobs[job].workload else { return Ok(None) };
-        let Some(profile) = facts.profiles.get(workload as usize) else { return Ok(None) };
+        let Some(profile) = facts.profiles.get(workload.index()) else { return Ok(None) };
         if let Some(number) = self.introduced.get(&workload) {
             return Ok(Some(*number));
         }

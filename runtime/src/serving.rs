@@ -1,6 +1,6 @@
 //! Metrics of services: how their tasks were served.
 
-use sandtable_hardware::Micros;
+use sandtable_hardware::{Micros, ServiceId};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
@@ -45,8 +45,8 @@ impl Serving {
     pub(crate) fn of(ledger: &Ledger) -> Option<Serving> {
         let pools = ledger.pools.as_ref().filter(|pools| !pools.services.is_empty())?;
         let rows = || ledger.rows.iter().filter(|row| row.service.is_some());
-        let slo = |row: &JobRow| row.service.and_then(|service| pools.services[service as usize].slo);
-        let of = |id: usize| rows().filter(move |row| row.service == Some(id as u32));
+        let slo = |row: &JobRow| row.service.and_then(|service| pools.services[service].slo);
+        let of = |id: usize| rows().filter(move |row| row.service == Some(ServiceId::at(id)));
         let services = pools.services.iter().enumerate();
         let all: u128 = pools.areas.iter().sum();
         let part = |area: u128| if all > 0 { area as f64 / all as f64 } else { 0.0 };

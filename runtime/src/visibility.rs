@@ -121,7 +121,7 @@ impl Introduced {
 
     /// The policy's number of a job's workload; none: it is told nothing.
     pub(crate) fn number(&mut self, job: &Job) -> Option<u32> {
-        let workload = job.workload? as usize;
+        let workload = job.workload?.index();
         let profile = self.profiles.get(workload)?;
         let number = &mut self.numbers[workload];
         if number.is_none() {
@@ -189,7 +189,7 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
         seed: inputs.seed,
         topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
         knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
-        references: inputs.references.iter().map(|id| profile(inputs, *id as usize)).collect(),
+        references: inputs.references.iter().map(|id| profile(inputs, id.index())).collect(),
         services: fleet
             .services
             .iter()

@@ -13,8 +13,8 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Failures, Fleet, GpuId, GpuProfile, GpuType, Interference, InterferenceModel, Job,
-    PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ShareMode, Sharing, SimulatedBackend, Solo, TypeId,
-    Workload,
+    PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend,
+    Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -170,11 +170,15 @@ fn simulate(case: &Case) -> Finished {
         let picky = !elastic && !task && seconds.is_multiple_of(3);
         let allowed = |kind: &TypeId| (seconds >> kind.number()).is_multiple_of(3);
         jobs.push(Job {
-            workload: if picky { Some(2) } else { elastic.then_some(u32::from(stiff)) },
+            workload: if picky {
+                Some(WorkloadId::new(2))
+            } else {
+                elastic.then_some(WorkloadId::new(u32::from(stiff)))
+            },
             // Some kinds only; some that are not in this fleet.
             gpu_types: if seconds % 7 == 1 { TypeId::first(3).filter(allowed).collect() } else { vec![] },
             batch: elastic.then_some(if stiff { own } else { 4 + (*seconds % 9) as u32 }),
-            service: task.then_some((*seconds / 2 % 2) as u32),
+            service: task.then_some(ServiceId::new((*seconds / 2 % 2) as u32)),
             preemptible: !seconds.is_multiple_of(5),
             share: if *gpus == 1 { 100 + 100 * (*seconds % 10) as u32 } else { Job::WHOLE },
             // Two of the larger ones run out of memory together.
@@ -186,8 +190,13 @@ fn simulate(case: &Case) -> Finished {
     let jobs: Arc<[Job]> = jobs.into();
     let stream = Stream::new(case.seed, "wild");
     let interference = Interference { law: InterferenceModel::Constant(0.3), ..Interference::NONE };
-    let laws =
-        PerformanceModel::new(Arc::new(profile(&kinds)), &fleet, &[0, 1, 2], interference, Communication::default());
+    let laws = PerformanceModel::new(
+        Arc::new(profile(&kinds)),
+        &fleet,
+        &[WorkloadId::new(0), WorkloadId::new(1), WorkloadId::new(2)],
+        interference,
+        Communication::default(),
+    );
     let laws = Arc::new(laws.expect("laws"));
     let mut policy = Wild::new(stream, (case.uses, case.mischief, case.near), (jobs.clone(), laws.clone()));
     let inputs = Inputs {
@@ -359,12 +368,12 @@ fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
     let laws = PerformanceModel::new(
         Arc::new(profile(&["g".into()])),
         &fleet,
-        &[0],
+        &[WorkloadId::new(0)],
         Interference::NONE,
         Communication::default(),
     );
     let laws = Arc::new(laws.expect("laws"));
-    let job = Job { workload: Some(0), batch: Some(4), ..Job::new("a", 0, 1, 100 * SECOND) };
+    let job = Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..Job::new("a", 0, 1, 100 * SECOND) };
     let jobs: Arc<[Job]> = [job].into();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
     let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };

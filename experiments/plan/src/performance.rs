@@ -122,7 +122,7 @@ fn communication(source: &Source, spec: &Spec) -> Result<Communication, Error> {
 
 /// Checks that the elastic workloads of a profile are measured at every placement that a fleet has.
 fn covers(source: &Source, profile: &Profile, fleet: &Fleet, used: &[WorkloadId]) -> Result<(), Error> {
-    for workload in used.iter().map(|id| &profile.workloads[*id as usize]) {
+    for workload in used.iter().map(|id| &profile.workloads[*id]) {
         let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
         let covered =
             workload.elastic.as_ref().map_or(Ok(()), |elastic| elastic.covers(fleet.nodes.len() as u32, gpus));

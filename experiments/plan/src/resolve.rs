@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandtable_core::digest::canonical;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::text::turns;
-use sandtable_hardware::{Fleet, Profile};
+use sandtable_hardware::{Fleet, Profile, WorkloadId};
 use sandtable_runtime::CONTRACT;
 use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::inputs::Reveal;
@@ -103,7 +103,7 @@ fn setting(
     let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
     let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
     let references = fleet::references(source, spec, profile.as_deref())?;
-    let told: Vec<u32> = used.iter().chain(&references).copied().collect();
+    let told: Vec<WorkloadId> = used.iter().chain(&references).copied().collect();
     let (laws, laws_key) = performance::laws(source, spec, profile.as_ref(), base, &told)?;
     let limits = limits(source, spec)?;
     let Some(measured) = spec.measure.unwrap_or_default().window() else {

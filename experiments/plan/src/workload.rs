@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, Job, Profile, TypeId, WorkloadId};
+use sandtable_hardware::{Fleet, Job, Profile, ServiceId, TypeId, WorkloadId};
 use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 
 use crate::spec::{Arrivals, DemandSpec, Durations, Ties};
@@ -95,7 +95,7 @@ impl Workload {
                 let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
                 let elastic = |name: &str| {
                     let profile = self.profile.as_ref()?;
-                    profile.workloads[profile.id(name)? as usize].elastic.as_ref()
+                    profile.workloads[profile.id(name)?].elastic.as_ref()
                 };
                 let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
                 let fleet = FleetShape { capacity, largest, node };
@@ -133,7 +133,7 @@ impl Workload {
 fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId>, Error> {
     let id = row.workload.as_ref().map(|name| workload_id(name, profile)).transpose()?;
     let Some(batch) = row.batch else { return Ok(id) };
-    let found = id.zip(profile).map(|(id, profile)| &profile.workloads[id as usize]);
+    let found = id.zip(profile).map(|(id, profile)| &profile.workloads[id]);
     let Some(elastic) = found.and_then(|workload| workload.elastic.as_ref()) else {
         let of = row.workload.as_deref().map_or("none".into(), |name| format!("{name:?}, which is not elastic"));
         let error = Error::usage(format!("job {:?} has a batch of {batch}, its workload is {of}", row.name));
@@ -149,10 +149,10 @@ fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId
     }
 }
 
-/// The number of a row's service.
-fn service_of(row: &Row, name: &str, fleet: &Fleet) -> Result<u32, Error> {
+/// A row's service.
+fn service_of(row: &Row, name: &str, fleet: &Fleet) -> Result<ServiceId, Error> {
     let known = || fleet.services.iter().map(|service| service.name.as_str());
-    known().position(|service| service == name).map(|id| id as u32).ok_or_else(|| {
+    known().position(|service| service == name).map(ServiceId::at).ok_or_else(|| {
         let error =
             Error::usage(format!("{:?} is a task of the service {name:?}, which `serving` does not name", row.name));
         match sandtable_core::text::nearest(name, known()) {
@@ -162,7 +162,7 @@ fn service_of(row: &Row, name: &str, fleet: &Fleet) -> Result<u32, Error> {
     })
 }
 
-/// The number of a workload in a profile.
+/// A workload of a profile.
 fn workload_id(name: &str, profile: Option<&Profile>) -> Result<WorkloadId, Error> {
     let Some(profile) = profile else {
         return Err(Error::usage(format!("a job is of the workload {name:?}, the spec names no `profile`")));

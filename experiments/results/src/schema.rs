@@ -333,7 +333,7 @@ pub fn read_document<T: Document>(bytes: &[u8]) -> Result<T, String> {
 /// use sandtable_results::schema::{StayRecord, read_table};
 ///
 /// let stays: Vec<StayRecord> = read_table(b"job_id,from_s,to_s,gpus\n7,0,1.5,0-2 8\n")?;
-/// assert_eq!((stays[0].to_s.f64(), stays[0].gpus.0.as_slice()), (1.5, &[0, 1, 2, 8][..]));
+/// assert_eq!((stays[0].to_s.f64(), stays[0].gpus.to_string()), (1.5, "0-2 8".into()));
 /// # Ok::<(), String>(())
 /// ```
 ///

@@ -113,7 +113,7 @@ impl Dataset {
 fn measured(profile: &Profile, gpu: &GpuProfile) -> Vec<(usize, usize, Option<f64>, Option<f64>)> {
     let ran = |speed: Option<f64>| speed.filter(|y| *y > 0.0).map(|y| y.min(1.0));
     let pair = |Pair(first, second, one, other): &Pair| {
-        let (i, j) = (profile.id(first)? as usize, profile.id(second)? as usize);
+        let (i, j) = (profile.id(first)?.index(), profile.id(second)?.index());
         let (one, other) = match (i == j, ran(*one), ran(*other)) {
             (true, Some(one), Some(other)) => (Some((one + other) / 2.0), None),
             (_, one, other) => (one, other),

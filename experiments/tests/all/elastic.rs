@@ -84,7 +84,7 @@ fn measured_steps_are_the_published_ones() {
             continue;
         }
         let id = profile.id(case["app"].as_str().expect("a name")).expect("a workload");
-        let elastic = profile.workloads[id as usize].elastic.as_ref().expect("an elastic one");
+        let elastic = profile.workloads[id].elastic.as_ref().expect("an elastic one");
         let Steps::Measured(_) = &elastic.steps else { panic!("not measured") };
         let found = elastic.steps.of_pass(&placement, case["local_bsz"].as_u64().expect("a batch") as u32);
         for (found, key) in [(found.step, "step_time"), (found.sync, "sync_time")] {

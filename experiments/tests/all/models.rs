@@ -289,7 +289,7 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
         Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, JobId,
-        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload,
+        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
     };
     let folder = data("horus-golden");
     let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
@@ -316,9 +316,9 @@ fn interference_is_the_golden_one() {
         let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None);
         let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(3))).expect("a fleet");
         let law = Interference { law: InterferenceModel::Fitted, ..Interference::NONE };
-        let ids: Vec<u32> = (0..s.len() as u32).collect();
+        let ids: Vec<WorkloadId> = WorkloadId::first(s.len()).collect();
         let laws = PerformanceModel::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
-        let job = |id: &u32| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
+        let job = |id: &WorkloadId| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
         let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
             let others: Vec<JobId> = JobId::first(s.len()).filter(|other| other.index() != at).collect();

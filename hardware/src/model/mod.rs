@@ -117,14 +117,14 @@ impl SimulatedBackend {
     /// use std::sync::Arc;
     ///
     /// use sandtable_hardware::{
-    ///     Backend, BackendEvent, Costs, Fleet, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend,
+    ///     Backend, BackendEvent, Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend,
     /// };
     ///
     /// let fleet = Fleet::new(&[(1, 2, GpuType::new("V100", 1.0))], Costs::default(), None)?;
     /// let jobs: Arc<[Job]> = [Job::new("a", 0, 2, 60 * SECOND)].into();
     /// let mut backend = SimulatedBackend::new(fleet, jobs, &PerformanceModel::none(), 0);
     /// let (job, mut happened) = (JobId::new(0), Vec::new());
-    /// backend.start(job, &[0, 1], None, &mut happened);
+    /// backend.start(job, &[GpuId::new(0), GpuId::new(1)], None, &mut happened);
     /// backend.advance(None, &mut happened);
     /// assert_eq!(happened.last().map(|event| (event.at, event.what)), Some((60 * SECOND, BackendEvent::Ended(job))));
     /// # Ok::<(), sandtable_hardware::FleetError>(())

@@ -43,7 +43,7 @@ impl SimulatedBackend {
         let cost = match (job.service, self.laws.elastic(job)) {
             (Some(service), _) => {
                 let warm = gpus.iter().all(|gpu| self.loaded.get(gpu.index()) == Some(&Some(service)));
-                if warm { 0 } else { self.fleet.services[service as usize].cold_start }
+                if warm { 0 } else { self.fleet.services[service].cold_start }
             }
             (None, Some(elastic)) if costs.rescale.is_some() => {
                 costs.rescale.map_or(0, |rescale| rescale.cost(elastic, 0, gpus.len() as u32))

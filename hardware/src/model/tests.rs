@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::PerformanceModel;
-use crate::{Costs, Failures, GpuType};
+use crate::{Costs, Failures, GpuType, WorkloadId};
 
 fn job(submit: u64, gpus: u32, seconds: u64) -> Job {
     Job::new("j", submit * SECOND, gpus, seconds * SECOND)
@@ -138,9 +138,15 @@ fn elastic(costs: Costs) -> SimulatedBackend {
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     profile.check().unwrap();
     let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], costs, None).unwrap();
-    let laws =
-        PerformanceModel::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default()).unwrap();
-    let jobs = vec![Job { workload: Some(0), batch: Some(4), ..job(0, 1, 0) }];
+    let laws = PerformanceModel::new(
+        Arc::new(profile),
+        &fleet,
+        &[WorkloadId::new(0)],
+        Interference::NONE,
+        Communication::default(),
+    )
+    .unwrap();
+    let jobs = vec![Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..job(0, 1, 0) }];
     SimulatedBackend::new(fleet, jobs.into(), &laws, 0)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     Cause, Communication, Costs, GpuProfile, GpuType, Interference, InterferenceModel, LawError, Links, Pair, Profile,
-    ShareMode, Solo, Workload,
+    ShareMode, Solo, Workload, WorkloadId,
 };
 
 /// a suffers as much as it inflicts, b inflicts half of that; c fits beside no other job.
@@ -48,7 +48,7 @@ fn laws(profile: Profile, interference: Interference) -> Result<PerformanceModel
     PerformanceModel::new(
         Arc::new(profile),
         &fleet,
-        &[0, 1, 2],
+        &[WorkloadId::new(0), WorkloadId::new(1), WorkloadId::new(2)],
         interference,
         Communication { overlap: 0.0, latency: 0.0 },
     )
@@ -63,7 +63,7 @@ fn fleet(costs: Costs) -> Fleet {
 }
 
 fn job(workload: u32, gpus: u32, seconds: u64) -> Job {
-    Job { workload: Some(workload), ..Job::new("j", 0, gpus, seconds * SECOND) }
+    Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", 0, gpus, seconds * SECOND) }
 }
 
 fn model(costs: Costs, jobs: Vec<Job>) -> SimulatedBackend {

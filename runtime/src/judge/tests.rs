@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use sandtable_hardware::elastic::{Elastic, Learning, Steps, Theta};
 use sandtable_hardware::{
-    Communication, Costs, GpuProfile, GpuType, Interference, Profile, SECOND, Service, ShareMode, Workload,
+    Communication, Costs, GpuProfile, GpuType, Interference, Profile, SECOND, Service, ServiceId, ShareMode, Workload,
+    WorkloadId,
 };
 
 use super::*;
@@ -33,9 +34,15 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     let fleet = Fleet::new(&[(2, 2, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
     let fleet = fleet.serving(vec![Service { name: "s".into(), cold_start: SECOND, slo: None }], true, &[]);
-    let laws = PerformanceModel::new(Arc::new(profile), &fleet, &[0], Interference::NONE, Communication::default());
-    let elastic = |gpus| Job { workload: Some(0), batch: Some(8), ..Job::new("e", 0, gpus, SECOND) };
-    let task = Job { service: Some(0), ..Job::new("t", 0, 1, SECOND) };
+    let laws = PerformanceModel::new(
+        Arc::new(profile),
+        &fleet,
+        &[WorkloadId::new(0)],
+        Interference::NONE,
+        Communication::default(),
+    );
+    let elastic = |gpus| Job { workload: Some(WorkloadId::new(0)), batch: Some(8), ..Job::new("e", 0, gpus, SECOND) };
+    let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", 0, 1, SECOND) };
     (fleet, vec![elastic(1), elastic(2), Job::new("r", 0, 1, SECOND), task], laws.expect("laws"))
 }
 
@@ -46,7 +53,7 @@ fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
         Bench { fleet: &fleet, jobs: &jobs, laws: &laws, memory: &[], uses: Abilities::all(), max_actions: 100 };
     let mut cluster = Cluster::new(&fleet, jobs.len());
     cluster.phase.fill(Phase::Queued);
-    cluster.pods[3].service = Some(0);
+    cluster.pods[3].service = Some(ServiceId::new(0));
     let mut codes = Vec::new();
     for actions in plans {
         // A rehearsal moves nothing.

@@ -29,7 +29,7 @@ impl Provider for Stubborn {
 }
 
 fn ask(who: Answerer, ask: impl FnOnce(&mut Answers, &Facts<'_>)) {
-    let job = |workload: u32| Job { workload: Some(workload), ..Job::new("j", 0, 1, 1) };
+    let job = |workload: u32| Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", 0, 1, 1) };
     let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", 0, 1, 1)].into();
     let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);
     let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(2))).expect("a fleet");

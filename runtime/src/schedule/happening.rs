@@ -1,6 +1,6 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, NodeId, TimedEvent};
+use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, NodeId, ServiceId, TimedEvent};
 
 use super::Run;
 use crate::cluster::Phase;
@@ -156,7 +156,7 @@ impl Run {
             workload: self.workloads.number(job),
             user: job.user.clone(),
             elastic: elasticity(&self.inputs.laws, job),
-            service: job.service,
+            service: job.service.map(ServiceId::number),
         })
     }
 

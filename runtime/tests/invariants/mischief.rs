@@ -166,7 +166,7 @@ impl Scene<'_> {
         self.shuffle(&mut gpus);
         if let Some(service) = self.state.pods.get(gpus[0] as usize).and_then(|pod| pod.service) {
             let waits = |job: &u32| self.state.phase[*job as usize] == Phase::Queued;
-            let tasks = self.announced.iter().filter(|(_, info)| info.service == Some(service));
+            let tasks = self.announced.iter().filter(|(_, info)| info.service == Some(service.number()));
             job = tasks.map(|(job, _)| *job).find(waits).unwrap_or(job);
         }
         let info = self.announced.get(&job);

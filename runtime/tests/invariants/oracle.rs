@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{GpuId, JobId};
+use sandtable_hardware::{GpuId, JobId, ServiceId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
@@ -180,7 +180,7 @@ fn wrong_type(site: &Site, job: &JobInfo, gpus: &BTreeSet<u32>) -> Option<Reject
 /// tasks of that service may be placed on it».
 fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
     let service = site.announced.get(&job).and_then(|job| job.service);
-    let protected = |pod: &Pod| pod.until > state.now && pod.service != service;
+    let protected = |pod: &Pod| pod.until > state.now && pod.service.map(ServiceId::number) != service;
     let kept = state.pods.get(gpu as usize).is_some_and(protected);
     state.up[node(site, gpu).id as usize] && !promised(site, state, gpu) && !kept
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandtable_hardware::{
     Communication, Costs, Fleet, GpuType, Interference, InterferenceModel, Job, PerformanceModel, SECOND, Sharing,
-    SimulatedBackend,
+    SimulatedBackend, WorkloadId,
 };
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
@@ -45,10 +45,16 @@ fn packed(gpus: u32, costs: Costs, memory: &[u32], written: Vec<(u64, Vec<Action
     let fleet = fleet.expect("a fleet");
     let interference = Interference { law: InterferenceModel::Constant(0.3), ..Interference::NONE };
     let profile = Arc::new(crate::profile(&["g".into()]));
-    let laws =
-        Arc::new(PerformanceModel::new(profile, &fleet, &[0], interference, Communication::default()).expect("laws"));
-    let job =
-        |mib: &u32| Job { workload: Some(0), batch: Some(4), memory_mib: Some(*mib), ..Job::new("", 0, 1, SECOND) };
+    let laws = Arc::new(
+        PerformanceModel::new(profile, &fleet, &[WorkloadId::new(0)], interference, Communication::default())
+            .expect("laws"),
+    );
+    let job = |mib: &u32| Job {
+        workload: Some(WorkloadId::new(0)),
+        batch: Some(4),
+        memory_mib: Some(*mib),
+        ..Job::new("", 0, 1, SECOND)
+    };
     let jobs: Arc<[Job]> = memory.iter().map(job).collect();
     let reveal = Reveal { memory: true, ..Reveal::default() };
     let inputs = Inputs { laws: laws.clone(), reveal, ..Inputs::plain(jobs.clone(), Limits::default()) };

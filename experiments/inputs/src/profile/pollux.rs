@@ -139,7 +139,7 @@ pub fn pollux(folder: &Path) -> Result<Profile, Error> {
 /// A profile that [`pollux`] did not read.
 pub fn pollux_fitted(measured: &Profile, fit: impl Fn(&Timings) -> Theta) -> Result<Profile, Error> {
     let elastic = |known: &Known| {
-        let found = measured.id(known.name).and_then(|id| measured.workloads[id as usize].elastic.as_ref());
+        let found = measured.id(known.name).and_then(|id| measured.workloads[id].elastic.as_ref());
         let wrong = || Error::usage(format!("{}: no measured model", known.name));
         let Elastic { learning, steps: measured, .. } = found.ok_or_else(wrong)?;
         let (Learning::Measured(runs), Steps::Measured(timings)) = (learning, measured) else { return Err(wrong()) };

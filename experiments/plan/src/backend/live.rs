@@ -125,7 +125,7 @@ impl LiveDevices {
 
     fn task(&self, job: &Job, laws: &PerformanceModel) -> Result<Task, Error> {
         let profile = laws.profile();
-        let workload = job.workload.and_then(|id| profile.map(|profile| &profile.workloads[id as usize].name));
+        let workload = job.workload.and_then(|id| profile.map(|profile| &profile.workloads[id].name));
         let step = workload.and_then(|name| laws.tables().first()?.solo.get(name)?.step_s);
         let seconds = job.work as f64 / SECOND as f64;
         let steps = step.map_or(0, |step| (seconds / step).ceil().max(1.0) as u64);

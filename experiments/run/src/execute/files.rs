@@ -58,7 +58,7 @@ fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
         out_of_memory: row.out_of_memory,
         reassignments: row.reassignments,
         first_run_s: row.first_run.map(Seconds),
-        service: row.service.map(|id| fleet.services[id as usize].name.clone()),
+        service: row.service.map(|id| fleet.services[id].name.clone()),
         outcome: row.outcome.clone(),
         last_placement: Placement::of(&row.last_gpus, fleet),
     }

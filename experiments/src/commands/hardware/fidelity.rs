@@ -119,7 +119,7 @@ fn families(plan: &Plan) -> Result<Vec<String>, Error> {
     for cell in &plan.cells {
         let profile = cell.setting.laws.profile();
         for job in cell.jobs()?.iter() {
-            let name = job.workload.and_then(|id| profile.map(|profile| profile.workloads[id as usize].name.clone()));
+            let name = job.workload.and_then(|id| profile.map(|profile| profile.workloads[id].name.clone()));
             names.extend(name);
         }
     }
@@ -191,7 +191,7 @@ fn shown(cell: &Cell, profile: &Profile, stays: &[StayRecord], makespan: f64) ->
     let jobs: Arc<[Job]> = cell.jobs()?;
     let solo = |name: &str| {
         let job = jobs.iter().find(|job| job.name == name)?;
-        let workload = &profile.workloads.get(job.workload? as usize)?.name;
+        let workload = &profile.workloads.get(job.workload?.index())?.name;
         profile.gpus.first()?.solo.get(workload)
     };
     let mut changes: Vec<(f64, usize, f64, f64)> = Vec::new();
