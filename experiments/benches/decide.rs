@@ -5,7 +5,7 @@ use std::path::Path;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SimulatedBackend};
+use sandtable_hardware::{Costs, Duration, Fleet, GpuType, Instant, Job, PerformanceModel, SimulatedBackend};
 use sandtable_runtime::contract::{
     Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Pool, Setup, Sharing, Topology, Trigger,
 };
@@ -18,7 +18,7 @@ const NODES: u32 = 32;
 fn world(jobs: u32) -> Box<DecisionContext> {
     let kind = GpuType::new("g", 1.0);
     let fleet = Fleet::new(&[(NODES, 8, kind)], Costs::default(), None).expect("a fleet");
-    let job = |_| Job::new("", 0, 1, 1_000_000);
+    let job = |_| Job::new("", Instant::START, 1, Duration::from_micros(1_000_000));
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0));
     let predictors = Predictors::new(Remaining::Oracle);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use sandtable_hardware::{
-    Backend, Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend, TimedEvent,
+    Backend, Costs, Fleet, GpuId, GpuType, Instant, Job, JobId, PerformanceModel, SECOND, SimulatedBackend, TimedEvent,
 };
 
 const JOBS: u32 = 100_000;
@@ -15,7 +15,9 @@ fn model() -> SimulatedBackend {
     let kind = GpuType::new("g", 1.0);
     let costs = Costs { start: SECOND, ..Costs::default() };
     let fleet = Fleet::new(&[(GPUS / 8, 8, kind)], costs, None).expect("a fleet");
-    let job = |index: u32| Job::new("", 0, 1, u64::from(index.wrapping_mul(2_654_435_761) % 100_000 + 1) * SECOND);
+    let job = |index: u32| {
+        Job::new("", Instant::START, 1, u64::from(index.wrapping_mul(2_654_435_761) % 100_000 + 1) * SECOND)
+    };
     let jobs: Arc<[Job]> = (0..JOBS).map(job).collect();
     SimulatedBackend::new(fleet, jobs, &PerformanceModel::none(), 0)
 }

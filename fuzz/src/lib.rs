@@ -12,7 +12,9 @@ use sandtable::spec::{Source, TraceFormat};
 use sandtable::store::Store;
 use sandtable::trace::{self, ReadLimits};
 use sandtable::{facts, output, profile, recording, results};
-use sandtable_hardware::{Costs, Failures, Fleet, GpuType, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend};
+use sandtable_hardware::{
+    Costs, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
+};
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
@@ -277,7 +279,8 @@ fn judge(bytes: &[u8]) {
     let jobs: Vec<Job> = (0..1 + bytes.less(7))
         .map(|at| {
             let (submit, gpus) = (u64::from(bytes.less(50)) * SECOND, 1 + bytes.less(5));
-            let mut job = Job::new(&format!("j{at}"), submit, gpus, u64::from(1 + bytes.less(200)) * SECOND);
+            let mut job =
+                Job::new(&format!("j{at}"), Instant::at(submit), gpus, u64::from(1 + bytes.less(200)) * SECOND);
             job.preemptible = bytes.less(4) > 0;
             job.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
             job
@@ -318,13 +321,14 @@ impl Bytes<'_> {
                 });
                 Action::Reassign(all.collect())
             }
-            5 => {
-                Action::SetTimer(Timer { token: u64::from(self.less(4)), at: now + u64::from(self.less(99)) * SECOND })
-            }
+            5 => Action::SetTimer(Timer {
+                token: u64::from(self.less(4)),
+                at: now + u64::from(self.less(99)) * 1_000_000,
+            }),
             6 => Action::CancelTimer(u64::from(self.less(4))),
             7 => Action::Throttle(Throttle { job, milli: self.less(255) * 5 }),
             _ if self.less(2) == 0 => Action::SetBatch(SetBatch { job, batch: self.split() }),
-            _ => Action::Protect(Protect { gpu: self.less(12), until: now + u64::from(self.less(99)) * SECOND }),
+            _ => Action::Protect(Protect { gpu: self.less(12), until: now + u64::from(self.less(99)) * 1_000_000 }),
         }
     }
 

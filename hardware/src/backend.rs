@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Fleet, GpuId, JobId, Micros, NodeId, Sample, Split, TypeId};
+use crate::{Duration, Fleet, GpuId, Instant, JobId, NodeId, Sample, Split, TypeId};
 
 /// Why a job lost its GPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -39,8 +39,8 @@ pub enum BackendEvent {
         job: JobId,
         /// Why.
         cause: Cause,
-        /// Microseconds of progress that it must repeat.
-        lost: Micros,
+        /// Time of progress that it must repeat.
+        lost: Duration,
     },
     /// The job's process failed and let its GPUs go: it is over. Only on real machines.
     Failed {
@@ -98,7 +98,7 @@ pub struct Move {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TimedEvent {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// What.
     pub what: BackendEvent,
 }
@@ -110,12 +110,12 @@ pub trait Backend {
     fn fleet(&self) -> &Fleet;
 
     /// The present instant.
-    fn now(&self) -> Micros;
+    fn now(&self) -> Instant;
 
     /// Moves on to the next instant at which something happens by itself, at the latest to `until`, and appends all
     /// that happened then, in the order ends, node changes, releases, starts of progress; each by id. Without
     /// `until` and with nothing to come, does nothing.
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>);
+    fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>);
 
     /// Gives a job its GPUs; an elastic one works through its batch so, or as its user asked. What follows at once is
     /// appended.

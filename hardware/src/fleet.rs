@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::elastic::Rescale;
-use crate::{GpuId, Micros, NodeId, SECOND, TypeId};
+use crate::{Duration, GpuId, NodeId, SECOND, TypeId};
 
 /// Which jobs may be on a GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,9 +83,9 @@ pub struct Service {
     /// Its name.
     pub name: String,
     /// Loading it onto a GPU.
-    pub cold_start: Micros,
+    pub cold_start: Duration,
     /// The longest that a task may wait until it is served, loading included; none: nothing is promised.
-    pub slo: Option<Micros>,
+    pub slo: Option<Duration>,
 }
 
 /// A node: GPUs of one type.
@@ -121,9 +121,9 @@ impl Node {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RestartRule {
     /// Added to the work left of a preempted gang of at most `small_gpus` GPUs.
-    pub small: Micros,
+    pub small: Duration,
     /// Added to the work left of a larger one.
-    pub large: Micros,
+    pub large: Duration,
     /// The size up to which a gang is small.
     pub small_gpus: u32,
 }
@@ -132,41 +132,37 @@ pub struct RestartRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Costs {
     /// GPUs held without progress at the first start.
-    pub start: Micros,
+    pub start: Duration,
     /// GPUs held without progress while the state is saved.
-    pub checkpoint: Micros,
+    pub checkpoint: Duration,
     /// GPUs held without progress at a later start.
-    pub restore: Micros,
+    pub restore: Duration,
     /// A job saves its state by itself each time it has progressed so far, at no cost; none: only when preempted.
-    pub checkpoint_every: Option<Micros>,
+    pub checkpoint_every: Option<Duration>,
     /// Lucid's simulator adds seconds to the work of a preempted job (its `restore` is 0).
     pub restart_adds_work: Option<RestartRule>,
     /// GPUs held by a job that ran out of memory, before it is back in the queue.
-    pub relaunch: Micros,
+    pub relaunch: Duration,
     /// A job holds its GPUs so long after its last step (Lucid's simulator: one tick).
-    pub linger: Micros,
+    pub linger: Duration,
     /// What a start or another change of an elastic job's GPUs costs; none: `start` at first, then `restore`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rescale: Option<Rescale>,
     /// GPUs held without progress while an elastic job goes over to another batch.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub batch: Micros,
+    #[serde(skip_serializing_if = "Duration::is_zero")]
+    pub batch: Duration,
     /// Epochs of elastic jobs end at the nearest multiple of this (Pollux' simulator: 1 s); 0: when they do.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub epochs_end_on: Micros,
-}
-
-fn is_zero(micros: &Micros) -> bool {
-    *micros == 0
+    #[serde(skip_serializing_if = "Duration::is_zero")]
+    pub epochs_end_on: Duration,
 }
 
 /// How nodes fail: each by itself, exponential times to failure and to repair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Failures {
     /// Mean time from repair to the next failure of a node.
-    pub mtbf: Micros,
+    pub mtbf: Duration,
     /// Mean time to repair.
-    pub repair: Micros,
+    pub repair: Duration,
 }
 
 /// The machines.

@@ -1,6 +1,6 @@
 //! What a job asks for and what it really takes.
 
-use crate::{Micros, ServiceId, TypeId, WorkloadId};
+use crate::{Duration, Instant, ServiceId, TypeId, WorkloadId};
 
 /// One job of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,13 +8,13 @@ pub struct Job {
     /// Its name in the trace.
     pub name: String,
     /// When it is submitted.
-    pub submit: Micros,
+    pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
     /// Its work: run time on GPUs of speed 1.
-    pub work: Micros,
+    pub work: Duration,
     /// What its user said that it would take.
-    pub declared: Option<Micros>,
+    pub declared: Option<Duration>,
     /// The types that it may run on; empty: any.
     pub gpu_types: Vec<TypeId>,
     /// Whether it may be preempted.
@@ -37,12 +37,12 @@ impl Job {
     /// A job that asks for whole GPUs of any type and may be preempted.
     ///
     /// ```
-    /// use sandtable_hardware::{Job, SECOND};
+    /// use sandtable_hardware::{Instant, Job, SECOND};
     ///
-    /// let job = Job { preemptible: false, ..Job::new("train", 0, 4, 3600 * SECOND) };
-    /// assert_eq!((job.gpus, job.work), (4, 3_600_000_000));
+    /// let job = Job { preemptible: false, ..Job::new("train", Instant::START, 4, 3600 * SECOND) };
+    /// assert_eq!((job.gpus, job.work), (4, 3600 * SECOND));
     /// ```
-    pub fn new(name: &str, submit: Micros, gpus: u32, work: Micros) -> Job {
+    pub fn new(name: &str, submit: Instant, gpus: u32, work: Duration) -> Job {
         Job {
             name: name.into(),
             submit,

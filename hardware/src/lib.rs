@@ -32,6 +32,7 @@ mod rates;
 pub mod replay;
 mod telemetry;
 pub mod text;
+mod time;
 pub mod work;
 
 pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
@@ -45,10 +46,4 @@ pub use performance::{Communication, Interference, InterferenceModel, LawError, 
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use rates::DurationsOn;
 pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
-
-/// Microseconds, or an instant in microseconds since the start of the experiment; below 2^53.
-pub type Micros = u64;
-/// Instants end here, that they may be exact as doubles.
-pub const END_OF_TIME: Micros = 1 << 53;
-/// Microseconds in a second.
-pub const SECOND: Micros = 1_000_000;
+pub use time::{Duration, Instant, SECOND};

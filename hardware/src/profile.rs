@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Elastic, ModelFacts, WorkloadId};
+use crate::{Duration, Elastic, ModelFacts, WorkloadId};
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,15 +114,15 @@ pub struct Measured {
     /// blake3 of the kernels' source.
     pub kernels: String,
     /// Each cell was left alone for so long, then measured for so long.
-    pub settle: u64,
+    pub settle: Duration,
     /// As above.
-    pub measure: u64,
+    pub measure: Duration,
     /// What the order of the cells was drawn from.
     pub seed: u64,
     /// From the start of a process to its first step.
-    pub start: u64,
+    pub start: Duration,
     /// From the wish that it saves to its end.
-    pub save: u64,
+    pub save: Duration,
     /// κ of `1/(1 + κ u v)`, fitted to the pairs, for pairs that were not measured; thousandths.
     pub kappa: u32,
     /// Mean absolute error of a speed under that law; ten-thousandths.

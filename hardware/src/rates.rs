@@ -77,7 +77,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Communication, Costs, GpuProfile, GpuType, Interference, Profile, ShareMode, Solo, Workload};
+    use crate::{
+        Communication, Costs, Duration, GpuProfile, GpuType, Instant, Interference, Profile, ShareMode, Solo, Workload,
+    };
 
     fn laws(fast: &[(u32, f64)]) -> Result<(PerformanceModel, Fleet), LawError> {
         let gpu = |kind: &str, rates: &[(u32, f64)]| {
@@ -101,7 +103,7 @@ mod tests {
     }
 
     fn job(gpus: u32) -> Job {
-        Job { workload: Some(WorkloadId::new(0)), ..Job::new("j", 0, gpus, 1) }
+        Job { workload: Some(WorkloadId::new(0)), ..Job::new("j", Instant::START, gpus, Duration::from_micros(1)) }
     }
 
     #[test]
@@ -111,7 +113,10 @@ mod tests {
         assert!((laws.speed(&fleet, TypeId::new(0), &job(1)) - 0.5).abs() < 1e-12);
         assert!((laws.speed(&fleet, TypeId::new(1), &job(1)) - 2.0).abs() < 1e-12);
         // A job without a workload has the type's speed.
-        assert_eq!(laws.speed(&fleet, TypeId::new(1), &Job::new("j", 0, 1, 1)), 3.0);
+        assert_eq!(
+            laws.speed(&fleet, TypeId::new(1), &Job::new("j", Instant::START, 1, Duration::from_micros(1))),
+            3.0
+        );
     }
 
     #[test]
@@ -123,7 +128,7 @@ mod tests {
             [10.0, 15.0, 25.0, 50.0].map(Some)
         );
         assert_eq!([of(TypeId::new(1), 1), of(TypeId::new(1), 2), of(TypeId::new(1), 4)], [20.0, 40.0, 80.0].map(Some));
-        assert_eq!(laws.throughput(TypeId::new(0), &Job::new("j", 0, 1, 1)), None);
+        assert_eq!(laws.throughput(TypeId::new(0), &Job::new("j", Instant::START, 1, Duration::from_micros(1))), None);
     }
 
     #[test]

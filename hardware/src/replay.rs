@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Backend, BackendEvent, Fleet, GpuId, Job, JobId, Micros, Move, PerformanceModel, SECOND, Sample, Split, StopMode,
-    TimedEvent, TypeId,
+    Backend, BackendEvent, Duration, Fleet, GpuId, Instant, Job, JobId, Move, PerformanceModel, Sample, Split,
+    StopMode, TimedEvent, TypeId,
 };
 
 /// What a job showed, in millionths: whole numbers are read as they were written.
@@ -31,7 +31,7 @@ pub struct Shown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// The instant after it.
-    pub now: Micros,
+    pub now: Instant,
     /// What happened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub happened: Vec<TimedEvent>,
@@ -116,11 +116,11 @@ impl Backend for Recorder {
         self.inner.fleet()
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Instant {
         self.inner.now()
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
+    fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.advance(until, happened));
     }
 
@@ -176,10 +176,10 @@ impl Backend for Recorder {
 
 /// Seconds of a step of the gang that a job asks for, on so many GPUs; NaN: unknown.
 pub(crate) fn step_s(job: &Job, steps: u64, gpus: u32) -> f64 {
-    if steps == 0 || gpus == 0 || job.work == 0 {
+    if steps == 0 || gpus == 0 || job.work == Duration::ZERO {
         return f64::NAN;
     }
-    job.work as f64 / SECOND as f64 / steps as f64 * f64::from(job.gpus.max(1)) / f64::from(gpus)
+    job.work.as_secs_f64() / steps as f64 * f64::from(job.gpus.max(1)) / f64::from(gpus)
 }
 
 /// A recorded run as a backend.
@@ -190,7 +190,7 @@ pub struct Replay {
     /// Steps of each job; 0: unknown.
     tasks: Vec<u64>,
     steps: std::vec::IntoIter<Step>,
-    now: Micros,
+    now: Instant,
     shown: BTreeMap<JobId, Shown>,
     samples: Vec<(JobId, Sample)>,
     ended: bool,
@@ -206,7 +206,7 @@ impl Replay {
         steps: Vec<Step>,
     ) -> Replay {
         let (shown, samples) = (BTreeMap::new(), Vec::new());
-        Replay { fleet, jobs, laws, tasks, steps: steps.into_iter(), now: 0, shown, samples, ended: false }
+        Replay { fleet, jobs, laws, tasks, steps: steps.into_iter(), now: Instant::START, shown, samples, ended: false }
     }
 
     fn next(&mut self, happened: &mut Vec<TimedEvent>) {
@@ -231,16 +231,16 @@ impl Backend for Replay {
         &self.fleet
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Instant {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
+    fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
         let _ = until;
         self.next(happened);
         if self.ended {
             // Whatever was still to come is not in the recording.
-            self.now = crate::END_OF_TIME;
+            self.now = Instant::END;
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Micros;
+use crate::Instant;
 
 /// A device of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Device {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// Which device, by its place in the list.
     pub device: usize,
     /// Time in which some kernel ran: a duty cycle.
@@ -58,7 +58,7 @@ pub trait Telemetry: Send {
     fn devices(&self) -> &[Device];
 
     /// Reads a device.
-    fn read(&mut self, device: usize, at: Micros) -> Reading;
+    fn read(&mut self, device: usize, at: Instant) -> Reading;
 
     /// Bytes of device memory by process; none: the driver does not tell, or in another name space.
     fn processes(&mut self, device: usize) -> Option<Vec<(u32, u64)>>;
@@ -97,7 +97,7 @@ pub struct StandIn {
     /// Process id of the host whose jobs' processes count; none: those of every host on this machine.
     host: Option<u32>,
     /// CPU time of each process group when it was last read, for the duty cycle.
-    last: BTreeMap<usize, (Micros, u64)>,
+    last: BTreeMap<usize, (Instant, u64)>,
     groups: Vec<u32>,
 }
 
@@ -134,14 +134,14 @@ impl Telemetry for StandIn {
         &self.devices
     }
 
-    fn read(&mut self, device: usize, at: Micros) -> Reading {
+    fn read(&mut self, device: usize, at: Instant) -> Reading {
         let held = self.processes(device).unwrap_or_default();
         let ticks: u64 = self.groups.iter().map(|pid| cpu_ticks(*pid)).sum();
         let last = self.last.insert(device, (at, ticks));
         // A tick is 10 ms of a core on every Linux of today.
         let busy = last.filter(|(then, _)| at > *then).map(|(then, before)| {
             let micros = ticks.saturating_sub(before) * 10_000;
-            (micros * 100_000 / (at - then)).min(100_000) as u32
+            (micros * 100_000 / (at - then).as_micros()).min(100_000) as u32
         });
         let memory_used = Some(held.iter().map(|(_, bytes)| bytes).sum());
         Reading { at, device, busy, memory_used, ..Reading::default() }

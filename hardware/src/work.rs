@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use crate::Duration;
 use crate::live::{Clock, SAVED, wait};
 
 /// What a family does.

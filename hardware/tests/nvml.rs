@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mock_nvml as _;
 use sandtable_hardware::nvidia::{NoGpu, open, probe};
-use sandtable_hardware::{Reading, Telemetry, differences};
+use sandtable_hardware::{Instant, Reading, Telemetry, differences};
 
 /// The library, as cargo built it for this test.
 fn built() -> PathBuf {
@@ -36,8 +36,8 @@ fn library(folder: &Path, script: &str, gone: &[&str]) -> PathBuf {
 fn reading(script: &str, gone: &[&str]) -> Reading {
     let folder = tempfile::tempdir().unwrap();
     let mut gpus = open(Some(&library(folder.path(), script, gone)), None).unwrap();
-    gpus.read(0, 0);
-    gpus.read(0, 100_000)
+    gpus.read(0, Instant::START);
+    gpus.read(0, Instant::from_micros(100_000))
 }
 
 #[test]
@@ -48,9 +48,12 @@ fn a_whole_device_tells_everything() {
     let device = &gpus.devices()[0];
     assert_eq!((device.name.as_str(), device.kind.as_str()), ("NVIDIA H200", "H200-SXM-141GB"));
     assert_eq!((device.memory_mib, device.reserved_mib), (143_771, 600));
-    assert_eq!(gpus.read(0, 0).fine.len(), 0, "one sample has no metrics");
-    let now = gpus.read(0, 7);
-    assert_eq!((now.at, now.device, now.busy, now.memory_busy), (7, 0, Some(73_000), Some(21_000)));
+    assert_eq!(gpus.read(0, Instant::START).fine.len(), 0, "one sample has no metrics");
+    let now = gpus.read(0, Instant::from_micros(7));
+    assert_eq!(
+        (now.at, now.device, now.busy, now.memory_busy),
+        (Instant::from_micros(7), 0, Some(73_000), Some(21_000))
+    );
     assert_eq!((now.memory_used, now.power_mw, now.sm_mhz), (Some(1024 << 20), Some(350_000), Some(1980)));
     assert_eq!((now.energy_mj, now.throttled), (Some(1_000_700), Some(false)));
     // Metric N is worth N per cent in the mock; PCIe is told in MiB.

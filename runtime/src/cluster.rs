@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, GpuId, JobId, Micros, Node, ServiceId};
+use sandtable_hardware::{Fleet, GpuId, Instant, JobId, Node, ServiceId};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// The instant.
-    pub now: Micros,
+    pub now: Instant,
     /// The number of the latest batch.
     pub seq: u64,
     /// The jobs that each GPU is given to, ascending.
@@ -41,7 +41,7 @@ pub struct Cluster {
     /// GPUs of each node that no job has, also where the node is down.
     pub free: Vec<u32>,
     /// Timers by token.
-    pub timers: BTreeMap<u64, Micros>,
+    pub timers: BTreeMap<u64, Instant>,
     /// What each GPU keeps of the service that it served; empty where nothing is served.
     pub pods: Vec<Pod>,
 }
@@ -52,7 +52,7 @@ pub struct Pod {
     /// Whose; none: nothing is loaded.
     pub service: Option<ServiceId>,
     /// No other job gets the GPU before this.
-    pub until: Micros,
+    pub until: Instant,
 }
 
 /// One step back.
@@ -63,9 +63,9 @@ pub(crate) enum Undo {
     Preempt(JobId, Phase),
     /// The job that it moved, from where and in which phase; and the pods that it evicted.
     Reassign(Vec<(JobId, Vec<GpuId>, Phase)>, Vec<(GpuId, Pod)>),
-    Protect(GpuId, Micros),
+    Protect(GpuId, Instant),
     Set(u64),
-    Cancel(u64, Micros),
+    Cancel(u64, Instant),
     Nothing,
 }
 
@@ -73,7 +73,7 @@ impl Cluster {
     /// An empty cluster and jobs that are still to come.
     pub fn new(fleet: &Fleet, jobs: usize) -> Cluster {
         Cluster {
-            now: 0,
+            now: Instant::START,
             seq: 0,
             residents: vec![Vec::new(); fleet.gpus() as usize],
             phase: vec![Phase::Future; jobs],

@@ -309,8 +309,8 @@ impl DecisionContext {
             Remaining::Declared => match self.jobs[job].declared {
                 Some(declared) => {
                     let speed = self.backend.alone(job, gpu_type);
-                    let whole = self.jobs[job].work as f64 / speed / SECOND as f64;
-                    let said = declared as f64 / speed / SECOND as f64;
+                    let whole = self.jobs[job].work.as_micros_f64() / speed / SECOND.as_micros_f64();
+                    let said = declared.as_micros_f64() / speed / SECOND.as_micros_f64();
                     (said - (whole - self.backend.remaining(job, gpu_type))).max(0.0)
                 }
                 None => f64::NAN,

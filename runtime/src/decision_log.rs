@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use sandtable_hardware::Micros;
+use sandtable_hardware::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::{Action, Cadence, Trigger};
@@ -12,7 +12,7 @@ use crate::contract::{Action, Cadence, Trigger};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// When.
-    pub now: Micros,
+    pub now: Instant,
     /// Why.
     pub trigger: Trigger,
     /// What was carried out.
@@ -36,7 +36,7 @@ impl DecisionLog {
         self.cadence = Some(cadence);
     }
 
-    pub(crate) fn decided(&mut self, now: Micros, trigger: Trigger, actions: Vec<Action>) {
+    pub(crate) fn decided(&mut self, now: Instant, trigger: Trigger, actions: Vec<Action>) {
         self.calls.push(Decision { now, trigger, actions, cadence: self.cadence.take() });
     }
 }
@@ -60,14 +60,14 @@ pub struct Agreement {
     /// The first that was not answered alike.
     pub first: Option<Difference>,
     /// The run and the recording were not of one experiment: from this instant on nothing fits.
-    pub lost: Option<Micros>,
+    pub lost: Option<Instant>,
 }
 
 /// Two plans for one batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// What was carried out.
     pub recorded: Vec<Action>,
     /// What this policy says.
@@ -82,13 +82,13 @@ impl ReplayScript {
     }
 
     /// The cadence from now on, where another policy took over at this instant.
-    pub(crate) fn takeover(&mut self, now: Micros) -> Option<Cadence> {
+    pub(crate) fn takeover(&mut self, now: Instant) -> Option<Cadence> {
         let next = self.calls.front_mut()?;
         if next.now == now && next.trigger == Trigger::Resync { next.cadence.take() } else { None }
     }
 
     /// The plan that was carried out in place of this one.
-    pub(crate) fn instead(&mut self, now: Micros, found: Vec<Action>) -> Vec<Action> {
+    pub(crate) fn instead(&mut self, now: Instant, found: Vec<Action>) -> Vec<Action> {
         let Some(call) = self.calls.pop_front().filter(|call| call.now == now) else {
             self.calls.clear();
             self.agreement.lost.get_or_insert(now);
@@ -109,7 +109,7 @@ impl ReplayScript {
     }
 
     /// The policy failed, where the recording has a plan.
-    pub(crate) fn failed(&mut self, at: Micros) {
+    pub(crate) fn failed(&mut self, at: Instant) {
         let recorded = self.calls.front().map_or_else(Vec::new, |call| call.actions.clone());
         self.agreement.first.get_or_insert(Difference { at, recorded, found: Vec::new() });
     }

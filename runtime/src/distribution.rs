@@ -1,6 +1,6 @@
 //! Means and quantiles of a sample.
 
-use sandtable_hardware::{Micros, SECOND};
+use sandtable_hardware::{Duration, SECOND};
 use serde::{Deserialize, Serialize};
 
 /// A sample, of times in seconds. Quantiles interpolate between order statistics (type 7); all zero where nothing was measured.
@@ -19,17 +19,17 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of microseconds.
-    pub fn of(mut sample: Vec<Micros>) -> Distribution {
+    /// Of times.
+    pub fn of(mut sample: Vec<Duration>) -> Distribution {
         if sample.is_empty() {
             return Distribution::default();
         }
         sample.sort_unstable();
-        let sum: u128 = sample.iter().map(|x| u128::from(*x)).sum();
-        let sorted: Vec<f64> = sample.iter().map(|x| *x as f64).collect();
-        let quantile = |q: f64| quantile(&sorted, q) / SECOND as f64;
+        let sum: u128 = sample.iter().map(|x| u128::from(x.as_micros())).sum();
+        let sorted: Vec<f64> = sample.iter().map(|x| x.as_micros_f64()).collect();
+        let quantile = |q: f64| quantile(&sorted, q) / SECOND.as_micros_f64();
         Distribution {
-            mean: sum as f64 / sample.len() as f64 / SECOND as f64,
+            mean: sum as f64 / sample.len() as f64 / SECOND.as_micros_f64(),
             median: quantile(0.5),
             p95: quantile(0.95),
             p99: quantile(0.99),
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn quantiles_interpolate() {
-        let seconds = |list: &[u64]| Distribution::of(list.iter().map(|s| s * SECOND).collect());
+        let seconds = |list: &[u64]| Distribution::of(list.iter().map(|s| *s * SECOND).collect());
         let four = seconds(&[4, 1, 3, 2]);
         assert_eq!((four.mean, four.median, four.max), (2.5, 2.5, 4.0));
         assert!((four.p95 - 3.85).abs() < 1e-9);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Job, Micros, PerformanceModel};
+use sandtable_hardware::{Instant, Job, PerformanceModel};
 
 use crate::context::Predictors;
 use crate::decision_log::{DecisionLog, ReplayScript};
@@ -104,10 +104,10 @@ pub struct Successor {
 /// Which policy takes over from another, and when.
 pub trait Succession {
     /// Returns the policy that takes over now, because a user asked for it.
-    fn asked(&mut self, now: Micros) -> Option<Successor>;
+    fn asked(&mut self, now: Instant) -> Option<Successor>;
 
     /// Returns the next instant at which a policy takes over, if that is known beforehand.
-    fn due(&self) -> Option<Micros>;
+    fn due(&self) -> Option<Instant>;
 
     /// Returns the policy that goes on after a fault; `None`: the run fails.
     fn fallback(&mut self, fault: &Fault) -> Option<Successor>;
@@ -122,7 +122,7 @@ pub trait Succession {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Takeover {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// The policy that took over.
     pub to: String,
     /// The fault of the one before, or why it could not begin itself; none: it was asked for, and did.

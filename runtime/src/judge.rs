@@ -4,7 +4,7 @@
 //! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
 //! does not have yet are absent.
 
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
+use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
 use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
@@ -149,7 +149,7 @@ fn act(
         Action::SetTimer(timer) => {
             negotiated(bench, Abilities::TIMERS, "set-timer")?;
             let refuse = |why: String| Err((RejectCode::BadTime, format!("V23: {why}")));
-            if timer.at <= cluster.now {
+            if timer.at <= cluster.now.as_micros() {
                 return refuse(format!("timer at {} µs, now is {} µs", timer.at, cluster.now));
             }
             if timer.at >= 1 << 53 {
@@ -161,7 +161,7 @@ fn act(
             if cluster.timers.len() >= TIMERS {
                 return refuse(format!("more than {TIMERS} timers"));
             }
-            cluster.timers.insert(timer.token, timer.at);
+            cluster.timers.insert(timer.token, Instant::from_micros(timer.at));
             Ok(Undo::Set(timer.token))
         }
         Action::CancelTimer(token) => {
@@ -282,7 +282,9 @@ fn keep(cluster: &mut Cluster, protect: &Protect) -> Result<Undo, Refusal> {
         ));
     }
     match cluster.pods.get_mut(gpu.index()) {
-        Some(pod) if pod.service.is_some() => Ok(Undo::Protect(gpu, std::mem::replace(&mut pod.until, protect.until))),
+        Some(pod) if pod.service.is_some() => {
+            Ok(Undo::Protect(gpu, std::mem::replace(&mut pod.until, Instant::from_micros(protect.until))))
+        }
         _ => Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is protected, it holds no service's model"))),
     }
 }

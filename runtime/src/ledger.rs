@@ -12,7 +12,7 @@ use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
 use integrals::{Measured, Rates};
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, NodeId, Sharing, TypeId};
+use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId, NodeId, Sharing, TypeId};
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
@@ -24,11 +24,11 @@ pub enum AccountingError {
     #[error("jobs held {jobs} GPU-µs, GPUs were held {gpus} GPU-µs, the clock says {clock} GPU-µs")]
     GpuTime { jobs: i128, gpus: i128, clock: i128 },
     #[error("GPU {gpu} was held {held} job-µs in a run of {run} µs, more than it takes")]
-    TooLong { gpu: GpuId, held: Micros, run: Micros },
+    TooLong { gpu: GpuId, held: Duration, run: Duration },
     #[error("job {job} ended {times} times")]
     Ends { job: JobId, times: u32 },
     #[error("time went back from {from} to {to} µs")]
-    TimeBack { from: Micros, to: Micros },
+    TimeBack { from: Instant, to: Instant },
 }
 
 /// The ledger of one run.
@@ -40,10 +40,10 @@ pub struct Ledger {
     keep_segments: bool,
     /// Stays that are kept, and the GPUs of each.
     stays: usize,
-    now: Micros,
+    now: Instant,
     total: u32,
     /// What a start takes, as the fleet has it.
-    start_cost: Micros,
+    start_cost: Duration,
     pub(crate) measured: Measured,
     rates: Rates,
     sharing: Sharing,
@@ -55,9 +55,9 @@ pub struct Ledger {
     pub(crate) elastic: bool,
     /// The job that is physically on each GPU.
     there: Vec<Vec<JobId>>,
-    gpu_since: Vec<Micros>,
+    gpu_since: Vec<Instant>,
     /// Job-time of each GPU.
-    gpu_held: Vec<Micros>,
+    gpu_held: Vec<Duration>,
     /// The job that a draining GPU goes to.
     promised: Vec<Vec<Promise>>,
     node_of: Vec<NodeId>,
@@ -82,7 +82,7 @@ impl Ledger {
     /// Measures this part of the run; by default all until the last submission.
     pub fn measuring(mut self, window: Window) -> Ledger {
         let submissions = || self.rows.iter().map(|row| row.submit);
-        let (first, last) = (submissions().min().unwrap_or(0), submissions().max().unwrap_or(0));
+        let (first, last) = (submissions().min().unwrap_or_default(), submissions().max().unwrap_or_default());
         self.measured = Measured::new(window, first, last);
         self
     }
@@ -93,7 +93,11 @@ impl Ledger {
             let allows = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
             let types = TypeId::first(fleet.types.len()).filter(allows);
             let speed = types.map(|kind| speed(job, kind)).fold(0.0, f64::max);
-            row.solo = if speed > 0.0 { (job.work as f64 / speed).ceil() as Micros } else { job.work };
+            row.solo = if speed > 0.0 {
+                Duration::from_micros_f64((job.work.as_micros_f64() / speed).ceil())
+            } else {
+                job.work
+            };
         }
     }
 
@@ -106,7 +110,7 @@ impl Ledger {
             first_start: None,
             first_run: None,
             began: None,
-            startup: 0,
+            startup: Duration::ZERO,
             service: job.service,
             end: None,
             outcome: Outcome::Unfinished("never submitted".into()),
@@ -115,27 +119,27 @@ impl Ledger {
             size: job.gpus,
             failures: 0,
             out_of_memory: 0,
-            held: 0,
-            productive: 0,
-            lost: 0,
+            held: Duration::ZERO,
+            productive: Duration::ZERO,
+            lost: Duration::ZERO,
             last_gpus: Vec::new(),
             solo: job.work,
             contention: 0,
             share: job.share,
             gpu_time: 0,
-            given_at: 0,
+            given_at: Instant::START,
             draining: false,
             pace: 1.0,
             awaited: 0,
             running_since: None,
-            stopped_at: 0,
+            stopped_at: Instant::START,
         });
         Ledger {
             rows: rows.collect(),
             segments: Vec::new(),
             keep_segments,
             stays: 0,
-            now: 0,
+            now: Instant::START,
             total: fleet.gpus(),
             start_cost: fleet.costs.start,
             measured: Measured::default(),
@@ -145,8 +149,8 @@ impl Ledger {
             pools: Pools::of(fleet, jobs),
             elastic: false,
             there: vec![Vec::new(); gpus],
-            gpu_since: vec![0; gpus],
-            gpu_held: vec![0; gpus],
+            gpu_since: vec![Instant::START; gpus],
+            gpu_held: vec![Duration::ZERO; gpus],
             promised: (0..gpus).map(|_| Vec::new()).collect(),
             node_of: (0..gpus as u32).map(|gpu| fleet.node_of(GpuId::new(gpu))).collect(),
             node_used: vec![0; fleet.nodes.len()],
@@ -165,7 +169,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Where time would go back.
-    pub fn advance(&mut self, now: Micros) -> Result<(), AccountingError> {
+    pub fn advance(&mut self, now: Instant) -> Result<(), AccountingError> {
         if now < self.now {
             return Err(AccountingError::TimeBack { from: self.now, to: now });
         }
@@ -301,14 +305,14 @@ impl Ledger {
     }
 
     /// A GPU is kept for the service whose model it holds.
-    pub fn protected(&mut self, gpu: GpuId, until: Micros) {
+    pub fn protected(&mut self, gpu: GpuId, until: Instant) {
         if let Some(pools) = &mut self.pools {
             pools.protect(gpu, until);
         }
     }
 
     /// A job has let its GPUs go; `lost`: progress that it must repeat.
-    pub fn released(&mut self, job: JobId, lost: Micros) {
+    pub fn released(&mut self, job: JobId, lost: Duration) {
         let gpus = std::mem::take(&mut self.rows[job].last_gpus);
         self.rows[job].draining = false;
         for gpu in &gpus {
@@ -335,7 +339,7 @@ impl Ledger {
         let row = &mut self.rows[job];
         // One that still waited for GPUs to drain never had them all.
         let had_all = std::mem::take(&mut row.awaited) == 0;
-        let held = if had_all { self.now - row.given_at } else { 0 };
+        let held = if had_all { self.now - row.given_at } else { Duration::ZERO };
         row.held += held;
         row.lost += lost;
         row.productive -= lost.min(row.productive);
@@ -358,9 +362,9 @@ impl Ledger {
     ///
     /// # Errors
     /// Where it had ended before.
-    pub fn ended(&mut self, job: JobId, at: Micros) -> Result<(), AccountingError> {
+    pub fn ended(&mut self, job: JobId, at: Instant) -> Result<(), AccountingError> {
         self.stopped(job, false);
-        self.released(job, 0);
+        self.released(job, Duration::ZERO);
         let demanded = self.measured.all.demanded;
         let row = &mut self.rows[job];
         if row.end.replace(at).is_some() {
@@ -375,7 +379,7 @@ impl Ledger {
     /// A job gave up by itself: its process ended with this status, or minus this signal.
     pub fn crashed(&mut self, job: JobId, status: i32) {
         self.stopped(job, false);
-        self.released(job, 0);
+        self.released(job, Duration::ZERO);
         let row = &mut self.rows[job];
         row.outcome = Outcome::Failed(match status {
             status if status < 0 => format!("signal {}", -status),
@@ -400,7 +404,7 @@ impl Ledger {
                 row.productive += self.now - since;
             }
             if matches!(&row.outcome, Outcome::Unfinished(why) if why == "it held GPUs") {
-                row.held += if row.awaited == 0 { self.now - row.given_at } else { 0 };
+                row.held += if row.awaited == 0 { self.now - row.given_at } else { Duration::ZERO };
             }
             let ends = u32::from(row.end.is_some());
             if (row.outcome == Outcome::Completed) != (ends == 1) {
@@ -413,12 +417,12 @@ impl Ledger {
                 Sharing::Packed(most) => u64::from(most),
                 Sharing::Shares => u64::from(Job::WHOLE),
             };
-            if *held > self.now.saturating_mul(most) {
-                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now });
+            if *held > self.now.since_start().saturating_mul(most) {
+                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });
             }
         }
         let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
-        let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(*held)).sum();
+        let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(held.as_micros())).sum();
         let clock = self.measured.all.resident as i128;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(AccountingError::GpuTime { jobs, gpus, clock }) }
     }
@@ -433,7 +437,7 @@ impl Ledger {
         self.count(gpu, -1);
         self.there[gpu].push(job);
         self.count(gpu, 1);
-        self.rows[job].gpu_time -= i128::from(self.now);
+        self.rows[job].gpu_time -= i128::from(self.now.as_micros());
         self.rates.resident += 1;
         if self.there[gpu].len() == 1 {
             self.rates.free -= 1;
@@ -450,7 +454,7 @@ impl Ledger {
         self.there[gpu].retain(|other| *other != job);
         self.count(gpu, 1);
         // Less the instant at which it came, which `occupy` has taken off.
-        self.rows[job].gpu_time += i128::from(self.now);
+        self.rows[job].gpu_time += i128::from(self.now.as_micros());
         self.rates.resident -= 1;
         if self.there[gpu].is_empty() {
             self.rates.free += 1;

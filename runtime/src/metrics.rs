@@ -1,6 +1,6 @@
 //! Every metric, as a pure function of a ledger.
 
-use sandtable_hardware::{Micros, SECOND};
+use sandtable_hardware::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Distribution, quantile, ratio};
@@ -118,28 +118,29 @@ impl Summary {
         let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
         let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
-        let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time as f64 * total);
-        let given_away = |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time as f64 * total * 1000.0);
-        let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time as f64 * total);
+        let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time.as_micros_f64() * total);
+        let given_away =
+            |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time.as_micros_f64() * total * 1000.0);
+        let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time.as_micros_f64() * total);
         let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
         let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
         rho.sort_by(f64::total_cmp);
         let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
         let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-        let mut stretch: Vec<f64> = done.iter().filter(|row| row.solo > 0).map(|row| stretched(row)).collect();
+        let mut stretch: Vec<f64> = done.iter().filter(|row| !row.solo.is_zero()).map(|row| stretched(row)).collect();
         stretch.sort_by(f64::total_cmp);
-        let first = all().map(|row| row.submit).min().unwrap_or(0);
+        let first = all().map(|row| row.submit).min().unwrap_or_default();
         let ended = all().filter(|row| row.outcome == Outcome::Completed).filter_map(|row| row.end);
         let last = ended.max().unwrap_or(first);
         let waited = |row: &JobRow| jct(row) - row.held.min(jct(row));
         // One that got GPUs which still drained waited for them.
-        let first_wait = |row: &JobRow| row.began.unwrap_or(row.submit).saturating_sub(row.submit).min(waited(row));
-        let of = |time: &dyn Fn(&JobRow) -> Micros| Distribution::of(done.iter().map(|row| time(row)).collect());
+        let first_wait = |row: &JobRow| row.began.unwrap_or(row.submit).saturating_since(row.submit).min(waited(row));
+        let of = |time: &dyn Fn(&JobRow) -> Duration| Distribution::of(done.iter().map(|row| time(row)).collect());
         Summary {
             jobs: rows.len(),
             left_out: all().count() - rows.len(),
-            window: window.time as f64 / SECOND as f64,
-            run: whole.time as f64 / SECOND as f64,
+            window: window.time.as_secs_f64(),
+            run: whole.time.as_secs_f64(),
             heaviest: heaviest(&rows),
             completed: done.len(),
             rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
@@ -150,7 +151,7 @@ impl Summary {
             first_wait: of(&first_wait),
             suspended: of(&|row| waited(row) - first_wait(row)),
             bounded_slowdown: Distribution::of_numbers(done.iter().map(|row| bounded(row, jct(row))).collect()),
-            makespan: (last - first) as f64 / SECOND as f64,
+            makespan: (last - first).as_secs_f64(),
             utilisation: given_away(whole),
             utilisation_window: given_away(window),
             throughput: done_of(whole.progress, whole),
@@ -178,29 +179,29 @@ impl Summary {
 
 /// Time with progress over time alone.
 fn stretched(row: &JobRow) -> f64 {
-    (row.productive + row.lost) as f64 / row.solo as f64
+    (row.productive + row.lost).as_micros_f64() / row.solo.as_micros_f64()
 }
 
 /// What bounded slowdown takes the shortest jobs for.
-const SHORTEST: Micros = 10 * SECOND;
+const SHORTEST: Duration = Duration::from_secs(10);
 
 /// Bounded slowdown of a completed job.
-fn bounded(row: &JobRow, jct: Micros) -> f64 {
-    (jct as f64 / (row.solo + row.startup).max(SHORTEST) as f64).max(1.0)
+fn bounded(row: &JobRow, jct: Duration) -> f64 {
+    (jct.as_micros_f64() / (row.solo + row.startup).max(SHORTEST).as_micros_f64()).max(1.0)
 }
 
 /// The work of the heaviest hundredth of the jobs over that of all.
 fn heaviest(rows: &[&JobRow]) -> f64 {
-    let mut work: Vec<f64> = rows.iter().map(|row| row.solo as f64 * f64::from(row.gpus)).collect();
+    let mut work: Vec<f64> = rows.iter().map(|row| row.solo.as_micros_f64() * f64::from(row.gpus)).collect();
     work.sort_by(|a, b| b.total_cmp(a));
     ratio(work.iter().take(work.len().div_ceil(100)).sum(), work.iter().sum())
 }
 
 /// Finish-time fairness ρ of a completed job.
-fn unfairness(row: &JobRow, jct: Micros, total: f64) -> f64 {
-    if jct == 0 || row.solo == 0 {
+fn unfairness(row: &JobRow, jct: Duration, total: f64) -> f64 {
+    if jct.is_zero() || row.solo.is_zero() {
         return 1.0;
     }
-    let contention = (row.contention as f64 / jct as f64 / total).max(1.0);
-    jct as f64 / ((row.solo + row.startup) as f64 * contention)
+    let contention = (row.contention as f64 / jct.as_micros_f64() / total).max(1.0);
+    jct.as_micros_f64() / ((row.solo + row.startup).as_micros_f64() * contention)
 }

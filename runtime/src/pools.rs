@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros, Pool, Service, ServiceId};
+use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, Pool, Service};
 
 /// What a GPU is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +34,21 @@ pub struct Pools {
     /// What is served.
     pub services: Vec<Service>,
     /// Counts by use, from an instant on; ascending.
-    pub timeline: Vec<(Micros, [u32; 5])>,
+    pub timeline: Vec<(Instant, [u32; 5])>,
     /// GPU-µs by use.
     pub areas: [u128; 5],
     /// GPUs that tasks got the instant a training job let them go.
     pub reclaimed: u64,
     counts: [u32; 5],
-    now: Micros,
+    now: Instant,
     lent: Vec<bool>,
     uses: Vec<Use>,
     service_of: Vec<bool>,
     /// When a training job last let each GPU go.
-    left: Vec<Option<Micros>>,
+    left: Vec<Option<Instant>>,
     /// Until when each GPU is protected.
-    until: Vec<Micros>,
-    expiries: BTreeSet<(Micros, GpuId)>,
+    until: Vec<Instant>,
+    expiries: BTreeSet<(Instant, GpuId)>,
 }
 
 impl Pools {
@@ -62,22 +62,22 @@ impl Pools {
         let counts = [0, 0, 0, 0, gpus as u32];
         Some(Pools {
             services: fleet.services.clone(),
-            timeline: vec![(0, counts)],
+            timeline: vec![(Instant::START, counts)],
             areas: [0; 5],
             reclaimed: 0,
             counts,
-            now: 0,
+            now: Instant::START,
             lent: GpuId::first(gpus).map(inference).collect(),
             uses: vec![Use::Idle; gpus],
             service_of: jobs.iter().map(|job| job.service.is_some()).collect(),
             left: vec![None; gpus],
-            until: vec![0; gpus],
+            until: vec![Instant::START; gpus],
             expiries: BTreeSet::new(),
         })
     }
 
     /// Moves the clock; protections end on their way.
-    pub fn advance(&mut self, now: Micros) {
+    pub fn advance(&mut self, now: Instant) {
         while let Some((at, gpu)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
             self.expiries.pop_first();
             self.pass(at);
@@ -88,8 +88,8 @@ impl Pools {
         self.pass(now);
     }
 
-    fn pass(&mut self, now: Micros) {
-        let span = u128::from(now - self.now);
+    fn pass(&mut self, now: Instant) {
+        let span = u128::from((now - self.now).as_micros());
         for (area, count) in self.areas.iter_mut().zip(self.counts) {
             *area += u128::from(count) * span;
         }
@@ -122,7 +122,7 @@ impl Pools {
     }
 
     /// A GPU that holds a model is kept for its service.
-    pub fn protect(&mut self, gpu: GpuId, until: Micros) {
+    pub fn protect(&mut self, gpu: GpuId, until: Instant) {
         let slot = gpu.index();
         self.expiries.remove(&(self.until[slot], gpu));
         self.until[slot] = until;
@@ -143,7 +143,7 @@ impl Pools {
         if to != Use::Protected && to != Use::Idle {
             // The job that has it now was not lent it.
             self.expiries.remove(&(self.until[gpu], gpu));
-            self.until[gpu] = 0;
+            self.until[gpu] = Instant::START;
         }
         self.counts[from as usize] -= 1;
         self.counts[to as usize] += 1;
@@ -157,7 +157,7 @@ impl Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandtable_hardware::{Costs, GpuType, SECOND};
+    use sandtable_hardware::{Costs, GpuType, SECOND, ServiceId};
 
     #[test]
     fn uses_follow_who_has_a_gpu() {
@@ -165,20 +165,20 @@ mod tests {
         let services = vec![Service { name: "s".into(), cold_start: SECOND, slo: None }];
         let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
         let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
-        let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", 0, 1, SECOND) };
-        let mut pools = Pools::of(&fleet, &[Job::new("j", 0, 1, SECOND), task]).expect("pools");
+        let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", Instant::START, 1, SECOND) };
+        let mut pools = Pools::of(&fleet, &[Job::new("j", Instant::START, 1, SECOND), task]).expect("pools");
         pools.occupy(GpuId::new(1), JobId::new(0));
-        pools.advance(10);
+        pools.advance(Instant::from_micros(10));
         // The task gets the GPU that the job has just left.
         pools.vacate(GpuId::new(1), JobId::new(0));
         pools.occupy(GpuId::new(1), JobId::new(1));
-        pools.advance(15);
+        pools.advance(Instant::from_micros(15));
         pools.vacate(GpuId::new(1), JobId::new(1));
-        pools.protect(GpuId::new(1), 22);
-        pools.advance(30);
+        pools.protect(GpuId::new(1), Instant::from_micros(22));
+        pools.advance(Instant::from_micros(30));
         assert_eq!(pools.reclaimed, 1);
-        let rows = [(0, [0, 1, 0, 0, 1]), (10, [0, 0, 1, 0, 1]), (15, [0, 0, 0, 1, 1]), (22, [0, 0, 0, 0, 2])];
-        assert_eq!(pools.timeline, rows);
+        let rows = [(0u64, [0, 1, 0, 0, 1]), (10, [0, 0, 1, 0, 1]), (15, [0, 0, 0, 1, 1]), (22, [0, 0, 0, 0, 2])];
+        assert_eq!(pools.timeline, rows.map(|(at, counts)| (Instant::from_micros(at), counts)));
         assert_eq!(pools.areas, [0, 10, 5, 7, 10 + 5 + 7 + 16]);
     }
 }

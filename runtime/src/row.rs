@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sandtable_hardware::{GpuId, JobId, Micros, ServiceId};
+use sandtable_hardware::{Duration, GpuId, Instant, JobId, ServiceId};
 
 /// How a job's story ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,22 +32,22 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRow {
     /// When it was submitted.
-    pub submit: Micros,
+    pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
     /// When it was first given GPUs.
-    pub first_start: Option<Micros>,
+    pub first_start: Option<Instant>,
     /// When it first made progress; of a task: when it was served.
-    pub first_run: Option<Micros>,
+    pub first_run: Option<Instant>,
     /// Which service it is a task of; none: it trains.
     pub service: Option<ServiceId>,
     /// When it first held all its GPUs.
-    pub began: Option<Micros>,
+    pub began: Option<Instant>,
     /// What its first start takes: how long it held all its GPUs before its first progress; where that start was cut short, what
     /// the fleet says of starts.
-    pub startup: Micros,
+    pub startup: Duration,
     /// When it ended.
-    pub end: Option<Micros>,
+    pub end: Option<Instant>,
     /// How.
     pub outcome: Outcome,
     /// Times that the policy took its GPUs.
@@ -59,21 +59,21 @@ pub struct JobRow {
     /// Times that it ran out of memory.
     pub out_of_memory: u32,
     /// Time with all its GPUs.
-    pub held: Micros,
+    pub held: Duration,
     /// Time in which it made progress that lasted.
-    pub productive: Micros,
+    pub productive: Duration,
     /// Time in which it made progress that was lost.
-    pub lost: Micros,
+    pub lost: Duration,
     /// GPUs of its last placement.
     pub last_gpus: Vec<GpuId>,
     /// Run time alone on the fastest type that it allows.
-    pub solo: Micros,
+    pub solo: Duration,
     /// Demand of all live jobs, integrated over its life; GPU-µs.
     pub contention: u128,
     /// Thousandths of a GPU that it asks for.
     pub(crate) share: u32,
     pub(crate) gpu_time: i128,
-    pub(crate) given_at: Micros,
+    pub(crate) given_at: Instant,
     /// GPUs that it holds, or held last.
     pub(crate) size: u32,
     /// It holds its GPUs and makes no progress any more.
@@ -82,9 +82,9 @@ pub struct JobRow {
     pub(crate) pace: f64,
     /// GPUs promised to it that still save the state of the job before.
     pub(crate) awaited: u32,
-    pub(crate) running_since: Option<Micros>,
+    pub(crate) running_since: Option<Instant>,
     /// When it last stopped making progress.
-    pub(crate) stopped_at: Micros,
+    pub(crate) stopped_at: Instant,
 }
 
 /// One stay of a job on GPUs.
@@ -93,9 +93,9 @@ pub struct Segment {
     /// The job.
     pub job: JobId,
     /// When it was given them.
-    pub from: Micros,
+    pub from: Instant,
     /// When it let them go.
-    pub to: Micros,
+    pub to: Instant,
     /// Which.
     pub gpus: Vec<GpuId>,
 }

@@ -9,7 +9,7 @@ mod happening;
 mod reports;
 mod succession;
 
-use sandtable_hardware::{Backend, END_OF_TIME, JobId, Micros, TimedEvent};
+use sandtable_hardware::{Backend, Duration, Instant, JobId, TimedEvent};
 
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
@@ -60,7 +60,7 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
+/// use sandtable_hardware::{Costs, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, SimulatedBackend};
 /// use sandtable_runtime::contract::{Abilities, Action, Batch, Cadence, Descriptor, Event, Plan, Readiness, Setup, Start};
 /// use sandtable_runtime::fault::Fault;
 /// use sandtable_runtime::inputs::Inputs;
@@ -91,7 +91,8 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 /// }
 ///
 /// let fleet = Fleet::new(&[(1, 1, GpuType::new("V100", 1.0))], Costs::default(), None)?;
-/// let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 60 * SECOND), Job::new("b", 100 * SECOND, 1, 30 * SECOND)].into();
+/// let job = |name, seconds, work| Job::new(name, Instant::at(seconds * SECOND), 1, work * SECOND);
+/// let jobs: Arc<[Job]> = [job("a", 0, 60), job("b", 100, 30)].into();
 /// let backend = SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0);
 /// let finished = run(&mut First, Box::new(backend), Inputs::plain(jobs, Limits::default()))?;
 /// let summary = Summary::of(&finished.ledger);
@@ -110,7 +111,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
             run.until_the_end(policy, cadence, &setup)?.err()
         }
         Err(fault) if run.inputs.script.is_some() && !fault.is_no_guests() => {
-            run.inputs.script.iter_mut().for_each(|script| script.failed(0));
+            run.inputs.script.iter_mut().for_each(|script| script.failed(Instant::START));
             run.world().uses = Abilities::all();
             let cadence = Cadence { round: None, on_events: true };
             run.until_the_end(policy, cadence, &setup)?.err()
@@ -196,7 +197,7 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence),
     let cadence = policy.init(setup)?.cadence;
     let why = match cadence.round {
         Some(0) => Some("the cadence has rounds of 0 µs"),
-        Some(round) if round >= END_OF_TIME => Some("the cadence has rounds of 2^53 µs or more"),
+        Some(round) if round >= Instant::END.as_micros() => Some("the cadence has rounds of 2^53 µs or more"),
         None if !cadence.on_events => Some("the cadence never calls it: no round and no events"),
         _ => None,
     };
@@ -257,7 +258,7 @@ impl Run {
         let mut cadence = self.inputs.script.as_ref().map_or(cadence, |script| script.cadence);
         self.enter(|decision_log| decision_log.begins(cadence));
         // No round is called twice at one instant.
-        let mut no_round_before = 0;
+        let mut no_round_before = Instant::START;
         while self.live > 0 || self.next_job < self.inputs.jobs.len() {
             if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
                 return Ok(Err(Fault::Stopped));
@@ -265,11 +266,11 @@ impl Run {
             if let Err(fault) = self.change_policy(&mut cadence, setup) {
                 return Ok(Err(fault));
             }
-            let round: Option<Micros> = cadence.round;
+            let round = cadence.round.map(Duration::from_micros);
             let until = self.until(round, no_round_before);
             self.advance(until)?;
             let now = self.world().cluster.now;
-            if now >= END_OF_TIME {
+            if now >= Instant::END {
                 return Ok(Ok(()));
             }
             self.submit(now);
@@ -326,7 +327,7 @@ impl Run {
     }
 
     /// When the loop has something to do of its own accord: a submission, a timer, a round or a takeover.
-    fn until(&mut self, round: Option<Micros>, no_round_before: Micros) -> Option<Micros> {
+    fn until(&mut self, round: Option<Duration>, no_round_before: Instant) -> Option<Instant> {
         let now = self.world().cluster.now;
         if self.resync {
             return Some(now);
@@ -338,7 +339,7 @@ impl Run {
         let timer = self.world().cluster.timers.values().min().copied();
         let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
         let all = submission.into_iter().chain(timer).chain(next_round).chain(due);
-        all.min().filter(|at| *at < END_OF_TIME)
+        all.min().filter(|at| *at < Instant::END)
     }
 
     /// Why the policy is called now, if it is.

@@ -1,6 +1,6 @@
 //! Metrics of services: how their tasks were served.
 
-use sandtable_hardware::{Micros, ServiceId};
+use sandtable_hardware::{Duration, Instant, ServiceId};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
@@ -60,9 +60,9 @@ impl Serving {
 }
 
 impl Tasks {
-    fn of<'a>(rows: impl Iterator<Item = &'a JobRow>, slo: impl Fn(&JobRow) -> Option<Micros>) -> Tasks {
+    fn of<'a>(rows: impl Iterator<Item = &'a JobRow>, slo: impl Fn(&JobRow) -> Option<Duration>) -> Tasks {
         let rows: Vec<&JobRow> = rows.collect();
-        let since = |at: fn(&JobRow) -> Option<Micros>| -> Vec<Micros> {
+        let since = |at: fn(&JobRow) -> Option<Instant>| -> Vec<Duration> {
             rows.iter().filter_map(|row| at(row).map(|at| at - row.submit)).collect()
         };
         let done: Vec<&&JobRow> = rows.iter().filter(|row| row.end.is_some()).collect();

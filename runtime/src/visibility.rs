@@ -197,7 +197,7 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
             .map(|(service, id)| Service {
                 id,
                 name: service.name.clone(),
-                cold_start: service.cold_start,
+                cold_start: service.cold_start.as_micros(),
                 stays_loaded: fleet.keeps_models,
             })
             .collect(),
@@ -228,11 +228,11 @@ pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
 /// would block a queue for ever.
 ///
 /// ```
-/// use sandtable_hardware::{Job, PerformanceModel, SECOND};
+/// use sandtable_hardware::{Instant, Job, PerformanceModel, SECOND};
 /// use sandtable_runtime::never_fits;
 ///
 /// // 8 GPUs of one type, 16 GiB each.
-/// let why = never_fits(&[(8, 16 << 10)], &PerformanceModel::none(), &Job::new("wide", 0, 16, SECOND));
+/// let why = never_fits(&[(8, 16 << 10)], &PerformanceModel::none(), &Job::new("wide", Instant::START, 16, SECOND));
 /// assert_eq!(why.as_deref(), Some("it asks for 16 GPUs of one type that it allows, the fleet has 8"));
 /// ```
 pub fn never_fits(capacities: &[(u32, u32)], laws: &PerformanceModel, job: &Job) -> Option<String> {

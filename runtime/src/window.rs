@@ -1,6 +1,6 @@
 //! The part of a run that is measured.
 
-use sandtable_hardware::Micros;
+use sandtable_hardware::Instant;
 use serde::{Deserialize, Serialize};
 
 /// Until when a run is measured.
@@ -12,16 +12,16 @@ pub enum Until {
     LastArrival,
     /// The last job has let its GPUs go.
     AllEnded,
-    /// So long after the run's beginning.
-    At(Micros),
+    /// This instant.
+    At(Instant),
 }
 
 /// The part of a run that is measured. Of areas, as utilisation, what lies in it counts. Of jobs those count that were
 /// submitted in it, whenever they end: the run goes on until they have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Since the run's beginning.
-    pub warm_up: Micros,
+    /// From then on.
+    pub warm_up: Instant,
     /// To then.
     pub until: Until,
 }
@@ -30,13 +30,14 @@ impl Window {
     /// Whether a job that was submitted then counts.
     ///
     /// ```
-    /// use sandtable_hardware::SECOND;
+    /// use sandtable_hardware::{Instant, SECOND};
     /// use sandtable_runtime::{Until, Window};
     ///
-    /// let window = Window { warm_up: 60 * SECOND, until: Until::At(3600 * SECOND) };
-    /// assert!(!window.has(59 * SECOND) && window.has(60 * SECOND) && !window.has(3601 * SECOND));
+    /// let at = |seconds: u64| Instant::at(seconds * SECOND);
+    /// let window = Window { warm_up: at(60), until: Until::At(at(3600)) };
+    /// assert!(!window.has(at(59)) && window.has(at(60)) && !window.has(at(3601)));
     /// ```
-    pub fn has(&self, submit: Micros) -> bool {
+    pub fn has(&self, submit: Instant) -> bool {
         submit >= self.warm_up && !matches!(self.until, Until::At(end) if submit > end)
     }
 }

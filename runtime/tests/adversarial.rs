@@ -68,7 +68,7 @@ fn a_well_behaved_guest_runs_a_whole_simulation() {
         vec![first, vec![], vec![], vec![Act::SetTimer(1, LAST + 1), Act::CancelTimer(1), Act::Start(4, vec![7])]];
     let (_, outcome) = play(&Parts { plans, ..Parts::default() }, inputs(limits()));
     let ran = outcome.expect("no fault");
-    let ends: Vec<_> = ran.ledger.rows.iter().map(|row| row.end.map(|end| end / SECOND)).collect();
+    let ends: Vec<_> = ran.ledger.rows.iter().map(|row| row.end.map(|end| end.since_start() / SECOND)).collect();
     assert_eq!(ends, [Some(10), Some(10), Some(5), Some(10), Some(3610)]);
 }
 

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend};
+use sandtable_hardware::{Costs, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, SimulatedBackend};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Readiness, RejectCode, Setup, Start,
 };
@@ -77,7 +77,7 @@ impl Policy for Insistent {
 fn checking_a_plan_takes_memory_by_its_length() {
     let per_action = |jobs: u32| {
         let fleet = Fleet::new(&[(1, jobs, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
-        let all: Arc<[Job]> = (0..jobs).map(|id| Job::new(&id.to_string(), 0, 1, SECOND)).collect();
+        let all: Arc<[Job]> = (0..jobs).map(|id| Job::new(&id.to_string(), Instant::START, 1, SECOND)).collect();
         let backend = Box::new(SimulatedBackend::new(fleet, all.clone(), &PerformanceModel::none(), 1));
         let mut policy = Insistent { jobs, refused: 0, bytes: 0 };
         run(&mut policy, backend, Inputs::plain(all, Limits::default())).expect("the books balance");

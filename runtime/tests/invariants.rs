@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Communication, Costs, Failures, Fleet, GpuId, GpuProfile, GpuType, Interference, InterferenceModel, Job,
-    PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend,
-    Solo, TypeId, Workload, WorkloadId,
+    Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, Instant, Interference,
+    InterferenceModel, Job, PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ServiceId, ShareMode,
+    Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -57,7 +57,7 @@ struct Case {
 
 fn case() -> impl Strategy<Value = Case> {
     let rule = RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 2 };
-    let seconds = prop::sample::select(vec![0, SECOND, 7 * SECOND]);
+    let seconds = prop::sample::select(vec![Duration::ZERO, SECOND, 7 * SECOND]);
     let costs = (seconds.clone(), seconds.clone(), seconds.clone(), any::<bool>(), any::<bool>());
     let costs = costs.prop_map(move |(start, checkpoint, restore, every, added)| Costs {
         start,
@@ -66,10 +66,10 @@ fn case() -> impl Strategy<Value = Case> {
         checkpoint_every: every.then_some(30 * SECOND),
         restart_adds_work: added.then_some(rule),
         relaunch: 9 * SECOND,
-        linger: if added { SECOND } else { 0 },
+        linger: if added { SECOND } else { Duration::ZERO },
         rescale: if every { Some(Rescale::Afe) } else { None },
-        batch: if added { 2 * SECOND } else { 0 },
-        epochs_end_on: if added { SECOND } else { 0 },
+        batch: if added { 2 * SECOND } else { Duration::ZERO },
+        epochs_end_on: if added { SECOND } else { Duration::ZERO },
     });
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);
     let jobs = prop::collection::vec((0u64..500, prop_oneof![Just(1u32), 1u32..5], 0u64..300), 1..30);
@@ -183,7 +183,7 @@ fn simulate(case: &Case) -> Finished {
             share: if *gpus == 1 { 100 + 100 * (*seconds % 10) as u32 } else { Job::WHOLE },
             // Two of the larger ones run out of memory together.
             memory_mib: (!picky).then_some(1_000 + 46 * (*seconds % 150) as u32),
-            ..Job::new("", submit * SECOND, *gpus, seconds * SECOND)
+            ..Job::new("", Instant::at(*submit * SECOND), *gpus, *seconds * SECOND)
         });
     }
     jobs.sort_by_key(|job| job.submit);
@@ -229,7 +229,7 @@ proptest! {
         }
         // Where nobody shares a GPU, who waits for one to drain has it only then.
         if case.sharing == Sharing::Exclusive {
-            let mut stays: Vec<(GpuId, u64, u64)> = Vec::new();
+            let mut stays: Vec<(GpuId, Instant, Instant)> = Vec::new();
             for stay in &finished.ledger.segments {
                 stays.extend(stay.gpus.iter().map(|gpu| (*gpu, stay.from, stay.to)));
             }
@@ -294,7 +294,8 @@ fn waiting_for_a_job_that_nobody_starts_is_no_idle_time() {
     // Nodes fail and come back for ever; the second job waits until the run gives up.
     let failures = Some(Failures { mtbf: 1_000_000 * SECOND, repair: 60 * SECOND });
     let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), failures).expect("a fleet");
-    let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 100 * SECOND), Job::new("b", 0, 1, 100 * SECOND)].into();
+    let jobs: Arc<[Job]> =
+        [Job::new("a", Instant::START, 1, 100 * SECOND), Job::new("b", Instant::START, 1, 100 * SECOND)].into();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 1));
     let finished = run(&mut Once(false), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
     let summary = Summary::of(&finished.ledger);
@@ -310,7 +311,7 @@ impl Policy for Restless {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(SECOND), on_events: false } })
+        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false } })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -326,7 +327,7 @@ impl Policy for Restless {
 fn a_run_that_would_fill_the_hosts_memory_with_stays_ends() {
     let gpus = 10_000;
     let fleet = Fleet::new(&[(1, gpus, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
-    let jobs: Arc<[Job]> = [Job::new("a", 0, gpus, 1_000_000 * SECOND)].into();
+    let jobs: Arc<[Job]> = [Job::new("a", Instant::START, gpus, 1_000_000 * SECOND)].into();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 1));
     let finished =
         run(&mut Restless(gpus), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
@@ -344,14 +345,14 @@ impl Policy for Indecisive {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(50 * SECOND), on_events: true } })
+        Ok(Readiness { cadence: Cadence { round: Some((50 * SECOND).as_micros()), on_events: true } })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
         agrees_with_itself(&world.cluster, &[(0, 1)]);
         let actions = match (world.cluster.phase[0], batch.now) {
             (Phase::Queued, _) => vec![Action::Start(Start { job: 0, gpus: vec![0], batch: None })],
-            (Phase::Running, now) if now == 50 * SECOND => vec![
+            (Phase::Running, now) if now == (50 * SECOND).as_micros() => vec![
                 Action::SetBatch(SetBatch { job: 0, batch: BatchSplit { local: 8, accumulation: 0 } }),
                 Action::Preempt(Preempt { job: 0, mode: PreemptMode::Checkpoint }),
             ],
@@ -373,7 +374,8 @@ fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
         Communication::default(),
     );
     let laws = Arc::new(laws.expect("laws"));
-    let job = Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..Job::new("a", 0, 1, 100 * SECOND) };
+    let job =
+        Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..Job::new("a", Instant::START, 1, 100 * SECOND) };
     let jobs: Arc<[Job]> = [job].into();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
     let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };

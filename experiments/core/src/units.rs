@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Deserializer, de};
 
-use sandtable_hardware::Micros;
+use sandtable_hardware::Duration;
 
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub struct Span(pub Micros);
+pub struct Span(pub Duration);
 
 const UNITS: [(&str, u64); 7] = [
     ("us", 1),
@@ -18,21 +18,21 @@ const UNITS: [(&str, u64); 7] = [
     ("w", 604_800_000_000),
 ];
 
-/// Reads a time such as "90s", in microseconds.
+/// Reads a time such as "90s".
 ///
 /// ```
-/// assert_eq!(sandtable_core::units::span("1.5h"), Ok(5_400_000_000));
+/// assert_eq!(sandtable_core::units::span("1.5h"), Ok(5400 * sandtable_hardware::SECOND));
 /// assert!(sandtable_core::units::span("90").is_err());
 /// ```
 ///
 /// # Errors
 /// What was expected.
-pub fn span(text: &str) -> Result<Micros, String> {
+pub fn span(text: &str) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as \"90s\", \"30min\", \"1.5h\" or \"2d\", found {text:?}");
     let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
     let (number, unit) = (text[..split].trim(), text[split..].trim());
     let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-    decimal(number, *scale).ok_or_else(wrong)
+    decimal(number, *scale).map(Duration::from_micros).ok_or_else(wrong)
 }
 
 /// Returns a decimal number times `scale`, rounded down; `None` for anything else, or from 2^53 on, the limit of what a user may write.
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn spans() {
-        assert_eq!(span("90s"), Ok(90_000_000));
-        assert_eq!(span("1.5 h"), Ok(5_400_000_000));
-        assert_eq!(span("0.000001s"), Ok(1));
+        assert_eq!(span("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(span("1.5 h"), Ok(Duration::from_secs(5400)));
+        assert_eq!(span("0.000001s"), Ok(Duration::from_micros(1)));
         assert!(span("90").is_err() && span("s").is_err() && span("-1s").is_err() && span("1e3s").is_err());
         assert!(span("1000000w").is_err(), "beyond 2^53 µs");
     }

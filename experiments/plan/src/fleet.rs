@@ -6,7 +6,8 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{
-    Costs, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, TypeId, WorkloadId, catalogue,
+    Costs, Duration, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, TypeId, WorkloadId,
+    catalogue,
 };
 use sandtable_inputs::profile;
 use serde_json::{Value, json};
@@ -179,7 +180,7 @@ pub(super) fn fleet(
 
 /// What starting and stopping jobs costs.
 fn costs(source: &Source, spec: &Spec) -> Result<Costs, Error> {
-    let span = |span: Option<sandtable_core::units::Span>| span.map_or(0, |span| span.0);
+    let span = |span: Option<sandtable_core::units::Span>| span.map_or(Duration::ZERO, |span| span.0);
     let costs = Costs {
         start: span(spec.costs.start),
         checkpoint: span(spec.costs.checkpoint),
@@ -194,7 +195,7 @@ fn costs(source: &Source, spec: &Spec) -> Result<Costs, Error> {
         batch: span(spec.costs.batch),
         ..Costs::default()
     };
-    if costs.checkpoint_every == Some(0) {
+    if costs.checkpoint_every == Some(Duration::ZERO) {
         return Err(source.error("costs.checkpoint_every", "expected a time above 0", "here"));
     }
     if costs.relaunch < SECOND {

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Elastic, Fleet, Job, Micros, PerformanceModel, SECOND};
+use sandtable_hardware::{Duration, Elastic, Fleet, Job, PerformanceModel, SECOND};
 use sandtable_inputs::trace::ReadLimits;
 use sandtable_runtime::Window;
 use sandtable_runtime::inputs::Reveal;
@@ -153,7 +153,8 @@ impl Cell {
                 // One that is larger than the fleet is refused when it comes.
                 if job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
                     let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
-                    job.work = (seconds * SECOND as f64).ceil().min((1u64 << 52) as f64) as Micros;
+                    let micros = (seconds * SECOND.as_micros_f64()).ceil();
+                    job.work = Duration::from_micros_f64(micros.min((1u64 << 52) as f64));
                 }
             }
             let fitting = self.setting.laws.fitting(&self.fleet, job);

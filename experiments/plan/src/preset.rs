@@ -1,7 +1,7 @@
 //! The semantics of published simulators, as they expand to costs of the host and parameters of policies. Each is
 //! held by the per-job schedules that its simulator produced (see `tests/goldens.rs`).
 
-use sandtable_hardware::{Costs, Rescale, RestartRule, SECOND};
+use sandtable_hardware::{Costs, Duration, Rescale, RestartRule, SECOND};
 use serde_json::{Value, json};
 
 /// A published simulator.
@@ -30,7 +30,7 @@ pub(super) const PRESETS: &[Preset] = &[
         name: "lucid-consolidate",
         about: "Lucid's simulator, placement `consolidate`: 40 s (60 s above 8 GPUs) of work added by a preemption",
         slots_per_gpu: 1,
-        restart: Some(RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 8 }),
+        restart: Some(RestartRule { small: Duration::from_secs(40), large: Duration::from_secs(60), small_gpus: 8 }),
         elastic: (None, false),
     },
     Preset {
@@ -45,7 +45,7 @@ pub(super) const PRESETS: &[Preset] = &[
         about: "Pollux' simulator: rounds of 60 s, any change of GPUs costs 30 s, epochs end on whole seconds",
         slots_per_gpu: 1,
         restart: None,
-        elastic: (Some(Rescale::Constant(30 * SECOND)), true),
+        elastic: (Some(Rescale::Constant(Duration::from_secs(30))), true),
     },
     Preset {
         name: "deepboot",
@@ -89,9 +89,9 @@ impl Preset {
         let (rescale, whole) = self.elastic;
         Costs {
             restart_adds_work: self.restart,
-            linger: if late { SECOND } else { 0 },
+            linger: if late { SECOND } else { Duration::ZERO },
             rescale: rescale.or(costs.rescale),
-            epochs_end_on: if whole { SECOND } else { 0 },
+            epochs_end_on: if whole { SECOND } else { Duration::ZERO },
             ..costs
         }
     }

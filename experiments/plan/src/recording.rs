@@ -11,7 +11,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::text;
 use sandtable_hardware::replay::Step;
-use sandtable_hardware::{BackendEvent, END_OF_TIME, Fleet, GpuType, Job, JobId, Sharing, TimedEvent};
+use sandtable_hardware::{BackendEvent, Fleet, GpuType, Instant, Job, JobId, Sharing, TimedEvent};
 use sandtable_inputs::trace::read_bytes;
 use sandtable_runtime::capsule::Capsule;
 use sandtable_runtime::contract::{Action, Cadence};
@@ -157,10 +157,10 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
     if header.tasks.iter().any(|steps| *steps >= 1 << 53) {
         return Err((1, "expected steps below 2^53".into()));
     }
-    let (mut now, mut over) = (0, vec![false; jobs]);
+    let (mut now, mut over) = (Instant::START, vec![false; jobs]);
     for (index, step) in steps.iter().enumerate() {
         let wrong = |why: String| Err((index + 2, why));
-        if step.now < now || step.now >= END_OF_TIME {
+        if step.now < now || step.now >= Instant::END {
             return wrong(format!("time goes from {now} to {} µs", step.now));
         }
         now = step.now;
@@ -195,10 +195,10 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
             }
         }
     }
-    let mut before = 0;
+    let mut before = Instant::START;
     for (index, call) in calls.iter().enumerate() {
         let wrong = |why: String| Err((steps.len() + index + 2, why));
-        if call.now < before || call.now >= END_OF_TIME {
+        if call.now < before || call.now >= Instant::END {
             return wrong(format!("time goes from {before} to {} µs", call.now));
         }
         before = call.now;
@@ -210,7 +210,7 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
 }
 
 fn cadence_is_sound(cadence: Cadence) -> bool {
-    cadence.round.map_or(cadence.on_events, |round| (1..END_OF_TIME).contains(&round))
+    cadence.round.map_or(cadence.on_events, |round| (1..Instant::END.as_micros()).contains(&round))
 }
 
 /// Most bytes of a capsule, decompressed.

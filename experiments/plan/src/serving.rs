@@ -35,7 +35,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
         DemandSpec::Recorded => return Ok(()),
         DemandSpec::Uniform { tasks, over, seconds } => {
             let work = f64::from(*tasks) * (f64::from(seconds.0) + f64::from(seconds.1)) / 2.0;
-            (over, seconds, work / (over.0 as f64 / SECOND as f64))
+            (over, seconds, work / over.0.as_secs_f64())
         }
         DemandSpec::Diurnal { trough, peak, period, over, seconds, bursts } => {
             if !(*trough >= 0.0 && peak >= trough && *peak > 0.0 && *peak <= 1e6) {
@@ -45,7 +45,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
                 return wrong("period", "expected at least 1s");
             }
             let storm = bursts.as_ref().map_or(Ok(1.0), |bursts| {
-                let (every, lasting) = (bursts.every.0 as f64, bursts.lasting.0 as f64);
+                let (every, lasting) = (bursts.every.0.as_micros_f64(), bursts.lasting.0.as_micros_f64());
                 match (1.0..=1000.0).contains(&bursts.times) && bursts.every.0 >= SECOND && bursts.lasting.0 >= SECOND {
                     true => Ok(1.0 + (bursts.times - 1.0) * lasting / (every + lasting)),
                     false => {
@@ -64,7 +64,7 @@ fn check(source: &Source, serving: &ServingSpec, fleet: &Fleet) -> Result<(), Er
         return wrong("over", "expected at least 1s");
     }
     let mean = (f64::from(lengths.0) + f64::from(lengths.1)) / 2.0;
-    if busy * (over.0 as f64 / SECOND as f64) / mean > 1e7 {
+    if busy * over.0.as_secs_f64() / mean > 1e7 {
         return wrong("over", "more than ten million tasks");
     }
     let own = fleet.nodes.iter().filter(|node| node.pool == Pool::Inference).map(|node| node.gpus).sum::<u32>();

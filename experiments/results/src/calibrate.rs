@@ -60,7 +60,7 @@ pub fn calibrate(trace: &Trace, run: &[JobRecord]) -> Calibration {
             continue;
         };
         match (recorded_wait(row.submit, start), run.and_then(JobRecord::wait)) {
-            (Some(recorded), Some(wait)) => known.push((row, recorded as f64 / 1e6, wait)),
+            (Some(recorded), Some(wait)) => known.push((row, recorded.as_secs_f64(), wait)),
             (None, _) => early += 1,
             (_, None) => unstarted += 1,
         }
@@ -93,7 +93,7 @@ pub fn calibrate(trace: &Trace, run: &[JobRecord]) -> Calibration {
 
 #[cfg(test)]
 mod tests {
-    use sandtable_hardware::SECOND;
+    use sandtable_hardware::{Instant, SECOND};
 
     use super::*;
     use crate::schema::read_table;
@@ -103,11 +103,11 @@ mod tests {
     fn waits_are_compared_by_partition_and_size() {
         let job = |name: &str, gpus: u32, start: Option<u64>, partition: &str| Row {
             recorded: Some(Box::new(Recorded {
-                start: start.map(|at| at * SECOND),
+                start: start.map(|at| Instant::at(at * SECOND)),
                 partition: Some(partition.into()),
                 ..Recorded::default()
             })),
-            ..Row::new(name.into(), 10 * SECOND, gpus, SECOND)
+            ..Row::new(name.into(), Instant::at(10 * SECOND), gpus, SECOND)
         };
         let rows = vec![
             job("a", 1, Some(12), "x"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sandtable_core::error::Error;
 use sandtable_core::text;
-use sandtable_hardware::{Fleet, GpuId};
+use sandtable_hardware::{Fleet, GpuId, Instant};
 use sandtable_runtime::Summary;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ pub fn jobs(store: &Store, id: &str) -> Result<Vec<JobRecord>, Error> {
 pub fn measured_jobs(store: &Store, id: &str) -> Result<Vec<JobRecord>, Error> {
     let window = document::<RunRecord>(store, id)?.measured;
     let mut rows = jobs(store, id)?;
-    rows.retain(|row| row.service.is_none() && window.has(row.submit_s.0));
+    rows.retain(|row| row.service.is_none() && window.has(Instant::from_micros(row.submit_s.0)));
     Ok(rows)
 }
 

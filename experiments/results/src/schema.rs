@@ -273,7 +273,7 @@ impl UseRecord {
     /// The rows of a run.
     pub fn of(pools: &Pools) -> impl Iterator<Item = UseRecord> {
         pools.timeline.iter().map(|(at, [training, loaned, serving, protected, idle])| UseRecord {
-            from_s: Seconds(*at),
+            from_s: Seconds::from(*at),
             training: *training,
             loaned: *loaned,
             serving: *serving,

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::io::BufWriter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rayon::prelude::*;
 use sandtable_core::error::Error;
-use sandtable_hardware::Job;
 use sandtable_hardware::live::Clock;
+use sandtable_hardware::{Duration, Job};
 use sandtable_plan::spec::Judge;
 use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
@@ -164,7 +163,7 @@ pub fn execute(cell: &Cell, compiled: &Compiled) -> Result<Executed, Error> {
 /// As [`execute`].
 pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) -> Result<Executed, Error> {
     let clock = Clock::start();
-    let stop = || most.map(|most| -> Stop { Box::new(move || u128::from(clock.now()) > most.as_micros()) });
+    let stop = || most.map(|most| -> Stop { Box::new(move || clock.now().since_start() > most) });
     let jobs = cell.jobs()?;
     let component = match compiled.get(&cell.policy.digest) {
         Ok(component) => component,

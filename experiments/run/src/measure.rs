@@ -6,7 +6,6 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::{Error, ExitCode};
@@ -16,7 +15,7 @@ use sandtable_hardware::live::{Clock, Ending, Launch, Output, Process, SAVED, wa
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::work::{FAMILIES, Kind};
 use sandtable_hardware::{
-    GpuProfile, Measured, MeasuredCell, Micros, Pair, Profile, Ring, SECOND, ShareMode, Solo, StandIn, Telemetry,
+    Duration, GpuProfile, Measured, MeasuredCell, Pair, Profile, Ring, SECOND, ShareMode, Solo, StandIn, Telemetry,
     Workload,
 };
 
@@ -34,9 +33,9 @@ pub struct MeasurePlan {
     /// The folder of MPS' pipes, to share by MPS; none: by time slices, even where an MPS server is there.
     pub mps: Option<PathBuf>,
     /// Time of a cell.
-    pub measure: Micros,
+    pub measure: Duration,
     /// Before that.
-    pub settle: Micros,
+    pub settle: Duration,
     /// Measurements of each pair.
     pub repeats: u32,
     /// Draws the order.
@@ -71,7 +70,7 @@ const DRIFT: f64 = 0.03;
 /// Cells between two looks at a solo rate.
 const AGAIN: usize = 10;
 /// A worker that has said nothing for so long will not.
-const PATIENCE: Micros = 60 * SECOND;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Worker {
     family: usize,
@@ -123,14 +122,14 @@ pub fn measure(plan: &MeasurePlan, say: &dyn Fn(&str)) -> Result<Outcome, Error>
         for copy in 0..2 {
             let began = bench.clock.now();
             bench.start(&program, folder.path(), family, name, copy)?;
-            starts.push((bench.clock.now() - began) as f64);
+            starts.push((bench.clock.now() - began).as_micros_f64());
         }
     }
     let mut cells = bench.cells(names.len(), say)?;
     flag_and_round(&mut cells, names.len());
     let held = bench.held();
     let save = bench.dismiss();
-    let start = median(&mut starts) as u64;
+    let start = Duration::from_micros_f64(median(&mut starts));
     let made = Made { names: &names, cells: &cells, held, start, save };
     let profile = profile(&mut bench, plan, &made)?;
     let text = sandtable_inputs::profile::write(&profile)?;
@@ -181,7 +180,7 @@ impl Bench<'_> {
             order.swap(last, (stream.integer() % (last as u64 + 1)) as usize);
         }
         let total = families + order.len() + order.len() / AGAIN;
-        say(&format!("{total} cells of {:.1} s", (self.plan.settle + self.plan.measure) as f64 / SECOND as f64));
+        say(&format!("{total} cells of {:.1} s", (self.plan.settle + self.plan.measure).as_secs_f64()));
         let mut cells = Vec::new();
         for family in 0..families {
             cells.push(self.cell(&[2 * family])?);
@@ -202,14 +201,14 @@ impl Bench<'_> {
         for worker in workers {
             self.workers[*worker].process.signal(Signal::CONT);
         }
-        wait(Duration::from_micros(self.plan.settle));
+        wait(self.plan.settle);
         workers.iter().for_each(|worker| self.workers[*worker].process.listener.now().forget_rate());
         let began = self.clock.now();
         // What is counted from one reading to the next begins here.
         drop(self.telemetry.read(self.device, began));
         let mut readings = Vec::new();
         while self.clock.now() < began + self.plan.measure {
-            wait(Duration::from_micros(SECOND / 10));
+            wait(Duration::from_millis(100));
             readings.push(self.telemetry.read(self.device, self.clock.now()));
         }
         let mut cell = CoRun {
@@ -257,7 +256,7 @@ impl Bench<'_> {
     }
 
     /// Has every worker save and end; how long that takes.
-    fn dismiss(&mut self) -> u64 {
+    fn dismiss(&mut self) -> Duration {
         let mut spans = Vec::new();
         for worker in &mut self.workers {
             let began = self.clock.now();
@@ -266,14 +265,14 @@ impl Bench<'_> {
             while self.clock.now() < began + 10 * SECOND {
                 if let Some(ending) = worker.process.ending() {
                     if ending == Ending::Code(SAVED) {
-                        spans.push((self.clock.now() - began) as f64);
+                        spans.push((self.clock.now() - began).as_micros_f64());
                     }
                     break;
                 }
                 wait(Duration::from_millis(1));
             }
         }
-        median(&mut spans) as u64
+        Duration::from_micros_f64(median(&mut spans))
     }
 }
 
@@ -310,8 +309,8 @@ struct Made<'a> {
     names: &'a [String],
     cells: &'a [CoRun],
     held: BTreeMap<usize, u32>,
-    start: u64,
-    save: u64,
+    start: Duration,
+    save: Duration,
 }
 
 impl Made<'_> {

@@ -11,12 +11,12 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::input;
 use sandtable_hardware::live::{Live, Setting};
 use sandtable_hardware::replay::Recorder;
-use sandtable_hardware::{Job, Micros, Reading, Telemetry, differences};
+use sandtable_hardware::{Duration, Instant, Job, Reading, Telemetry, differences};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::artifact::Finder;
 use sandtable_plan::{Cell, LiveDevices};
 use sandtable_results::producer::Producer;
-use sandtable_results::schema::{LOGS, MachineRecord, READINGS, RECORDING, Seconds, TakeoverRecord, document};
+use sandtable_results::schema::{LOGS, MachineRecord, READINGS, RECORDING, TakeoverRecord, document};
 use sandtable_results::status::Failure;
 use sandtable_results::store::Files;
 use sandtable_runtime::Summary;
@@ -34,7 +34,7 @@ use crate::execute::{Compiled, inputs, results, summary};
 #[derive(Clone, Debug)]
 pub struct Swap {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// A shipped policy, a label of the spec, or a path.
     pub to: String,
 }
@@ -68,7 +68,7 @@ pub struct Observed {
     /// What is kept.
     pub files: Files,
     /// Completion time of each job that ended, in the order of the jobs.
-    pub jobs: Vec<(String, Option<Micros>)>,
+    pub jobs: Vec<(String, Option<Duration>)>,
     /// The readings of the devices.
     pub readings: Vec<Reading>,
     /// What the policy wrote to its log.
@@ -77,7 +77,7 @@ pub struct Observed {
 
 /// The policies that take over.
 struct Relay {
-    pending: Vec<(Micros, String, Component, String)>,
+    pending: Vec<(Instant, String, Component, String)>,
     file: Option<PathBuf>,
     asked: Arc<AtomicBool>,
     sandbox: Arc<Sandbox>,
@@ -106,7 +106,7 @@ impl Relay {
 }
 
 impl Succession for Relay {
-    fn asked(&mut self, now: Micros) -> Option<Successor> {
+    fn asked(&mut self, now: Instant) -> Option<Successor> {
         if self.asked.swap(false, Ordering::Relaxed)
             && let Some(path) = self.file.clone()
         {
@@ -115,7 +115,7 @@ impl Succession for Relay {
             let loaded = loaded.and_then(|bytes| self.sandbox.load(&bytes).map_err(|fault| fault.to_string()));
             match loaded {
                 Ok(component) => {
-                    (self.say)(&format!("{} s: {name} takes over", seconds(now)));
+                    (self.say)(&format!("{} s: {name} takes over", seconds(now.since_start())));
                     self.fallen = false;
                     return self.alive(&name, &component, "{}");
                 }
@@ -124,12 +124,12 @@ impl Succession for Relay {
         }
         let due = self.pending.iter().position(|(at, ..)| *at <= now)?;
         let (_, name, component, config) = self.pending.remove(due);
-        (self.say)(&format!("{} s: {name} takes over", seconds(now)));
+        (self.say)(&format!("{} s: {name} takes over", seconds(now.since_start())));
         self.fallen = false;
         self.alive(&name, &component, &config)
     }
 
-    fn due(&self) -> Option<Micros> {
+    fn due(&self) -> Option<Instant> {
         self.pending.iter().map(|(at, ..)| *at).min()
     }
 
@@ -291,7 +291,7 @@ fn files(
 ) -> Result<Files, Error> {
     let mut files = results(cell, finished, jobs)?;
     let takeover = |of: &Takeover| TakeoverRecord {
-        at_s: Seconds(of.at),
+        at_s: of.at.into(),
         to: of.to.clone(),
         begun: of.begun,
         fault: of.fault.as_ref().map(ToString::to_string),
@@ -331,7 +331,7 @@ fn table_of(readings: &[Reading]) -> Frame {
     let mut table = Frame::new(columns.collect::<Vec<Column>>());
     for reading in readings {
         let own: [Value; 9] = [
-            seconds(reading.at).into(),
+            seconds(reading.at.since_start()).into(),
             reading.device.into(),
             reading.busy.into(),
             reading.memory_busy.into(),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::output;
-use sandtable_hardware::{Micros, SECOND, SimulatedBackend};
+use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
 use sandtable_plan::{Cell, Options, plan};
 use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
 use sandtable_runtime::fault::{Fault, Place};
@@ -159,7 +159,7 @@ impl CheckSuite<'_> {
         plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
     }
 
-    fn live(&self, cell: &Cell, component: &Component, after: Option<Micros>) -> Result<Result<Seen, Fault>, Error> {
+    fn live(&self, cell: &Cell, component: &Component, after: Option<Instant>) -> Result<Result<Seen, Fault>, Error> {
         self.told_seed(cell, component, after, cell.seed)
     }
 
@@ -168,7 +168,7 @@ impl CheckSuite<'_> {
         &self,
         cell: &Cell,
         component: &Component,
-        after: Option<Micros>,
+        after: Option<Instant>,
         seed: u64,
     ) -> Result<Result<Seen, Fault>, Error> {
         let jobs = cell.jobs()?;
@@ -367,7 +367,7 @@ impl CheckSuite<'_> {
         for kind in FleetKind::ALL {
             for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
                 let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
-                match self.live(&cell, &self.component, Some(at * SECOND))? {
+                match self.live(&cell, &self.component, Some(Instant::at(at * SECOND)))? {
                     Err(Fault::Refused { error: PolicyError::Unsupported(_), .. }) => break,
                     Err(fault) => {
                         self.report.fault(format!("{what}, {}, seed {seed}", kind.name()), &fault);
@@ -467,14 +467,14 @@ fn wide(seen: &Seen, cell: &Cell) -> usize {
 }
 
 /// One policy takes over, once.
-struct Relay(Option<(Micros, Successor)>);
+struct Relay(Option<(Instant, Successor)>);
 
 impl Succession for Relay {
-    fn asked(&mut self, now: Micros) -> Option<Successor> {
+    fn asked(&mut self, now: Instant) -> Option<Successor> {
         self.0.take_if(|(at, _)| *at <= now).map(|(_, next)| next)
     }
 
-    fn due(&self) -> Option<Micros> {
+    fn due(&self) -> Option<Instant> {
         self.0.as_ref().map(|(at, _)| *at)
     }
 

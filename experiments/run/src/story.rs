@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandtable_core::display::span;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, Micros};
+use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_results::schema::{GpuSet, ranges};
@@ -110,8 +110,10 @@ impl Names {
             Action::SetBatch(set) => {
                 format!("batch of {}: {} samples a pass", self.job(JobId::new(set.job)), set.batch.local)
             }
-            Action::Protect(protect) => format!("protect GPU {} until {} s", protect.gpu, seconds(protect.until)),
-            Action::SetTimer(timer) => format!("wake me at {} s", seconds(timer.at)),
+            Action::Protect(protect) => {
+                format!("protect GPU {} until {} s", protect.gpu, seconds(Duration::from_micros(protect.until)))
+            }
+            Action::SetTimer(timer) => format!("wake me at {} s", seconds(Duration::from_micros(timer.at))),
             Action::CancelTimer(token) => format!("cancel timer {token}"),
         }
     }
@@ -202,7 +204,7 @@ pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// The batch.
     pub batch: Batch,
     /// The answer.
@@ -220,7 +222,7 @@ impl Decision {
 #[derive(Debug)]
 pub struct FirstDivergence {
     /// When.
-    pub at: Micros,
+    pub at: Instant,
     /// Decisions that moved something, alike in both before.
     pub alike: u64,
     /// What each decided then.
@@ -241,7 +243,8 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDiv
                     if !plan.actions.iter().any(acts) {
                         return true;
                     }
-                    let decision = Decision { at: batch.now, batch: batch.clone(), plan: plan.clone() };
+                    let decision =
+                        Decision { at: Instant::from_micros(batch.now), batch: batch.clone(), plan: plan.clone() };
                     sender.send(decision).is_ok()
                 })
                 .map(drop)
@@ -257,7 +260,8 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDiv
                 (None, None) => break None,
                 (Some(a), Some(b)) if a.at == b.at && a.acting().eq(b.acting()) => alike += 1,
                 (first, second) => {
-                    let at = [&first, &second].into_iter().flatten().map(|decision| decision.at).min().unwrap_or(0);
+                    let at =
+                        [&first, &second].into_iter().flatten().map(|decision| decision.at).min().unwrap_or_default();
                     // The side that acts later did nothing then.
                     let sides = [first, second].map(|side| side.filter(|decision| decision.at == at));
                     break Some(FirstDivergence { at, alike, sides });
@@ -275,7 +279,7 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDiv
 
 /// The first decision that differs, as a person reads it.
 pub fn parting_in_words(parting: &FirstDivergence, [first, second]: &[Names; 2], sides: &[String; 2]) -> String {
-    let at = seconds(parting.at);
+    let at = seconds(parting.at.since_start());
     let mut out = format!("\nthe first decision that differs: at {at} s, after {} alike\n", parting.alike);
     for ((side, name), names) in parting.sides.iter().zip(sides).zip([first, second]) {
         let Some(decision) = side else {
@@ -312,7 +316,7 @@ pub fn parting_object(parting: &FirstDivergence, names: &[Names; 2], sides: &[St
         }),
     };
     json!({
-        "kind": "decision", "at_s": parting.at as f64 / 1e6, "alike": parting.alike,
+        "kind": "decision", "at_s": parting.at.as_secs_f64(), "alike": parting.alike,
         "of": sides, "first": side(0), "second": side(1),
     })
 }

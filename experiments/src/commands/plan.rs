@@ -7,7 +7,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text;
-use sandtable_hardware::TypeId;
+use sandtable_hardware::{Duration, TypeId};
 use sandtable_plan::{Cell, Expansion, PredictorBinding};
 use sandtable_results::claim;
 use sandtable_results::explain::{Kept, components, reason};
@@ -174,7 +174,7 @@ fn policy(cell: &Cell) -> String {
     let place = cell.policy.path.as_ref().map_or("in this binary".into(), |path| path.display().to_string());
     let costs = cell.fleet.costs;
     let extra = match (costs.restart_adds_work, costs.linger) {
-        (None, 0) => String::new(),
+        (None, Duration::ZERO) => String::new(),
         (rule, linger) => {
             let rule = rule.map_or(String::new(), |rule| {
                 let second = sandtable_hardware::SECOND;
@@ -185,7 +185,7 @@ fn policy(cell: &Cell) -> String {
                     rule.small_gpus
                 )
             });
-            format!("{rule}, a job ends {} s late", linger as f64 / 1e6)
+            format!("{rule}, a job ends {} s late", linger.as_secs_f64())
         }
     };
     let bound = cell.predictors.all().filter(|(_, bound)| !matches!(bound, PredictorBinding::Unbound));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::text;
+use sandtable_hardware::Duration;
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::artifact::{Finder, shipped};
 use sandtable_run::code;
@@ -149,10 +150,9 @@ fn replay(path: &Path, policy: Option<&str>) -> Result<ExitCode, Error> {
     let sandbox = sandbox()?;
     let component = sandbox.load(&file.bytes).map_err(|fault| Error::usage(fault.to_string()))?;
     let calls = capsule.steps.len();
-    let last = capsule
-        .steps
-        .last()
-        .map_or("init".to_string(), |step| format!("batch {} at {} s", step.batch.seq, seconds(step.batch.now)));
+    let last = capsule.steps.last().map_or("init".to_string(), |step| {
+        format!("batch {} at {} s", step.batch.seq, seconds(Duration::from_micros(step.batch.now)))
+    });
     let ended = capsule.replay(&component);
     let same = match (&ended, &capsule.fault) {
         (Err(fault), recorded) => fault == recorded,

@@ -5,7 +5,6 @@ mod live;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use super::accept::Earlier;
 use super::{SpecArgs, StoreArgs, begin, expand_noting, threads};
@@ -16,8 +15,8 @@ use crate::engine::plan_file::{Line, PlanFile, Shard};
 use crate::ui;
 use sandtable_core::digest::digest;
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_hardware::Micros;
 use sandtable_hardware::live::Clock;
+use sandtable_hardware::{Duration, Instant};
 use sandtable_plan::{Cell, Plan};
 use sandtable_report::table;
 use sandtable_results::claim::{self, ExpectedFailures};
@@ -59,7 +58,7 @@ pub(crate) struct RunArgs {
     jobs: Option<std::num::NonZeroUsize>,
     /// End a cell that runs longer than this, such as `10min`; it gets no result.
     #[arg(long, value_name = "TIME", value_parser = timeout)]
-    timeout: Option<Micros>,
+    timeout: Option<Duration>,
     /// Run cells whose policy failed again.
     #[arg(long)]
     retry_failed: bool,
@@ -101,14 +100,14 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// A time that a cell may take.
-fn timeout(text: &str) -> Result<Micros, String> {
+fn timeout(text: &str) -> Result<Duration, String> {
     let time = sandtable_core::units::span(text)?;
-    (time > 0).then_some(time).ok_or_else(|| "expected more than 0s".into())
+    (time > Duration::ZERO).then_some(time).ok_or_else(|| "expected more than 0s".into())
 }
 
 fn swap(text: &str) -> Result<Swap, String> {
     let (at, to) = text.split_once('=').ok_or("expected TIME=POLICY, as \"90s=srtf\"")?;
-    Ok(Swap { at: sandtable_core::units::span(at)?, to: to.to_string() })
+    Ok(Swap { at: Instant::at(sandtable_core::units::span(at)?), to: to.to_string() })
 }
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -312,8 +311,8 @@ fn executed(
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(cells, &workers, |cell| {
         let clock = Clock::start();
-        let executed = execute_within(cell, compiled, args.timeout.map(Duration::from_micros))?;
-        let seconds = clock.now() as f64 / 1e6;
+        let executed = execute_within(cell, compiled, args.timeout)?;
+        let seconds = clock.now().as_secs_f64();
         executed.put(store, cell)?;
         let lost = executed.outcome.err().filter(|_| !executed.kept);
         Ok(Ran { log: executed.log, seconds, lost })
@@ -334,7 +333,7 @@ fn agreements(cells: &[(usize, &Cell)], store: &Store) -> Result<(), Error> {
             false => format!("{}: decides as recorded in {} calls of {}", cell.label, agreement.alike, agreement.calls),
         };
         if let Some(first) = &agreement.first {
-            let at = sandtable_inputs::trace::seconds(first.at);
+            let at = sandtable_inputs::trace::seconds(first.at.since_start());
             line += &format!(", then differs at {at} s (agreement.json has both plans)");
         }
         ui::note(&line);

@@ -7,7 +7,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
-use sandtable_hardware::JobId;
+use sandtable_hardware::{Instant, JobId};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_report::chrome;
@@ -138,7 +138,7 @@ fn export(args: &ShowArgs, entry: &LabelledResult, store: &Store, path: &Path) -
 
 /// A moment of a job's life.
 struct Moment {
-    at: u64,
+    at: Instant,
     who: &'static str,
     what: String,
 }
@@ -162,7 +162,7 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), std::iter::once(cell))?;
     let (moments, finished) = moments(cell, &compiled, &names, id)?;
     if let Some(first) = finished.agreement.and_then(|agreement| agreement.first) {
-        let at = seconds(first.at);
+        let at = seconds(first.at.since_start());
         ui::note(&format!(
             "{} decides otherwise than the recorded run at {at} s: from then on it is not asked",
             entry.label
@@ -177,7 +177,7 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     );
     let mut table = Frame::new([Column::number("at_s").head("  at"), Column::words("policy"), Column::words("what")]);
     for moment in moments {
-        let at = Value::Number(moment.at as f64 / 1e6).shown(format!("  {} s", seconds(moment.at)));
+        let at = Value::Number(moment.at.as_secs_f64()).shown(format!("  {} s", seconds(moment.at.since_start())));
         table.push([at, moment.who.into(), moment.what.into()]);
     }
     if args.format == Format::Table {
@@ -210,7 +210,7 @@ struct PassedOver {
 
 impl PassedOver {
     /// Ends the row: returns what is told of it, if anything.
-    fn end(&mut self, at: u64) -> Option<Moment> {
+    fn end(&mut self, at: Instant) -> Option<Moment> {
         let PassedOver { decisions, started } = std::mem::take(self);
         let what = format!("waits: {decisions} decisions start {started} others");
         (started > 0).then_some(Moment { at, who: "", what })
@@ -220,11 +220,12 @@ impl PassedOver {
 /// Runs a cell again; returns what its policy was told and said of a job.
 fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result<(Vec<Moment>, Finished), Error> {
     let (mut moments, mut passed_over) = (Vec::new(), PassedOver::default());
-    let (mut waits, mut last) = (false, 0);
+    let (mut waits, mut last) = (false, Instant::START);
     let finished = tell(cell, compiled, |batch, plan| {
-        last = batch.now;
+        let now = Instant::from_micros(batch.now);
+        last = now;
         for event in batch.events.iter().filter(|event| Names::about(event) == Some(id)) {
-            moments.extend(passed_over.end(batch.now));
+            moments.extend(passed_over.end(now));
             let why = match batch.trigger {
                 Trigger::Event => String::new(),
                 other => format!(" (in a call for {})", trigger(other)),
@@ -234,7 +235,7 @@ fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result
                 Event::JobChanged(change) => change.phase == JobPhase::Queued,
                 _ => false,
             };
-            moments.push(Moment { at: batch.now, who: "told", what: format!("{}{why}", names.event(event)) });
+            moments.push(Moment { at: now, who: "told", what: format!("{}{why}", names.event(event)) });
         }
         let own: Vec<_> = plan.actions.iter().filter(|action| Names::of_action(action).contains(&id)).collect();
         let starts = plan.actions.iter().filter(|action| acts(action)).flat_map(Names::of_action);
@@ -244,9 +245,9 @@ fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result
             passed_over.started += starts;
         }
         for action in own {
-            moments.extend(passed_over.end(batch.now));
+            moments.extend(passed_over.end(now));
             waits = matches!(action, Action::Preempt(_));
-            moments.push(Moment { at: batch.now, who: "says", what: names.action(action) });
+            moments.push(Moment { at: now, who: "says", what: names.action(action) });
         }
         true
     })?;

@@ -63,7 +63,7 @@ pub(crate) struct CancelArgs {
 
 /// Whole seconds, up.
 pub(super) fn settle(text: &str) -> Result<u64, String> {
-    sandtable_core::units::span(text).map(|micros| micros.div_ceil(sandtable_hardware::SECOND))
+    sandtable_core::units::span(text).map(|time| time.as_micros().div_ceil(sandtable_hardware::SECOND.as_micros()))
 }
 
 /// The options of a spec whose cells need not run on this machine.

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_core::input;
-use sandtable_hardware::SECOND;
 use sandtable_plan::{Cell, LiveDevices, Options, Plan};
 use sandtable_results::explain::{differences, reason};
 use sandtable_results::reader::leaves;
@@ -110,7 +109,7 @@ fn program() -> Result<(PathBuf, String), Error> {
 pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
     let jobs = cell.setting.workload.len() as u64;
     match cell.backend.live() {
-        Some(devices) => (jobs, Some(devices.limit as f64 / SECOND as f64)),
+        Some(devices) => (jobs, Some(devices.limit.as_secs_f64())),
         None => (jobs, times.estimate(&cell.policy.digest, jobs)),
     }
 }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sandtable_hardware::{
-    Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, Sharing, SimulatedBackend, TypeId, WorkloadId,
+    Costs, Duration, Fleet, GpuId, GpuType, Instant, Job, JobId, PerformanceModel, Sharing, SimulatedBackend, TypeId,
+    WorkloadId,
 };
 use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
@@ -152,7 +153,10 @@ impl Scene {
         let groups: Vec<(u32, u32, GpuType)> =
             self.nodes.iter().map(|(gpus, _)| (1, *gpus, GpuType::new("g", 1.0))).collect();
         let fleet = Fleet::new(&groups, Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Packed(64)));
-        let job = |id: u32| Job { workload: Some(WorkloadId::new(id)), ..Job::new("j", 0, 1, 1) };
+        let job = |id: u32| Job {
+            workload: Some(WorkloadId::new(id)),
+            ..Job::new("j", Instant::START, 1, Duration::from_micros(1))
+        };
         let jobs: Arc<[Job]> = (0..self.actors.len() as u32).map(job).collect();
         let laws = Arc::new(PerformanceModel::none());
         let model = SimulatedBackend::new(fleet.expect("a fleet"), jobs.clone(), &laws, 0);

@@ -288,8 +288,9 @@ fn the_profiles_that_ship_are_what_the_fit_gives() {
 #[test]
 fn interference_is_the_golden_one() {
     use sandtable_hardware::{
-        Backend, Communication, Costs, Fleet, GpuProfile, GpuType, Interference, InterferenceModel, Job, JobId,
-        PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
+        Backend, Communication, Costs, Duration, Fleet, GpuProfile, GpuType, Instant, Interference, InterferenceModel,
+        Job, JobId, PerformanceModel, Profile, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload,
+        WorkloadId,
     };
     let folder = data("horus-golden");
     let text = std::fs::read_to_string(folder.join("interference_cases.json")).expect("a file");
@@ -318,7 +319,8 @@ fn interference_is_the_golden_one() {
         let law = Interference { law: InterferenceModel::Fitted, ..Interference::NONE };
         let ids: Vec<WorkloadId> = WorkloadId::first(s.len()).collect();
         let laws = PerformanceModel::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
-        let job = |id: &WorkloadId| Job { workload: Some(*id), ..Job::new("j", 0, 1, 1) };
+        let job =
+            |id: &WorkloadId| Job { workload: Some(*id), ..Job::new("j", Instant::START, 1, Duration::from_micros(1)) };
         let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
             let others: Vec<JobId> = JobId::first(s.len()).filter(|other| other.index() != at).collect();

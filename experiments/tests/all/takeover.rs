@@ -8,7 +8,7 @@ use sandtable::execute::{Compiled, inputs};
 use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable::profile;
 use sandtable_hardware::replay::{Recorder, Replay};
-use sandtable_hardware::{Micros, SECOND, SimulatedBackend};
+use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
 use sandtable_runtime::contract::Action;
 use sandtable_runtime::decision_log::{DecisionLog, ReplayScript};
 use sandtable_runtime::fault::Fault;
@@ -94,17 +94,17 @@ fn elastic() -> String {
 
 /// Policies that take over at these instants, and one that goes on after a fault.
 struct Plans {
-    at: Vec<(Micros, Successor)>,
+    at: Vec<(Instant, Successor)>,
     fallback: Option<Successor>,
 }
 
 impl Succession for Plans {
-    fn asked(&mut self, now: Micros) -> Option<Successor> {
+    fn asked(&mut self, now: Instant) -> Option<Successor> {
         let due = self.at.iter().position(|(at, _)| *at <= now)?;
         Some(self.at.remove(due).1)
     }
 
-    fn due(&self) -> Option<Micros> {
+    fn due(&self) -> Option<Instant> {
         self.at.iter().map(|(at, _)| *at).min()
     }
 
@@ -153,15 +153,15 @@ fn any_policy_goes_on_where_another_was_taken_off() {
             let first = (index + 1) % plan.cells.len();
             let back = (index + 2) % plan.cells.len();
             let at = vec![
-                (900 * SECOND, alive(&components[index], cell)),
-                (2400 * SECOND, alive(&components[back], &plan.cells[back])),
+                (Instant::at(900 * SECOND), alive(&components[index], cell)),
+                (Instant::at(2400 * SECOND), alive(&components[back], &plan.cells[back])),
             ];
             let plans = Plans { at, fallback: None };
             let finished = relayed(&plan.cells[first], &components[first], Some(plans));
             let story = format!("{} to {} to {}", plan.cells[first].label, cell.label, plan.cells[back].label);
             assert!(finished.fault.is_none(), "{story}: {}", finished.fault.as_ref().expect("a fault"));
             assert_eq!(finished.takeovers.len(), 2, "{story}");
-            assert_eq!(finished.takeovers[0].at, 900 * SECOND, "{story}");
+            assert_eq!(finished.takeovers[0].at, Instant::at(900 * SECOND), "{story}");
             assert!(all_completed(&finished), "{story}: somebody was lost");
         }
     }
@@ -196,7 +196,7 @@ fn a_fault_costs_the_run_and_not_the_jobs() {
     }
     // One that can't begin is not taken; the present one goes on.
     let wrong = Successor { config: "{\"nonsense\": 1}".into(), ..alive(&fifo, cell) };
-    let finished = relayed(cell, &fifo, Some(Plans { at: vec![(60 * SECOND, wrong)], fallback: None }));
+    let finished = relayed(cell, &fifo, Some(Plans { at: vec![(Instant::at(60 * SECOND), wrong)], fallback: None }));
     assert!(finished.fault.is_none() && all_completed(&finished));
     assert_eq!(finished.takeovers[0].fault.as_ref().map(Fault::kind), Some("refused-configuration"));
 }
@@ -236,7 +236,8 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
             let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
             inputs.decision_log = Some(DecisionLog::default());
             // In the middle another takes over: that is followed too.
-            let relief = Plans { at: vec![(1200 * SECOND, alive(&components[0], &plan.cells[0]))], fallback: None };
+            let relief =
+                Plans { at: vec![(Instant::at(1200 * SECOND), alive(&components[0], &plan.cells[0]))], fallback: None };
             inputs.succession = Some(Box::new(relief));
             let mut policy = Sandboxed::new(component, cell.setting.limits).expect("alive");
             let recorded = run(&mut policy, Box::new(recorder), inputs).expect("balanced books");

@@ -23,7 +23,7 @@ const LONG_FUNCTIONS: [(&str, &str, usize, &str); 6] = [
 ];
 
 /// Names that were given up for those of the field, and what they are called now.
-const OLD_NAMES: [(&str, &str); 27] = [
+const OLD_NAMES: [(&str, &str); 29] = [
     ("World", "DecisionContext"),
     ("Told", "VisibleInfo"),
     ("Taped", "ImportAnswers"),
@@ -48,6 +48,8 @@ const OLD_NAMES: [(&str, &str); 27] = [
     ("Stage", "ElasticScheduler"),
     ("Trainee", "ElasticJob"),
     ("Colocator", "ColocationQueue"),
+    ("Micros", "Duration"),
+    ("END_OF_TIME", "Instant::END"),
     ("HOUSE", "HOUSEKEEPING_PERIOD"),
     ("relieve", "try_handover"),
     ("urge", "escalate_stop"),

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::Elastic;
-use crate::{Micros, SECOND};
+use crate::{Duration, SECOND};
 
 /// What a change of an elastic job's GPUs costs: time in which it holds them and makes no progress. Without one, the
 /// costs of starting and restoring hold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Rescale {
     /// The same for every change and every job (Pollux' simulator: 30 s).
-    Constant(Micros),
+    Constant(Duration),
     /// A restart from a checkpoint, whatever changes.
     Full,
     /// Automatic fast elasticity (DeepBoot, TPDS 2023): replicas that stay form a group anew; those that come start
@@ -20,8 +20,8 @@ pub enum Rescale {
 
 impl Rescale {
     /// The cost of going from so many GPUs to so many; 0: it held none.
-    pub fn cost(self, job: &Elastic, from: u32, to: u32) -> Micros {
-        let micros = |seconds: f64| (seconds * SECOND as f64 + 0.5) as Micros;
+    pub fn cost(self, job: &Elastic, from: u32, to: u32) -> Duration {
+        let micros = |seconds: f64| Duration::from_micros_f64(seconds * SECOND.as_micros_f64() + 0.5);
         let (restart, resize) = (job.restart_s, job.resize_s);
         match self {
             Rescale::Constant(cost) => cost,

@@ -1,28 +1,25 @@
 //! The only clock of the machine that this crate reads, and the only place where it waits.
 
-use std::time::{Duration, Instant};
+use crate::{Duration, Instant};
 
-use crate::Micros;
-
-/// Microseconds since it was started.
+/// Tells the time since it was started.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct Clock(std::time::Instant);
 
 impl Clock {
     /// Begins to count.
     #[expect(clippy::disallowed_methods, reason = "a live run is an observation: its clock is the wall's")]
     pub fn start() -> Clock {
-        Clock(Instant::now())
+        Clock(std::time::Instant::now())
     }
 
-    /// Microseconds since then.
-    #[expect(clippy::disallowed_methods, reason = "as above")]
-    pub fn now(self) -> Micros {
-        Instant::now().duration_since(self.0).as_micros() as Micros
+    /// The present instant; its start is the start of the clock.
+    pub fn now(self) -> Instant {
+        Instant::from_micros(self.0.elapsed().as_micros() as u64)
     }
 }
 
 /// Lets time go by.
 pub fn wait(span: Duration) {
-    std::thread::sleep(span);
+    std::thread::sleep(span.into());
 }

@@ -1,20 +1,18 @@
 //! The trait by which the loop drives real devices: waiting for what happens, carrying out what is asked, and what jobs show.
 
-use std::time::Duration;
-
 use super::{LOOK, Live, Phase, wait};
-use crate::{Backend, Fleet, GpuId, JobId, Micros, Move, Sample, Split, StopMode, TimedEvent, TypeId};
+use crate::{Backend, Fleet, GpuId, Instant, JobId, Move, Sample, Split, StopMode, TimedEvent, TypeId};
 
 impl Backend for Live {
     fn fleet(&self) -> &Fleet {
         &self.fleet
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Instant {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
+    fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
         loop {
             self.look_around();
             let next = self.events.front().copied().filter(|event| until.is_none_or(|until| event.at <= until));
@@ -42,7 +40,7 @@ impl Backend for Live {
             if until.is_none() && idle {
                 return;
             }
-            let left = until.map_or(LOOK, |until| Duration::from_micros(until - wall));
+            let left = until.map_or(LOOK, |until| until - wall);
             wait(left.min(LOOK));
         }
     }

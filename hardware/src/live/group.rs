@@ -2,7 +2,8 @@
 //! its session, its environment or its guard: the kernel says which processes are in the group, and ends all of them at once.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use crate::Duration;
 
 /// The group of one job.
 #[derive(Clone)]

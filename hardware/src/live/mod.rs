@@ -15,10 +15,9 @@ mod watch;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::{
-    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, PerformanceModel, SECOND, Split, Telemetry,
+    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Split, Telemetry,
     TimedEvent, TypeId,
 };
 pub use clock::{Clock, wait};
@@ -51,11 +50,11 @@ pub struct Setting {
     /// What each job runs.
     pub tasks: Vec<Task>,
     /// A job that says nothing for so long after its start is taken to run.
-    pub quiet: Micros,
+    pub quiet: Duration,
     /// A job that was asked to save, or to end, may take so long.
-    pub patience: Micros,
+    pub patience: Duration,
     /// After this everything is ended.
-    pub limit: Micros,
+    pub limit: Duration,
     /// Device memory that each slot may take, MiB.
     pub slot_mib: u32,
     /// Called as time goes by, some ten times a second: to be told what is going on, and to say whether the loop is to
@@ -72,7 +71,7 @@ enum Phase {
     Running,
     /// Asked to save, or to end; then it waits, or starts anew on other slots.
     Stopping {
-        since: Micros,
+        since: Instant,
         by: Level,
         again: bool,
     },
@@ -86,14 +85,14 @@ struct State {
     process: Option<Process>,
     /// Put aside in this way, with the process still there, on these slots' device.
     aside: Option<(Level, usize)>,
-    launched: Micros,
-    running_since: Option<Micros>,
+    launched: Instant,
+    running_since: Option<Instant>,
     /// Progress that is saved, in steps of the gang that it asks for.
     saved: f64,
     /// Time of progress since then, up to when it last began to run.
-    unsaved: Micros,
+    unsaved: Duration,
     /// Progress that it lost and that is not reported yet: reported when it next lets its slots go.
-    unreported_loss: Micros,
+    unreported_loss: Duration,
     /// Its process did all its work while it was put aside.
     finished: bool,
     milli: u32,
@@ -112,14 +111,14 @@ pub struct Live {
     laws: Arc<PerformanceModel>,
     setting: Setting,
     clock: Clock,
-    now: Micros,
+    now: Instant,
     states: Vec<State>,
     outputs: Vec<Output>,
     /// The job whose process is physically on each slot.
     there: Vec<Vec<JobId>>,
     events: VecDeque<TimedEvent>,
     watch: Watch,
-    looked: Micros,
+    looked: Instant,
     /// The run's limit was reached.
     over: bool,
 }
@@ -127,9 +126,9 @@ pub struct Live {
 /// How often the machine is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often paces are told, memory is weighed and the nudge is asked.
-const HOUSEKEEPING_PERIOD: Micros = SECOND / 10;
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_millis(100);
 /// The period of a throttled job's stops.
-const THROTTLE: Micros = SECOND / 10;
+const THROTTLE: Duration = Duration::from_millis(100);
 
 impl Live {
     /// Devices at rest, and the jobs that will be started on them. The clock begins now.
@@ -146,11 +145,11 @@ impl Live {
             split: None,
             process: None,
             aside: None,
-            launched: 0,
+            launched: Instant::START,
             running_since: None,
             saved: 0.0,
-            unsaved: 0,
-            unreported_loss: 0,
+            unsaved: Duration::ZERO,
+            unreported_loss: Duration::ZERO,
             finished: false,
             milli: 1000,
             held: false,
@@ -164,9 +163,9 @@ impl Live {
             there: vec![Vec::new(); fleet.gpus() as usize],
             watch: Watch::over(telemetry, clock),
             clock,
-            now: 0,
+            now: Instant::START,
             events: VecDeque::new(),
-            looked: 0,
+            looked: Instant::START,
             over: false,
             fleet,
             jobs,
@@ -316,7 +315,7 @@ impl Live {
         self.launch_ready();
     }
 
-    fn look_at(&mut self, id: JobId, now: Micros) {
+    fn look_at(&mut self, id: JobId, now: Instant) {
         let Some(process) = &mut self.states[id].process else { return };
         match process.ending() {
             Some(ending) => self.ended(id, ending),
@@ -334,7 +333,7 @@ impl Live {
     }
 
     /// A process that is still there.
-    fn goes_on(&mut self, id: JobId, now: Micros) {
+    fn goes_on(&mut self, id: JobId, now: Instant) {
         let state = &mut self.states[id];
         let Some(process) = &state.process else { return };
         match state.phase {
@@ -348,7 +347,7 @@ impl Live {
                 }
             }
             Phase::Running if state.milli < 1000 => {
-                let hold = now % THROTTLE >= u64::from(state.milli) * THROTTLE / 1000;
+                let hold = now.since_start() % THROTTLE >= THROTTLE * u64::from(state.milli) / 1000;
                 if hold != state.held {
                     state.held = hold;
                     let signal = if hold { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
@@ -375,7 +374,7 @@ impl Live {
             // It begins anew when its turn comes, or is done then.
             state.finished = ending == Ending::Code(0);
             let unsaved = std::mem::take(&mut state.unsaved);
-            state.unreported_loss += if state.finished || saved { 0 } else { unsaved };
+            state.unreported_loss += if state.finished || saved { Duration::ZERO } else { unsaved };
             return;
         }
         match (state.phase, ending) {
@@ -401,12 +400,12 @@ impl Live {
     fn settle(&mut self, id: JobId, saved: bool) {
         let now = self.clock.now();
         let state = &mut self.states[id];
-        let ran = state.running_since.take().map_or(0, |since| now.saturating_sub(since));
-        state.unsaved = if saved { 0 } else { state.unsaved + ran };
+        let ran = state.running_since.take().map_or(Duration::ZERO, |since| now.saturating_since(since));
+        state.unsaved = if saved { Duration::ZERO } else { state.unsaved + ran };
     }
 
-    /// Microseconds of progress since it last saved, which are lost now.
-    fn lose(&mut self, id: JobId) -> Micros {
+    /// Time of progress since it last saved, which is lost now.
+    fn lose(&mut self, id: JobId) -> Duration {
         self.settle(id, false);
         let state = &mut self.states[id];
         std::mem::take(&mut state.unsaved) + std::mem::take(&mut state.unreported_loss)
@@ -452,7 +451,7 @@ impl Live {
         (!step.is_nan()).then(|| 1.0 / step)
     }
 
-    fn keep_house(&mut self, now: Micros) {
+    fn keep_house(&mut self, now: Instant) {
         for id in JobId::first(self.states.len()) {
             let pace = self.speed(id);
             let state = &mut self.states[id];
@@ -462,7 +461,7 @@ impl Live {
             }
         }
         self.enforce_memory();
-        if now >= self.setting.limit && !self.over {
+        if now >= Instant::at(self.setting.limit) && !self.over {
             self.over = true;
             for id in JobId::first(self.states.len()) {
                 if self.states[id].process.is_some() {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, PipeReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::Micros;
+use crate::{Duration, Instant};
 
 /// Longer lines are no progress.
 const LONGEST: usize = 256;
 /// Readings kept, one every tenth of a second at most.
 const KEPT: usize = 128;
-const EVERY: Micros = 100_000;
+const EVERY: Duration = Duration::from_millis(100);
 
 /// What a job has said.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,7 +23,8 @@ pub struct Progress {
     pub odd: u64,
     /// The end of the pipe was reached.
     pub closed: bool,
-    recent: VecDeque<(Micros, f64)>,
+    /// Time since the machine's start, and the step.
+    recent: VecDeque<(Duration, f64)>,
 }
 
 impl Progress {
@@ -32,7 +33,8 @@ impl Progress {
         let mut words = line.split_ascii_whitespace();
         let step =
             words.next().and_then(|word| word.parse::<f64>().ok()).filter(|step| step.is_finite() && *step >= 0.0);
-        let at = words.next().and_then(|word| word.parse::<Micros>().ok()).filter(|at| *at < crate::END_OF_TIME);
+        let at = words.next().and_then(|word| word.parse().ok()).map(Duration::from_micros);
+        let at = at.filter(|at| *at < Instant::END.since_start());
         let (Some(step), Some(at)) = (step, at) else {
             self.odd += 1;
             return;
@@ -57,15 +59,15 @@ impl Progress {
     /// Steps a second over the last readings; none: too few of them.
     pub fn rate(&self) -> Option<f64> {
         let (first, last) = (self.recent.front()?, self.recent.back()?);
-        let micros = last.0 - first.0;
-        (micros >= EVERY).then(|| (last.1 - first.1) * 1e6 / micros as f64)
+        let span = last.0 - first.0;
+        (span >= EVERY).then(|| (last.1 - first.1) * 1e6 / span.as_micros_f64())
     }
 
     /// Steps a second between every two readings.
     pub fn rates(&self) -> Vec<f64> {
         let pairs = self.recent.iter().zip(self.recent.iter().skip(1));
         let wide = pairs.filter(|(a, b)| b.0 >= a.0 + EVERY / 2);
-        wide.map(|(a, b)| (b.1 - a.1) * 1e6 / (b.0 - a.0) as f64).collect()
+        wide.map(|(a, b)| (b.1 - a.1) * 1e6 / (b.0 - a.0).as_micros_f64()).collect()
     }
 
     /// What was said before a pause says nothing of the rate after it.

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::{Live, Phase};
-use crate::{BackendEvent, Cause, GpuId, JobId, Micros, SECOND, Split, StopMode, TimedEvent, TypeId};
+use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, SECOND, Split, StopMode, TimedEvent, TypeId};
 
 /// A way of putting a job aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ impl Live {
             let gpus = std::mem::take(&mut state.gpus);
             state.phase = Phase::Waiting;
             gpus.iter().for_each(|gpu| self.there[*gpu].retain(|other| *other != id));
-            let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: 0 };
+            let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: Duration::ZERO };
             happened.push(TimedEvent { at: self.now, what });
             return;
         }
@@ -46,7 +46,7 @@ impl Live {
             match level {
                 Level::Suspend | Level::Pause => match self.freeze(id, level) {
                     Ok(()) => {
-                        let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: 0 };
+                        let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: Duration::ZERO };
                         self.release_frozen(id, level);
                         happened.push(TimedEvent { at: self.now, what });
                         return;
@@ -92,7 +92,7 @@ impl Live {
     }
 
     /// Escalates: a save that times out gets SIGTERM, then SIGKILL.
-    pub(super) fn escalate_stop(&mut self, id: JobId, now: Micros) {
+    pub(super) fn escalate_stop(&mut self, id: JobId, now: Instant) {
         let patience = self.setting.patience;
         let state = &mut self.states[id];
         let Phase::Stopping { since, by, again } = state.phase else { return };

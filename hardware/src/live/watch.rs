@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::clock::{self, Clock};
-use crate::{Device, Micros, Reading, Telemetry};
+use crate::{Device, Duration, Instant, Reading, Telemetry};
 
 /// How often devices are read.
-const EVERY: Micros = 100_000;
+const EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct Seen {
@@ -56,11 +55,11 @@ impl Watch {
         let telemetry = Arc::new(Mutex::new(telemetry));
         let (own, halt, count, asked) = (look.clone(), stop.clone(), devices.len(), telemetry.clone());
         let thread = std::thread::spawn(move || {
-            let mut next = 0;
+            let mut next = Instant::START;
             while !halt.load(Ordering::Relaxed) {
                 let now = clock.now();
                 if now < next {
-                    clock::wait(Duration::from_micros((next - now).min(10_000)));
+                    clock::wait((next - now).min(Duration::from_millis(10)));
                     continue;
                 }
                 // A reading that came late is not made up for.

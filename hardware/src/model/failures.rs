@@ -2,7 +2,7 @@
 
 use super::{Due, Phase, SimulatedBackend};
 use crate::random::Stream;
-use crate::{BackendEvent, Cause, GpuId, JobId, NodeId, SECOND, TimedEvent};
+use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, SECOND, TimedEvent};
 
 pub(super) struct NodeClock {
     stream: Stream,
@@ -15,7 +15,7 @@ impl SimulatedBackend {
             let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
             let at = clock.draw(failures.mtbf);
             self.nodes.push(clock);
-            self.schedule(at, Due::NodeDown(NodeId::at(node)), 0);
+            self.schedule(Instant::at(at), Due::NodeDown(NodeId::at(node)), 0);
         }
     }
 
@@ -59,7 +59,7 @@ impl SimulatedBackend {
 
 impl NodeClock {
     /// At least a second, so that time always goes on.
-    fn draw(&mut self, mean: u64) -> u64 {
-        (self.stream.exponential(mean as f64) as u64).max(SECOND)
+    fn draw(&mut self, mean: Duration) -> Duration {
+        Duration::from_micros_f64(self.stream.exponential(mean.as_micros_f64())).max(SECOND)
     }
 }

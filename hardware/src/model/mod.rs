@@ -17,10 +17,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use crate::END_OF_TIME;
 use crate::{
-    Backend, BackendEvent, Cause, Fleet, GpuId, Job, JobId, Micros, Move, NodeId, PerformanceModel, SECOND, Sample,
-    ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
+    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel, SECOND,
+    Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeClock;
 use resize::Training;
@@ -65,10 +64,10 @@ struct JobState {
     left: f64,
     /// Work left at the last checkpoint.
     saved: f64,
-    /// Microseconds of progress since then, up to when progress last began.
-    unsaved: Micros,
+    /// Time of progress since then, up to when progress last began.
+    unsaved: Duration,
     started_before: bool,
-    progress_from: Micros,
+    progress_from: Instant,
     gpus: Vec<GpuId>,
     /// Speed of its GPUs.
     speed: f64,
@@ -98,15 +97,15 @@ pub struct SimulatedBackend {
     jobs: Arc<[Job]>,
     states: Vec<JobState>,
     /// When a GPU has finished saving the state of the job that it ran last.
-    drained: Vec<Micros>,
+    drained: Vec<Instant>,
     nodes: Vec<NodeClock>,
     laws: PerformanceModel,
     /// Jobs on each device, in the order of their starts, once for each of its GPUs; empty where GPUs are not shared.
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
-    due: BinaryHeap<Reverse<(Micros, Due, u32)>>,
-    now: Micros,
+    due: BinaryHeap<Reverse<(Instant, Due, u32)>>,
+    now: Instant,
 }
 
 impl SimulatedBackend {
@@ -117,27 +116,28 @@ impl SimulatedBackend {
     /// use std::sync::Arc;
     ///
     /// use sandtable_hardware::{
-    ///     Backend, BackendEvent, Costs, Fleet, GpuId, GpuType, Job, JobId, PerformanceModel, SECOND, SimulatedBackend,
+    ///     Backend, BackendEvent, Costs, Fleet, GpuId, GpuType, Instant, Job, JobId, PerformanceModel, SECOND,
+    ///     SimulatedBackend,
     /// };
     ///
     /// let fleet = Fleet::new(&[(1, 2, GpuType::new("V100", 1.0))], Costs::default(), None)?;
-    /// let jobs: Arc<[Job]> = [Job::new("a", 0, 2, 60 * SECOND)].into();
+    /// let jobs: Arc<[Job]> = [Job::new("a", Instant::START, 2, 60 * SECOND)].into();
     /// let mut backend = SimulatedBackend::new(fleet, jobs, &PerformanceModel::none(), 0);
     /// let (job, mut happened) = (JobId::new(0), Vec::new());
     /// backend.start(job, &[GpuId::new(0), GpuId::new(1)], None, &mut happened);
     /// backend.advance(None, &mut happened);
-    /// assert_eq!(happened.last().map(|event| (event.at, event.what)), Some((60 * SECOND, BackendEvent::Ended(job))));
+    /// assert_eq!(happened.last().map(|event| (event.at, event.what)), Some((Instant::at(60 * SECOND), BackendEvent::Ended(job))));
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
         let state = |job: &Job| JobState {
             phase: Phase::Waiting,
             work: Work::Rigid,
-            left: job.work as f64,
-            saved: job.work as f64,
-            unsaved: 0,
+            left: job.work.as_micros_f64(),
+            saved: job.work.as_micros_f64(),
+            unsaved: Duration::ZERO,
             started_before: false,
-            progress_from: 0,
+            progress_from: Instant::START,
             gpus: Vec::new(),
             speed: 1.0,
             rate: 1.0,
@@ -148,13 +148,13 @@ impl SimulatedBackend {
         let alone = fleet.sharing == Sharing::Exclusive && fleet.slots == 1;
         let mut model = SimulatedBackend {
             states: jobs.iter().map(state).collect(),
-            drained: vec![0; fleet.gpus() as usize],
+            drained: vec![Instant::START; fleet.gpus() as usize],
             nodes: Vec::new(),
             laws: laws.under(seed),
             there: vec![Vec::new(); if alone { 0 } else { (fleet.gpus() / fleet.slots) as usize }],
             loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
-            now: 0,
+            now: Instant::START,
             fleet,
             jobs,
         };
@@ -163,7 +163,7 @@ impl SimulatedBackend {
         model
     }
 
-    fn schedule(&mut self, at: Micros, due: Due, generation: u32) {
+    fn schedule(&mut self, at: Instant, due: Due, generation: u32) {
         self.due.push(Reverse((at, due, generation)));
     }
 
@@ -175,7 +175,7 @@ impl SimulatedBackend {
     }
 
     /// Drops void events and tells when the next one is due.
-    fn next_due(&mut self) -> Option<Micros> {
+    fn next_due(&mut self) -> Option<Instant> {
         while let Some(Reverse((at, due, generation))) = self.due.peek().copied() {
             if !self.is_void(due, generation) {
                 return Some(at);
@@ -207,15 +207,15 @@ impl SimulatedBackend {
                 let state = &mut self.states[id];
                 let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
                 state.saved = state.left;
-                state.unsaved = 0;
-                self.let_go(id, cause, 0, happened);
+                state.unsaved = Duration::ZERO;
+                self.let_go(id, cause, Duration::ZERO, happened);
             }
             Due::Run(id) => self.begin(id, happened),
         }
     }
 
     /// The job waits again.
-    fn let_go(&mut self, id: JobId, cause: Cause, lost: Micros, happened: &mut Vec<TimedEvent>) {
+    fn let_go(&mut self, id: JobId, cause: Cause, lost: Duration, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id];
         state.phase = Phase::Waiting;
         state.died = false;
@@ -245,47 +245,51 @@ impl SimulatedBackend {
 
     fn schedule_end(&mut self, id: JobId) {
         let state = &self.states[id];
-        let end = state.progress_from.saturating_add((state.left / state.rate).ceil() as Micros);
+        let end = state.progress_from.saturating_add(Duration::from_micros_f64((state.left / state.rate).ceil()));
         // Beyond the end of time a job never ends.
         // What is set at an epoch's end holds from before: the next one may be over already.
-        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(END_OF_TIME);
+        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(Instant::END);
         self.schedule(end, Due::End(id), state.generation);
     }
 
     /// Work done since progress last began.
     fn done(&self, state: &JobState) -> f64 {
         match state.phase {
-            Phase::Running => (self.now.saturating_sub(state.progress_from) as f64 * state.rate).min(state.left),
+            Phase::Running => {
+                (self.now.saturating_since(state.progress_from).as_micros_f64() * state.rate).min(state.left)
+            }
             _ => 0.0,
         }
     }
 
-    /// Microseconds of progress since the last checkpoint.
-    fn since_saved(&self, state: &JobState) -> Micros {
-        let running = if state.phase == Phase::Running { self.now.saturating_sub(state.progress_from) } else { 0 };
-        state.unsaved + running
+    /// Time of progress since the last checkpoint.
+    fn since_saved(&self, state: &JobState) -> Duration {
+        match state.phase {
+            Phase::Running => state.unsaved + self.now.saturating_since(state.progress_from),
+            _ => state.unsaved,
+        }
     }
 
-    /// Takes back what was done since the last checkpoint; microseconds of progress that are lost.
-    fn roll_back(&mut self, id: JobId) -> Micros {
+    /// Takes back what was done since the last checkpoint; returns the time of progress that is lost.
+    fn roll_back(&mut self, id: JobId) -> Duration {
         let state = &self.states[id];
         let left = state.left - self.done(state);
         let kept = match self.fleet.costs.checkpoint_every {
             // An elastic job saves its state at the end of each epoch.
             Some(every) if matches!(state.work, Work::Rigid) => {
                 let since = state.saved - left;
-                state.saved - (since / every as f64).floor() * every as f64
+                state.saved - (since / every.as_micros_f64()).floor() * every.as_micros_f64()
             }
             _ => state.saved,
         };
         // The pace may have changed since: what is lost is lost in proportion to the work.
         let done = state.saved - left;
-        let time = self.since_saved(state) as f64;
-        let lost = if done > 0.0 { (time * (kept - left) / done) as Micros } else { 0 };
+        let time = self.since_saved(state).as_micros_f64();
+        let lost = if done > 0.0 { Duration::from_micros_f64(time * (kept - left) / done) } else { Duration::ZERO };
         let state = &mut self.states[id];
         state.left = kept;
         state.saved = kept;
-        state.unsaved = 0;
+        state.unsaved = Duration::ZERO;
         lost
     }
 }
@@ -295,11 +299,11 @@ impl Backend for SimulatedBackend {
         &self.fleet
     }
 
-    fn now(&self) -> Micros {
+    fn now(&self) -> Instant {
         self.now
     }
 
-    fn advance(&mut self, until: Option<Micros>, happened: &mut Vec<TimedEvent>) {
+    fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
         let next = self.next_due();
         let Some(to) = next.into_iter().chain(until).min() else { return };
         assert!(to >= self.now, "time would go back from {} to {to}", self.now);
@@ -314,7 +318,7 @@ impl Backend for SimulatedBackend {
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let overhead = self.overhead(job, gpus);
         let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job]);
-        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(0).max(self.now);
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
         let state = &mut self.states[job];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
         state.started_before = true;
@@ -365,8 +369,9 @@ impl Backend for SimulatedBackend {
             StopMode::Checkpoint => {
                 let left = state.left - self.done(state);
                 let small = |rule: &crate::RestartRule| self.jobs[job].gpus <= rule.small_gpus;
-                let added =
-                    costs.restart_adds_work.map_or(0, |rule| if small(&rule) { rule.small } else { rule.large });
+                let added = costs
+                    .restart_adds_work
+                    .map_or(Duration::ZERO, |rule| if small(&rule) { rule.small } else { rule.large });
                 let unsaved = self.since_saved(state);
                 let state = &mut self.states[job];
                 state.unsaved = unsaved;
@@ -375,9 +380,9 @@ impl Backend for SimulatedBackend {
                     Work::Rigid => 1.0,
                     Work::Elastic(_) => state.speed,
                 };
-                state.left = left + added as f64 * work_per_microsecond;
+                state.left = left + added.as_micros_f64() * work_per_microsecond;
                 // A job that starts again after a change has something to save too.
-                if (running || left != state.saved) && costs.checkpoint > 0 {
+                if (running || left != state.saved) && costs.checkpoint > Duration::ZERO {
                     state.phase = Phase::Stopping;
                     state.generation += 1;
                     let generation = state.generation;
@@ -390,8 +395,8 @@ impl Backend for SimulatedBackend {
                     self.neighbours_repace(job, happened);
                 } else {
                     state.saved = state.left;
-                    state.unsaved = 0;
-                    self.let_go(job, Cause::Asked, 0, happened);
+                    state.unsaved = Duration::ZERO;
+                    self.let_go(job, Cause::Asked, Duration::ZERO, happened);
                 }
             }
         }
@@ -424,12 +429,14 @@ impl Backend for SimulatedBackend {
         let micros = match state.phase {
             Phase::Ended => 0.0,
             Phase::Running => (state.left - self.done(state)) / state.rate,
-            Phase::Starting => state.left / state.speed + state.progress_from.saturating_sub(self.now) as f64,
+            Phase::Starting => {
+                state.left / state.speed + state.progress_from.saturating_since(self.now).as_micros_f64()
+            }
             Phase::Waiting | Phase::Stopping => {
                 let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
-                state.left / self.alone(job, gpu_type) + restore as f64
+                state.left / self.alone(job, gpu_type) + restore.as_micros_f64()
             }
         };
-        micros / SECOND as f64
+        micros / SECOND.as_micros_f64()
     }
 }

@@ -3,7 +3,9 @@
 
 use super::{Due, Phase, SimulatedBackend, Work};
 use crate::elastic::{Rescale, placement};
-use crate::{BackendEvent, Elastic, GpuId, JobId, Micros, Move, NodeId, SECOND, Sample, Split, TimedEvent, TypeId};
+use crate::{
+    BackendEvent, Duration, Elastic, GpuId, Instant, JobId, Move, NodeId, SECOND, Sample, Split, TimedEvent, TypeId,
+};
 
 /// How an elastic job works.
 pub(super) struct Training {
@@ -13,7 +15,7 @@ pub(super) struct Training {
     placement: Vec<u32>,
     split: Split,
     /// When an epoch last ended, and what the job reported of it; where epochs end on whole ticks.
-    ended: Option<(Micros, Sample)>,
+    ended: Option<(Instant, Sample)>,
 }
 
 impl SimulatedBackend {
@@ -36,17 +38,17 @@ impl SimulatedBackend {
         }
     }
 
-    /// Returns what a start costs on these GPUs, in microseconds, and unloads the models that they held.
-    pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Micros {
+    /// Returns what a start costs on these GPUs, and unloads the models that they held.
+    pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Duration {
         let (costs, job) = (self.fleet.costs, &self.jobs[id]);
         let state = &self.states[id];
         let cost = match (job.service, self.laws.elastic(job)) {
             (Some(service), _) => {
                 let warm = gpus.iter().all(|gpu| self.loaded.get(gpu.index()) == Some(&Some(service)));
-                if warm { 0 } else { self.fleet.services[service].cold_start }
+                if warm { Duration::ZERO } else { self.fleet.services[service].cold_start }
             }
             (None, Some(elastic)) if costs.rescale.is_some() => {
-                costs.rescale.map_or(0, |rescale| rescale.cost(elastic, 0, gpus.len() as u32))
+                costs.rescale.map_or(Duration::ZERO, |rescale| rescale.cost(elastic, 0, gpus.len() as u32))
             }
             _ if state.started_before => costs.restore,
             _ => costs.start,
@@ -92,29 +94,33 @@ impl SimulatedBackend {
         let Some(training) = self.states[id].work.training() else { return };
         let kind = self.fleet.type_of(self.states[id].gpus[0]);
         let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
-        self.states[id].speed = rate * self.fleet.types[kind].speed / SECOND as f64;
+        self.states[id].speed = rate * self.fleet.types[kind].speed / SECOND.as_micros_f64();
     }
 
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
-    pub(super) fn nominal_end(&self, id: JobId) -> Micros {
+    pub(super) fn nominal_end(&self, id: JobId) -> Instant {
         let (state, tick) = (&self.states[id], self.fleet.costs.epochs_end_on);
-        if state.work.training().is_none() || tick == 0 {
+        if state.work.training().is_none() || tick.is_zero() {
             return self.now;
         }
-        let ticks = libm::rint((state.progress_from as f64 + state.left / state.rate) / tick as f64);
-        (ticks as Micros).saturating_mul(tick).max(state.progress_from)
+        let end = state.progress_from.since_start().as_micros_f64() + state.left / state.rate;
+        let ticks = libm::rint(end / tick.as_micros_f64()) as u64;
+        Instant::at(tick.saturating_mul(ticks)).max(state.progress_from)
     }
 
-    /// Returns how long a job holds its GPUs after its last step; 0 between two epochs.
-    pub(super) fn linger(&self, id: JobId) -> Micros {
+    /// Returns how long a job holds its GPUs after its last step; no time between two epochs.
+    pub(super) fn linger(&self, id: JobId) -> Duration {
         let more = |training: &Training| training.epoch + 1 < self.elastic(id).epochs;
-        if self.states[id].work.training().is_some_and(more) { 0 } else { self.fleet.costs.linger }
+        if self.states[id].work.training().is_some_and(more) { Duration::ZERO } else { self.fleet.costs.linger }
     }
 
     /// An elastic job whose epoch has ended goes on to the next, if there is one.
-    pub(super) fn next_epoch(&mut self, id: JobId, at: Micros) -> bool {
-        let ended =
-            if self.fleet.costs.epochs_end_on > 0 { self.present(id).map(|sample| (self.now, sample)) } else { None };
+    pub(super) fn next_epoch(&mut self, id: JobId, at: Instant) -> bool {
+        let ended = if self.fleet.costs.epochs_end_on > Duration::ZERO {
+            self.present(id).map(|sample| (self.now, sample))
+        } else {
+            None
+        };
         let Some(training) = self.states[id].work.training_mut() else { return false };
         training.epoch += 1;
         training.ended = ended;
@@ -127,7 +133,7 @@ impl SimulatedBackend {
         self.refresh_speed(id);
         let rate = self.rate(id);
         let state = &mut self.states[id];
-        (state.left, state.saved, state.unsaved) = (left, left, 0);
+        (state.left, state.saved, state.unsaved) = (left, left, Duration::ZERO);
         state.rate = rate;
         state.progress_from = at;
         state.generation += 1;
@@ -135,7 +141,7 @@ impl SimulatedBackend {
     }
 
     /// A job that was settled goes on, or makes no progress `until` then.
-    fn interrupt(&mut self, id: JobId, until: Micros, happened: &mut Vec<TimedEvent>) {
+    fn interrupt(&mut self, id: JobId, until: Instant, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id];
         state.generation += 1;
         state.progress_from = until;
@@ -163,7 +169,7 @@ impl SimulatedBackend {
     /// their places before the pace of any job is looked at.
     pub(super) fn carry_over(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         let mut left: Vec<GpuId> = Vec::new();
-        let mut due: Vec<(JobId, Micros)> = Vec::new();
+        let mut due: Vec<(JobId, Instant)> = Vec::new();
         for Move { job, gpus, split } in moves {
             self.settle(job);
             let before = std::mem::take(&mut self.states[job].gpus);
@@ -177,7 +183,7 @@ impl SimulatedBackend {
             state.gpus = gpus;
             if !matches!(self.fleet.costs.rescale, Some(Rescale::Afe)) {
                 // A restart is from a checkpoint.
-                (state.saved, state.unsaved) = (state.left, 0);
+                (state.saved, state.unsaved) = (state.left, Duration::ZERO);
             }
             self.settle_in(job, split);
             due.push((job, until));
@@ -190,16 +196,16 @@ impl SimulatedBackend {
     }
 
     /// When a job that leaves `before` has paid for going on with `gpus`.
-    fn goes_on_at(&self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Micros {
+    fn goes_on_at(&self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Instant {
         let cost = match self.fleet.costs.rescale {
             Some(rescale) => rescale.cost(self.elastic(id), before.len() as u32, gpus.len() as u32),
             None => self.fleet.costs.restore,
         };
-        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(0).max(self.now);
+        let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
         let state = &self.states[id];
         match state.phase {
             // What is left to pay is still to be paid; published simulators forget it.
-            Phase::Starting if self.fleet.costs.epochs_end_on == 0 => (drained + cost).max(state.progress_from),
+            Phase::Starting if self.fleet.costs.epochs_end_on.is_zero() => (drained + cost).max(state.progress_from),
             _ => drained + cost,
         }
     }
@@ -218,7 +224,7 @@ impl SimulatedBackend {
         }
         self.refresh_speed(id);
         let cost = self.fleet.costs.batch;
-        if from_its_beginning && cost == 0 {
+        if from_its_beginning && cost.is_zero() {
             let rate = self.rate(id);
             let state = &mut self.states[id];
             state.rate = rate;
@@ -226,7 +232,7 @@ impl SimulatedBackend {
             return self.schedule_end(id);
         }
         match self.states[id].phase {
-            Phase::Running if cost == 0 => self.repace(id, happened),
+            Phase::Running if cost.is_zero() => self.repace(id, happened),
             Phase::Running => {
                 happened.push(TimedEvent { at: self.now, what: BackendEvent::Stalled(id) });
                 self.interrupt(id, self.now + cost, happened);
@@ -296,7 +302,7 @@ impl SimulatedBackend {
                 + elastic.seconds_from(training.epoch + 1, placement, split)
         };
         if !state.gpus.is_empty() {
-            let waits = state.progress_from.saturating_sub(self.now) as f64 / SECOND as f64;
+            let waits = state.progress_from.saturating_since(self.now).as_secs_f64();
             let kind = self.fleet.type_of(state.gpus[0]).index();
             let pace = if state.phase == Phase::Running { state.rate / state.speed } else { 1.0 };
             return here(&training.placement, training.split) / (self.fleet.types[kind].speed * pace) + waits;
@@ -311,6 +317,6 @@ impl SimulatedBackend {
             None if state.started_before => self.fleet.costs.restore,
             None => self.fleet.costs.start,
         };
-        here(&placement, split) / self.fleet.types[gpu_type].speed + start as f64 / SECOND as f64
+        here(&placement, split) / self.fleet.types[gpu_type].speed + start.as_secs_f64()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Due, Phase, SimulatedBackend};
 use crate::performance::{beside, out_of_memory};
-use crate::{BackendEvent, GpuId, Job, JobId, Micros, SECOND, TimedEvent, TypeId};
+use crate::{BackendEvent, GpuId, Job, JobId, SECOND, TimedEvent, TypeId};
 
 impl SimulatedBackend {
     /// A job takes its place on its GPUs; memory and time it takes from when it begins to make progress.
@@ -122,7 +122,7 @@ impl SimulatedBackend {
         if !gpus.iter().any(full) {
             return false;
         }
-        let until: Micros = self.now + self.fleet.costs.relaunch.max(SECOND);
+        let until = self.now + self.fleet.costs.relaunch.max(SECOND);
         let state = &mut self.states[id];
         state.phase = Phase::Stopping;
         state.died = true;

@@ -5,7 +5,7 @@ use crate::PerformanceModel;
 use crate::{Costs, Failures, GpuType, WorkloadId};
 
 fn job(submit: u64, gpus: u32, seconds: u64) -> Job {
-    Job::new("j", submit * SECOND, gpus, seconds * SECOND)
+    Job::new("j", Instant::at(submit * SECOND), gpus, seconds * SECOND)
 }
 
 fn model(costs: Costs, speed: f64, jobs: Vec<Job>) -> SimulatedBackend {
@@ -16,12 +16,12 @@ fn model(costs: Costs, speed: f64, jobs: Vec<Job>) -> SimulatedBackend {
 fn next(model: &mut SimulatedBackend) -> Vec<(u64, BackendEvent)> {
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
-    happened.into_iter().map(|o| (o.at / SECOND, o.what)).collect()
+    happened.into_iter().map(|o| (o.at.since_start() / SECOND, o.what)).collect()
 }
 
 fn wait(model: &mut SimulatedBackend, seconds: u64) {
     let mut happened = Vec::new();
-    model.advance(Some(seconds * SECOND), &mut happened);
+    model.advance(Some(Instant::at(seconds * SECOND)), &mut happened);
     assert!(happened.is_empty(), "{happened:?}");
 }
 
@@ -48,7 +48,7 @@ fn a_preempted_job_keeps_its_work_and_pays_for_the_restart() {
     assert_eq!(
         next(&mut model),
         [
-            (45, BackendEvent::Released { job: JobId::new(0), cause: Cause::Asked, lost: 0 }),
+            (45, BackendEvent::Released { job: JobId::new(0), cause: Cause::Asked, lost: Duration::ZERO }),
             (45, BackendEvent::Running(JobId::new(1)))
         ]
     );
@@ -96,7 +96,10 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     model.advance(None, &mut happened);
     let failed = happened[0].at;
     assert_eq!(happened[0].what, BackendEvent::NodeDown(NodeId::new(0)));
-    assert_eq!(happened[1].what, BackendEvent::Released { job: JobId::new(0), cause: Cause::NodeLost, lost: failed });
+    assert_eq!(
+        happened[1].what,
+        BackendEvent::Released { job: JobId::new(0), cause: Cause::NodeLost, lost: failed.since_start() }
+    );
     assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 1_000_000.0);
     happened.clear();
     model.advance(None, &mut happened);
@@ -172,7 +175,7 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
     // 70 steps of half a second; and the last epoch, of which the batch doubles.
     assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(JobId::new(0)))]);
     model.set_batch(JobId::new(0), Split { local: 4, accumulation: 0 }, &mut happened);
-    assert_eq!(happened, [TimedEvent { at: 196 * SECOND, what: BackendEvent::Stalled(JobId::new(0)) }]);
+    assert_eq!(happened, [TimedEvent { at: Instant::at(196 * SECOND), what: BackendEvent::Stalled(JobId::new(0)) }]);
     assert_eq!(next(&mut model), [(200, BackendEvent::Running(JobId::new(0)))]);
     assert_eq!(next(&mut model), [(225, BackendEvent::Ended(JobId::new(0)))]);
 }
@@ -195,7 +198,7 @@ fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
     model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
     // 100 s are nearest to 98: then it began, though that shows at 100 only. From 98 on 198 is nearest to 196.
     assert_eq!(next(&mut model), [(98, BackendEvent::Epoch(JobId::new(0)))]);
-    assert_eq!((model.now() / SECOND, model.remaining(JobId::new(0), TypeId::new(0))), (100, 198.0));
+    assert_eq!((model.now().since_start() / SECOND, model.remaining(JobId::new(0), TypeId::new(0))), (100, 198.0));
     assert_eq!(next(&mut model), [(196, BackendEvent::Epoch(JobId::new(0)))]);
     // 296 are nearest to 294.
     assert_eq!(next(&mut model), [(294, BackendEvent::Ended(JobId::new(0)))]);

@@ -63,7 +63,7 @@ fn fleet(costs: Costs) -> Fleet {
 }
 
 fn job(workload: u32, gpus: u32, seconds: u64) -> Job {
-    Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", 0, gpus, seconds * SECOND) }
+    Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", Instant::START, gpus, seconds * SECOND) }
 }
 
 fn model(costs: Costs, jobs: Vec<Job>) -> SimulatedBackend {
@@ -86,7 +86,7 @@ fn ends(model: &mut SimulatedBackend) -> Vec<(f64, JobId)> {
         }
         for o in happened.drain(..) {
             if let BackendEvent::Ended(job) = o.what {
-                ends.push((o.at as f64 / SECOND as f64, job));
+                ends.push((o.at.as_secs_f64(), job));
             }
         }
     }
@@ -152,8 +152,8 @@ fn who_finds_no_memory_dies_and_is_back_after_the_relaunch_cost() {
     assert_eq!(model.speed(JobId::new(0)), 1.0, "the dead are in nobody's way");
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
-    let expected = BackendEvent::Released { job: JobId::new(1), cause: Cause::OutOfMemory, lost: 0 };
-    assert_eq!(happened, [TimedEvent { at: 60 * SECOND, what: expected }]);
+    let expected = BackendEvent::Released { job: JobId::new(1), cause: Cause::OutOfMemory, lost: Duration::ZERO };
+    assert_eq!(happened, [TimedEvent { at: Instant::at(60 * SECOND), what: expected }]);
     // Alone it runs.
     assert_eq!(start(&mut model, JobId::new(1), &[GpuId::new(1)]), [BackendEvent::Running(JobId::new(1))]);
 }
@@ -168,7 +168,7 @@ fn whoever_comes_waits_until_the_dead_are_cleared_away() {
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
     assert!(
-        happened.iter().any(|o| o.at == 60 * SECOND && o.what == BackendEvent::Running(JobId::new(2))),
+        happened.iter().any(|o| o.at == Instant::at(60 * SECOND) && o.what == BackendEvent::Running(JobId::new(2))),
         "{happened:?}"
     );
 }
@@ -229,7 +229,7 @@ fn scale_noise_and_constants_do_what_they_say() {
     let (one, two) = (speed(&noisy.under(1)), speed(&noisy.under(2)));
     assert!(one != two && one == speed(&noisy.under(1)) && (0.4..=1.0).contains(&one), "{one} {two}");
     let constant = PerformanceModel::without_profile(Interference { law: InterferenceModel::Constant(0.2), ..FITTED });
-    let jobs: Vec<Job> = (0..3).map(|_| Job::new("j", 0, 1, SECOND)).collect();
+    let jobs: Vec<Job> = (0..3).map(|_| Job::new("j", Instant::START, 1, SECOND)).collect();
     let mut model = SimulatedBackend::new(fleet(Costs::default()), jobs.into(), &constant, 0);
     (0..3).for_each(|job| drop(start(&mut model, JobId::new(job), &[GpuId::new(0)])));
     assert_eq!(model.speed(JobId::new(0)), 1.0 / 1.2, "not once for each neighbour");
@@ -241,9 +241,9 @@ fn what_is_lost_is_counted_at_the_paces_at_which_it_was_done() {
     let mut model = model(Costs::default(), vec![job(0, 1, 1000), job(1, 1, 1000)]);
     start(&mut model, JobId::new(0), &[GpuId::new(0)]);
     let mut happened = Vec::new();
-    model.advance(Some(100 * SECOND), &mut happened);
+    model.advance(Some(Instant::at(100 * SECOND)), &mut happened);
     start(&mut model, JobId::new(1), &[GpuId::new(0)]);
-    model.advance(Some(160 * SECOND), &mut happened);
+    model.advance(Some(Instant::at(160 * SECOND)), &mut happened);
     happened.clear();
     model.stop(JobId::new(0), StopMode::Kill, &mut happened);
     assert_eq!(
@@ -271,7 +271,10 @@ fn one_that_died_on_a_failing_node_is_like_any_other_afterwards() {
     happened.clear();
     model.stop(JobId::new(1), StopMode::Checkpoint, &mut happened);
     model.advance(None, &mut happened);
-    assert_eq!(happened[0].what, BackendEvent::Released { job: JobId::new(1), cause: Cause::Asked, lost: 0 });
+    assert_eq!(
+        happened[0].what,
+        BackendEvent::Released { job: JobId::new(1), cause: Cause::Asked, lost: Duration::ZERO }
+    );
 }
 
 #[test]
@@ -287,7 +290,7 @@ fn a_job_that_would_end_after_the_end_of_time_ends_then() {
     start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     let mut happened = Vec::new();
     model.advance(None, &mut happened);
-    assert_eq!(happened[0].at, crate::END_OF_TIME);
+    assert_eq!(happened[0].at, Instant::END);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The kernels that ship: their source, the PTX that it was compiled to, and the families that are made of them. The PTX is
 //! committed beside the source, so that running needs no compiler; `just kernels` makes it anew.
 
-use std::time::Duration;
+use crate::Duration;
 
 /// The source of all kernels.
 pub const SOURCE: &str = include_str!("kernels/families.cu");

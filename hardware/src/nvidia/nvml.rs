@@ -16,7 +16,7 @@ use nvml_wrapper::{Device as Handle, Nvml};
 
 use super::driver::cuda_version;
 use super::{CUDA, NVML, NoGpu, checkpoint};
-use crate::{Device, Micros, Reading, Settings, Telemetry, catalogue};
+use crate::{Device, Instant, Reading, Settings, Telemetry, catalogue};
 
 /// Fine metrics that are read, and what they are called. Percentages but for the last two: those are MiB a second (`nvml.h`;
 /// the wrapper's own text says bytes).
@@ -152,7 +152,7 @@ impl Telemetry for Gpus {
         &self.devices
     }
 
-    fn read(&mut self, device: usize, at: Micros) -> Reading {
+    fn read(&mut self, device: usize, at: Instant) -> Reading {
         let fine = self.fine_metrics(device);
         let handle = &self.handles[device];
         let rates = handle.utilization_rates().ok();

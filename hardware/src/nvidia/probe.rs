@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Gpus, NoGpu, checkpoint, driver};
 use crate::live::Level;
-use crate::{Device, Reading, Settings, Telemetry};
+use crate::{Device, Instant, Reading, Settings, Telemetry};
 
 /// Whether something works here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -113,7 +113,7 @@ fn pauses() -> Ability {
     };
     let stopped = kill_process(Pid::from_child(&sleeper), Signal::STOP).is_ok()
         && (0..200).any(|_| {
-            crate::live::wait(std::time::Duration::from_millis(1));
+            crate::live::wait(crate::Duration::from_millis(1));
             crate::telemetry::stat(sleeper.id()).starts_with('T')
         });
     let _ = sleeper.kill();
@@ -145,7 +145,7 @@ fn probed(gpus: &mut Gpus, index: usize, device: Device) -> ProbedDevice {
         Ok(false) => Ability::of(false, "the device has no GPM (Hopper and later have)"),
         Err(error) => Ability::of(false, format!("the driver does not say: {error}")),
     };
-    let now = gpus.read(index, 0);
+    let now = gpus.read(index, Instant::START);
     let processes = gpus.processes(index);
     ProbedDevice { device, facts, now, fine_metrics, processes }
 }

@@ -41,9 +41,13 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
         Interference::NONE,
         Communication::default(),
     );
-    let elastic = |gpus| Job { workload: Some(WorkloadId::new(0)), batch: Some(8), ..Job::new("e", 0, gpus, SECOND) };
-    let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", 0, 1, SECOND) };
-    (fleet, vec![elastic(1), elastic(2), Job::new("r", 0, 1, SECOND), task], laws.expect("laws"))
+    let elastic = |gpus| Job {
+        workload: Some(WorkloadId::new(0)),
+        batch: Some(8),
+        ..Job::new("e", Instant::START, gpus, SECOND)
+    };
+    let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", Instant::START, 1, SECOND) };
+    (fleet, vec![elastic(1), elastic(2), Job::new("r", Instant::START, 1, SECOND), task], laws.expect("laws"))
 }
 
 /// What becomes of these plans, one after the other: the codes of what was refused, and which job is where at the end.

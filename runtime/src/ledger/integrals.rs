@@ -1,6 +1,6 @@
 //! Integrals over time: over a whole run, and over the part of it that is measured.
 
-use sandtable_hardware::Micros;
+use sandtable_hardware::{Duration, Instant};
 
 use crate::window::{Until, Window};
 
@@ -28,7 +28,7 @@ pub(super) struct Rates {
 /// Integrals of [`Rates`] over time, GPU-microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct TimeIntegrals {
-    pub(crate) time: Micros,
+    pub(crate) time: Duration,
     /// In thousandths.
     pub(crate) allocated: u128,
     pub(super) resident: u128,
@@ -41,13 +41,13 @@ pub(crate) struct TimeIntegrals {
 }
 
 impl TimeIntegrals {
-    fn add(&mut self, rates: &Rates, span: Micros) {
-        let area = |gpus: u64| u128::from(gpus) * u128::from(span);
+    fn add(&mut self, rates: &Rates, span: Duration) {
+        let area = |gpus: u64| u128::from(gpus) * u128::from(span.as_micros());
         self.time += span;
         self.allocated += area(rates.allocated);
         self.resident += area(rates.resident);
-        self.progress += rates.progress * span as f64;
-        self.busy += rates.busy * span as f64;
+        self.progress += rates.progress * span.as_micros_f64();
+        self.busy += rates.busy * span.as_micros_f64();
         self.productive += area(rates.progressing);
         self.fragmented += area(rates.fragmented);
         self.free += area(rates.free);
@@ -55,8 +55,8 @@ impl TimeIntegrals {
     }
 
     /// Takes back progress that did not last.
-    fn lose(&mut self, time: Micros, gpus: u32) {
-        let lost = u128::from(time) * u128::from(gpus);
+    fn lose(&mut self, time: Duration, gpus: u32) {
+        let lost = u128::from(time.as_micros()) * u128::from(gpus);
         self.productive -= lost.min(self.productive);
     }
 }
@@ -67,7 +67,7 @@ pub(crate) struct Measured {
     /// What of the run is measured.
     pub(crate) window: Window,
     /// When the window ends.
-    end: Micros,
+    end: Instant,
     pub(super) all: TimeIntegrals,
     /// All until GPUs were last let go: what comes after is waiting for jobs that will never start.
     pub(crate) active: TimeIntegrals,
@@ -78,7 +78,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// By default until the last submission; all submissions lie between the two.
-    pub(super) fn new(window: Window, first: Micros, last: Micros) -> Measured {
+    pub(super) fn new(window: Window, first: Instant, last: Instant) -> Measured {
         let mut measured = Measured { window, end: last, ..Measured::default() };
         if window.until == Until::LastArrival && first == last {
             // All at once: until the last submission nothing happens.
@@ -86,29 +86,29 @@ impl Measured {
         }
         match measured.window.until {
             Until::LastArrival => {}
-            Until::AllEnded => measured.end = Micros::MAX,
+            Until::AllEnded => measured.end = Instant::MAX,
             Until::At(end) => measured.end = end,
         }
         measured
     }
 
-    pub(super) fn advance(&mut self, from: Micros, to: Micros, rates: &Rates) {
+    pub(super) fn advance(&mut self, from: Instant, to: Instant, rates: &Rates) {
         let inside = self.inside(from, to);
-        if inside > 0 {
+        if !inside.is_zero() {
             self.inside.add(rates, inside);
         }
         self.all.add(rates, to - from);
     }
 
     /// How much of a stretch lies in the window.
-    fn inside(&self, from: Micros, to: Micros) -> Micros {
-        to.min(self.end).saturating_sub(from.max(self.window.warm_up))
+    fn inside(&self, from: Instant, to: Instant) -> Duration {
+        to.min(self.end).saturating_since(from.max(self.window.warm_up))
     }
 
     /// The last progress of a job that stopped then did not last.
-    pub(super) fn lose(&mut self, lost: Micros, stopped: Micros, gpus: u32) {
+    pub(super) fn lose(&mut self, lost: Duration, stopped: Instant, gpus: u32) {
         self.all.lose(lost, gpus);
-        let inside = self.inside(stopped - lost.min(stopped), stopped);
+        let inside = self.inside(stopped - lost.min(stopped.since_start()), stopped);
         self.inside.lose(inside, gpus);
     }
 
@@ -123,7 +123,7 @@ impl Measured {
             Until::LastArrival => self.inside,
             Until::AllEnded => self.inside_active,
             // As long for every policy: where the last job ends before it does, the rest is idle.
-            Until::At(end) => TimeIntegrals { time: end.saturating_sub(self.window.warm_up), ..self.inside },
+            Until::At(end) => TimeIntegrals { time: end.saturating_since(self.window.warm_up), ..self.inside },
         }
     }
 }
@@ -138,18 +138,19 @@ mod tests {
     #[test]
     fn what_is_lost_was_done_before_it_stopped() {
         let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
-        let window = Window { warm_up: 0, until: Until::At(90 * SECOND) };
-        let mut ledger = Ledger::new(&fleet, &[Job::new("j", 0, 1, 200 * SECOND)], false).measuring(window);
+        let window = Window { warm_up: Instant::START, until: Until::At(Instant::at(90 * SECOND)) };
+        let mut ledger =
+            Ledger::new(&fleet, &[Job::new("j", Instant::START, 1, 200 * SECOND)], false).measuring(window);
         ledger.submitted(JobId::new(0));
         ledger.given(JobId::new(0), &[GpuId::new(0)]).expect("free");
         ledger.running(JobId::new(0));
-        ledger.advance(100 * SECOND).expect("on");
+        ledger.advance(Instant::at(100 * SECOND)).expect("on");
         ledger.stopped(JobId::new(0), true);
         // It drains for ten seconds; the last twenty of its progress, from 80 s to 100 s, are lost.
-        ledger.advance(110 * SECOND).expect("on");
+        ledger.advance(Instant::at(110 * SECOND)).expect("on");
         ledger.released(JobId::new(0), 20 * SECOND);
         let (all, inside) = (ledger.measured.active, ledger.measured.in_window());
-        assert_eq!((all.productive, inside.productive), (u128::from(80 * SECOND), u128::from(80 * SECOND)));
+        assert_eq!((all.productive, inside.productive), (80_000_000, 80_000_000));
         assert_eq!(inside.time, 90 * SECOND);
     }
 }

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sandtable_hardware::{Costs, Fleet, GpuType, PerformanceModel, Sharing, SimulatedBackend};
+use sandtable_hardware::{Costs, Duration, Fleet, GpuType, Instant, PerformanceModel, Sharing, SimulatedBackend};
 
 use super::*;
 use crate::contract::Communication;
@@ -29,8 +29,11 @@ impl Provider for Stubborn {
 }
 
 fn ask(who: Answerer, ask: impl FnOnce(&mut Answers, &Facts<'_>)) {
-    let job = |workload: u32| Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", 0, 1, 1) };
-    let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", 0, 1, 1)].into();
+    let job = |workload: u32| Job {
+        workload: Some(WorkloadId::new(workload)),
+        ..Job::new("j", Instant::START, 1, Duration::from_micros(1))
+    };
+    let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", Instant::START, 1, Duration::from_micros(1))].into();
     let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);
     let fleet = fleet.and_then(|fleet| fleet.shared(Sharing::Packed(2))).expect("a fleet");
     let model = SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0);

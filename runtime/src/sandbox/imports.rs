@@ -215,7 +215,7 @@ fn define_cluster(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
     cluster.func_wrap("now", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
         charge(&mut cx, 8)?;
-        Ok((answer(&mut cx, "cluster.now", |world| world.cluster.now)?,))
+        Ok((answer(&mut cx, "cluster.now", |world| world.cluster.now.as_micros())?,))
     })?;
     cluster.func_wrap("free-gpus", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
         let free = answer(&mut cx, "cluster.free-gpus", |world| world.free_gpus())?;

@@ -1,6 +1,6 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{GpuId, JobId, Micros, Move, Split, StopMode};
+use sandtable_hardware::{GpuId, Instant, JobId, Move, Split, StopMode};
 
 use super::Run;
 use crate::capsule::Step;
@@ -17,7 +17,7 @@ impl Run {
     pub(super) fn decide(
         &mut self,
         policy: &mut dyn Policy,
-        now: Micros,
+        now: Instant,
         trigger: Trigger,
     ) -> Result<Result<(), Fault>, AccountingError> {
         // Nothing but epochs ended: no other report is due.
@@ -32,7 +32,8 @@ impl Run {
         self.world().cluster.seq = seq;
         let workloads = self.workloads.take_new_workloads();
         let samples = self.samples(quiet);
-        let batch = Batch { seq, now, trigger, events: std::mem::take(&mut self.events), workloads, samples };
+        let batch =
+            Batch { seq, now: now.as_micros(), trigger, events: std::mem::take(&mut self.events), workloads, samples };
         let plan = self.ask(policy, &batch);
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
@@ -129,7 +130,9 @@ impl Run {
                 self.world().backend.set_batch(JobId::new(set.job), split(set.batch), &mut happened);
                 self.mark_for_report(JobId::new(set.job));
             }
-            Action::Protect(protect) => self.ledger.protected(GpuId::new(protect.gpu), protect.until),
+            Action::Protect(protect) => {
+                self.ledger.protected(GpuId::new(protect.gpu), Instant::from_micros(protect.until));
+            }
             Action::Preempt(preempt) => {
                 self.idle = 0;
                 self.ledger.stopped(JobId::new(preempt.job), true);

@@ -1,6 +1,6 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{BackendEvent, Cause, END_OF_TIME, JobId, Micros, NodeId, ServiceId, TimedEvent};
+use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, ServiceId, TimedEvent};
 
 use super::Run;
 use crate::cluster::Phase;
@@ -10,7 +10,7 @@ use crate::visibility::{elasticity, never_fits};
 
 impl Run {
     /// To the next instant at which something happens, at the latest `until`.
-    pub(super) fn advance(&mut self, until: Option<Micros>) -> Result<(), AccountingError> {
+    pub(super) fn advance(&mut self, until: Option<Instant>) -> Result<(), AccountingError> {
         let mut happened = std::mem::take(&mut self.happened);
         let world = self.world();
         world.backend.advance(until, &mut happened);
@@ -27,14 +27,14 @@ impl Run {
         for TimedEvent { at, what } in happened.drain(..) {
             match what {
                 // What the end of time cuts off is unfinished.
-                BackendEvent::Ended(_) if at >= END_OF_TIME => {}
+                BackendEvent::Ended(_) if at >= Instant::END => {}
                 BackendEvent::Ended(job) => {
                     self.ledger.ended(job, at)?;
                     self.change(job, Phase::Ended);
                     self.keep_model(job);
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at }));
+                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
                     self.wake = true;
                 }
                 BackendEvent::Failed { job, status } => {
@@ -42,7 +42,7 @@ impl Run {
                     self.change(job, Phase::Ended);
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at }));
+                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
                     self.wake = true;
                 }
                 BackendEvent::Running(job) => {
@@ -54,7 +54,7 @@ impl Run {
                 BackendEvent::Pace { job, pace } => self.ledger.pace(job, pace),
                 BackendEvent::Epoch(job) => {
                     self.mark_for_report(job);
-                    self.epoch |= self.world().fleet().costs.epochs_end_on > 0;
+                    self.epoch |= self.world().fleet().costs.epochs_end_on > Duration::ZERO;
                 }
                 BackendEvent::Stalled(job) => {
                     self.ledger.stopped(job, false);
@@ -94,16 +94,16 @@ impl Run {
         Ok(())
     }
 
-    pub(super) fn node_changed(&mut self, node: NodeId, at: Micros, health: NodeHealth) {
+    pub(super) fn node_changed(&mut self, node: NodeId, at: Instant, health: NodeHealth) {
         let world = self.world();
         world.cluster.up[node] = health == NodeHealth::Up;
         if health == NodeHealth::Down {
             let of = &world.backend.fleet().nodes[node];
             let gpus = of.gpu_ids();
             world.cluster.unload(of);
-            gpus.for_each(|gpu| self.ledger.protected(gpu, 0));
+            gpus.for_each(|gpu| self.ledger.protected(gpu, Instant::START));
         }
-        self.events.push(Event::NodeChanged(NodeChange { node: node.number(), at, health }));
+        self.events.push(Event::NodeChanged(NodeChange { node: node.number(), at: at.as_micros(), health }));
         self.wake = true;
     }
 
@@ -112,11 +112,11 @@ impl Run {
         world.cluster.release(world.backend.fleet(), job, phase);
     }
 
-    pub(super) fn tell(&mut self, job: JobId, phase: JobPhase, at: Micros, cause: ChangeCause) {
-        self.events.push(Event::JobChanged(PhaseChange { job: job.number(), phase, at, cause }));
+    pub(super) fn tell(&mut self, job: JobId, phase: JobPhase, at: Instant, cause: ChangeCause) {
+        self.events.push(Event::JobChanged(PhaseChange { job: job.number(), phase, at: at.as_micros(), cause }));
     }
 
-    pub(super) fn submit(&mut self, now: Micros) {
+    pub(super) fn submit(&mut self, now: Instant) {
         while let Some(job) = self.inputs.jobs.get(self.next_job).filter(|job| job.submit <= now) {
             let id = JobId::at(self.next_job);
             self.next_job += 1;
@@ -144,7 +144,7 @@ impl Run {
         let job = &self.inputs.jobs[id];
         Event::JobArrived(JobInfo {
             id: id.number(),
-            submitted: job.submit,
+            submitted: job.submit.as_micros(),
             demand: Demand {
                 gpus: job.gpus,
                 share_milli: job.share,
@@ -152,7 +152,7 @@ impl Run {
                 gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),
                 preemptible: job.preemptible,
             },
-            declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time),
+            declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time).map(Duration::as_micros),
             workload: self.workloads.number(job),
             user: job.user.clone(),
             elastic: elasticity(&self.inputs.laws, job),
@@ -164,7 +164,7 @@ impl Run {
         self.world.as_ref().map_or(0, |world| world.memory_told(job))
     }
 
-    pub(super) fn fire(&mut self, now: Micros) -> bool {
+    pub(super) fn fire(&mut self, now: Instant) -> bool {
         let timers = &mut self.world().cluster.timers;
         if timers.values().all(|at| *at > now) {
             return false;

@@ -1,6 +1,6 @@
 //! What jobs leave behind and tell on their way: models that stay loaded, reports of elastic jobs.
 
-use sandtable_hardware::JobId;
+use sandtable_hardware::{Instant, JobId};
 
 use super::Run;
 use crate::cluster::{Phase, Pod};
@@ -16,7 +16,7 @@ impl Run {
         if world.fleet().keeps_models
             && let Some(pod) = world.cluster.pods.get_mut(gpu.index())
         {
-            *pod = Pod { service, until: 0 };
+            *pod = Pod { service, until: Instant::START };
         }
     }
 

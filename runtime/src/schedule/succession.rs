@@ -1,7 +1,7 @@
 //! Replaces a policy while jobs run: by another that a user asked for, or after a fault by the fallback. The new policy
 //! begins from a resync and knows nothing of the one before.
 
-use sandtable_hardware::{JobId, Micros};
+use sandtable_hardware::{Instant, JobId};
 
 use super::{Run, begin};
 use crate::cluster::Phase;
@@ -60,14 +60,14 @@ impl Run {
     }
 
     /// All that a policy needs to go on from here.
-    fn tell_everything(&mut self, at: Micros) {
+    fn tell_everything(&mut self, at: Instant) {
         self.world().cluster.timers.clear();
         self.workloads.restart();
         self.events.clear();
         self.resync = true;
         let nodes = self.world().cluster.up.clone();
         for (node, _) in nodes.iter().enumerate().filter(|(_, up)| !**up) {
-            let change = NodeChange { node: node as u32, at, health: NodeHealth::Down };
+            let change = NodeChange { node: node as u32, at: at.as_micros(), health: NodeHealth::Down };
             self.events.push(Event::NodeChanged(change));
         }
         for job in JobId::first(self.next_job) {
@@ -85,7 +85,7 @@ impl Run {
                 self.events.push(Event::JobChanged(PhaseChange {
                     job: job.number(),
                     phase,
-                    at,
+                    at: at.as_micros(),
                     cause: ChangeCause::Asked,
                 }));
             }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sandtable_hardware::{Costs, Fleet, GpuType, Job, PerformanceModel, SECOND, SimulatedBackend, TypeId};
+use sandtable_hardware::{Costs, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, SimulatedBackend, TypeId};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
@@ -16,7 +16,7 @@ use crate::guest::{Parts, guest};
 pub static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::new(&Settings::default()).expect("an engine"));
 
 /// When the last job comes: until then a policy has a reason to wait.
-pub const LAST: u64 = 3600 * SECOND;
+pub const LAST: u64 = 3_600_000_000;
 
 /// The usual limits with little fuel, so that endless loops end soon.
 pub fn limits() -> Limits {
@@ -37,11 +37,11 @@ pub fn jobs() -> Arc<[Job]> {
         ..Job::new("", submit, gpus, seconds * SECOND)
     };
     Arc::new([
-        job(0, 1, 10, &[], true),
-        job(0, 2, 10, &[0], true),
-        job(0, 1, 5, &[], false),
-        job(0, 2, 10, &[], true),
-        job(LAST, 1, 10, &[], true),
+        job(Instant::START, 1, 10, &[], true),
+        job(Instant::START, 2, 10, &[0], true),
+        job(Instant::START, 1, 5, &[], false),
+        job(Instant::START, 2, 10, &[], true),
+        job(Instant::from_micros(LAST), 1, 10, &[], true),
     ])
 }
 

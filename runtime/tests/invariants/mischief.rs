@@ -42,7 +42,10 @@ impl Scene<'_> {
                 Action::Reassign((0..moves).map(|_| self.any_start()).collect())
             }
             9 => Action::SetBatch(SetBatch { job, batch: self.any_batch() }),
-            10 => Action::Protect(Protect { gpu: self.any(20) as u32, until: now + self.any(200) as u64 * SECOND }),
+            10 => Action::Protect(Protect {
+                gpu: self.any(20) as u32,
+                until: (now + self.any(200) as u64 * SECOND).as_micros(),
+            }),
             5 => Action::Throttle(Throttle { job, milli: self.any(1200) as u32 }),
             // Beside whoever is there: legal where GPUs are shared.
             6 | 7 => Action::Start(Start { job, gpus: vec![self.any(12) as u32], batch: None }),
@@ -51,7 +54,10 @@ impl Scene<'_> {
                 let count = self.any(4);
                 Action::Start(Start { job, gpus: (0..count).map(|_| self.any(40) as u32).collect(), batch: None })
             }
-            3 => Action::SetTimer(Timer { token: self.any(5) as u64, at: now + self.any(100) as u64 * SECOND }),
+            3 => Action::SetTimer(Timer {
+                token: self.any(5) as u64,
+                at: (now + self.any(100) as u64 * SECOND).as_micros(),
+            }),
             _ => Action::CancelTimer(self.any(5) as u64),
         }
     }
@@ -88,8 +94,9 @@ impl Scene<'_> {
             }
             10 | 11 => self.near_protect(),
             _ => {
-                let far = [0, 1, (1 << 53) - 1 - self.state.now, 1 << 53][self.any(4)];
-                let at = if self.one_in(8) { self.state.now.saturating_sub(1) } else { self.state.now + far };
+                let now = self.state.now.as_micros();
+                let far = [0, 1, (1 << 53) - 1 - now, 1 << 53][self.any(4)];
+                let at = if self.one_in(8) { now.saturating_sub(1) } else { now + far };
                 Action::SetTimer(Timer { token: self.any(8) as u64, at })
             }
         }
@@ -219,11 +226,11 @@ impl Scene<'_> {
         let all = self.loaded();
         let gpu =
             if all.is_empty() { self.any(self.state.residents.len() + 1) as u32 } else { all[self.any(all.len())] };
-        let now = self.state.now;
-        let mut until = [0, now, now + 1, now + 50 * SECOND, now + 500 * SECOND, 1 << 53][self.any(6)];
+        let now = self.state.now.as_micros();
+        let mut until = [0, now, now + 1, now + 50_000_000, now + 500_000_000, 1 << 53][self.any(6)];
         // Until the policy is called, to the microsecond.
         if self.one_in(2) {
-            until = self.state.timers.values().next().copied().unwrap_or(until);
+            until = self.state.timers.values().next().map_or(until, |at| at.as_micros());
         }
         Action::Protect(Protect { gpu, until })
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{GpuId, JobId, ServiceId};
+use sandtable_hardware::{GpuId, Instant, JobId, ServiceId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
@@ -315,7 +315,7 @@ fn protect(site: &Site, state: &mut Cluster, it: &Protect) -> Vec<RejectCode> {
         return broken;
     }
     match state.pods.get_mut(it.gpu as usize).filter(|pod| pod.service.is_some()) {
-        Some(pod) => pod.until = it.until,
+        Some(pod) => pod.until = Instant::from_micros(it.until),
         None => broken.push(GpuUnavailable),
     }
     broken
@@ -324,8 +324,8 @@ fn protect(site: &Site, state: &mut Cluster, it: &Protect) -> Vec<RejectCode> {
 /// V23: «the timer is not in the future, its token is in use, or there are too many timers.»
 fn set_timer(state: &mut Cluster, it: &Timer) -> Option<RejectCode> {
     let many = state.timers.len() >= MOST_TIMERS;
-    let bad = it.at <= state.now || it.at >= END_OF_NUMBERS || state.timers.contains_key(&it.token) || many;
-    state.timers.insert(it.token, it.at);
+    let bad = it.at <= state.now.as_micros() || it.at >= END_OF_NUMBERS || state.timers.contains_key(&it.token) || many;
+    state.timers.insert(it.token, Instant::from_micros(it.at));
     bad.then_some(BadTime)
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sandtable_hardware::{
-    Communication, Costs, Fleet, GpuType, Interference, InterferenceModel, Job, PerformanceModel, SECOND, Sharing,
-    SimulatedBackend, WorkloadId,
+    Communication, Costs, Fleet, GpuType, Instant, Interference, InterferenceModel, Job, PerformanceModel, SECOND,
+    Sharing, SimulatedBackend, WorkloadId,
 };
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
@@ -24,11 +24,11 @@ impl Policy for Written {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(SECOND), on_events: false } })
+        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false } })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
-        let due = self.0.iter_mut().find(|(at, _)| at * SECOND == batch.now);
+        let due = self.0.iter_mut().find(|(at, _)| (*at * SECOND).as_micros() == batch.now);
         let actions = due.map(|(_, actions)| std::mem::take(actions)).unwrap_or_default();
         (world, Ok(Plan { base: batch.seq, actions }))
     }
@@ -53,7 +53,7 @@ fn packed(gpus: u32, costs: Costs, memory: &[u32], written: Vec<(u64, Vec<Action
         workload: Some(WorkloadId::new(0)),
         batch: Some(4),
         memory_mib: Some(*mib),
-        ..Job::new("", 0, 1, SECOND)
+        ..Job::new("", Instant::START, 1, SECOND)
     };
     let jobs: Arc<[Job]> = memory.iter().map(job).collect();
     let reveal = Reveal { memory: true, ..Reveal::default() };
@@ -104,17 +104,17 @@ fn jobs_that_part_leave_no_pace_behind() {
 struct Handover(bool);
 
 impl Succession for Handover {
-    fn asked(&mut self, now: u64) -> Option<Successor> {
+    fn asked(&mut self, now: Instant) -> Option<Successor> {
         let wrong = Written(vec![(9, vec![Action::Start(start(7, &[0]))])]);
-        (now == 5 * SECOND && !std::mem::replace(&mut self.0, true)).then(|| Successor {
+        (now == Instant::at(5 * SECOND) && !std::mem::replace(&mut self.0, true)).then(|| Successor {
             name: "wrong".into(),
             policy: Box::new(wrong),
             config: "{}".into(),
         })
     }
 
-    fn due(&self) -> Option<u64> {
-        (!self.0).then_some(5 * SECOND)
+    fn due(&self) -> Option<Instant> {
+        (!self.0).then_some(Instant::at(5 * SECOND))
     }
 
     fn fallback(&mut self, _: &Fault) -> Option<Successor> {
@@ -125,7 +125,7 @@ impl Succession for Handover {
 #[test]
 fn a_capsule_is_of_one_policy_alone() {
     let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
-    let jobs: Arc<[Job]> = [Job::new("a", 0, 1, 100 * SECOND)].into();
+    let jobs: Arc<[Job]> = [Job::new("a", Instant::START, 1, 100 * SECOND)].into();
     let finished = |succession: Option<Box<dyn Succession>>, at| {
         let record = Some("digest".to_string());
         let inputs = Inputs { record, succession, ..Inputs::plain(jobs.clone(), Limits::default()) };

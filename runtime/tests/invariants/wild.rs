@@ -80,7 +80,7 @@ impl Wild {
         }
         // More timers than anybody may have.
         if self.mischief > 0 && self.stream.integer().is_multiple_of(500) {
-            let timer = |token| Action::SetTimer(Timer { token, at: state.now + 50 * SECOND });
+            let timer = |token| Action::SetTimer(Timer { token, at: (state.now + 50 * SECOND).as_micros() });
             actions.extend((0..1030).map(timer));
         }
         actions

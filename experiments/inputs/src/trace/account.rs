@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::Error;
 use sandtable_core::output;
-use sandtable_hardware::Micros;
+use sandtable_hardware::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::table::Read;
@@ -50,7 +50,7 @@ pub struct Account {
     /// Columns that nothing was read from.
     pub ignored: Vec<String>,
     /// The instant of second 0, microseconds since 1970 as the file's clock goes; none where the file has no dates.
-    pub origin: Option<Micros>,
+    pub origin: Option<Duration>,
 }
 
 impl Account {
@@ -128,8 +128,8 @@ impl Note {
 }
 
 /// An instant as the file's clock shows it.
-pub fn date(origin: Micros) -> String {
-    let stamp = jiff::Timestamp::from_microsecond(origin as i64);
+pub fn date(origin: Duration) -> String {
+    let stamp = jiff::Timestamp::from_microsecond(origin.as_micros() as i64);
     stamp.map_or_else(|_| origin.to_string(), |stamp| stamp.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{Job, SECOND};
+use sandtable_hardware::{Duration, Instant, Job, SECOND};
 
 use super::account::Fate;
 use super::alibaba::{openb, pai};
@@ -240,7 +240,10 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     for line in String::from_utf8_lossy(bytes).lines() {
         if let Some(comment) = line.trim_start().strip_prefix(';') {
             let seconds = comment.trim().strip_prefix("UnixStartTime:").and_then(|text| text.trim().parse().ok());
-            origin = origin.or(seconds.and_then(|seconds: u64| seconds.checked_mul(SECOND)));
+            origin =
+                origin
+                    .or(seconds
+                        .and_then(|seconds: u64| seconds.checked_mul(SECOND.as_micros()).map(Duration::from_micros)));
         } else {
             for (at, word) in line.split_whitespace().enumerate() {
                 text.push_str(if at > 0 { "\t" } else { "" });
@@ -266,7 +269,7 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
             (false, true) => row.whole("5")?,
             (false, false) => 0,
         };
-        let (submit, duration) = (row.span("2", Unit::Seconds)?, row.span("4", Unit::Seconds)?);
+        let (submit, duration) = (Instant::at(row.span("2", Unit::Seconds)?), row.span("4", Unit::Seconds)?);
         let start = if known("3")? { Some(submit + row.span("3", Unit::Seconds)?) } else { None };
         let declared = known("9")?.then(|| row.span("9", Unit::Seconds)).transpose()?;
         let words = |column: &str| known(column)?.then(|| row.text(column).map(str::to_string)).transpose();
@@ -288,6 +291,6 @@ fn swf(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
         Ok(())
     })?;
     let mut trace = rows.finish(read);
-    trace.account.origin = trace.account.origin.or(origin.filter(|seconds| *seconds > 0));
+    trace.account.origin = trace.account.origin.or(origin.filter(|origin| !origin.is_zero()));
     Ok(trace)
 }

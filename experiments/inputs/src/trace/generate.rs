@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Elastic, SECOND};
+use sandtable_hardware::{Duration, Elastic, Instant, SECOND};
 
 use super::{Arrivals, Durations};
 use super::{Row, Trace};
@@ -77,17 +77,18 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
         let gpus = mix[sizes.weighted(&weights)].0;
         let micros = match recipe.durations {
             Durations::LogNormal { median, sigma, least, most } => {
-                let bound =
-                    |span: &Option<sandtable_core::units::Span>, none: f64| span.map_or(none, |span| span.0 as f64);
-                let drawn = lengths.log_normal(median.0 as f64, *sigma);
+                let bound = |span: &Option<sandtable_core::units::Span>, none: f64| {
+                    span.map_or(none, |span| span.0.as_micros_f64())
+                };
+                let drawn = lengths.log_normal(median.0.as_micros_f64(), *sigma);
                 drawn.max(bound(least, 0.0)).min(bound(most, f64::INFINITY))
             }
-            Durations::Pareto { least, shape } => lengths.pareto(least.0 as f64, *shape),
-            Durations::Empirical(list) => list[(lengths.uniform() * list.len() as f64) as usize].0 as f64,
-            Durations::Fixed(span) => span.0 as f64,
+            Durations::Pareto { least, shape } => lengths.pareto(least.0.as_micros_f64(), *shape),
+            Durations::Empirical(list) => list[(lengths.uniform() * list.len() as f64) as usize].0.as_micros_f64(),
+            Durations::Fixed(span) => span.0.as_micros_f64(),
         };
         // A year bounds the tail: beyond it a sum could leave 2^53 µs.
-        let whole = (micros / SECOND as f64).clamp(1.0, 31_536_000.0) as u64;
+        let whole = (micros / SECOND.as_micros_f64()).clamp(1.0, 31_536_000.0) as u64;
         let declared = recipe.declared.map(|sigma| {
             let factor = errors.log_normal(1.0, sigma);
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
@@ -100,7 +101,8 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
             [] => None,
             all => Some(all[owners.weighted(&shares)].0.clone()),
         };
-        let mut row = Row { declared, workload, user, ..Row::new(index.to_string(), 0, gpus, whole * SECOND) };
+        let mut row =
+            Row { declared, workload, user, ..Row::new(index.to_string(), Instant::START, gpus, whole * SECOND) };
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
             let fits: Vec<(u32, u32)> =
                 elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();
@@ -109,7 +111,8 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
             (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             if elastic.knows(&placement) {
-                row.duration = (elastic.seconds_from(0, &placement, elastic.split(batch, gpus)) * SECOND as f64) as u64;
+                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, gpus));
+                row.duration = Duration::from_micros_f64(seconds * SECOND.as_micros_f64());
             }
         }
         rows.push(row);
@@ -119,7 +122,7 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
 }
 
 fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
-    let work: f64 = rows.iter().map(|row| f64::from(row.gpus) * row.duration as f64).sum();
+    let work: f64 = rows.iter().map(|row| f64::from(row.gpus) * row.duration.as_micros_f64()).sum();
     let span = |load: f64| work / recipe.fleet.capacity / load;
     let count = rows.len() as f64;
     // Instants in arbitrary units first, then stretched to the span that gives the load.
@@ -148,7 +151,7 @@ fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
         }
         Arrivals::Diurnal { load, peak } => {
             let span = span(load);
-            let day = 86_400.0 * SECOND as f64;
+            let day = 86_400.0 * SECOND.as_micros_f64();
             // A stationary process, then the clock bent so that its rate follows 1 + (peak - 1) sin.
             let rate = count / span;
             for _ in 0..rows.len() {
@@ -162,7 +165,7 @@ fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
     let stretch = if last > 0.0 { span / last } else { 0.0 };
     let stretch = if matches!(recipe.arrivals, Arrivals::Diurnal { .. }) { 1.0 } else { stretch };
     for (row, at) in rows.iter_mut().zip(at) {
-        row.submit = ((at * stretch / SECOND as f64) as u64) * SECOND;
+        row.submit = Instant::at((at * stretch / SECOND.as_micros_f64()) as u64 * SECOND);
     }
 }
 

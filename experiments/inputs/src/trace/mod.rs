@@ -37,7 +37,7 @@ use std::path::Path;
 use sandtable_core::error::Error;
 use sandtable_core::frame::csv_cell;
 use sandtable_hardware::text::{escape_control_chars, turns};
-use sandtable_hardware::{Micros, SECOND};
+use sandtable_hardware::{Duration, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
@@ -53,13 +53,13 @@ pub struct Row {
     /// Its name.
     pub name: String,
     /// When it is submitted.
-    pub submit: Micros,
+    pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
     /// Run time on a GPU of speed 1.
-    pub duration: Micros,
+    pub duration: Duration,
     /// What its user said that it would take.
-    pub declared: Option<Micros>,
+    pub declared: Option<Duration>,
     /// Kinds of GPU that it may run on; empty: any.
     pub kinds: Vec<String>,
     /// Whether it may be preempted.
@@ -84,11 +84,11 @@ pub struct Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     /// When it was submitted, where it was eligible only later.
-    pub submitted: Option<Micros>,
+    pub submitted: Option<Instant>,
     /// When it first started.
-    pub start: Option<Micros>,
+    pub start: Option<Instant>,
     /// When it last ended.
-    pub end: Option<Micros>,
+    pub end: Option<Instant>,
     /// How, in the log's own word.
     pub outcome: Option<String>,
     /// Its account.
@@ -105,7 +105,7 @@ pub struct Recorded {
 
 impl Row {
     /// A job that asks for whole GPUs of any kind, may be preempted, and of which nothing else is known.
-    pub fn new(name: String, submit: Micros, gpus: u32, duration: Micros) -> Row {
+    pub fn new(name: String, submit: Instant, gpus: u32, duration: Duration) -> Row {
         Row {
             name: plain(name),
             submit,
@@ -140,8 +140,8 @@ pub struct Trace {
 pub const MAX_JOBS: usize = 10_000_000;
 
 impl Trace {
-    /// The instant of second 0, microseconds since 1970, where it or the file that it was imported from has dates.
-    pub fn origin(&self) -> Option<Micros> {
+    /// Time from 1970 to second 0, where it or the file that it was imported from has dates.
+    pub fn origin(&self) -> Option<Duration> {
         self.account.origin.or_else(|| self.imported.as_deref()?.1.origin)
     }
 
@@ -171,10 +171,10 @@ impl Trace {
     /// As the native format.
     ///
     /// ```
-    /// use sandtable_hardware::SECOND;
+    /// use sandtable_hardware::{Instant, SECOND};
     /// use sandtable_inputs::trace::{Row, Trace};
     ///
-    /// let trace = Trace { rows: vec![Row::new("a".into(), 0, 2, 90 * SECOND)], ..Trace::default() };
+    /// let trace = Trace { rows: vec![Row::new("a".into(), Instant::START, 2, 90 * SECOND)], ..Trace::default() };
     /// assert!(trace.to_csv().starts_with("job_id,submit_s,gpus,duration_s"));
     /// ```
     pub fn to_csv(&self) -> String {
@@ -182,8 +182,8 @@ impl Trace {
         fn of<T: ToString>(row: &Row, get: impl Fn(&Recorded) -> &Option<T>) -> Option<String> {
             get(row.recorded.as_deref()?).as_ref().map(|value| csv_cell(&value.to_string()).into_owned())
         }
-        fn at(row: &Row, get: fn(&Recorded) -> Option<Micros>) -> Option<String> {
-            get(row.recorded.as_deref()?).map(seconds)
+        fn at(row: &Row, get: fn(&Recorded) -> Option<Instant>) -> Option<String> {
+            get(row.recorded.as_deref()?).map(|at| seconds(at.since_start()))
         }
         let optional: [Column; 18] = [
             ("declared_s", |row| row.declared.map(seconds)),
@@ -212,7 +212,12 @@ impl Trace {
         out.push('\n');
         for row in &self.rows {
             let name = csv_cell(&row.name);
-            out.push_str(&format!("{name},{},{},{}", seconds(row.submit), row.gpus, seconds(row.duration)));
+            out.push_str(&format!(
+                "{name},{},{},{}",
+                seconds(row.submit.since_start()),
+                row.gpus,
+                seconds(row.duration)
+            ));
             for (name, get) in &there {
                 let absent = if *name == "preemptible" { "true" } else { "" };
                 out.push_str(&format!(",{}", get(row).unwrap_or_else(|| absent.to_string())));
@@ -232,19 +237,20 @@ pub fn plain(name: String) -> String {
 /// `None`.
 ///
 /// ```
-/// use sandtable_hardware::SECOND;
+/// use sandtable_hardware::{Instant, SECOND};
 /// use sandtable_inputs::trace::recorded_wait;
 ///
-/// assert_eq!(recorded_wait(10 * SECOND, 70 * SECOND), Some(60 * SECOND));
-/// assert_eq!(recorded_wait(70 * SECOND, 10 * SECOND), None);
+/// let at = |seconds: u64| Instant::at(seconds * SECOND);
+/// assert_eq!(recorded_wait(at(10), at(70)), Some(60 * SECOND));
+/// assert_eq!(recorded_wait(at(70), at(10)), None);
 /// ```
-pub fn recorded_wait(submit: Micros, start: Micros) -> Option<Micros> {
-    (start + SECOND > submit).then(|| start.saturating_sub(submit))
+pub fn recorded_wait(submit: Instant, start: Instant) -> Option<Duration> {
+    (start + SECOND > submit).then(|| start.saturating_since(submit))
 }
 
 /// Decimal seconds, exactly.
-pub fn seconds(micros: Micros) -> String {
-    let (whole, part) = (micros / SECOND, micros % SECOND);
+pub fn seconds(span: Duration) -> String {
+    let (whole, part) = (span / SECOND, (span % SECOND).as_micros());
     if part == 0 {
         return whole.to_string();
     }
@@ -294,11 +300,12 @@ pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace
 /// A trace from the bytes of a file.
 ///
 /// ```
+/// use sandtable_hardware::Duration;
 /// use sandtable_inputs::trace::{Options, TraceFormat, of_bytes};
 ///
 /// let bytes = b"submit_s,gpus,duration_s\n0,1,60\n5,2,1.5\n";
 /// let trace = of_bytes("t.csv".as_ref(), bytes, TraceFormat::Native, &Options::default())?;
-/// assert_eq!((trace.rows.len(), trace.rows[1].duration), (2, 1_500_000));
+/// assert_eq!((trace.rows.len(), trace.rows[1].duration), (2, Duration::from_millis(1500)));
 /// # Ok::<(), sandtable_core::error::Error>(())
 /// ```
 ///
@@ -326,7 +333,7 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
 
 /// Times that most jobs of no cluster have: their unit is probably another.
 fn doubt(trace: &mut Trace) {
-    let timeless = trace.rows.iter().filter(|row| row.batch.is_none() && row.duration == 0).count();
+    let timeless = trace.rows.iter().filter(|row| row.batch.is_none() && row.duration == Duration::ZERO).count();
     if timeless > 0 {
         trace.account.count(Fate::Doubtful, "take no time", 0, timeless);
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::Job;
+use sandtable_hardware::{Instant, Job};
 
 use super::rows::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
@@ -49,13 +49,12 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             return Err(row.wrong("gpus", "expected at least 1, found 0"));
         }
         let name = row.find("job_id").map_or_else(|| trace.rows.len().to_string(), str::to_string);
-        let declared = row.find("declared_s").filter(|text| !text.is_empty());
+        let submit = Instant::at(row.span("submit_s", Unit::Seconds)?);
         let preemptible = match row.find("preemptible") {
             None | Some("" | "true") => true,
             Some("false") => false,
             Some(other) => return Err(row.wrong("preemptible", format!("expected true or false, found {other:?}"))),
         };
-        let kinds = row.find("gpu_types").filter(|text| !text.is_empty());
         let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
         let share = given("share_milli").map(|_| row.whole("share_milli")).transpose()?.unwrap_or(Job::WHOLE);
         if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
@@ -63,8 +62,8 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             return Err(row.wrong("share_milli", message));
         }
         trace.rows.push(Row {
-            declared: declared.map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
-            kinds: kinds.map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
+            declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
+            kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
             share,
             memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
@@ -73,7 +72,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             batch: given("batch").map(|_| row.whole("batch")).transpose()?,
             service: given("service").map(str::to_string),
             recorded: recorded(row)?,
-            ..Row::new(name, row.span("submit_s", Unit::Seconds)?, gpus, row.span("duration_s", Unit::Seconds)?)
+            ..Row::new(name, submit, gpus, row.span("duration_s", Unit::Seconds)?)
         });
         Ok(())
     })?;
@@ -85,7 +84,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
 /// What a native trace has of a log.
 fn recorded(row: &Record<'_>) -> Result<Option<Box<Recorded>>, TraceError> {
     let given = |column: &str| row.find(column).filter(|text| !text.is_empty());
-    let at = |column: &str| given(column).map(|_| row.span(column, Unit::Seconds)).transpose();
+    let at = |column: &str| given(column).map(|_| row.span(column, Unit::Seconds).map(Instant::at)).transpose();
     let words = |column: &str| given(column).map(str::to_string);
     let recorded = Recorded {
         submitted: at("submitted_s")?,

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::Error;
 
+use sandtable_hardware::Duration;
+
 use super::account::Fate;
 use super::rows::{Options, Rows, micros};
 use super::table::{Record, Table, TraceError, Unit};
@@ -32,7 +34,7 @@ fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error>
             Row { service: Some(application), preemptible: false, ..Row::new(name, submit, 1, duration) }
         } else {
             let (gpus, batch) = (row.whole("num_replicas")?, row.whole("batch_size")?);
-            Row { workload: Some(application), batch: Some(batch), ..Row::new(name, submit, gpus, 0) }
+            Row { workload: Some(application), batch: Some(batch), ..Row::new(name, submit, gpus, Duration::ZERO) }
         };
         rows.keep(row.line, job);
         Ok(())

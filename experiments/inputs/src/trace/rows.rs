@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use sandtable_hardware::{Micros, SECOND};
+use sandtable_hardware::{Duration, Instant, SECOND};
 use serde::{Deserialize, Serialize};
 
 use super::account::{Account, Fate};
@@ -43,9 +43,9 @@ impl Default for ReadLimits {
 }
 
 /// Seconds that are a time at all.
-pub(super) fn micros(seconds: f64) -> Option<Micros> {
-    let micros = seconds * SECOND as f64;
-    (0.0..9_007_199_254_740_992.0).contains(&micros).then_some(micros as Micros)
+pub(super) fn micros(seconds: f64) -> Option<Duration> {
+    let micros = seconds * SECOND.as_micros_f64();
+    (0.0..9_007_199_254_740_992.0).contains(&micros).then_some(Duration::from_micros_f64(micros))
 }
 
 pub(super) const NO_GPU: &str = "asks for no GPU";
@@ -60,7 +60,7 @@ pub(super) struct Rows {
 }
 
 /// Seconds since 1970 that no trace lasts: 2001.
-const EPOCH: Micros = 1_000_000_000 * SECOND;
+const EPOCH: Instant = Instant::at(Duration::from_secs(1_000_000_000));
 
 impl Rows {
     pub(super) fn new() -> Rows {
@@ -76,8 +76,8 @@ impl Rows {
         &mut self,
         row: &Record<'_>,
         column: &str,
-        (at, clock): (Micros, Clock),
-    ) -> Result<Micros, TraceError> {
+        (at, clock): (Instant, Clock),
+    ) -> Result<Instant, TraceError> {
         let others = *self.clock.get_or_insert(clock);
         if others == clock {
             return Ok(at);
@@ -92,15 +92,15 @@ impl Rows {
         row: &Record<'_>,
         (start, end): (&str, &str),
         unit: Unit,
-    ) -> Result<Option<Micros>, TraceError> {
+    ) -> Result<Option<Duration>, TraceError> {
         if absent(row.text(start)?) || absent(row.text(end)?) {
             return Ok(None);
         }
         let (from, to) = (row.instant(start, unit)?, row.instant(end, unit)?);
         let (from, to) = (self.at(row, start, from)?, self.at(row, end, to)?);
-        match to.checked_sub(from) {
-            Some(duration) => Ok(Some(duration)),
-            None => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
+        match to >= from {
+            true => Ok(Some(to - from)),
+            false => Err(row.wrong(end, format!("{} is before {start}, {}", row.text(end)?, row.text(start)?))),
         }
     }
 
@@ -109,8 +109,8 @@ impl Rows {
         &mut self,
         row: &Record<'_>,
         name: Option<&str>,
-        submit: Micros,
-        (gpus, duration): (u32, Micros),
+        submit: Instant,
+        (gpus, duration): (u32, Duration),
     ) -> Option<&mut Row> {
         let name = name.map_or_else(|| self.trace.rows.len().to_string(), str::to_string);
         self.keep(row.line, Row::new(name, submit, gpus, duration))
@@ -128,14 +128,14 @@ impl Rows {
 
     pub(super) fn finish(mut self, read: Read) -> Trace {
         let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
-        let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or(0);
+        let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or_default();
         if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {
-            self.trace.account.origin = Some(first);
+            self.trace.account.origin = Some(first.since_start());
             for row in &mut self.trace.rows {
-                row.submit -= first;
+                row.submit = Instant::at(row.submit - first);
                 if let Some(recorded) = &mut row.recorded {
                     let times = [&mut recorded.submitted, &mut recorded.start, &mut recorded.end];
-                    times.into_iter().flatten().for_each(|at| *at = at.saturating_sub(first));
+                    times.into_iter().flatten().for_each(|at| *at = Instant::at(at.saturating_since(first)));
                 }
             }
         }

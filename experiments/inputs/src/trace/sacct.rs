@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::Micros;
+use sandtable_hardware::{Duration, Instant};
 
 use super::account::Fate;
 use super::rows::{NO_GPU, NO_TIME, Options, Rows};
@@ -23,13 +23,13 @@ struct Run {
     job: String,
     /// All of its id.
     id: String,
-    submit: Micros,
-    eligible: Option<Micros>,
-    start: Option<Micros>,
-    end: Option<Micros>,
+    submit: Instant,
+    eligible: Option<Instant>,
+    start: Option<Instant>,
+    end: Option<Instant>,
     gpus: u32,
     kinds: Vec<String>,
-    limit: Option<Micros>,
+    limit: Option<Duration>,
     user: Option<String>,
     recorded: Recorded,
 }
@@ -46,7 +46,7 @@ pub(super) fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     let mut rows = Rows::new();
     let mut runs: Vec<Run> = Vec::new();
     // The log ends with the last instant that it knows of.
-    let mut last: Micros = 0;
+    let mut last = Instant::START;
     let read = table.each(options, |row| {
         let id = row.text("JobID")?;
         if id.contains('.') {
@@ -54,7 +54,7 @@ pub(super) fn sacct(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
             return Ok(());
         }
         if let Some(run) = run(row, id, &mut rows)? {
-            last = last.max(run.start.unwrap_or(0)).max(run.end.unwrap_or(0)).max(run.submit);
+            last = last.max(run.start.unwrap_or_default()).max(run.end.unwrap_or_default()).max(run.submit);
             runs.push(run);
         }
         Ok(())
@@ -243,14 +243,14 @@ fn last_run(mut attempts: Vec<Run>) -> (Run, Vec<(u64, bool)>) {
     (last, attempts.into_iter().map(|run| (run.line, run.start.is_none())).collect())
 }
 
-fn job(run: Run, last: Micros, rows: &mut Rows) {
+fn job(run: Run, last: Instant, rows: &mut Rows) {
     if run.gpus == 0 {
         return rows.account().note(Fate::LeftOut, NO_GPU, run.line);
     }
     let Some(start) = run.start else { return rows.account().note(Fate::LeftOut, NO_TIME, run.line) };
-    let duration = run.end.unwrap_or(last).saturating_sub(start);
+    let duration = run.end.unwrap_or(last).saturating_since(start);
     if run.end.is_none() {
-        if duration == 0 {
+        if duration.is_zero() {
             return rows.account().note(Fate::LeftOut, "began with the file's last instant", run.line);
         }
         rows.account().note(Fate::Changed, RUNS_ON, run.line);

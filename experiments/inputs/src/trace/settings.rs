@@ -1,6 +1,7 @@
 //! What a spec says of the jobs and tasks that are read or generated.
 
 use sandtable_core::units::Span;
+use sandtable_hardware::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,7 @@ pub enum Durations {
 impl Default for Durations {
     /// Philly's: fitted to the 71,149 public jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
     fn default() -> Durations {
-        Durations::LogNormal { median: Span(1_058_000_000), sigma: 2.13, least: None, most: None }
+        Durations::LogNormal { median: Span(Duration::from_secs(1058)), sigma: 2.13, least: None, most: None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::SECOND;
+use sandtable_hardware::{Duration, Instant, SECOND};
 use sandtable_runtime::Distribution;
 use serde::Serialize;
 
@@ -41,13 +41,14 @@ impl Stats {
         for row in rows {
             *gpus.entry(row.gpus).or_insert(0) += 1;
         }
-        let mut work: Vec<u128> = rows.iter().map(|row| u128::from(row.gpus) * u128::from(row.duration)).collect();
+        let mut work: Vec<u128> =
+            rows.iter().map(|row| u128::from(row.gpus) * u128::from(row.duration.as_micros())).collect();
         work.sort_unstable();
         let total = work.iter().sum::<u128>() as f64;
         let top = work.iter().rev().take(work.len().div_ceil(10)).sum::<u128>() as f64;
-        let first = rows.first().map_or(0, |row| row.submit);
-        let span = rows.last().map_or(0, |row| row.submit) - first;
-        let gaps: Vec<u64> = rows.windows(2).map(|pair| pair[1].submit - pair[0].submit).collect();
+        let first = rows.first().map_or(Instant::START, |row| row.submit);
+        let span = rows.last().map_or(first, |row| row.submit) - first;
+        let gaps: Vec<Duration> = rows.windows(2).map(|pair| pair[1].submit - pair[0].submit).collect();
         let tied_to = |index: usize| {
             let same =
                 |other: Option<usize>| other.and_then(|o| rows.get(o)).is_some_and(|o| o.submit == rows[index].submit);
@@ -55,14 +56,14 @@ impl Stats {
         };
         Stats {
             jobs: rows.len(),
-            span_days: span as f64 / SECOND as f64 / 86_400.0,
+            span_days: span.as_secs_f64() / 86_400.0,
             mean_gpus: rows.iter().map(|row| u64::from(row.gpus)).sum::<u64>() as f64 / rows.len() as f64,
             gpus,
             duration_s: Distribution::of(rows.iter().map(|row| row.duration).collect()),
             interarrival_s: Distribution::of(gaps),
             tied: (0..rows.len()).filter(|index| tied_to(*index)).count(),
-            gpu_hours: total / SECOND as f64 / 3600.0,
-            offered_gpus: if span > 0 { total / span as f64 } else { 0.0 },
+            gpu_hours: total / SECOND.as_micros_f64() / 3600.0,
+            offered_gpus: if !span.is_zero() { total / span.as_micros_f64() } else { 0.0 },
             top_tenth: if total > 0.0 { top / total } else { 0.0 },
         }
     }

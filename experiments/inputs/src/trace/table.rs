@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_core::units::{decimal, is_exact};
-use sandtable_hardware::Micros;
+use sandtable_hardware::{Duration, Instant};
 
 use super::Options;
 
@@ -255,9 +255,9 @@ impl Record<'_> {
     }
 
     /// A span of time.
-    pub fn span(&self, column: &str, unit: Unit) -> Result<Micros, TraceError> {
+    pub fn span(&self, column: &str, unit: Unit) -> Result<Duration, TraceError> {
         let text = self.text(column)?;
-        let found = decimal(text, unit.micros()).or_else(|| clock(text));
+        let found = decimal(text, unit.micros()).map(Duration::from_micros).or_else(|| clock(text));
         let (count, first, last) = self.finer.get();
         if found.is_some() && last != self.line && !is_exact(text, unit.micros()) {
             self.finer.set((count + 1, if count == 0 { self.line } else { first }, self.line));
@@ -266,7 +266,7 @@ impl Record<'_> {
     }
 
     /// An instant: a number, or a date with a time.
-    pub fn instant(&self, column: &str, unit: Unit) -> Result<(Micros, Clock), TraceError> {
+    pub fn instant(&self, column: &str, unit: Unit) -> Result<(Instant, Clock), TraceError> {
         let text = self.text(column)?;
         if let Some(date) = date(text) {
             return Ok(date);
@@ -278,7 +278,7 @@ impl Record<'_> {
         let expected = "a time of at least 0 or a date such as 2017-10-09 07:01:55";
         let plain = self.span(column, unit);
         plain
-            .map(|at| (at, Clock::Number))
+            .map(|span| (Instant::at(span), Clock::Number))
             .map_err(|error| TraceError { message: error.message.replace("a time of at least 0", expected), ..error })
     }
 
@@ -294,7 +294,7 @@ impl Record<'_> {
 }
 
 /// `[days-]hours:minutes:seconds`, as Slurm writes it.
-fn clock(text: &str) -> Option<Micros> {
+fn clock(text: &str) -> Option<Duration> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (days.parse::<u64>().ok()?, rest),
         None => (0, text),
@@ -308,12 +308,12 @@ fn clock(text: &str) -> Option<Micros> {
     }
     let whole =
         (days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?).checked_mul(60_000_000)?;
-    whole.checked_add(seconds).filter(|at| *at < 1 << 53)
+    whole.checked_add(seconds).filter(|at| *at < 1 << 53).map(Duration::from_micros)
 }
 
-/// Microseconds since 1970 of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between: by the clock that wrote it, or in UTC where it
+/// The instant, since 1970, of `YYYY-MM-DD HH:MM:SS`, with a blank or a T between: by the clock that wrote it, or in UTC where it
 /// names an offset.
-fn date(text: &str) -> Option<(Micros, Clock)> {
+fn date(text: &str) -> Option<(Instant, Clock)> {
     // A date alone is no instant.
     let (_, time) = text.split_once([' ', 'T'])?;
     let offset = time.ends_with('Z') || time.contains(['+', '-']);
@@ -322,7 +322,7 @@ fn date(text: &str) -> Option<(Micros, Clock)> {
         false => text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp(),
     };
     let at = u64::try_from(stamp.as_microsecond()).ok().filter(|at| *at < 1 << 53)?;
-    Some((at, if offset { Clock::OffsetDate } else { Clock::Date }))
+    Some((Instant::from_micros(at), if offset { Clock::OffsetDate } else { Clock::Date }))
 }
 
 #[cfg(test)]
@@ -332,18 +332,20 @@ mod tests {
     #[test]
     fn dates_and_clocks() {
         use Clock::{Date, OffsetDate};
-        assert_eq!(date("1970-01-02 00:00:01"), Some((86_401_000_000, Date)));
-        assert_eq!(date("2017-10-09T07:01:55"), Some((1_507_532_515_000_000, Date)));
-        assert_eq!(date("2017-10-09T07:01:55Z"), Some((1_507_532_515_000_000, OffsetDate)));
-        assert_eq!(date("2017-10-09T09:01:55+02:00"), Some((1_507_532_515_000_000, OffsetDate)));
-        assert_eq!(date("2017-10-09 07:01:55.25"), Some((1_507_532_515_250_000, Date)));
+        let at = |micros, clock| Some((Instant::from_micros(micros), clock));
+        let span = |seconds: u64| Some(seconds * sandtable_hardware::SECOND);
+        assert_eq!(date("1970-01-02 00:00:01"), at(86_401_000_000, Date));
+        assert_eq!(date("2017-10-09T07:01:55"), at(1_507_532_515_000_000, Date));
+        assert_eq!(date("2017-10-09T07:01:55Z"), at(1_507_532_515_000_000, OffsetDate));
+        assert_eq!(date("2017-10-09T09:01:55+02:00"), at(1_507_532_515_000_000, OffsetDate));
+        assert_eq!(date("2017-10-09 07:01:55.25"), at(1_507_532_515_250_000, Date));
         for none in
             ["2017-13-09 07:01:55", "2017-02-30 07:01:55", "2017-02-03 25:61:61", "2017-02-03", "1969-12-31 00:00:00"]
         {
             assert_eq!(date(none), None, "{none}");
         }
-        assert_eq!((clock("00:61:00"), clock("1-25:00:00"), clock("25:00:00")), (None, None, Some(90_000_000_000)));
-        assert_eq!(clock("1-02:03:04"), Some(93_784_000_000));
+        assert_eq!((clock("00:61:00"), clock("1-25:00:00"), clock("25:00:00")), (None, None, span(90_000)));
+        assert_eq!(clock("1-02:03:04"), span(93_784));
         assert_eq!(clock("02:03"), None);
     }
 }

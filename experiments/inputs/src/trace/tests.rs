@@ -9,6 +9,10 @@ use sandtable_policy::testing::data;
 use super::*;
 use super::{Arrivals, Durations};
 
+fn after(seconds: u64) -> Instant {
+    Instant::at(seconds * SECOND)
+}
+
 fn parse(format: TraceFormat, text: &str, options: &Options) -> Result<Trace, String> {
     formats::parse(Path::new("t.csv"), text.as_bytes(), format, options).map_err(|error| error.to_string())
 }
@@ -16,7 +20,11 @@ fn parse(format: TraceFormat, text: &str, options: &Options) -> Result<Trace, St
 /// (name, submission s, GPUs, duration s) of each row.
 fn rows(format: TraceFormat, text: &str, options: &Options) -> Vec<(String, String, u32, String)> {
     let trace = parse(format, text, options).unwrap();
-    trace.rows.into_iter().map(|row| (row.name, seconds(row.submit), row.gpus, seconds(row.duration))).collect()
+    trace
+        .rows
+        .into_iter()
+        .map(|row| (row.name, seconds(row.submit.since_start()), row.gpus, seconds(row.duration)))
+        .collect()
 }
 
 fn row(name: &str, submit: &str, gpus: u32, duration: &str) -> (String, String, u32, String) {
@@ -32,7 +40,10 @@ fn native_round_trips() {
     let text = "job_id,submit_s,gpus,duration_s,declared_s,gpu_types,preemptible\na,0,1,60.5,90,,true\nb,2.000001,4,7,,K80|T4,false\n";
     let trace = parse(TraceFormat::Native, text, &Options::default()).unwrap();
     assert_eq!(trace.to_csv(), text);
-    assert_eq!((trace.rows[1].submit, trace.rows[0].duration), (2_000_001, 60_500_000));
+    assert_eq!(
+        (trace.rows[1].submit, trace.rows[0].duration),
+        (Instant::from_micros(2_000_001), Duration::from_millis(60_500))
+    );
 }
 
 #[test]
@@ -60,7 +71,7 @@ fn formats_are_understood() {
     let swf =
         "; Version: 2\n1 0 5 100 4 -1 -1 8 200 -1 1 1 1 1 1 -1 -1 -1\n2 3 5 -1 4 -1 -1 8 200 -1 0 1 1 1 1 -1 -1 -1\n";
     let trace = parse(Swf, swf, &plain).unwrap();
-    assert_eq!((trace.rows[0].gpus, trace.rows[0].declared, trace.rows.len()), (8, Some(200_000_000), 1));
+    assert_eq!((trace.rows[0].gpus, trace.rows[0].declared, trace.rows.len()), (8, Some(200 * SECOND), 1));
     let sacct = "JobID|Submit|Start|End|Timelimit|AllocTRES\n\
         1|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T01:01:00|1-00:00:00|cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=1G\n\
         1.batch|2024-01-01T00:00:00|2024-01-01T00:01:00|2024-01-01T01:01:00||cpu=8\n\
@@ -114,16 +125,16 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
     let trace = parse(TraceFormat::Sacct, &text, &Options::default()).unwrap();
     let job = |name: &str| trace.rows.iter().find(|row| row.name == name).expect("a job");
     let outcome = |name: &str| job(name).recorded.as_ref().and_then(|log| log.outcome.clone()).unwrap_or_default();
-    let times = |name: &str| (seconds(job(name).submit), job(name).gpus, seconds(job(name).duration));
+    let times = |name: &str| (seconds(job(name).submit.since_start()), job(name).gpus, seconds(job(name).duration));
     assert_eq!(trace.rows.len(), 7);
     assert_eq!(times("1"), ("60".into(), 4, "3600".into()));
     assert_eq!((job("1").kinds.join(" "), outcome("1")), ("v100 a100".into(), "timeout".into()));
     let log = job("1").recorded.as_ref().expect("a log");
-    assert_eq!((log.submitted, log.start, log.priority), (Some(0), Some(120_000_000), Some(100)));
+    assert_eq!((log.submitted, log.start, log.priority), (Some(Instant::START), Some(after(120)), Some(100)));
     assert_eq!((log.partition.as_deref(), log.nodes.as_deref()), (Some("gpu"), Some("n[0-1]")));
     // Its last run, since it first came; it first started at 00:01:00.
     assert_eq!(times("2"), ("30".into(), 2, "1800".into()));
-    assert_eq!(job("2").recorded.as_ref().and_then(|log| log.start), Some(60_000_000));
+    assert_eq!(job("2").recorded.as_ref().and_then(|log| log.start), Some(after(60)));
     assert_eq!(times("3"), ("180".into(), 5, "180".into()));
     assert_eq!(
         (times("4_7").1, job("4_7").kinds.join(" "), outcome("4_7")),
@@ -133,7 +144,7 @@ fn a_log_of_slurm_loses_nothing_in_silence() {
     assert_eq!((times("5").2, outcome("5")), ("3360".into(), "running".into()));
     assert_eq!(job("5").recorded.as_ref().and_then(|log| log.end), None);
     assert_eq!((times("9"), outcome("9")), (("480".into(), 8, "1200".into()), "completed".into()));
-    assert_eq!(job("9").recorded.as_ref().and_then(|log| log.start), Some(540_000_000));
+    assert_eq!(job("9").recorded.as_ref().and_then(|log| log.start), Some(after(540)));
     assert_eq!((times("10"), outcome("10")), (("480".into(), 1, "600".into()), "requeued".into()));
     let found: Vec<String> = trace.account.notes.iter().map(account::Note::sentence).collect();
     let expected = [
@@ -188,13 +199,10 @@ fn times_that_are_none_are_errors_and_doubts_are_told() {
         "{mixed}"
     );
     let epoch = philly("1500000000,5,1\n1500000060,5,1\n").unwrap();
-    assert_eq!(
-        (epoch.rows[1].submit, epoch.account.origin.map(date)),
-        (60_000_000, Some("2017-07-14 02:40:00".into()))
-    );
+    assert_eq!((epoch.rows[1].submit, epoch.account.origin.map(date)), (after(60), Some("2017-07-14 02:40:00".into())));
     let columns = map(&[("submit", "a"), ("gpus", "n"), ("duration", "d"), ("unit", "h")]);
     let hours = parse(TraceFormat::Csv, "a,n,d,x\n1,2,0.5,7\n", &Options { columns, ..Options::default() }).unwrap();
-    assert_eq!((hours.rows[0].submit, hours.rows[0].duration), (3_600_000_000, 1_800_000_000));
+    assert_eq!((hours.rows[0].submit, hours.rows[0].duration), (after(3600), 1800 * SECOND));
     assert_eq!(hours.account.ignored, ["x"]);
     let fine =
         parse(TraceFormat::Native, "submit_s,gpus,duration_s\n0.5,1,1.0000000\n0,1,0.1234567\n", &Options::default());
@@ -334,8 +342,10 @@ fn generators_offer_the_load_that_was_asked_for() {
         Arrivals::Diurnal { load: 0.7, peak: 1.8 },
     ];
     for arrivals in arrivals {
-        let (gpus, durations) =
-            (BTreeMap::from([(1, 0.5), (4, 0.5)]), Durations::Fixed(sandtable_core::units::Span(3_600_000_000)));
+        let (gpus, durations) = (
+            BTreeMap::from([(1, 0.5), (4, 0.5)]),
+            Durations::Fixed(sandtable_core::units::Span(Duration::from_micros(3_600_000_000))),
+        );
         let recipe = Recipe {
             jobs: 4000,
             arrivals,

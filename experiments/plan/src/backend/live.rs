@@ -7,7 +7,7 @@ use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_core::units;
 use sandtable_hardware::live::{Level, Task};
-use sandtable_hardware::{Backend, Device, Job, Micros, PerformanceModel, SECOND, Sharing, StandIn, Telemetry, work};
+use sandtable_hardware::{Backend, Device, Duration, Job, PerformanceModel, SECOND, Sharing, StandIn, Telemetry, work};
 use sandtable_runtime::inputs::Inputs;
 use serde_json::{Value, json};
 
@@ -32,13 +32,13 @@ pub struct LiveDevices {
     /// How a preempted job is put aside, where the spec says.
     pub preempt: Option<Vec<Level>>,
     /// After this long a silent command is taken to run.
-    pub quiet: Micros,
+    pub quiet: Duration,
     /// How long a job may take to save.
-    pub patience: Micros,
+    pub patience: Duration,
     /// How long the whole run may take.
-    pub limit: Micros,
+    pub limit: Duration,
     /// How long a decision may take.
-    pub decide: Micros,
+    pub decide: Duration,
     stand_in: bool,
     shared: bool,
     assumed: bool,
@@ -127,7 +127,7 @@ impl LiveDevices {
         let profile = laws.profile();
         let workload = job.workload.and_then(|id| profile.map(|profile| &profile.workloads[id].name));
         let step = workload.and_then(|name| laws.tables().first()?.solo.get(name)?.step_s);
-        let seconds = job.work as f64 / SECOND as f64;
+        let seconds = job.work.as_secs_f64();
         let steps = step.map_or(0, |step| (seconds / step).ceil().max(1.0) as u64);
         let name = workload.map_or("*", String::as_str);
         if let Some(command) = self.commands.get(name).or_else(|| self.commands.get("*")) {
@@ -244,7 +244,7 @@ pub(super) fn resolve(source: &Source, spec: &Spec, kind: Option<String>) -> Res
     // A device of several slots is a node of its own.
     let nodes = if slots == 1 { (1, count) } else { (count, slots) };
     let shape = LiveFleetShape { nodes, kind: first.kind.clone(), memory_mib, slots, sharing: *sharing };
-    let span = |span: Option<units::Span>, standard: Micros| span.map_or(standard, |span| span.0);
+    let span = |span: Option<units::Span>, standard: Duration| span.map_or(standard, |span| span.0);
     Ok(LiveDevices {
         shape,
         devices,

@@ -1,5 +1,6 @@
 //! The part of a run that is measured.
 
+use sandtable_hardware::{Duration, Instant};
 use sandtable_runtime::{Until, Window};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -35,12 +36,12 @@ pub enum UntilSpec {
 impl WindowSpec {
     /// The window; none where it would end before it begins.
     pub fn window(&self) -> Option<Window> {
-        let warm_up = self.warm_up.map_or(0, |span| span.0);
+        let warm_up = Instant::at(self.warm_up.map_or(Duration::ZERO, |span| span.0));
         let until = match self.until {
             UntilSpec::LastArrival => Until::LastArrival,
             UntilSpec::AllEnded => Until::AllEnded,
-            UntilSpec::At(end) if end.0 <= warm_up => return None,
-            UntilSpec::At(end) => Until::At(end.0),
+            UntilSpec::At(end) if Instant::at(end.0) <= warm_up => return None,
+            UntilSpec::At(end) => Until::At(Instant::at(end.0)),
         };
         Some(Window { warm_up, until })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Job, Profile};
+use sandtable_hardware::{Duration, Instant, Job, Profile};
 use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
@@ -160,9 +160,9 @@ fn listed(list: &[JobSpec]) -> Trace {
         service: job.service.clone(),
         ..Row::new(
             job.name.clone().unwrap_or_else(|| index.to_string()),
-            job.submit.0,
+            Instant::at(job.submit.0),
             job.gpus,
-            job.duration.map_or(0, |span| span.0),
+            job.duration.map_or(Duration::ZERO, |span| span.0),
         )
     });
     Trace { rows: rows.collect(), ..Trace::default() }

@@ -4,35 +4,47 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use sandtable_core::units::exact_decimal;
-use sandtable_hardware::{Fleet, GpuId, Micros, NodeId, SECOND};
+use sandtable_hardware::{Duration, Fleet, GpuId, Instant, NodeId, SECOND};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant or a length of time in microseconds, written as decimal seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seconds(
     /// Microseconds.
-    pub Micros,
+    pub u64,
 );
 
 impl Seconds {
     /// In seconds.
     pub fn f64(self) -> f64 {
-        self.0 as f64 / SECOND as f64
+        self.0 as f64 / SECOND.as_micros_f64()
     }
 
     /// Seconds from `earlier` to this instant; negative where that is later.
     pub fn since(self, earlier: Seconds) -> f64 {
-        (i128::from(self.0) - i128::from(earlier.0)) as f64 / SECOND as f64
+        (i128::from(self.0) - i128::from(earlier.0)) as f64 / SECOND.as_micros_f64()
     }
 
     fn parse(text: &str) -> Option<Seconds> {
-        exact_decimal(text, SECOND).map(Seconds)
+        exact_decimal(text, SECOND.as_micros()).map(Seconds)
+    }
+}
+
+impl From<Instant> for Seconds {
+    fn from(at: Instant) -> Seconds {
+        Seconds(at.as_micros())
+    }
+}
+
+impl From<Duration> for Seconds {
+    fn from(span: Duration) -> Seconds {
+        Seconds(span.as_micros())
     }
 }
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&sandtable_inputs::trace::seconds(self.0))
+        f.write_str(&sandtable_inputs::trace::seconds(Duration::from_micros(self.0)))
     }
 }
 

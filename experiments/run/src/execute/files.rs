@@ -46,18 +46,18 @@ pub fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, 
 fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
     JobRecord {
         job_id: job.name.clone(),
-        submit_s: Seconds(row.submit),
+        submit_s: row.submit.into(),
         gpus: row.gpus,
-        first_start_s: row.first_start.map(Seconds),
-        end_s: row.end.map(Seconds),
-        held_s: Seconds(row.held),
-        productive_s: Seconds(row.productive),
-        lost_s: Seconds(row.lost),
+        first_start_s: row.first_start.map(Seconds::from),
+        end_s: row.end.map(Seconds::from),
+        held_s: row.held.into(),
+        productive_s: row.productive.into(),
+        lost_s: row.lost.into(),
         preemptions: row.preemptions,
         failures: row.failures,
         out_of_memory: row.out_of_memory,
         reassignments: row.reassignments,
-        first_run_s: row.first_run.map(Seconds),
+        first_run_s: row.first_run.map(Seconds::from),
         service: row.service.map(|id| fleet.services[id].name.clone()),
         outcome: row.outcome.clone(),
         last_placement: Placement::of(&row.last_gpus, fleet),
@@ -67,8 +67,8 @@ fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
 fn stayed(stay: &Segment, jobs: &[Job]) -> StayRecord {
     StayRecord {
         job_id: jobs[stay.job].name.clone(),
-        from_s: Seconds(stay.from),
-        to_s: Seconds(stay.to),
+        from_s: stay.from.into(),
+        to_s: stay.to.into(),
         gpus: GpuSet::of(&stay.gpus),
     }
 }

@@ -1,7 +1,7 @@
 //! A measured profile for people.
 
 use sandtable_core::frame::{Column, Frame, Value};
-use sandtable_hardware::{Pair, SECOND};
+use sandtable_hardware::Pair;
 
 use super::Outcome;
 
@@ -47,8 +47,8 @@ impl Outcome {
                 f64::from(measured.kappa) / 1000.0,
                 of(measured.law_mae),
                 of(measured.held_out_mae),
-                measured.start as f64 / SECOND as f64,
-                measured.save as f64 / SECOND as f64,
+                measured.start.as_secs_f64(),
+                measured.save.as_secs_f64(),
             );
         }
         out

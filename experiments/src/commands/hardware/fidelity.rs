@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
-use sandtable_hardware::{Job, Micros, Profile};
+use sandtable_hardware::{Duration, Job, Profile};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::{Cell, LiveDevices, Options, Plan, plan};
 use sandtable_results::schema::{JobRecord, Record, StayRecord, read_table};
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &FidelityArgs) -> Result<ExitCode, Error> {
         let mut real = Vec::new();
         for turn in ["first", "second"] {
             ui::note(&format!("{}: for real, {turn} time", cell.label));
-            let deadline = Some(std::time::Duration::from_micros(devices.decide));
+            let deadline = Some(devices.decide.into());
             let settings = Settings { deadline, ..code::settings_beside(&store, ui::note) };
             let compiled = Compiled::new(&settings, std::iter::once(cell))?;
             let observed = observe(cell, devices, &compiled, &Swaps::none(ui::note), &store.temporary("live")?)?;
@@ -145,7 +145,7 @@ fn modelled(cell: &Cell, devices: &LiveDevices) -> String {
 /// What starting and saving costs, as it was measured.
 fn costs(profile: &Profile) -> String {
     let of = profile.gpus.iter().find_map(|gpu| gpu.measured.as_ref());
-    let (start, save) = of.map_or((0, 0), |measured| (measured.start, measured.save));
+    let (start, save) = of.map_or((Duration::ZERO, Duration::ZERO), |measured| (measured.start, measured.save));
     format!("Costs(start: \"{start}us\", restore: \"{start}us\", checkpoint: \"{save}us\")")
 }
 
@@ -158,7 +158,7 @@ fn of_real(cell: &Cell, observed: Observed) -> Result<Run, Error> {
     Ok(Run { summary, times: times.collect(), seen: means(&observed.readings) })
 }
 
-fn in_seconds(time: Micros) -> f64 {
+fn in_seconds(time: Duration) -> f64 {
     seconds(time).parse().unwrap_or(f64::NAN)
 }
 

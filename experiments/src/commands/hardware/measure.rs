@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::output;
+use sandtable_hardware::Duration;
 use sandtable_run::measure::{MeasurePlan, measure};
 
 use crate::ui;
@@ -35,10 +36,10 @@ pub(crate) struct HowArgs {
     mps: Option<PathBuf>,
     /// Time to measure each combination.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = sandtable_core::units::span)]
-    measure: u64,
+    measure: Duration,
     /// Time to wait before each measurement.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = sandtable_core::units::span)]
-    settle: u64,
+    settle: Duration,
     /// Number of measurements of each pair, in alternating order.
     #[arg(long, value_name = "N", default_value_t = 2)]
     repeats: u32,
@@ -50,7 +51,7 @@ pub(crate) struct HowArgs {
 impl HowArgs {
     pub(crate) fn plan(&self, families: &[String]) -> Result<MeasurePlan, Error> {
         let families = if self.families.is_empty() { families.to_vec() } else { self.families.clone() };
-        if !(200_000..=10_000_000).contains(&self.measure) || self.repeats < 2 {
+        if !(Duration::from_millis(200)..=Duration::from_secs(10)).contains(&self.measure) || self.repeats < 2 {
             let message = "expected to measure for 200ms to 10s, and pairs at least twice: once says nothing of noise";
             return Err(Error::usage(message));
         }

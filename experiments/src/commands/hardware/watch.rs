@@ -1,13 +1,12 @@
 //! `sandtable hardware watch`.
 
 use std::io::IsTerminal;
-use std::time::Duration;
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::units::span;
 use sandtable_hardware::live::{Clock, wait};
-use sandtable_hardware::{Device, Reading, StandIn, Telemetry};
+use sandtable_hardware::{Device, Duration, Reading, StandIn, Telemetry};
 use serde_json::json;
 
 use super::LibraryArgs;
@@ -21,7 +20,7 @@ pub(crate) struct WatchArgs {
     library: LibraryArgs,
     /// Time between two readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
-    every: u64,
+    every: Duration,
     /// Number of readings [default: until interrupted].
     #[arg(long, value_name = "N")]
     times: Option<u64>,
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
         Some(count) => Box::new(StandIn::new(count.clamp(1, 64), 4096).of_every_host()),
         None => sandtable_plan::gpus::open(args.library.path(), None)?,
     };
-    if args.every < 10_000 {
+    if args.every < Duration::from_millis(10) {
         return Err(Error::usage("expected at least 10ms between two looks"));
     }
     let devices = telemetry.devices().to_vec();
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &WatchArgs) -> Result<ExitCode, Error> {
     }
     let mut looks = 0;
     while args.times.is_none_or(|times| looks < times) {
-        wait(Duration::from_micros(args.every));
+        wait(args.every);
         looks += 1;
         let mut table = columns();
         for (index, device) in devices.iter().enumerate() {
@@ -100,7 +99,7 @@ fn row(index: usize, device: &Device, reading: &Reading, processes: Option<&[(u3
     let watts =
         |power: u32| Value::Number(f64::from(power) / 1000.0).shown(format!("{:.1} W", f64::from(power) / 1000.0));
     [
-        (reading.at as f64 / 1e6).into(),
+        (reading.at.as_secs_f64()).into(),
         Value::from(reading.device).shown(format!("{} {index}", device.name)),
         reading.busy.map(percent).into(),
         reading.memory_used.map(used).into(),

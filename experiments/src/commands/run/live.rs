@@ -44,10 +44,7 @@ pub(super) fn run(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<Ex
     for (at, cell) in &cells {
         let Some(devices) = cell.backend.live() else { continue };
         bar.set_message(cell.label.clone());
-        let settings = Settings {
-            deadline: Some(std::time::Duration::from_micros(devices.decide)),
-            ..code::settings_beside(store, ui::note)
-        };
+        let settings = Settings { deadline: Some(devices.decide.into()), ..code::settings_beside(store, ui::note) };
         let compiled = Compiled::new(&settings, std::iter::once(*cell))?;
         let observed = observe(cell, devices, &compiled, &swaps, &store.temporary("live")?)?;
         let folder = store.observe(&cell.id, &observed.files)?;
