@@ -6,28 +6,46 @@
 //! load between servers, and users' tickets, are not part of it: all gangs are in one queue by type.
 
 pub mod share;
+pub mod stride;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, Kind, Knowledge, Moves, Param,
-    Policy, PolicyError, Quantity, Setup, Trigger, host,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, JobInfo, Kind, Knowledge, Moves,
+    Param, Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 use share::trade;
 
 /// A user: a name, or a job without a user.
 type User = (String, Option<JobId>);
 
+/// What a user has.
+#[derive(Default)]
+struct Account {
+    /// Its live jobs.
+    jobs: BTreeSet<JobId>,
+    /// GPU-time that it has had of each type over its share; empty before its first round.
+    passes: Vec<f64>,
+}
+
+/// What can be told apart of jobs: workload and gang, or a job without a workload.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rated {
+    Gang(u32, u32),
+    Job(JobId),
+}
+
 /// The policy.
 pub struct GandivaFair {
     round: u64,
     trades: bool,
-    jobs: BTreeSet<JobId>,
-    /// GPU-time that each user has had of each type over its share; least first.
-    passes: BTreeMap<User, Vec<f64>>,
+    /// The user of each live job. Ids are in the order of submission.
+    jobs: BTreeMap<JobId, User>,
+    /// Users of the last round, and those that came since.
+    users: BTreeMap<User, Account>,
     types: usize,
-    /// Rates by type of what can be told apart of jobs: workload and gang.
-    rates: BTreeMap<(Option<u32>, u32, Option<JobId>), Vec<f64>>,
+    /// Rates by type.
+    rates: BTreeMap<Rated, Vec<f64>>,
     moves: Moves,
 }
 
@@ -59,8 +77,8 @@ impl Policy for GandivaFair {
         Ok(GandivaFair {
             round: config.micros("round"),
             trades: config.flag("trade"),
-            jobs: BTreeSet::new(),
-            passes: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            users: BTreeMap::new(),
             types: setup.topology.gpu_types.len(),
             rates: BTreeMap::new(),
             moves: Moves::default(),
@@ -75,11 +93,14 @@ impl Policy for GandivaFair {
         for event in &batch.events {
             match event {
                 Event::JobArrived(info) => {
-                    self.jobs.insert(info.id);
+                    let user = user_of(info);
+                    self.users.entry(user.clone()).or_default().jobs.insert(info.id);
+                    self.jobs.insert(info.id, user);
                 }
                 Event::JobEnded(end) => {
-                    self.jobs.remove(&end.job);
-                    self.rates.retain(|(_, _, own), _| own.is_none_or(|own| own != end.job));
+                    let account = self.jobs.remove(&end.job).and_then(|user| self.users.get_mut(&user));
+                    account.map(|account| account.jobs.remove(&end.job));
+                    self.rates.remove(&Rated::Job(end.job));
                 }
                 _ => {}
             }
@@ -89,52 +110,40 @@ impl Policy for GandivaFair {
         }
         self.moves.resume(cluster);
         // GPUs that would idle until the next round go to waiting jobs, first come, first served.
-        let mut waiting: Vec<(u64, JobId)> = self.jobs.iter().map(|id| (cluster.job(*id).submitted, *id)).collect();
-        waiting.sort_unstable();
-        self.moves.fill(cluster, waiting.into_iter().map(|(_, id)| id));
+        self.moves.fill(cluster, self.jobs.keys().copied());
         Ok(())
     }
 }
 
-fn user_of(job: &Job) -> User {
-    (job.user.to_string(), if job.user.is_empty() { Some(job.id) } else { None })
+fn user_of(job: &JobInfo) -> User {
+    (job.user.clone(), if job.user.is_empty() { Some(job.id) } else { None })
+}
+
+/// Throughputs of a job by type; 0: it does not run there.
+fn rates_of<'a>(known: &'a mut BTreeMap<Rated, Vec<f64>>, types: GpuTypeId, job: &Job) -> &'a [f64] {
+    let key = job.workload.map_or(Rated::Job(job.id), |workload| Rated::Gang(workload, job.gpus));
+    known.entry(key).or_insert_with(|| {
+        let asked = host::estimate(Quantity::Throughput, vec![job.id; types as usize], (0..types).collect());
+        asked.into_iter().map(|rate| if rate > 0.0 { rate } else { 0.0 }).collect()
+    })
 }
 
 impl GandivaFair {
-    /// Jobs by user, each user's by submission.
-    fn users(&self, cluster: &Cluster) -> BTreeMap<User, Vec<JobId>> {
-        let mut users: BTreeMap<User, Vec<JobId>> = BTreeMap::new();
-        let mut order: Vec<&Job> = self.jobs.iter().map(|id| cluster.job(*id)).collect();
-        order.sort_by_key(|job| (job.submitted, job.id));
-        order.into_iter().for_each(|job| users.entry(user_of(job)).or_default().push(job.id));
-        users
-    }
-
-    /// Throughputs of a job by type; 0: it does not run there.
-    fn rates(&mut self, job: &Job) -> &[f64] {
-        let own = if job.workload.is_none() { Some(job.id) } else { None };
-        let types = self.types as GpuTypeId;
-        self.rates.entry((job.workload, job.gpus, own)).or_insert_with(|| {
-            let asked = host::estimate(Quantity::Throughput, vec![job.id; types as usize], (0..types).collect());
-            asked.into_iter().map(|rate| if rate > 0.0 { rate } else { 0.0 }).collect()
-        })
-    }
-
     /// What each user has of each type, after trading.
-    fn shares(&mut self, cluster: &Cluster, users: &BTreeMap<User, Vec<JobId>>) -> Vec<Vec<f64>> {
+    fn shares(&mut self, cluster: &Cluster) -> Vec<Vec<f64>> {
         let types = self.types as GpuTypeId;
-        let count = users.len() as f64;
-        let own = |kind: GpuTypeId| vec![f64::from(cluster.up_gpus(kind)) / count; users.len()];
+        let count = self.users.len();
+        let own = |kind: GpuTypeId| vec![f64::from(cluster.up_gpus(kind)) / count as f64; count];
         let mut shares: Vec<Vec<f64>> = (0..types).map(own).collect();
         if !self.trades {
             return shares;
         }
         // A user's rate on a type is the mean of its jobs'.
-        let mut rates: Vec<Vec<f64>> = Vec::with_capacity(users.len());
-        for jobs in users.values() {
+        let mut rates: Vec<Vec<f64>> = Vec::with_capacity(count);
+        for Account { jobs, .. } in self.users.values() {
             let mut mean = vec![0.0; self.types];
             for id in jobs {
-                let own = self.rates(cluster.job(*id));
+                let own = rates_of(&mut self.rates, types, cluster.job(*id));
                 mean.iter_mut().zip(own).for_each(|(mean, rate)| *mean += rate / jobs.len() as f64);
             }
             rates.push(mean);
@@ -158,59 +167,40 @@ impl GandivaFair {
         if self.jobs.is_empty() {
             return;
         }
-        let users = self.users(cluster);
-        let shares = self.shares(cluster, &users);
-        self.passes.retain(|user, _| users.contains_key(user));
+        self.users.retain(|_, account| !account.jobs.is_empty());
+        let shares = self.shares(cluster);
         // A new user starts at the lowest pass of the others: it has no claim on the past.
         let mut least = vec![f64::INFINITY; self.types];
-        for passes in self.passes.values() {
+        for Account { passes, .. } in self.users.values() {
             least.iter_mut().zip(passes).for_each(|(least, pass)| *least = least.min(*pass));
         }
         let begin: Vec<f64> = least.into_iter().map(|pass| if pass.is_finite() { pass } else { 0.0 }).collect();
-        for user in users.keys() {
-            self.passes.entry(user.clone()).or_insert_with(|| begin.clone());
+        for Account { passes, .. } in self.users.values_mut().filter(|account| account.passes.is_empty()) {
+            passes.clone_from(&begin);
         }
-        let chosen = self.choose(cluster, &users, &shares);
+        let chosen = self.choose(cluster, &shares);
         self.moves.begin(cluster, &chosen);
     }
 
     /// By type, the gangs of the user with the least pass there, as long as GPUs remain.
-    fn choose(
-        &mut self,
-        cluster: &Cluster,
-        users: &BTreeMap<User, Vec<JobId>>,
-        shares: &[Vec<f64>],
-    ) -> BTreeMap<JobId, GpuTypeId> {
+    fn choose(&mut self, cluster: &Cluster, shares: &[Vec<f64>]) -> BTreeMap<JobId, GpuTypeId> {
         let mut chosen: BTreeMap<JobId, GpuTypeId> = BTreeMap::new();
-        // Jobs of each user that are not chosen yet, in order.
-        let mut left: Vec<Vec<JobId>> = users.values().cloned().collect();
-        for kind in 0..self.types as GpuTypeId {
-            let at = kind as usize;
-            let mut free = cluster.up_gpus(kind);
-            loop {
-                let mut best: Option<(f64, usize, usize, &User, f64)> = None;
-                for (index, user) in users.keys().enumerate() {
-                    let (share, pass) = (shares[at][index], self.passes.get(user).map_or(0.0, |passes| passes[at]));
-                    if share <= 1e-9 || best.as_ref().is_some_and(|(least, ..)| pass >= *least) {
-                        continue;
-                    }
-                    let fits = |id: &JobId| {
-                        let job = cluster.job(*id);
-                        job.gpus <= free && job.gpu_types.contains(&kind)
-                    };
-                    if let Some(place) = left[index].iter().position(fits) {
-                        best = Some((pass, index, place, user, share));
-                    }
-                }
-                let Some((_, index, place, user, share)) = best else { break };
-                let id = left[index].remove(place);
-                let gang = cluster.job(id).gpus;
-                free -= gang;
-                chosen.insert(id, kind);
-                if let Some(passes) = self.passes.get_mut(user) {
-                    passes[at] += f64::from(gang) / share;
-                }
+        let mut queues: Vec<Vec<&Job>> = Vec::with_capacity(self.users.len());
+        let mut passes: Vec<&mut Vec<f64>> = Vec::with_capacity(self.users.len());
+        for Account { jobs, passes: own } in self.users.values_mut() {
+            queues.push(jobs.iter().map(|id| cluster.job(*id)).collect());
+            passes.push(own);
+        }
+        for kind in 0..self.types {
+            let gpu_type = kind as GpuTypeId;
+            let gang = |job: &&Job| job.gpu_types.contains(&gpu_type).then_some(job.gpus);
+            let gangs: Vec<Vec<Option<u32>>> = queues.iter().map(|queue| queue.iter().map(gang).collect()).collect();
+            let mut own: Vec<f64> = passes.iter().map(|passes| passes[kind]).collect();
+            for (user, place) in stride::choose(cluster.up_gpus(gpu_type), &gangs, &shares[kind], &mut own) {
+                chosen.insert(queues[user][place].id, gpu_type);
             }
+            passes.iter_mut().zip(own).for_each(|(passes, own)| passes[kind] = own);
+            queues.iter_mut().for_each(|queue| queue.retain(|job| !chosen.contains_key(&job.id)));
         }
         chosen
     }

@@ -64,12 +64,20 @@ impl Moves {
 
     /// Starts waiting jobs, in this order, on GPUs that no moving job needs.
     pub fn fill(&mut self, cluster: &mut Cluster, waiting: impl IntoIterator<Item = JobId>) {
+        // GPUs of each type that moving jobs need.
+        let mut kept = vec![0; cluster.types()];
+        for (id, kind) in &self.going {
+            kept[*kind as usize] += cluster.get(*id).map_or(0, |job| job.gpus);
+        }
         for id in waiting {
+            if kept.iter().zip(0..).all(|(kept, kind)| cluster.free_gpus(kind) <= *kept) {
+                return;
+            }
             let job = cluster.job(id);
             if !job.waits() || self.going.contains_key(&id) {
                 continue;
             }
-            let spare = |kind: &GpuTypeId| cluster.free_gpus(*kind) >= self.kept(cluster, *kind) + job.gpus;
+            let spare = |kind: &GpuTypeId| cluster.free_gpus(*kind) >= kept[*kind as usize] + job.gpus;
             let kinds = job.gpu_types.iter().copied().filter(spare);
             let found = kinds.into_iter().find_map(|kind| Placement::Packed.find(cluster, kind, job.ask()));
             if let Some(gpus) = found {
@@ -85,11 +93,5 @@ impl Moves {
         {
             cluster.start(id, gpus);
         }
-    }
-
-    /// GPUs of a type that are kept.
-    fn kept(&self, cluster: &Cluster, kind: GpuTypeId) -> u32 {
-        let arriving = self.going.iter().filter(|(_, to)| **to == kind);
-        arriving.filter_map(|(id, _)| cluster.get(*id)).map(|job| job.gpus).sum()
     }
 }
