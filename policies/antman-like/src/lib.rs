@@ -7,11 +7,22 @@
 //! and is throttled as long as it slows a guaranteed one down (multiplicative decrease, additive increase).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Instant, Job, JobId, JobPhase, Kind, Knowledge,
-    NodeId, Param, Placement, Policy, PolicyError, Setup, Trigger, host,
+    Abilities, About, Ask, Batch, Cadence, Cluster, Config, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase,
+    Kind, Knowledge, NodeId, Param, Placement, Policy, PolicyError, Setup, Trigger, host,
 };
+
+/// Jobs that ask for the same find a place together or not at all.
+struct Queue {
+    guaranteed: bool,
+    ask: Ask,
+    gpu_types: Rc<[GpuTypeId]>,
+    jobs: BTreeSet<(Instant, JobId)>,
+    /// It found no place, and no room was made since.
+    blocked: bool,
+}
 
 /// The policy.
 pub struct AntmanLike {
@@ -20,9 +31,11 @@ pub struct AntmanLike {
     memory_mib: u64,
     tolerance: f64,
     relief: f64,
-    waiting: BTreeSet<(Instant, JobId)>,
+    queues: Vec<Queue>,
     /// Thousandths of their speed that opportunistic jobs are held to, where that is not all of it.
     held_to: BTreeMap<JobId, u32>,
+    /// Running guaranteed jobs with opportunistic neighbours, by id; none: to be looked up, since an event may have changed them.
+    guarded: Option<Vec<JobId>>,
 }
 
 /// Lowest speed that a job is throttled to, in thousandths.
@@ -79,8 +92,9 @@ impl Policy for AntmanLike {
             memory_mib: config.number("memory_mib") as u64,
             tolerance: config.number("tolerance"),
             relief: config.number("relief"),
-            waiting: BTreeSet::new(),
+            queues: Vec::new(),
             held_to: BTreeMap::new(),
+            guarded: None,
         })
     }
 
@@ -93,12 +107,17 @@ impl Policy for AntmanLike {
             if let Event::JobEnded(end) = event {
                 self.held_to.remove(&end.job);
             }
+            // Starts and arrivals only take room, and jobs that begin to run make none.
+            if makes_room(event) {
+                self.room_was_made();
+            }
             if let Some(job) = cluster.queued_by(event) {
-                self.waiting.insert((job.submitted, job.id));
+                self.wait(job);
                 self.held_to.remove(&job.id);
             }
         }
         if !batch.events.is_empty() {
+            self.guarded = None;
             self.start(cluster);
         }
         if batch.trigger == Trigger::Round {
@@ -108,22 +127,55 @@ impl Policy for AntmanLike {
     }
 }
 
+fn makes_room(event: &Event) -> bool {
+    match event {
+        Event::JobArrived(_) | Event::Timer(_) => false,
+        Event::JobChanged(change) => change.phase != JobPhase::Running,
+        Event::JobEnded(_) | Event::NodeChanged(_) | Event::Rejected(_) => true,
+    }
+}
+
 fn is_guaranteed(job: &Job) -> bool {
     job.gpus > 1 || !job.preemptible
 }
 
 impl AntmanLike {
+    /// Guaranteed jobs first, each kind by submission; a job that finds no place is passed over.
     fn start(&mut self, cluster: &mut Cluster) {
-        let order: Vec<(Instant, JobId)> = self.waiting.iter().copied().collect();
-        let (first, last): (Vec<_>, Vec<_>) = order.into_iter().partition(|(_, id)| is_guaranteed(cluster.job(*id)));
-        for (submitted, id) in first.into_iter().chain(last) {
+        loop {
+            let open =
+                (0..self.queues.len()).filter(|at| !self.queues[*at].blocked && !self.queues[*at].jobs.is_empty());
+            let turn = |at: &usize| (!self.queues[*at].guaranteed, self.queues[*at].jobs.first().copied());
+            let Some(at) = open.min_by_key(turn) else { return };
+            let Some((submitted, id)) = self.queues[at].jobs.first().copied() else { return };
             let job = cluster.job(id);
-            let place = if is_guaranteed(job) { guaranteed(cluster, job) } else { self.opportunistic(cluster, job) };
-            if let Some(gpus) = place {
-                cluster.start(id, gpus);
-                self.waiting.remove(&(submitted, id));
+            let place =
+                if self.queues[at].guaranteed { guaranteed(cluster, job) } else { self.opportunistic(cluster, job) };
+            match place {
+                Some(gpus) => {
+                    cluster.start(id, gpus);
+                    self.queues[at].jobs.remove(&(submitted, id));
+                }
+                None => self.queues[at].blocked = true,
             }
         }
+    }
+
+    fn room_was_made(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.blocked = false);
+    }
+
+    /// Adds a job to those that wait.
+    fn wait(&mut self, job: &Job) {
+        let (guaranteed, ask) = (is_guaranteed(job), job.ask());
+        let same =
+            |queue: &Queue| (queue.guaranteed, queue.ask) == (guaranteed, ask) && queue.gpu_types == job.gpu_types;
+        let at = self.queues.iter().position(same).unwrap_or_else(|| {
+            let (gpu_types, jobs) = (job.gpu_types.clone(), BTreeSet::new());
+            self.queues.push(Queue { guaranteed, ask, gpu_types, jobs, blocked: false });
+            self.queues.len() - 1
+        });
+        self.queues[at].jobs.insert((job.submitted, job.id));
     }
 
     /// The least utilised GPU that has room, by what its residents use alone and are held to.
@@ -150,12 +202,7 @@ impl AntmanLike {
 
     /// The local controllers, all at once.
     fn control(&mut self, cluster: &mut Cluster) {
-        let mixed = |job: &&Job| {
-            let neighbours = |gpu: &GpuId| cluster.residents(*gpu).iter().any(|id| !is_guaranteed(cluster.job(*id)));
-            is_guaranteed(job) && job.phase == JobPhase::Running && job.held.iter().any(neighbours)
-        };
-        let mut guarded: Vec<JobId> = cluster.holders().filter(mixed).map(|job| job.id).collect();
-        guarded.sort_unstable();
+        let guarded = self.guarded.take().unwrap_or_else(|| guarded(cluster));
         let speeds = if guarded.is_empty() { Vec::new() } else { host::speeds(guarded.clone()) };
         let mut wanted: BTreeMap<JobId, bool> = BTreeMap::new();
         // A throttled job without a guaranteed neighbour gets its speed back too, a step a period.
@@ -166,7 +213,7 @@ impl AntmanLike {
         let free = self.held_to.iter().filter(|(_, milli)| **milli < 1000).map(|(id, _)| *id);
         let running = |id: &JobId| cluster.get(*id).is_some_and(|job| job.phase == JobPhase::Running);
         wanted.extend(free.filter(running).filter(|id| !has_guaranteed_neighbour(id)).map(|id| (id, false)));
-        for (id, speed) in guarded.into_iter().zip(speeds) {
+        for (id, speed) in guarded.iter().copied().zip(speeds) {
             let slowdown = 1.0 / speed - 1.0;
             let (cut, spared) = (slowdown > self.tolerance, slowdown < self.relief);
             if !cut && !spared {
@@ -187,9 +234,23 @@ impl AntmanLike {
             if next != now {
                 self.held_to.insert(id, next);
                 cluster.throttle(id, next);
+                // What it is held to counts as utilisation of its GPUs.
+                self.room_was_made();
             }
         }
+        self.guarded = Some(guarded);
     }
+}
+
+/// Running guaranteed jobs that share a GPU with an opportunistic one, by id.
+fn guarded(cluster: &Cluster) -> Vec<JobId> {
+    let mixed = |job: &&Job| {
+        let neighbours = |gpu: &GpuId| cluster.residents(*gpu).iter().any(|id| !is_guaranteed(cluster.job(*id)));
+        is_guaranteed(job) && job.phase == JobPhase::Running && job.held.iter().any(neighbours)
+    };
+    let mut guarded: Vec<JobId> = cluster.holders().filter(mixed).map(|job| job.id).collect();
+    guarded.sort_unstable();
+    guarded
 }
 
 /// Empty GPUs; else those of one node that have no guaranteed job.
