@@ -6,6 +6,8 @@
 #[macro_use]
 mod define;
 
+#[cfg(feature = "sandbox")]
+pub(crate) mod abi;
 mod exchange;
 mod facts;
 mod provider;

@@ -49,8 +49,8 @@ struct Seen {
 struct CheckSuite<'a> {
     folder: &'a Path,
     component: Component,
-    /// The same code with every NaN made canonical.
-    canonical: Component,
+    /// The same component, every NaN made canonical, called through wasmtime's component layer.
+    otherwise: Component,
     fifo: Component,
     descriptor: Descriptor,
     report: Report,
@@ -90,8 +90,8 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
             return Ok(report);
         }
     };
-    let variation = Variation { canonical_nan: true, ..Variation::default() };
-    let canonical = Sandbox::new(&Settings { variation, ..code::settings(code::quiet) }).map_err(internal)?;
+    let variation = Variation { canonical_nan: true, component: true, ..Variation::default() };
+    let otherwise = Sandbox::new(&Settings { variation, ..code::settings(code::quiet) }).map_err(internal)?;
     let mut finder = sandtable_plan::artifact::Finder::new(Path::new("."), None);
     let fifo = finder.find("fifo").map_err(Error::usage)?;
     let folder = output::scratch()?;
@@ -100,7 +100,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     let mut battery = CheckSuite {
         folder: folder.path(),
         component,
-        canonical: canonical.load(bytes).map_err(internal)?,
+        otherwise: otherwise.load(bytes).map_err(internal)?,
         fifo: sandbox.load(&fifo.bytes).map_err(internal)?,
         descriptor,
         report,
@@ -351,7 +351,8 @@ impl CheckSuite<'_> {
         self.report.plans.push(seen.plans.clone());
         let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
         tally.follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
-        for (how, component) in [("again", &self.component), ("with canonical NaNs", &self.canonical)] {
+        let otherwise = "with canonical NaNs and through the component layer";
+        for (how, component) in [("again", &self.component), (otherwise, &self.otherwise)] {
             let again = self.live(&cell, component, None)?;
             if again.map_or(true, |again| again.plans != seen.plans) {
                 tally.unlike.push(format!("{}, seed {seed}, {how}", kind.name()));

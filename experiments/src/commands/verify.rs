@@ -38,9 +38,20 @@ pub(crate) struct VerifyArgs {
     /// Use wasmtime's interpreter, which runs no machine code; about ten times slower.
     #[arg(long)]
     interpreted: bool,
+    /// How components are called.
+    #[arg(long, value_enum, value_name = "ABI", default_value_t = Abi::Core)]
+    abi: Abi,
     /// Number of cells to run at a time [default: the number of cores].
     #[arg(long, short, value_name = "N")]
     jobs: Option<std::num::NonZeroUsize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Abi {
+    /// Through their core modules where that is possible, as `run` does.
+    Core,
+    /// Through wasmtime's component layer.
+    Component,
 }
 
 /// A share of nothing would be a proof of nothing.
@@ -101,7 +112,8 @@ fn all(
     let missing = plan.cells.len() - cells.len();
     let drawn = args.sample.map(|share| drawn(share, args.draw, cells));
     let cells = drawn.as_deref().unwrap_or(cells);
-    let variation = Variation { canonical_nan: true, interpreted: args.interpreted, ..Variation::default() };
+    let component = args.abi == Abi::Component;
+    let variation = Variation { canonical_nan: true, interpreted: args.interpreted, component, ..Variation::default() };
     let settings = Settings { variation, ..settings };
     let compiled = Compiled::new(&settings, cells.iter().copied())?;
     let bar = ui::progress(cells.len() as u64, false);

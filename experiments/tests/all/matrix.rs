@@ -63,16 +63,22 @@ fn hash(plan: &Plan, compiled: &Compiled, threads: usize) -> String {
 }
 
 #[test]
-fn sixty_four_ways_to_run_give_one_hash() {
+fn a_hundred_and_twenty_eight_ways_to_run_give_one_hash() {
     let folder = tempfile::tempdir().expect("a folder");
     let spec = folder.path().join("spec.ron");
     std::fs::write(&spec, SPEC).expect("written");
     let plan = cut(&spec, 2);
     let expected = hash(&plan, &compiled(&plan, Variation::default()), 1);
-    for way in 0..32_u32 {
+    for way in 0..64_u32 {
         let on = |bit: u32| way >> bit & 1 == 1;
-        let variation =
-            Variation { canonical_nan: on(0), plain: on(1), interpreted: on(2), pooled: on(3), copied: on(4) };
+        let variation = Variation {
+            canonical_nan: on(0),
+            plain: on(1),
+            interpreted: on(2),
+            pooled: on(3),
+            copied: on(4),
+            component: on(5),
+        };
         let compiled = compiled(&plan, variation);
         for threads in [1, 2] {
             assert_eq!(hash(&plan, &compiled, threads), expected, "{variation:?} on {threads} threads");
@@ -80,10 +86,10 @@ fn sixty_four_ways_to_run_give_one_hash() {
     }
 }
 
-/// What no code of this machine computes is what all snapshots are of.
+/// What no code of this machine computes is what all snapshots are of; and so is what crosses by wasmtime's component layer.
 #[needs("env:SANDTABLE_SLOW_TESTS")]
 #[test]
-fn the_interpreter_gives_the_results_of_every_spec() {
+fn the_interpreter_and_the_component_layer_give_the_results_of_every_spec() {
     fn specs(folder: &Path, found: &mut Vec<PathBuf>) {
         for path in sorted(folder).expect("a folder") {
             if path.is_dir() && !path.ends_with("profiles") {
@@ -97,6 +103,7 @@ fn the_interpreter_gives_the_results_of_every_spec() {
     let mut found = Vec::new();
     specs(&root().join("experiments/specs"), &mut found);
     let interpreted = Variation { interpreted: true, ..Variation::default() };
+    let layered = Variation { component: true, ..Variation::default() };
     let mut cells = 0;
     for spec in found {
         let plan = cut(&spec, usize::MAX);
@@ -104,9 +111,11 @@ fn the_interpreter_gives_the_results_of_every_spec() {
             continue;
         }
         cells += plan.cells.len();
-        let [native, here] = [Variation::default(), interpreted].map(|way| hash(&plan, &compiled(&plan, way), 2));
-        assert_eq!(native, here, "{}", spec.display());
+        let [usual, interpreted, layered] =
+            [Variation::default(), interpreted, layered].map(|way| hash(&plan, &compiled(&plan, way), 2));
+        assert_eq!(usual, interpreted, "{}, interpreted", spec.display());
+        assert_eq!(usual, layered, "{}, through the component layer", spec.display());
     }
     assert!(cells > 400, "{cells} cells were compared");
-    told(&format!("{cells} cells gave the same bytes in the interpreter"));
+    told(&format!("{cells} cells gave the same bytes in the interpreter and through the component layer"));
 }

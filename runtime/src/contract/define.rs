@@ -1,5 +1,6 @@
 //! How a type of the contract is defined: each field and case has its name in `wit/` before it. A component whose types differ is
-//! refused when it is loaded.
+//! refused when it is loaded. A type crosses the border by wasmtime's own derives, and by [`crate::contract::abi`] where a
+//! component's core module is called without them; a test holds the second layout against that of the contract.
 
 macro_rules! record {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$about:meta])* $wit:literal $field:ident: $type:ty,)* }) => {
@@ -13,6 +14,46 @@ macro_rules! record {
         pub struct $name {
             $($(#[$about])* #[cfg_attr(feature = "sandbox", component(name = $wit))] pub $field: $type,)*
         }
+
+        #[cfg(feature = "sandbox")]
+        const _: () = {
+            use crate::contract::abi::{Lifting, Lowering, Value, aligned, larger};
+
+            impl Value for $name {
+                const SIZE: usize = {
+                    let end = 0;
+                    $(let end = aligned(end, <$type>::ALIGN) + <$type>::SIZE;)*
+                    aligned(end, Self::ALIGN)
+                };
+                const ALIGN: usize = {
+                    let most = 1;
+                    $(let most = larger(most, <$type>::ALIGN);)*
+                    most
+                };
+
+                fn store(&self, to: &mut Lowering<'_>, at: usize) -> wasmtime::Result<()> {
+                    let end = at;
+                    $(
+                        let start = aligned(end, <$type>::ALIGN);
+                        self.$field.store(to, start)?;
+                        let end = start + <$type>::SIZE;
+                    )*
+                    let _ = end;
+                    Ok(())
+                }
+
+                fn load(bytes: &[u8], from: &mut Lifting<'_>) -> wasmtime::Result<Self> {
+                    let end = 0;
+                    $(
+                        let start = aligned(end, <$type>::ALIGN);
+                        let end = start + <$type>::SIZE;
+                        let $field = <$type>::load(&bytes[start..end], from)?;
+                    )*
+                    let _ = end;
+                    Ok(Self { $($field,)* })
+                }
+            }
+        };
     };
 }
 
@@ -29,6 +70,35 @@ macro_rules! enumeration {
         pub enum $name {
             $($(#[$about])* #[cfg_attr(feature = "sandbox", component(name = $wit))] $case,)*
         }
+
+        #[cfg(feature = "sandbox")]
+        const _: () = {
+            use crate::contract::abi::{Lifting, Lowering, Value};
+
+            impl Value for $name {
+                const SIZE: usize = 1;
+                const ALIGN: usize = 1;
+
+                fn store(&self, to: &mut Lowering<'_>, at: usize) -> wasmtime::Result<()> {
+                    (*self as u8).store(to, at)
+                }
+
+                fn load(bytes: &[u8], from: &mut Lifting<'_>) -> wasmtime::Result<Self> {
+                    match u8::load(bytes, from)? {
+                        $(tag if tag == Self::$case as u8 => Ok(Self::$case),)*
+                        tag => wasmtime::bail!("unexpected discriminant: {tag}"),
+                    }
+                }
+            }
+        };
+    };
+}
+
+/// The name, where a case has a payload of this type.
+#[cfg(feature = "sandbox")]
+macro_rules! payload {
+    ($name:ident $type:ty) => {
+        $name
     };
 }
 
@@ -44,6 +114,48 @@ macro_rules! variant {
         pub enum $name {
             $($(#[$about])* #[cfg_attr(feature = "sandbox", component(name = $wit))] $case $(($type))?,)*
         }
+
+        #[cfg(feature = "sandbox")]
+        const _: () = {
+            use crate::contract::abi::{Lifting, Lowering, Value, aligned, larger};
+
+            enum Tag {
+                $($case,)*
+            }
+
+            impl Value for $name {
+                const SIZE: usize = {
+                    let most = 0;
+                    $($(let most = larger(most, <$type>::SIZE);)?)*
+                    aligned(aligned(1, Self::ALIGN) + most, Self::ALIGN)
+                };
+                const ALIGN: usize = {
+                    let most = 1;
+                    $($(let most = larger(most, <$type>::ALIGN);)?)*
+                    most
+                };
+
+                fn store(&self, to: &mut Lowering<'_>, at: usize) -> wasmtime::Result<()> {
+                    match self {
+                        $(Self::$case $((payload!(value $type)))? => {
+                            (Tag::$case as u8).store(to, at)?;
+                            $(<$type>::store(value, to, at + aligned(1, Self::ALIGN))?;)?
+                        })*
+                    }
+                    Ok(())
+                }
+
+                fn load(bytes: &[u8], from: &mut Lifting<'_>) -> wasmtime::Result<Self> {
+                    let payload = &bytes[aligned(1, Self::ALIGN)..];
+                    match u8::load(bytes, from)? {
+                        $(tag if tag == Tag::$case as u8 => {
+                            Ok(Self::$case $((<$type>::load(&payload[..<$type>::SIZE], from)?))?)
+                        })*
+                        tag => wasmtime::bail!("unexpected discriminant: {tag}"),
+                    }
+                }
+            }
+        };
     };
 }
 
@@ -81,5 +193,36 @@ macro_rules! flags {
                 Ok(flags)
             }
         }
+
+        #[cfg(feature = "sandbox")]
+        impl $name {
+            /// One bit a flag, the first of the contract lowest.
+            pub(crate) fn bits(self) -> u16 {
+                let set = Self::NAMES.iter().enumerate().filter(|(_, (_, flag))| self.contains(*flag));
+                set.fold(0, |bits, (index, _)| bits | 1 << index)
+            }
+        }
+
+        #[cfg(feature = "sandbox")]
+        const _: () = {
+            use crate::contract::abi::{Lifting, Lowering, Value};
+
+            impl Value for $name {
+                const SIZE: usize = if Self::NAMES.len() > 8 { 2 } else { 1 };
+                const ALIGN: usize = Self::SIZE;
+
+                fn store(&self, to: &mut Lowering<'_>, at: usize) -> wasmtime::Result<()> {
+                    let [low, high] = self.bits().to_le_bytes();
+                    low.store(to, at)?;
+                    if Self::SIZE > 1 { high.store(to, at + 1) } else { Ok(()) }
+                }
+
+                fn load(bytes: &[u8], _: &mut Lifting<'_>) -> wasmtime::Result<Self> {
+                    // A bit without a flag says nothing.
+                    let set = Self::NAMES.iter().enumerate().filter(|(index, _)| bytes[index / 8] >> (index % 8) & 1 == 1);
+                    Ok(set.fold(Self::empty(), |all, (_, (_, flag))| all | *flag))
+                }
+            }
+        };
     };
 }

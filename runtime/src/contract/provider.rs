@@ -1,55 +1,53 @@
 //! What a predictor component says of itself, and what it is asked. Documented in `wit/policy.wit`.
 
-bitflags::bitflags! {
+#![expect(missing_docs, reason = "of the functions that a set of flags has")]
+
+flags! {
     /// Quantities that a predictor answers for.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Quantities: u8 {
-        /// How likely two workloads are to contend.
-        const SIMILARITY = 1;
-        /// The speed of a job beside others.
-        const PAIR_SPEED = 2;
-        /// GPU utilisation alone.
-        const UTILISATION = 4;
-        /// Device memory.
-        const MEMORY = 8;
+    Quantities {
+        "similarity" SIMILARITY = 1,
+        "pair-speed" PAIR_SPEED = 2,
+        "utilisation" UTILISATION = 4,
+        "memory" MEMORY = 8,
     }
 }
 
-bitflags::bitflags! {
+flags! {
     /// What a predictor reads of a workload; it is shown nothing else.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Sources: u8 {
-        /// What the workload shows when it runs alone.
-        const SOLO_PROFILE = 1;
-        /// What its model's graph shows.
-        const MODEL_FACTS = 2;
+    Sources {
+        "solo-profile" SOLO_PROFILE = 1,
+        "model-facts" MODEL_FACTS = 2,
     }
 }
 
-/// A quantity of one workload alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SoloQuantity {
-    /// GPU utilisation, 0 to 1.
-    Utilisation,
-    /// Device memory on each GPU, MiB.
-    Memory,
+enumeration! {
+    /// A quantity of one workload alone.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub enum SoloQuantity {
+        /// GPU utilisation, 0 to 1.
+        "utilisation" Utilisation,
+        /// Device memory on each GPU, MiB.
+        "memory" Memory,
+    }
 }
 
-/// What a predictor says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProviderDescriptor {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// What it does, in a sentence.
-    pub about: String,
-    /// Quantities that it answers for.
-    pub answers: Quantities,
-    /// What of a workload it reads.
-    pub reads: Sources,
-    /// Whether it needs weights.
-    pub needs_weights: bool,
-    /// JSON Schema of its configuration.
-    pub config_schema: String,
+record! {
+    /// What a predictor says of itself.
+    #[derive(Clone, PartialEq)]
+    pub struct ProviderDescriptor {
+        /// Its name.
+        "name" name: String,
+        /// Its version.
+        "version" version: String,
+        /// What it does, in a sentence.
+        "about" about: String,
+        /// Quantities that it answers for.
+        "answers" answers: Quantities,
+        /// What of a workload it reads.
+        "reads" reads: Sources,
+        /// Whether it needs weights.
+        "needs-weights" needs_weights: bool,
+        /// JSON Schema of its configuration.
+        "config-schema" config_schema: String,
+    }
 }

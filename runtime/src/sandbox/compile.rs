@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
-use wasmtime::Engine;
 use wasmtime::component::Component as Compiled;
+use wasmtime::{Engine, Module};
 
 use super::code::CodeCache;
 use super::engine::{Flags, engine, one_line};
 use super::shape;
+use super::unwrapped::Unwrapped;
+use super::wiring::Wiring;
 use crate::fault::{Fault, LoadFault};
 use crate::limits::Limits;
 
@@ -52,27 +54,35 @@ const THREADS: usize = 4;
 /// Exit status of the process that compiles where a component is wrong; standard output says what.
 const REFUSED: u8 = 3;
 
+/// A compiled component.
+pub(super) struct Code {
+    /// The component. It has the types alone, and no code, where it is called through its core modules.
+    pub(super) component: Compiled,
+    /// Its core modules, if it can be called through them.
+    pub(super) unwrapped: Option<Unwrapped>,
+}
+
 /// Compiles, or takes from the cache what was compiled.
 pub(super) fn load(
     engine: &Engine,
     flags: Flags,
     (cache, compiler): (Option<&CodeCache>, Option<&Compiler>),
     bytes: &[u8],
-) -> Result<Compiled, Fault> {
+) -> Result<Code, Fault> {
     check_file(bytes).map_err(Fault::Load)?;
-    let key = key(engine, bytes);
+    let key = key(engine, flags, bytes);
     if let Some(cache) = cache
         && let Some(code) = cache.get(&key)
-        && let Ok(compiled) = code_of(engine, &code)
+        && let Ok(compiled) = code_of(engine, bytes, &code)
     {
         return Ok(compiled);
     }
     shape::check(bytes).map_err(Fault::Load)?;
     let code = match compiler {
         Some(compiler) => compiler.compile(flags, bytes)?,
-        None => compile(engine, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
+        None => compile(engine, flags, bytes).map_err(|why| Fault::Load(LoadFault::Invalid(why)))?,
     };
-    let compiled = code_of(engine, &code).map_err(|error| Fault::Host(one_line(&error)))?;
+    let compiled = code_of(engine, bytes, &code).map_err(|error| Fault::Host(one_line(&error)))?;
     if let Some(cache) = cache {
         cache.put(&key, &code);
     }
@@ -81,14 +91,41 @@ pub(super) fn load(
 
 /// Machine code that is executed as it is.
 #[expect(unsafe_code, reason = "no compiled code can be loaded without")]
-fn code_of(engine: &Engine, code: &[u8]) -> wasmtime::Result<Compiled> {
-    // SAFETY: these bytes are those that `precompile_component` made, in this process, in a child of it that is the
-    // same program, or earlier: then the cache has checked that only this user can have written them, and their digest.
-    unsafe { Compiled::deserialize(engine, code) }
+fn code_of(engine: &Engine, bytes: &[u8], code: &[u8]) -> wasmtime::Result<Code> {
+    let broken = || wasmtime::format_err!("the compiled code is not as it was written");
+    let mut parts = unpacked(code).ok_or_else(broken)?.into_iter();
+    let component = parts.next().ok_or_else(broken)?;
+    // SAFETY: these bytes are those that `precompile_component` and `precompile_module` made, in this process, in a child
+    // of it that is the same program, or earlier: then the cache has checked that only this user can have written them,
+    // and their digest.
+    let (component, modules) = unsafe {
+        let modules = parts.map(|code| Module::deserialize(engine, code)).collect::<wasmtime::Result<Vec<_>>>()?;
+        (Compiled::deserialize(engine, component)?, modules)
+    };
+    let unwrapped = match modules.is_empty() {
+        true => None,
+        false => Some(Unwrapped::new(Wiring::read(bytes).ok_or_else(broken)?, modules)),
+    };
+    Ok(Code { component, unwrapped })
+}
+
+/// Parts in one piece, each with its length before it.
+fn packed(parts: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
+    parts.into_iter().flat_map(|part| [(part.len() as u64).to_le_bytes().to_vec(), part]).flatten().collect()
+}
+
+fn unpacked(mut code: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut parts = Vec::new();
+    while let Some((length, rest)) = code.split_first_chunk() {
+        let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        parts.push(part);
+        code = rest;
+    }
+    code.is_empty().then_some(parts)
 }
 
 /// What code is kept under: the component, and all of the engine that steers how it is compiled.
-fn key(engine: &Engine, bytes: &[u8]) -> String {
+fn key(engine: &Engine, flags: Flags, bytes: &[u8]) -> String {
     struct Digest(blake3::Hasher);
     impl Hasher for Digest {
         fn finish(&self) -> u64 {
@@ -100,6 +137,7 @@ fn key(engine: &Engine, bytes: &[u8]) -> String {
     }
     let mut hasher = Digest(blake3::Hasher::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.0.update(&[u8::from(flags.variation.component)]);
     hasher.0.update(blake3::hash(bytes).as_bytes());
     hasher.0.finalize().to_hex().to_string()
 }
@@ -121,13 +159,26 @@ fn check_file(bytes: &[u8]) -> Result<(), LoadFault> {
     }
 }
 
-/// Compiles in this process.
-fn compile(engine: &Engine, bytes: &[u8]) -> Result<Vec<u8>, String> {
+/// Compiles in this process: the core modules where the component can be called through them, else all of it.
+fn compile(engine: &Engine, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let compile = || {
+        // The component as a whole says where it is malformed.
+        let modules = (!flags.variation.component).then(|| modules(engine, bytes)).flatten();
+        modules.map_or_else(|| engine.precompile_component(bytes).map(|whole| packed([whole])), Ok)
+    };
     // Broken files have panicked compilers before.
-    match catch_unwind(AssertUnwindSafe(|| engine.precompile_component(bytes))) {
+    match catch_unwind(AssertUnwindSafe(compile)) {
         Ok(compiled) => compiled.map_err(|error| one_line(&error)),
         Err(_) => Err("the compiler panicked".into()),
     }
+}
+
+/// The component without its code, and the code of its modules.
+fn modules(engine: &Engine, bytes: &[u8]) -> Option<Vec<u8>> {
+    let wiring = Wiring::read(bytes)?;
+    let skeleton = engine.precompile_component(&wiring.skeleton(bytes)?).ok()?;
+    let modules = wiring.modules(bytes).map(|module| engine.precompile_module(module).ok());
+    Some(packed(std::iter::once(skeleton).chain(modules.collect::<Option<Vec<_>>>()?)))
 }
 
 /// What a process does that compiles for another: a component is read from standard input, its code written to
@@ -165,7 +216,7 @@ fn serve_within(flags: Flags, budget: Budget) -> std::io::Result<Result<(), Stri
     let mut bytes = Vec::new();
     std::io::stdin().take(Limits::COMPONENT as u64).read_to_end(&mut bytes)?;
     let engine = engine(flags).map_err(std::io::Error::other)?;
-    Ok(match compile(&engine, &bytes) {
+    Ok(match compile(&engine, flags, &bytes) {
         Ok(code) => Ok(std::io::stdout().write_all(&code)?),
         Err(wrong) => Err(wrong),
     })

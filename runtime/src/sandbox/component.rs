@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use wasmtime::Engine;
-use wasmtime::component::{InstancePre, Linker};
+use wasmtime::component::{Instance, InstancePre, Linker};
+use wasmtime::{Engine, Store};
 
-use super::bindings::PolicyPre;
-use super::bindings::predictor::PredictorComponentPre;
+use super::bindings::predictor::{PredictorComponentIndices, PredictorComponentPre};
+use super::bindings::{PolicyIndices, PolicyPre};
 use super::code::CodeCache;
 use super::compile::{self, Compiler};
 use super::engine::{Flags, Variation, engine, host, one_line};
 use super::imports::{self, Guest};
+use super::unwrapped::Unwrapped;
 use crate::fault::{Fault, LoadFault};
+use crate::limits::Limits;
 
 /// How components are compiled and run.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,7 @@ const TURN: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Component {
     pub(super) pre: PolicyPre<Guest>,
+    pub(super) unwrapped: Option<Unwrapped>,
     /// Turns of the engine's clock that a call may take.
     pub(super) turns: Option<u64>,
     digest: String,
@@ -64,6 +67,19 @@ impl Component {
 pub struct PredictorComponent {
     pub(super) turns: Option<u64>,
     pub(super) pre: PredictorComponentPre<Guest>,
+    pub(super) unwrapped: Option<Unwrapped>,
+}
+
+/// Checks the types of the functions that a component exports. It has no code, so that none of it runs; what else its
+/// instantiation meets, such as a limit, it meets again with its code.
+fn check_types(
+    pre: &InstancePre<Guest>,
+    find: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<()>,
+) -> Result<(), Fault> {
+    let mut store = Store::new(pre.engine(), Guest::new(Limits::default()));
+    store.limiter(|guest| &mut guest.limiter);
+    let Ok(instance) = pre.instantiate(&mut store) else { return Ok(()) };
+    find(&mut store, &instance).map_err(|error| Fault::Load(LoadFault::WrongWorld(error.root_cause().to_string())))
 }
 
 impl Sandbox {
@@ -95,8 +111,14 @@ impl Sandbox {
     /// [`Fault::Load`] with the reason.
     pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        let pre = PolicyPre::new(self.prepare(bytes)?).map_err(wrong)?;
-        Ok(Component { pre, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })
+        let (pre, unwrapped) = self.prepare(bytes)?;
+        let pre = PolicyPre::new(pre).map_err(wrong)?;
+        if unwrapped.is_some() {
+            check_types(pre.instance_pre(), |store, instance| {
+                PolicyIndices::new(pre.instance_pre())?.load(store, instance).map(drop)
+            })?;
+        }
+        Ok(Component { pre, unwrapped, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })
     }
 
     /// Compiles a component and checks that it is a predictor.
@@ -105,16 +127,20 @@ impl Sandbox {
     /// [`Fault::Load`] with the reason.
     pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        Ok(PredictorComponent {
-            turns: self.turns,
-            pre: PredictorComponentPre::new(self.prepare(bytes)?).map_err(wrong)?,
-        })
+        let (pre, unwrapped) = self.prepare(bytes)?;
+        let pre = PredictorComponentPre::new(pre).map_err(wrong)?;
+        if unwrapped.is_some() {
+            check_types(pre.instance_pre(), |store, instance| {
+                PredictorComponentIndices::new(pre.instance_pre())?.load(store, instance).map(drop)
+            })?;
+        }
+        Ok(PredictorComponent { turns: self.turns, pre, unwrapped })
     }
 
-    fn prepare(&self, bytes: &[u8]) -> Result<InstancePre<Guest>, Fault> {
+    fn prepare(&self, bytes: &[u8]) -> Result<(InstancePre<Guest>, Option<Unwrapped>), Fault> {
         let Settings { cache, compiler, .. } = &self.settings;
-        let compiled = compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?;
+        let code = compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?;
         let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        self.linker.instantiate_pre(&compiled).map_err(wrong)
+        Ok((self.linker.instantiate_pre(&code.component).map_err(wrong)?, code.unwrapped))
     }
 }

@@ -21,6 +21,8 @@ pub struct Variation {
     pub pooled: bool,
     /// Memories begin as copies and not as maps of their image.
     pub copied: bool,
+    /// All calls go through wasmtime's component layer, and none directly to a core module.
+    pub component: bool,
 }
 
 /// The settings that change the code.
@@ -34,25 +36,26 @@ pub struct Flags {
 
 impl Flags {
     /// The arguments by which the program that compiles is told.
-    const WORDS: [&'static str; 6] = ["interruptible", "canonical-nan", "plain", "interpreted", "pooled", "copied"];
+    const WORDS: [&'static str; 7] =
+        ["interruptible", "canonical-nan", "plain", "interpreted", "pooled", "copied", "component"];
 
     /// The flags that are named.
     pub fn named(words: &[String]) -> Flags {
-        let [interruptible, canonical_nan, plain, interpreted, pooled, copied] =
+        let [interruptible, canonical_nan, plain, interpreted, pooled, copied, component] =
             Flags::WORDS.map(|known| words.iter().any(|word| word == known));
-        Flags { variation: Variation { canonical_nan, plain, interpreted, pooled, copied }, interruptible }
+        Flags { variation: Variation { canonical_nan, plain, interpreted, pooled, copied, component }, interruptible }
     }
 
     pub(super) fn arguments(self) -> impl Iterator<Item = &'static str> {
-        let Variation { canonical_nan, plain, interpreted, pooled, copied } = self.variation;
-        let set = [self.interruptible, canonical_nan, plain, interpreted, pooled, copied];
+        let Variation { canonical_nan, plain, interpreted, pooled, copied, component } = self.variation;
+        let set = [self.interruptible, canonical_nan, plain, interpreted, pooled, copied, component];
         Flags::WORDS.into_iter().zip(set).filter(|(_, set)| *set).map(|(argument, _)| argument)
     }
 }
 
 /// The engine whose code these flags steer.
 pub(super) fn engine(flags: Flags) -> wasmtime::Result<Engine> {
-    let Variation { canonical_nan, plain, interpreted, pooled, copied } = flags.variation;
+    let Variation { canonical_nan, plain, interpreted, pooled, copied, component: _ } = flags.variation;
     let mut config = Config::new();
     if interpreted {
         config.target("pulley64")?;
@@ -74,7 +77,7 @@ pub(super) fn engine(flags: Flags) -> wasmtime::Result<Engine> {
         .wasm_relaxed_simd(false)
         .wasm_memory64(false)
         // Frames of other code are larger: whatever fits here fits there too.
-        .max_wasm_stack(if flags.variation == Variation::default() { Limits::STACK } else { 2 * Limits::STACK })
+        .max_wasm_stack(if plain || interpreted || canonical_nan { 2 * Limits::STACK } else { Limits::STACK })
         .wasm_backtrace_max_frames(NonZeroUsize::new(Limits::FRAMES))
         .epoch_interruption(flags.interruptible);
     Engine::new(&config)

@@ -22,6 +22,25 @@ pub(super) struct Guest {
     pub(super) last_words: Option<String>,
     pub(super) log: Log,
     pub(super) limiter: Limiter,
+    /// Whether it may call imports; not while it allocates or gives back for the host. Of calls without wasmtime's component layer,
+    /// which has its own.
+    pub(super) may_leave: bool,
+    /// Room to lay out values in.
+    pub(super) blocks: Vec<u8>,
+}
+
+impl Guest {
+    pub(super) fn new(limits: Limits) -> Guest {
+        Guest {
+            world: None,
+            import_log: ImportLog::Off,
+            last_words: None,
+            log: Log::new(limits.log),
+            limiter: Limiter::new(limits),
+            may_leave: true,
+            blocks: Vec::new(),
+        }
+    }
 }
 
 /// Lines that a policy wrote: diagnostics, never part of a result.
@@ -122,6 +141,10 @@ impl Limiter {
     pub(super) fn memory(&self) -> usize {
         self.memory
     }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
 }
 
 impl ResourceLimiter for Limiter {
@@ -203,110 +226,170 @@ fn answer<T: serde::Serialize + serde::de::DeserializeOwned>(
     Ok(answer)
 }
 
-/// Defines every import of the world.
-pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    linker.instance("sandtable:policy/types@0.1.0")?;
-    define_cluster(linker)?;
-    define_predictor(linker)?;
-    define_log(linker)
+type Cx<'a, 'b> = &'a mut StoreContextMut<'b, Guest>;
+
+/// `cluster.now`
+pub(super) fn now(cx: Cx<'_, '_>) -> wasmtime::Result<u64> {
+    charge(cx, 8)?;
+    answer(cx, "cluster.now", |world| world.cluster.now.as_micros())
 }
 
-fn define_cluster(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
-    let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
-    cluster.func_wrap("now", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
-        charge(&mut cx, 8)?;
-        Ok((answer(&mut cx, "cluster.now", |world| world.cluster.now.as_micros())?,))
-    })?;
-    cluster.func_wrap("free-gpus", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
-        let free = answer(&mut cx, "cluster.free-gpus", |world| world.free_gpus())?;
-        charge(&mut cx, free.len() * 4)?;
-        Ok((free,))
-    })?;
-    cluster.func_wrap("occupancy", |mut cx: StoreContextMut<'_, Guest>, (): ()| {
-        // All GPUs are looked at, held or free.
-        let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.residents.len());
-        charge(&mut cx, gpus * 8)?;
-        let pairs = answer(&mut cx, "cluster.occupancy", |world| world.occupancy())?;
-        Ok((pairs,))
-    })?;
-    cluster.func_wrap("speeds", |mut cx: StoreContextMut<'_, Guest>, (jobs,): (Vec<u32>,)| {
-        charge(&mut cx, jobs.len() * 64)?;
-        let speeds = answer(&mut cx, "cluster.speeds", |world| bits(world.speeds(&JobId::list(jobs))))?;
-        Ok((numbers(speeds),))
-    })?;
-    cluster.func_wrap("check", |mut cx: StoreContextMut<'_, Guest>, (actions,): (Vec<contract::Action>,)| {
-        let gpus = |action: &contract::Action| match action {
-            contract::Action::Start(start) => start.gpus.len(),
-            contract::Action::Reassign(moves) => moves.iter().map(|start| start.gpus.len() + 8).sum(),
-            _ => 0,
-        };
-        charge(&mut cx, actions.len() * 64 + actions.iter().map(gpus).sum::<usize>() * 8)?;
-        let rejections = answer(&mut cx, "cluster.check", |world| world.check(&actions))?;
-        // Each is a text that was made.
-        charge(&mut cx, rejections.len() * 2048)?;
-        Ok((rejections,))
+/// `cluster.free-gpus`
+pub(super) fn free_gpus(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<u32>> {
+    let free = answer(cx, "cluster.free-gpus", |world| world.free_gpus())?;
+    charge(cx, free.len() * 4)?;
+    Ok(free)
+}
+
+/// `cluster.occupancy`
+pub(super) fn occupancy(cx: Cx<'_, '_>) -> wasmtime::Result<(Vec<u32>, Vec<u32>)> {
+    // All GPUs are looked at, held or free.
+    let gpus = cx.data().world.as_ref().map_or(0, |world| world.cluster.residents.len());
+    charge(cx, gpus * 8)?;
+    answer(cx, "cluster.occupancy", |world| world.occupancy())
+}
+
+/// `cluster.speeds`
+pub(super) fn speeds(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<Vec<f64>> {
+    charge(cx, jobs.len() * 64)?;
+    answer(cx, "cluster.speeds", |world| bits(world.speeds(&JobId::list(jobs)))).map(numbers)
+}
+
+/// `cluster.check`
+pub(super) fn check(cx: Cx<'_, '_>, actions: &[contract::Action]) -> wasmtime::Result<Vec<contract::Rejection>> {
+    let gpus = |action: &contract::Action| match action {
+        contract::Action::Start(start) => start.gpus.len(),
+        contract::Action::Reassign(moves) => moves.iter().map(|start| start.gpus.len() + 8).sum(),
+        _ => 0,
+    };
+    charge(cx, actions.len() * 64 + actions.iter().map(gpus).sum::<usize>() * 8)?;
+    let rejections = answer(cx, "cluster.check", |world| world.check(actions))?;
+    // Each is a text that was made.
+    charge(cx, rejections.len() * 2048)?;
+    Ok(rejections)
+}
+
+/// The quantity of this number in the contract.
+pub(super) fn quantity(number: u32) -> wasmtime::Result<Quantity> {
+    Ok(match number {
+        0 => Quantity::Remaining,
+        1 => Quantity::Throughput,
+        2 => Quantity::Utilisation,
+        3 => Quantity::Memory,
+        4 => Quantity::StepTime,
+        5 => Quantity::Steps,
+        other => wasmtime::bail!("unexpected discriminant: {other}"),
     })
 }
 
-fn define_predictor(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+/// `predictor.estimate`, of columns of jobs, GPU types and numbers of GPUs.
+pub(super) fn estimate(
+    cx: Cx<'_, '_>,
+    what: Quantity,
+    (job, gpu_type, gpus): (Vec<u32>, Vec<u32>, Vec<u32>),
+) -> wasmtime::Result<Vec<f64>> {
+    charge(cx, job.len() * 128)?;
+    if job.len() != gpu_type.len() {
+        let (jobs, types) = (job.len(), gpu_type.len());
+        return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
+    }
+    if !gpus.is_empty() {
+        equal("predictor.estimate", job.len(), gpus.len())?;
+    }
+    let (job, gpu_type) = (JobId::list(job), TypeId::list(gpu_type));
+    let alone = match what {
+        Quantity::Remaining | Quantity::StepTime | Quantity::Steps => None,
+        Quantity::Throughput => Some(Alone::Throughput),
+        Quantity::Utilisation => Some(Alone::Utilisation),
+        Quantity::Memory => Some(Alone::Memory),
+    };
+    let ask = |world: &mut DecisionContext| match alone {
+        None if what == Quantity::Remaining => Ok(bits(world.remaining(&job, &gpu_type))),
+        None => Ok(bits(world.steps(what == Quantity::Steps, &job, &gpu_type, &gpus))),
+        Some(what) => world.alone(what, &job, &gpu_type).map(bits),
+    };
+    foretell(cx, "predictor.estimate", ask).map(numbers)
+}
+
+/// `predictor.similarity`
+pub(super) fn similarity(cx: Cx<'_, '_>, kind: u32, first: Vec<u32>, second: Vec<u32>) -> wasmtime::Result<Vec<f64>> {
+    charge(cx, first.len() * 128)?;
+    equal("predictor.similarity", first.len(), second.len())?;
+    let (first, second) = (JobId::list(first), JobId::list(second));
+    let ask = |world: &mut DecisionContext| world.similarity(TypeId::new(kind), &first, &second).map(bits);
+    foretell(cx, "predictor.similarity", ask).map(numbers)
+}
+
+/// `predictor.pair-speed`
+pub(super) fn pair_speed(
+    cx: Cx<'_, '_>,
+    kind: u32,
+    jobs: Vec<u32>,
+    residents: Vec<Vec<u32>>,
+) -> wasmtime::Result<Vec<f64>> {
+    let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
+    charge(cx, all * 128)?;
+    equal("predictor.pair-speed", jobs.len(), residents.len())?;
+    let (jobs, residents) = (JobId::list(jobs), residents.into_iter().map(JobId::list).collect::<Vec<_>>());
+    let ask = |world: &mut DecisionContext| world.pair_speed(TypeId::new(kind), &jobs, &residents).map(bits);
+    foretell(cx, "predictor.pair-speed", ask).map(numbers)
+}
+
+/// The level of this number in the contract.
+pub(super) fn level(number: u32) -> wasmtime::Result<Level> {
+    Ok(match number {
+        0 => Level::Debug,
+        1 => Level::Info,
+        2 => Level::Warn,
+        3 => Level::Error,
+        other => wasmtime::bail!("unexpected discriminant: {other}"),
+    })
+}
+
+/// `log.write`
+pub(super) fn write(cx: Cx<'_, '_>, level: Level, message: &str) -> wasmtime::Result<()> {
+    charge(cx, message.len() * 8)?;
+    cx.data_mut().log.write(level, message);
+    Ok(())
+}
+
+/// `log.panic`
+pub(super) fn panic(cx: Cx<'_, '_>, message: &str) -> wasmtime::Result<()> {
+    charge(cx, message.len() * 8)?;
+    cx.data_mut().last_words = Some(escape_control_chars(message, 4096));
+    Ok(())
+}
+
+/// Defines every import of the world for components.
+pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    type Cx<'a> = StoreContextMut<'a, Guest>;
+    linker.instance("sandtable:policy/types@0.1.0")?;
+
+    let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
+    cluster.func_wrap("now", |mut cx: Cx<'_>, (): ()| Ok((now(&mut cx)?,)))?;
+    cluster.func_wrap("free-gpus", |mut cx: Cx<'_>, (): ()| Ok((free_gpus(&mut cx)?,)))?;
+    cluster.func_wrap("occupancy", |mut cx: Cx<'_>, (): ()| Ok((occupancy(&mut cx)?,)))?;
+    cluster.func_wrap("speeds", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((speeds(&mut cx, jobs)?,)))?;
+    cluster
+        .func_wrap("check", |mut cx: Cx<'_>, (actions,): (Vec<contract::Action>,)| Ok((check(&mut cx, &actions)?,)))?;
+
     let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
-    predictor.func_wrap("estimate", |mut cx: StoreContextMut<'_, Guest>, (what, shapes): (Quantity, Shapes)| {
-        charge(&mut cx, shapes.job.len() * 128)?;
-        if shapes.job.len() != shapes.gpu_type.len() {
-            let (jobs, types) = (shapes.job.len(), shapes.gpu_type.len());
-            return Err(BadColumns(format!("predictor.estimate: {jobs} jobs and {types} GPU types")).into());
-        }
-        if !shapes.gpus.is_empty() {
-            equal("predictor.estimate", shapes.job.len(), shapes.gpus.len())?;
-        }
-        let Shapes { job, gpu_type, gpus } = shapes;
-        let (job, gpu_type) = (JobId::list(job), TypeId::list(gpu_type));
-        let alone = match what {
-            Quantity::Remaining | Quantity::StepTime | Quantity::Steps => None,
-            Quantity::Throughput => Some(Alone::Throughput),
-            Quantity::Utilisation => Some(Alone::Utilisation),
-            Quantity::Memory => Some(Alone::Memory),
-        };
-        let ask = |world: &mut DecisionContext| match alone {
-            None if what == Quantity::Remaining => Ok(bits(world.remaining(&job, &gpu_type))),
-            None => Ok(bits(world.steps(what == Quantity::Steps, &job, &gpu_type, &gpus))),
-            Some(what) => world.alone(what, &job, &gpu_type).map(bits),
-        };
-        Ok((numbers(foretell(&mut cx, "predictor.estimate", ask)?),))
+    predictor.func_wrap("estimate", |mut cx: Cx<'_>, (what, shapes): (Quantity, Shapes)| {
+        Ok((estimate(&mut cx, what, (shapes.job, shapes.gpu_type, shapes.gpus))?,))
     })?;
     type Pairs = (u32, Vec<u32>, Vec<u32>);
-    predictor.func_wrap("similarity", |mut cx: StoreContextMut<'_, Guest>, (kind, first, second): Pairs| {
-        charge(&mut cx, first.len() * 128)?;
-        equal("predictor.similarity", first.len(), second.len())?;
-        let (first, second) = (JobId::list(first), JobId::list(second));
-        let ask = |world: &mut DecisionContext| world.similarity(TypeId::new(kind), &first, &second).map(bits);
-        Ok((numbers(foretell(&mut cx, "predictor.similarity", ask)?),))
+    predictor.func_wrap("similarity", |mut cx: Cx<'_>, (kind, first, second): Pairs| {
+        Ok((similarity(&mut cx, kind, first, second)?,))
     })?;
     type Groups = (u32, Vec<u32>, Vec<Vec<u32>>);
-    predictor.func_wrap("pair-speed", |mut cx: StoreContextMut<'_, Guest>, (kind, jobs, residents): Groups| {
-        let all = jobs.len() + residents.iter().map(Vec::len).sum::<usize>();
-        charge(&mut cx, all * 128)?;
-        equal("predictor.pair-speed", jobs.len(), residents.len())?;
-        let (jobs, residents) = (JobId::list(jobs), residents.into_iter().map(JobId::list).collect::<Vec<_>>());
-        let ask = |world: &mut DecisionContext| world.pair_speed(TypeId::new(kind), &jobs, &residents).map(bits);
-        Ok((numbers(foretell(&mut cx, "predictor.pair-speed", ask)?),))
-    })
-}
+    predictor.func_wrap("pair-speed", |mut cx: Cx<'_>, (kind, jobs, residents): Groups| {
+        Ok((pair_speed(&mut cx, kind, jobs, residents)?,))
+    })?;
 
-/// The one import that predictors share with policies.
-fn define_log(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
+    // The one import that predictors share with policies.
     let mut log = linker.instance("sandtable:policy/log@0.1.0")?;
-    log.func_wrap("write", |mut cx: StoreContextMut<'_, Guest>, (level, message): (Level, String)| {
-        charge(&mut cx, message.len() * 8)?;
-        cx.data_mut().log.write(level, &message);
-        Ok(())
-    })?;
-    log.func_wrap("panic", |mut cx: StoreContextMut<'_, Guest>, (message,): (String,)| {
-        charge(&mut cx, message.len() * 8)?;
-        cx.data_mut().last_words = Some(escape_control_chars(&message, 4096));
-        Ok(())
-    })?;
-    Ok(())
+    log.func_wrap("write", |mut cx: Cx<'_>, (level, message): (Level, String)| write(&mut cx, level, &message))?;
+    log.func_wrap("panic", |mut cx: Cx<'_>, (message,): (String,)| panic(&mut cx, &message))
 }
 
 /// Floats as their bits: an import log keeps every one, NaN too.

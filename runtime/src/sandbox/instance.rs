@@ -2,16 +2,21 @@
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
-use super::bindings::Policy as Bound;
 use super::component::Component;
 use super::engine::host;
-use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Limiter, Log, PredictorFailed, Resource};
+use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, PredictorFailed, Resource};
+use super::policy::Exports;
 use crate::answers::{ImportAnswers, ImportLog};
+use crate::contract::abi::TooMuchData;
 use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
 use crate::fault::{Fault, LoadFault, Place};
 use crate::limits::Limits;
 use crate::{DecisionContext, Policy};
 use sandtable_hardware::text::escape_control_chars;
+
+/// Fuel that a call takes from that of the run, beside what the guest uses: it is the host that is busy then. As much as a call of an
+/// import.
+const CALL: u64 = 500;
 
 /// A component of either world in a store of its own, called under limits until it fails.
 pub(super) struct Live<B> {
@@ -33,14 +38,7 @@ impl<B> Live<B> {
         limits: Limits,
         instantiate: impl FnOnce(&mut Store<Guest>) -> wasmtime::Result<B>,
     ) -> Result<Live<B>, Fault> {
-        let guest = Guest {
-            world: None,
-            import_log: ImportLog::Off,
-            last_words: None,
-            log: Log::new(limits.log),
-            limiter: Limiter::new(limits),
-        };
-        let mut store = Store::new(engine, guest);
+        let mut store = Store::new(engine, Guest::new(limits));
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(limits.data);
         store.set_max_component_handles(Limits::HANDLES);
@@ -70,7 +68,7 @@ impl<B> Live<B> {
         }
         self.store.data_mut().log.turn();
         let answer = call(&self.bound, &mut self.store);
-        self.used += given - self.store.get_fuel().map_err(host)?.min(given);
+        self.used += CALL + given - self.store.get_fuel().map_err(host)?.min(given);
         answer.map_err(|error| {
             self.dead = true;
             match name(error, (place, fuel), &self.limits, &self.store) {
@@ -94,7 +92,7 @@ impl<B> Live<B> {
 
 /// A policy component in a store of its own, with no world but the one that it is lent.
 pub struct Sandboxed {
-    live: Live<Bound>,
+    live: Live<Exports>,
     fuel_used: u64,
 }
 
@@ -104,8 +102,7 @@ impl Sandboxed {
     /// # Errors
     /// A fault of its start function or of the sizes that it begins with.
     pub fn new(component: &Component, limits: Limits) -> Result<Sandboxed, Fault> {
-        let live =
-            Live::new(component.pre.engine(), component.turns, limits, |store| component.pre.instantiate(store))?;
+        let live = Live::new(component.pre.engine(), component.turns, limits, |store| Exports::new(component, store))?;
         Ok(Sandboxed { live, fuel_used: 0 })
     }
 
@@ -137,9 +134,7 @@ impl Sandboxed {
         let fuel = self.live.limits.decide_fuel;
         // What it used before is none of `decide`'s.
         self.live.spent();
-        let plan = self
-            .live
-            .call(Place::Decide, fuel, |bound, store| bound.sandtable_policy_scheduler().call_decide(store, batch))?;
+        let plan = self.live.call(Place::Decide, fuel, |bound, store| bound.decide(store, batch))?;
         self.fuel_used += self.live.spent();
         plan.map_err(|error| self.live.refused(Place::Decide, error))
     }
@@ -148,9 +143,7 @@ impl Sandboxed {
 impl Policy for Sandboxed {
     fn describe(&mut self) -> Result<Descriptor, Fault> {
         let fuel = self.live.limits.start_fuel;
-        let describe =
-            |bound: &Bound, store: &mut Store<Guest>| bound.sandtable_policy_scheduler().call_describe(store);
-        let said = self.live.call(Place::Describe, fuel, describe)?;
+        let said = self.live.call(Place::Describe, fuel, Exports::describe)?;
         let Descriptor { name, version, about, config_schema, .. } = &said;
         described([("name", name), ("version", version), ("about", about), ("config-schema", config_schema)])?;
         // Lists show them as they are.
@@ -161,7 +154,7 @@ impl Policy for Sandboxed {
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
         let fuel = self.live.limits.init_fuel;
         self.live
-            .call(Place::Init, fuel, |bound, store| bound.sandtable_policy_scheduler().call_init(store, setup))?
+            .call(Place::Init, fuel, |bound, store| bound.init(store, setup))?
             .map_err(|error| self.live.refused(Place::Init, error))
     }
 
@@ -222,6 +215,9 @@ pub(super) fn name(
     }
     if let Some(Closed(function)) = error.downcast_ref() {
         return Fault::Closed { place, function: (*function).into() };
+    }
+    if error.downcast_ref::<TooMuchData>().is_some() {
+        return Fault::TooMuchData { place, limit: limits.data };
     }
     if let Some(columns) = error.downcast_ref::<BadColumns>() {
         return Fault::BadValue { place, message: columns.to_string() };

@@ -1,8 +1,8 @@
 //! Hosting components: deterministic settings, limits, host imports, and a name for everything that can go wrong.
 //!
 //! A guest gets no WASI, no clock and no entropy. Fuel is the only limit that may steer a result. Any error from a
-//! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the derives
-//! of `contract` name it.
+//! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the derives and
+//! layouts of `contract` name it.
 
 mod bindings;
 mod code;
@@ -11,9 +11,12 @@ mod component;
 mod engine;
 mod imports;
 mod instance;
+mod policy;
 mod provider;
 mod replay;
 mod shape;
+mod unwrapped;
+mod wiring;
 
 pub use code::{CodeCache, private_folder};
 pub use compile::{Budget, Compiler, serve};

@@ -6,7 +6,7 @@ use sandtable_hardware::{Costs, Fleet, GpuType, Instant, Job, PerformanceModel, 
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
-use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
+use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings, Variation};
 use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{Policy, Predictors, Remaining};
 
@@ -14,6 +14,12 @@ use crate::guest::{Parts, guest};
 
 /// One engine for all tests.
 pub static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::new(&Settings::default()).expect("an engine"));
+
+/// One that calls through wasmtime's component layer.
+static LAYERED: LazyLock<Sandbox> = LazyLock::new(|| {
+    let variation = Variation { component: true, ..Variation::default() };
+    Sandbox::new(&Settings { variation, ..Settings::default() }).expect("an engine")
+});
 
 /// When the last job comes: until then a policy has a reason to wait.
 pub const LAST: u64 = 3_600_000_000;
@@ -67,9 +73,19 @@ pub fn instance(bytes: &[u8], limits: Limits) -> Result<Sandboxed, Fault> {
     Sandboxed::new(&SANDBOX.load(bytes)?, limits)
 }
 
-/// Runs these bytes; the instance too, where there is one.
+/// Runs these bytes; the instance too, where there is one. Called through the component layer they end in the same way.
 pub fn play_bytes(bytes: &[u8], inputs: Inputs) -> (Option<Sandboxed>, Result<Finished, Fault>) {
-    let mut policy = match instance(bytes, inputs.limits) {
+    // All that a test changes.
+    let Inputs { strict, limits, .. } = inputs;
+    let (_, layered) = play_in(&LAYERED, bytes, Inputs { strict, ..self::inputs(limits) });
+    let (policy, outcome) = play_in(&SANDBOX, bytes, inputs);
+    assert_eq!(line("direct", &outcome), line("direct", &layered), "direct, and through the component layer");
+    (policy, outcome)
+}
+
+fn play_in(sandbox: &Sandbox, bytes: &[u8], inputs: Inputs) -> (Option<Sandboxed>, Result<Finished, Fault>) {
+    let instance = sandbox.load(bytes).and_then(|component| Sandboxed::new(&component, inputs.limits));
+    let mut policy = match instance {
         Ok(policy) => policy,
         Err(fault) => return (None, Err(fault)),
     };

@@ -1,0 +1,101 @@
+//! The three functions of a policy, through wasmtime's component layer or directly.
+
+use wasmtime::Store;
+
+use super::bindings;
+use super::component::Component;
+use super::imports::Guest;
+use super::unwrapped::Export;
+use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup, Topology};
+
+type List = (u32, u32);
+
+/// A policy in a store.
+pub(super) enum Exports {
+    Component(bindings::Policy),
+    Core(Box<Core>),
+}
+
+/// The parameters of `init`: texts and lists are an address and a length each.
+type InitParameters = (u32, u32, u64, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32);
+type DecideParameters = (u64, u64, u32, u32, u32, u32, u32, u32, u32);
+
+/// A policy whose core module is called directly, its parameters as the canonical ABI flattens them.
+pub(super) struct Core {
+    describe: Export<(), u32>,
+    init: Export<InitParameters, u32>,
+    decide: Export<DecideParameters, u32>,
+}
+
+impl Exports {
+    pub(super) fn new(component: &Component, store: &mut Store<Guest>) -> wasmtime::Result<Exports> {
+        let Some(unwrapped) = &component.unwrapped else {
+            return component.pre.instantiate(store).map(Exports::Component);
+        };
+        const INTERFACE: &str = "sandtable:policy/scheduler@0.1.0";
+        let made = unwrapped.instantiate(store)?;
+        Ok(Exports::Core(Box::new(Core {
+            describe: made.find(store, INTERFACE, "describe")?,
+            init: made.find(store, INTERFACE, "init")?,
+            decide: made.find(store, INTERFACE, "decide")?,
+        })))
+    }
+
+    pub(super) fn describe(&self, store: &mut Store<Guest>) -> wasmtime::Result<Descriptor> {
+        match self {
+            Exports::Component(policy) => policy.sandtable_policy_scheduler().call_describe(store),
+            Exports::Core(core) => core.describe.call(store, |_| Ok(())),
+        }
+    }
+
+    pub(super) fn init(
+        &self,
+        store: &mut Store<Guest>,
+        setup: &Setup,
+    ) -> wasmtime::Result<Result<Readiness, PolicyError>> {
+        let core = match self {
+            Exports::Component(policy) => return policy.sandtable_policy_scheduler().call_init(store, setup),
+            Exports::Core(core) => core,
+        };
+        core.init.call(store, |to| {
+            let Setup { config, seed, topology, knowledge, references, services, max_actions } = setup;
+            let Topology { gpu_types, nodes } = topology;
+            let config: List = to.text(config)?;
+            let (gpu_types, nodes): (List, List) = (to.list(gpu_types)?, to.list(nodes)?);
+            let (references, services): (List, List) = (to.list(references)?, to.list(services)?);
+            Ok((
+                config.0,
+                config.1,
+                *seed,
+                gpu_types.0,
+                gpu_types.1,
+                nodes.0,
+                nodes.1,
+                knowledge.bits().into(),
+                references.0,
+                references.1,
+                services.0,
+                services.1,
+                *max_actions,
+            ))
+        })
+    }
+
+    pub(super) fn decide(
+        &self,
+        store: &mut Store<Guest>,
+        batch: &Batch,
+    ) -> wasmtime::Result<Result<Plan, PolicyError>> {
+        let core = match self {
+            Exports::Component(policy) => return policy.sandtable_policy_scheduler().call_decide(store, batch),
+            Exports::Core(core) => core,
+        };
+        core.decide.call(store, |to| {
+            let Batch { seq, now, trigger, events, workloads, samples } = batch;
+            let events: List = to.list(events)?;
+            let (workloads, samples): (List, List) = (to.list(workloads)?, to.list(samples)?);
+            let trigger = *trigger as u32;
+            Ok((*seq, *now, trigger, events.0, events.1, workloads.0, workloads.1, samples.0, samples.1))
+        })
+    }
+}
