@@ -63,7 +63,11 @@ impl<P: guest::Policy> Policy for Native<P> {
             id: kind.id,
             name: kind.name.clone(),
             memory_mib: kind.memory_mib,
-            sharing: guest::Sharing::Exclusive,
+            sharing: match kind.sharing {
+                contract::Sharing::Exclusive => guest::Sharing::Exclusive,
+                contract::Sharing::Shares => guest::Sharing::Shares,
+                contract::Sharing::Packed(most) => guest::Sharing::Packed(most),
+            },
         });
         let nodes = setup.topology.nodes.iter().map(|node| guest::Node {
             id: node.id,

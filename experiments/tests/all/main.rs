@@ -27,6 +27,10 @@ mod live;
 mod matrix;
 mod measuring;
 mod models;
+/// Policies compiled in, as the benchmarks have them.
+#[path = "../../benches/native/mod.rs"]
+mod native;
+mod orders;
 mod predictors;
 mod properties;
 mod readme;

@@ -1,0 +1,123 @@
+//! Policies that keep jobs in order between passes, against those that sort and walk all of them at every pass: schedules are
+//! equal, stay by stay, on random workloads where instants meet.
+
+use std::sync::Arc;
+
+use sandtable_hardware::random::Stream;
+use sandtable_hardware::{
+    Costs, Duration, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
+    TypeId,
+};
+use sandtable_policy::Policy;
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::inputs::Inputs;
+use sandtable_runtime::limits::Limits;
+use sandtable_runtime::schedule::run;
+use sandtable_runtime::{Predictors, Remaining, Segment};
+
+use crate::native::Native;
+
+/// A workload on a fleet; small numbers, so that many instants and demands are equal.
+struct Scene {
+    fleet: Fleet,
+    jobs: Arc<[Job]>,
+    config: String,
+    seed: u64,
+}
+
+/// One of these.
+fn of<T: Clone>(stream: &mut Stream, choices: &[T]) -> T {
+    choices[(stream.integer() % choices.len() as u64) as usize].clone()
+}
+
+/// What became of it: every stay of a job on GPUs, the number of calls, and the fault that ended it.
+#[derive(PartialEq)]
+struct Played {
+    stays: Vec<Segment>,
+    calls: u64,
+    fault: Option<Fault>,
+}
+
+impl Scene {
+    fn new(seed: u64) -> Scene {
+        let mut stream = Stream::new(seed, "orders");
+        let draw = &mut stream;
+        let cost = |draw: &mut Stream| of(draw, &[Duration::ZERO, Duration::ZERO, SECOND / 2, SECOND, SECOND * 7]);
+        let costs = Costs {
+            start: cost(draw),
+            checkpoint: cost(draw),
+            restore: cost(draw),
+            linger: of(draw, &[Duration::ZERO, SECOND]),
+            ..Costs::default()
+        };
+        let types = of(draw, &[1, 1, 2]);
+        let groups: Vec<(u32, u32, GpuType)> = (0..types)
+            .map(|t| (of(draw, &[1, 2, 3]), of(draw, &[4, 8]), GpuType::new(&format!("t{t}"), 1.0)))
+            .collect();
+        let failures = Failures { mtbf: SECOND * 40, repair: SECOND * 9 };
+        let failures = of(draw, &[None, None, Some(failures)]);
+        let mut fleet = Fleet::new(&groups, costs, failures).expect("a fleet");
+        fleet.sharing = of(draw, &[Sharing::Exclusive, Sharing::Exclusive, Sharing::Shares]);
+        let smallest = groups.iter().map(|(nodes, gpus, _)| nodes * gpus).min().unwrap_or(1);
+        let lengths = of(draw, &[vec![1, 2, 3, 4], vec![1, 5, 10, 20], vec![3, 3, 3, 6], vec![1, 2, 4, 8, 16, 32]]);
+        let step = of(draw, &[0, 1, 1, 2]);
+        let mut submitted = 0;
+        let jobs = (0..of(draw, &[10, 20, 40])).map(|_| {
+            submitted += draw.integer() % (step + 1);
+            let gpus = of(draw, &[1, 1, 1, 2, 2, 3, 4, 8]).min(smallest);
+            let part = fleet.sharing == Sharing::Shares && gpus == 1;
+            Job {
+                share: if part { of(draw, &[1000, 500, 250, 300]) } else { 1000 },
+                gpu_types: TypeId::list(of(draw, &[vec![], vec![], vec![0], vec![types - 1], vec![types - 1, 0]])),
+                preemptible: of(draw, &[true, true, true, true, true, true, false]),
+                ..Job::new("", Instant::at(SECOND * submitted), gpus, SECOND * of(draw, &lengths))
+            }
+        });
+        let jobs = jobs.collect();
+        let limits = (of(draw, &[2, 3, 4]), of(draw, &[6, 8, 12]));
+        let starvation = of(draw, &["0", "0", "0.5", "2"]);
+        let placement = of(draw, &["packed", "consolidate", "count"]);
+        let round = of(draw, &[0, 0, 0, 3]);
+        let config = format!(
+            r#"{{"limits":[{},{}],"placement":"{placement}","round":{round},"starvation":{starvation}}}"#,
+            limits.0, limits.1
+        );
+        Scene { fleet, jobs, config, seed }
+    }
+
+    fn played<P: Policy>(&self) -> Played {
+        let backend = Box::new(SimulatedBackend::new(
+            self.fleet.clone(),
+            self.jobs.clone(),
+            &PerformanceModel::none(),
+            self.seed,
+        ));
+        let inputs = Inputs {
+            config: self.config.clone(),
+            predictors: Predictors::new(Remaining::Oracle),
+            ..Inputs::plain(self.jobs.clone(), Limits { calls: 2_000, ..Limits::default() })
+        };
+        let finished = run(&mut Native::<P>::new(), backend, inputs).expect("the ledger balances");
+        Played { stays: finished.ledger.segments, calls: finished.calls, fault: finished.fault }
+    }
+}
+
+/// Plays workloads with both; returns how many stays were preempted, and panics where schedules differ.
+fn equal<Fast: Policy, Plain: Policy>(seeds: std::ops::Range<u64>) -> usize {
+    let mut stays = 0;
+    for seed in seeds {
+        let scene = Scene::new(seed);
+        let (fast, plain) = (scene.played::<Fast>(), scene.played::<Plain>());
+        let first = fast.stays.iter().zip(&plain.stays).find(|(fast, plain)| fast != plain);
+        let ends = [(fast.calls, &fast.fault), (plain.calls, &plain.fault)];
+        assert!(fast == plain, "seed {seed}: {}: {first:?}, calls and faults {ends:?}", scene.config);
+        stays += plain.stays.len() - scene.jobs.len().min(plain.stays.len());
+    }
+    stays
+}
+
+#[test]
+fn las_by_queues_is_las_by_lists() {
+    let again = equal::<las::Las, las::Lists>(0..10_000);
+    assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}

@@ -1,0 +1,300 @@
+//! Queues that are kept in order between passes: a pass looks at what changes, and not at all that runs.
+//!
+//! In each queue those that hold GPUs stand before those that wait. A job that starts goes behind those that hold, one that
+//! loses its GPUs before those that wait, and one that comes or moves down behind those of its side: what a stable sort of lists
+//! (`lists`) does. As there, those that have lost their GPUs stand where they held them until a job waits that has not just
+//! come.
+
+use std::collections::BTreeSet;
+
+use sandtable_policy::{Batch, Cluster, Config, Event, JobId, JobPhase, Placement, PolicyError, QuotaQueue};
+
+use crate::{TIMER, limits, set_timer};
+
+/// The queue, whether those that wait, and a number.
+type Key = (u8, bool, i64);
+
+/// What is due for a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Nothing,
+    /// It reaches the limit of its queue at this instant.
+    Crossing(u64),
+    /// It reaches the limit so many µs after it has begun to make progress.
+    Progress(u64),
+    /// It has waited long enough at this instant.
+    Starvation(u64),
+}
+
+/// A live job.
+#[derive(Clone, Copy)]
+struct Entry {
+    level: u8,
+    /// Run time that starvation has forgiven it, µs.
+    forgiven: u64,
+    key: Key,
+    /// Where it stands should it lose its GPUs before the lists would be sorted again: since then it has started, or come to this
+    /// queue.
+    fresh: Option<Key>,
+    /// Whether it lost its GPUs and still stands where it held them.
+    displaced: bool,
+    due: Due,
+}
+
+/// The policy, running first.
+pub struct Queues {
+    jobs: Vec<Option<Entry>>,
+    order: QuotaQueue<Key>,
+    displaced: Vec<JobId>,
+    fresh: Vec<JobId>,
+    crossings: BTreeSet<(u64, JobId)>,
+    progress: BTreeSet<(u64, JobId)>,
+    starving: BTreeSet<(u64, JobId)>,
+    /// GPU-microseconds at which a job leaves each queue but the last.
+    limits: Vec<u64>,
+    starvation: f64,
+    pub(crate) round: u64,
+    place: Placement,
+    timer: Option<u64>,
+    /// The last numbers given behind and before all others.
+    back: i64,
+    front: i64,
+}
+
+impl Queues {
+    pub(crate) fn new(config: &Config) -> Result<Queues, PolicyError> {
+        Ok(Queues {
+            jobs: Vec::new(),
+            order: QuotaQueue::new(),
+            displaced: Vec::new(),
+            fresh: Vec::new(),
+            crossings: BTreeSet::new(),
+            progress: BTreeSet::new(),
+            starving: BTreeSet::new(),
+            limits: limits(config)?,
+            starvation: config.number("starvation"),
+            round: config.micros("round"),
+            place: Placement::named(config.choice("placement")),
+            timer: None,
+            back: 0,
+            front: 0,
+        })
+    }
+
+    pub(crate) fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) {
+        let (new, stopped) = self.take_in(batch, cluster);
+        self.move_between_queues(cluster, stopped);
+        if cluster.queued().0 != new {
+            self.settle(cluster);
+        }
+        let changes = self.order.walk(cluster, self.place);
+        for id in changes.preempted {
+            self.displace(cluster, id);
+        }
+        for (id, _) in changes.chosen {
+            self.back += 1;
+            let back = self.back;
+            let Some(entry) = &mut self.jobs[id as usize] else { continue };
+            entry.fresh = Some(entry.key);
+            entry.key = (entry.level, false, back);
+            self.fresh.push(id);
+            self.put(cluster, id);
+        }
+        if self.round == 0 {
+            self.wake(cluster);
+        }
+    }
+
+    /// Returns how many jobs came, and those that wait again.
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) -> (usize, Vec<JobId>) {
+        let (mut new, mut stopped, mut refused) = (0, Vec::new(), false);
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(info) => {
+                    new += 1;
+                    if self.jobs.len() <= info.id as usize {
+                        self.jobs.resize(info.id as usize + 1, None);
+                    }
+                    // One that holds GPUs when this policy takes over comes as new.
+                    let (fresh, due) = (None, Due::Nothing);
+                    let key = (0, true, self.back);
+                    self.jobs[info.id as usize] =
+                        Some(Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
+                    self.stand_last(cluster, info.id);
+                }
+                Event::JobEnded(end) => {
+                    self.forget(end.job);
+                    self.jobs[end.job as usize] = None;
+                }
+                Event::Timer(TIMER) => self.timer = None,
+                Event::JobChanged(change) => {
+                    if change.phase == JobPhase::Queued {
+                        stopped.push(change.job);
+                    }
+                    let holds = cluster.get(change.job).is_some_and(|job| job.holds());
+                    match self.jobs[change.job as usize] {
+                        Some(entry) if !entry.key.1 && !holds && !entry.displaced => self.displace(cluster, change.job),
+                        _ => self.put(cluster, change.job),
+                    }
+                }
+                Event::Rejected(_) => refused = true,
+                _ => {}
+            }
+        }
+        if refused {
+            self.take_back(cluster);
+        }
+        (new, stopped)
+    }
+
+    /// Puts back where they stood jobs whose start or preemption was refused.
+    fn take_back(&mut self, cluster: &Cluster) {
+        for id in 0..self.jobs.len() as JobId {
+            let (Some(entry), Some(job)) = (&mut self.jobs[id as usize], cluster.get(id)) else { continue };
+            if job.holds() && entry.displaced {
+                entry.displaced = false;
+            } else if job.waits()
+                && let Some(before) = entry.fresh.take()
+            {
+                entry.key = before;
+            } else {
+                continue;
+            }
+            self.put(cluster, id);
+        }
+        self.displaced.retain(|id| self.jobs[*id as usize].is_some_and(|entry| entry.displaced));
+    }
+
+    /// Enters a job by its key, and what is due for it.
+    fn put(&mut self, cluster: &Cluster, id: JobId) {
+        self.forget(id);
+        let Some(job) = cluster.get(id) else { return };
+        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        if !entry.displaced {
+            self.order.put(cluster, id, entry.key);
+        }
+        let now = cluster.now();
+        let ran = job.run_time(now) - entry.forgiven;
+        entry.due = match self.limits.get(usize::from(entry.level)) {
+            Some(limit) if job.holds() => {
+                let gpus = u64::from(job.gpus);
+                let left = limit.saturating_sub(ran * gpus).div_ceil(gpus);
+                if left == 0 || job.phase == JobPhase::Running {
+                    Due::Crossing(now + left)
+                } else {
+                    Due::Progress(left)
+                }
+            }
+            _ if job.waits() && self.starvation > 0.0 && ran > 0 => {
+                let wait = (self.starvation * ran as f64).ceil() as u64;
+                Due::Starvation((now - job.waited(now)).saturating_add(wait))
+            }
+            _ => Due::Nothing,
+        };
+        match entry.due {
+            Due::Crossing(at) => drop(self.crossings.insert((at, id))),
+            Due::Progress(left) => drop(self.progress.insert((left, id))),
+            Due::Starvation(at) => drop(self.starving.insert((at, id))),
+            Due::Nothing => {}
+        }
+    }
+
+    /// Takes a job out of the order, and what is due for it.
+    fn forget(&mut self, id: JobId) {
+        self.order.take(id);
+        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        match std::mem::replace(&mut entry.due, Due::Nothing) {
+            Due::Crossing(at) => drop(self.crossings.remove(&(at, id))),
+            Due::Progress(left) => drop(self.progress.remove(&(left, id))),
+            Due::Starvation(at) => drop(self.starving.remove(&(at, id))),
+            Due::Nothing => {}
+        }
+    }
+
+    /// It has lost its GPUs.
+    fn displace(&mut self, cluster: &Cluster, id: JobId) {
+        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        match entry.fresh.take() {
+            Some(before) => entry.key = before,
+            None => {
+                entry.displaced = true;
+                self.displaced.push(id);
+            }
+        }
+        self.put(cluster, id);
+    }
+
+    /// What waits gains no service: only those that run, or did until just now, can cross a limit; only those that
+    /// wait can starve.
+    fn move_between_queues(&mut self, cluster: &Cluster, stopped: Vec<JobId>) {
+        let now = cluster.now();
+        let crossed = self.crossings.range(..=(now, JobId::MAX)).map(|(_, id)| *id);
+        // A failure may have struck just when it crossed a limit.
+        let mut moved: Vec<JobId> = crossed.chain(stopped).collect();
+        moved.extend(self.starving.range(..=(now, JobId::MAX)).map(|(_, id)| *id));
+        // Those that move at one instant enter their new queue by arrival, as in Tiresias' simulator.
+        moved.sort_unstable();
+        moved.dedup();
+        for id in moved {
+            let (Some(job), Some(entry)) = (cluster.get(id), &mut self.jobs[id as usize]) else { continue };
+            let (ran, service) = (job.run_time(now), (job.run_time(now) - entry.forgiven) * u64::from(job.gpus));
+            if matches!(entry.due, Due::Starvation(at) if at <= now) {
+                (entry.level, entry.forgiven) = (0, ran);
+            } else if self.limits.get(usize::from(entry.level)).is_some_and(|limit| service >= *limit) {
+                entry.level = self.limits.partition_point(|limit| *limit <= service) as u8;
+            } else {
+                continue;
+            }
+            if std::mem::take(&mut entry.displaced) {
+                self.displaced.retain(|other| *other != id);
+            }
+            self.stand_last(cluster, id);
+        }
+    }
+
+    /// It comes to its queue: last of those that hold GPUs, or of those that wait.
+    fn stand_last(&mut self, cluster: &Cluster, id: JobId) {
+        let holds = cluster.get(id).is_some_and(|job| job.holds());
+        self.back += 1;
+        if let Some(entry) = &mut self.jobs[id as usize] {
+            entry.key = (entry.level, !holds, self.back);
+            entry.fresh = holds.then_some((entry.level, true, self.back));
+            self.fresh.extend(holds.then_some(id));
+        }
+        self.put(cluster, id);
+    }
+
+    /// As the lists would be sorted: those that have lost their GPUs go before those that wait, as they stood.
+    fn settle(&mut self, cluster: &Cluster) {
+        for id in self.fresh.drain(..) {
+            if let Some(entry) = &mut self.jobs[id as usize] {
+                entry.fresh = None;
+            }
+        }
+        let mut displaced: Vec<(Key, JobId)> = std::mem::take(&mut self.displaced)
+            .into_iter()
+            .filter_map(|id| Some((self.jobs[id as usize].as_ref()?.key, id)))
+            .collect();
+        displaced.sort_unstable();
+        for (_, id) in displaced.into_iter().rev() {
+            self.front -= 1;
+            let front = self.front;
+            if let Some(entry) = &mut self.jobs[id as usize] {
+                entry.displaced = false;
+                entry.key = (entry.level, true, front);
+            }
+            self.put(cluster, id);
+        }
+    }
+
+    /// One timer, at the earliest instant at which a job changes its queue.
+    fn wake(&mut self, cluster: &mut Cluster) {
+        let now = cluster.now();
+        let first = |set: &BTreeSet<(u64, JobId)>| set.first().map(|(at, _)| *at);
+        let due =
+            [first(&self.crossings), first(&self.progress).map(|left| now.saturating_add(left)), first(&self.starving)];
+        // Nothing happens from 2^53 µs on.
+        let soonest = due.into_iter().flatten().filter(|at| *at < 1 << 53).map(|at| at.max(now + 1)).min();
+        set_timer(cluster, &mut self.timer, soonest);
+    }
+}
