@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_policy::{Batch, Cluster, Config, Event, JobId, JobPhase, Placement, PolicyError, QuotaQueue};
+use sandtable_policy::{Batch, Cluster, Config, Event, JobId, JobMap, JobPhase, Placement, PolicyError, QuotaQueue};
 
 use crate::{TIMER, limits, set_timer};
 
@@ -33,9 +33,9 @@ struct Entry {
     /// Run time that starvation has forgiven it, µs.
     forgiven: u64,
     key: Key,
-    /// Where it stands should it lose its GPUs before the lists would be sorted again: since then it has started, or come to this
-    /// queue.
-    fresh: Option<Key>,
+    /// Since the lists would have been sorted so many times, it has started or come to this queue: where it stands should it lose its
+    /// GPUs before they would be sorted again.
+    fresh: Option<(u64, Key)>,
     /// Whether it lost its GPUs and still stands where it held them.
     displaced: bool,
     due: Due,
@@ -43,10 +43,11 @@ struct Entry {
 
 /// The policy, running first.
 pub struct Queues {
-    jobs: Vec<Option<Entry>>,
+    jobs: JobMap<Entry>,
     order: QuotaQueue<Key>,
     displaced: Vec<JobId>,
-    fresh: Vec<JobId>,
+    /// Times that the lists would have been sorted.
+    sorted: u64,
     crossings: BTreeSet<(u64, JobId)>,
     progress: BTreeSet<(u64, JobId)>,
     starving: BTreeSet<(u64, JobId)>,
@@ -64,10 +65,10 @@ pub struct Queues {
 impl Queues {
     pub(crate) fn new(config: &Config) -> Result<Queues, PolicyError> {
         Ok(Queues {
-            jobs: Vec::new(),
+            jobs: JobMap::default(),
             order: QuotaQueue::new(),
             displaced: Vec::new(),
-            fresh: Vec::new(),
+            sorted: 0,
             crossings: BTreeSet::new(),
             progress: BTreeSet::new(),
             starving: BTreeSet::new(),
@@ -94,10 +95,9 @@ impl Queues {
         for (id, _) in changes.chosen {
             self.back += 1;
             let back = self.back;
-            let Some(entry) = &mut self.jobs[id as usize] else { continue };
-            entry.fresh = Some(entry.key);
+            let Some(entry) = self.jobs.get_mut(id) else { continue };
+            entry.fresh = Some((self.sorted, entry.key));
             entry.key = (entry.level, false, back);
-            self.fresh.push(id);
             self.put(cluster, id);
         }
         if self.round == 0 {
@@ -112,19 +112,15 @@ impl Queues {
             match event {
                 Event::JobArrived(info) => {
                     new += 1;
-                    if self.jobs.len() <= info.id as usize {
-                        self.jobs.resize(info.id as usize + 1, None);
-                    }
                     // One that holds GPUs when this policy takes over comes as new.
                     let (fresh, due) = (None, Due::Nothing);
                     let key = (0, true, self.back);
-                    self.jobs[info.id as usize] =
-                        Some(Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
+                    self.jobs.insert(info.id, Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
                     self.stand_last(cluster, info.id);
                 }
                 Event::JobEnded(end) => {
                     self.forget(end.job);
-                    self.jobs[end.job as usize] = None;
+                    self.jobs.remove(end.job);
                 }
                 Event::Timer(TIMER) => self.timer = None,
                 Event::JobChanged(change) => {
@@ -132,7 +128,7 @@ impl Queues {
                         stopped.push(change.job);
                     }
                     let holds = cluster.get(change.job).is_some_and(|job| job.holds());
-                    match self.jobs[change.job as usize] {
+                    match self.jobs.get(change.job) {
                         Some(entry) if !entry.key.1 && !holds && !entry.displaced => self.displace(cluster, change.job),
                         _ => self.put(cluster, change.job),
                     }
@@ -149,12 +145,13 @@ impl Queues {
 
     /// Puts back where they stood jobs whose start or preemption was refused.
     fn take_back(&mut self, cluster: &Cluster) {
-        for id in 0..self.jobs.len() as JobId {
-            let (Some(entry), Some(job)) = (&mut self.jobs[id as usize], cluster.get(id)) else { continue };
+        let ids: Vec<JobId> = self.jobs.ids().collect();
+        for id in ids {
+            let (Some(entry), Some(job)) = (self.jobs.get_mut(id), cluster.get(id)) else { continue };
             if job.holds() && entry.displaced {
                 entry.displaced = false;
             } else if job.waits()
-                && let Some(before) = entry.fresh.take()
+                && let Some((_, before)) = entry.fresh.take()
             {
                 entry.key = before;
             } else {
@@ -162,14 +159,14 @@ impl Queues {
             }
             self.put(cluster, id);
         }
-        self.displaced.retain(|id| self.jobs[*id as usize].is_some_and(|entry| entry.displaced));
+        self.displaced.retain(|id| self.jobs.get(*id).is_some_and(|entry| entry.displaced));
     }
 
     /// Enters a job by its key, and what is due for it.
     fn put(&mut self, cluster: &Cluster, id: JobId) {
         self.forget(id);
         let Some(job) = cluster.get(id) else { return };
-        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        let Some(entry) = self.jobs.get_mut(id) else { return };
         if !entry.displaced {
             self.order.put(cluster, id, entry.key);
         }
@@ -202,7 +199,7 @@ impl Queues {
     /// Takes a job out of the order, and what is due for it.
     fn forget(&mut self, id: JobId) {
         self.order.take(id);
-        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        let Some(entry) = self.jobs.get_mut(id) else { return };
         match std::mem::replace(&mut entry.due, Due::Nothing) {
             Due::Crossing(at) => drop(self.crossings.remove(&(at, id))),
             Due::Progress(left) => drop(self.progress.remove(&(left, id))),
@@ -213,10 +210,10 @@ impl Queues {
 
     /// It has lost its GPUs.
     fn displace(&mut self, cluster: &Cluster, id: JobId) {
-        let Some(entry) = &mut self.jobs[id as usize] else { return };
+        let Some(entry) = self.jobs.get_mut(id) else { return };
         match entry.fresh.take() {
-            Some(before) => entry.key = before,
-            None => {
+            Some((sorted, before)) if sorted == self.sorted => entry.key = before,
+            _ => {
                 entry.displaced = true;
                 self.displaced.push(id);
             }
@@ -236,7 +233,7 @@ impl Queues {
         moved.sort_unstable();
         moved.dedup();
         for id in moved {
-            let (Some(job), Some(entry)) = (cluster.get(id), &mut self.jobs[id as usize]) else { continue };
+            let (Some(job), Some(entry)) = (cluster.get(id), self.jobs.get_mut(id)) else { continue };
             let (ran, service) = (job.run_time(now), (job.run_time(now) - entry.forgiven) * u64::from(job.gpus));
             if matches!(entry.due, Due::Starvation(at) if at <= now) {
                 (entry.level, entry.forgiven) = (0, ran);
@@ -256,30 +253,25 @@ impl Queues {
     fn stand_last(&mut self, cluster: &Cluster, id: JobId) {
         let holds = cluster.get(id).is_some_and(|job| job.holds());
         self.back += 1;
-        if let Some(entry) = &mut self.jobs[id as usize] {
+        if let Some(entry) = self.jobs.get_mut(id) {
             entry.key = (entry.level, !holds, self.back);
-            entry.fresh = holds.then_some((entry.level, true, self.back));
-            self.fresh.extend(holds.then_some(id));
+            entry.fresh = holds.then_some((self.sorted, (entry.level, true, self.back)));
         }
         self.put(cluster, id);
     }
 
     /// As the lists would be sorted: those that have lost their GPUs go before those that wait, as they stood.
     fn settle(&mut self, cluster: &Cluster) {
-        for id in self.fresh.drain(..) {
-            if let Some(entry) = &mut self.jobs[id as usize] {
-                entry.fresh = None;
-            }
-        }
+        self.sorted += 1;
         let mut displaced: Vec<(Key, JobId)> = std::mem::take(&mut self.displaced)
             .into_iter()
-            .filter_map(|id| Some((self.jobs[id as usize].as_ref()?.key, id)))
+            .filter_map(|id| Some((self.jobs.get(id)?.key, id)))
             .collect();
         displaced.sort_unstable();
         for (_, id) in displaced.into_iter().rev() {
             self.front -= 1;
             let front = self.front;
-            if let Some(entry) = &mut self.jobs[id as usize] {
+            if let Some(entry) = self.jobs.get_mut(id) {
                 entry.displaced = false;
                 entry.key = (entry.level, true, front);
             }

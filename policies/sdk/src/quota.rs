@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use crate::{Cluster, GpuTypeId, Job, JobId, Placement};
+use crate::{Cluster, GpuTypeId, Job, JobId, JobMap, Placement};
 
 /// Where a job stands in an order, and its id.
 type Stand<K> = (K, JobId);
@@ -129,8 +129,7 @@ pub struct QuotaQueue<K> {
     held: Vec<Line<K>>,
     // Few classes: a scan is quicker than a map.
     classes: Vec<DemandClass<K>>,
-    /// By job.
-    entries: Vec<Option<Entry<K>>>,
+    entries: JobMap<Entry<K>>,
 }
 
 /// What a walk changes.
@@ -145,7 +144,7 @@ pub struct QuotaChanges {
 impl<K: Ord + Copy> QuotaQueue<K> {
     /// An empty queue.
     pub fn new() -> QuotaQueue<K> {
-        QuotaQueue { held: Vec::new(), classes: Vec::new(), entries: Vec::new() }
+        QuotaQueue { held: Vec::new(), classes: Vec::new(), entries: JobMap::default() }
     }
 
     /// Puts a job where its key says, among those that hold GPUs, those that wait, or, if it does neither, nowhere.
@@ -165,15 +164,12 @@ impl<K: Ord + Copy> QuotaQueue<K> {
         } else {
             return;
         };
-        if self.entries.len() <= id as usize {
-            self.entries.resize(id as usize + 1, None);
-        }
-        self.entries[id as usize] = Some(entry);
+        self.entries.insert(id, entry);
     }
 
     /// Takes a job out, wherever it is.
     pub fn take(&mut self, id: JobId) {
-        match self.entries.get_mut(id as usize).and_then(Option::take) {
+        match self.entries.remove(id) {
             Some(Entry::Holds(key, gpu_type)) => self.held[gpu_type as usize].remove((key, id)),
             Some(Entry::Waits(key, class)) => {
                 self.classes[class].jobs.remove(&(key, id));
