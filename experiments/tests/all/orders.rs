@@ -8,7 +8,7 @@ use sandtable_hardware::{
     Costs, Duration, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
     TypeId,
 };
-use sandtable_policy::Policy;
+use sandtable_policy::{About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Setup};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
@@ -39,7 +39,8 @@ struct Played {
 }
 
 impl Scene {
-    fn new(seed: u64) -> Scene {
+    /// With the policy's configuration; none: one of `las`.
+    fn new(seed: u64, given: Option<&str>) -> Scene {
         let mut stream = Stream::new(seed, "orders");
         let draw = &mut stream;
         let cost = |draw: &mut Stream| of(draw, &[Duration::ZERO, Duration::ZERO, SECOND / 2, SECOND, SECOND * 7]);
@@ -82,6 +83,7 @@ impl Scene {
             r#"{{"limits":[{},{}],"placement":"{placement}","round":{round},"starvation":{starvation}}}"#,
             limits.0, limits.1
         );
+        let config = given.map_or(config, |given| format!("{{{given},\"placement\":\"{placement}\"}}"));
         Scene { fleet, jobs, config, seed }
     }
 
@@ -103,10 +105,10 @@ impl Scene {
 }
 
 /// Plays workloads with both; returns how many stays were preempted, and panics where schedules differ.
-fn equal<Fast: Policy, Plain: Policy>(seeds: std::ops::Range<u64>) -> usize {
+fn equal<Fast: Policy, Plain: Policy>(seeds: std::ops::Range<u64>, config: Option<&str>) -> usize {
     let mut stays = 0;
     for seed in seeds {
-        let scene = Scene::new(seed);
+        let scene = Scene::new(seed, config);
         let (fast, plain) = (scene.played::<Fast>(), scene.played::<Plain>());
         let first = fast.stays.iter().zip(&plain.stays).find(|(fast, plain)| fast != plain);
         let ends = [(fast.calls, &fast.fault), (plain.calls, &plain.fault)];
@@ -118,6 +120,88 @@ fn equal<Fast: Policy, Plain: Policy>(seeds: std::ops::Range<u64>) -> usize {
 
 #[test]
 fn las_by_queues_is_las_by_lists() {
-    let again = equal::<las::Las, las::Lists>(0..10_000);
+    let again = equal::<las::Las, las::Lists>(0..10_000, None);
     assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}
+
+/// EASY backfilling that looks at every waiting job at every pass, and asks for all of them.
+struct PlainEasy {
+    /// By (submission, id).
+    waiting: Vec<(u64, JobId)>,
+    place: Placement,
+    /// Of each GPU.
+    gpu_types: Vec<GpuTypeId>,
+}
+
+impl Policy for PlainEasy {
+    fn about() -> About {
+        fifo::Fifo::about()
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<PlainEasy, PolicyError> {
+        let of = |node: &sandtable_policy::Node| std::iter::repeat_n(node.gpu_type, node.gpus as usize);
+        let place = Placement::named(config.choice("placement"));
+        Ok(PlainEasy { waiting: Vec::new(), place, gpu_types: setup.topology.nodes.iter().flat_map(of).collect() })
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let came = batch.events.iter().filter_map(|event| cluster.queued_by(event));
+        self.waiting.extend(came.map(|job| (job.submitted, job.id)));
+        self.waiting.sort_unstable();
+        while let Some((_, head)) = self.waiting.first().copied() {
+            let Some(found) = self.find(cluster, head) else {
+                self.backfill(cluster, head);
+                break;
+            };
+            cluster.start(head, found);
+            self.waiting.remove(0);
+        }
+        Ok(())
+    }
+}
+
+impl PlainEasy {
+    fn find(&self, cluster: &Cluster, id: JobId) -> Option<Vec<GpuId>> {
+        let job = cluster.job(id);
+        self.place.find_any(cluster, &job.gpu_types, job.ask())
+    }
+
+    fn backfill(&mut self, cluster: &mut Cluster, head: JobId) {
+        let (gpu_type, asked) = (cluster.job(head).gpu_types[0], cluster.job(head).gpus);
+        let holding: Vec<JobId> =
+            cluster.holders().filter(|job| cluster.type_of(job) == gpu_type).map(|job| job.id).collect();
+        let mut ends: Vec<(f64, JobId)> = cluster.remaining(&holding).into_iter().zip(holding).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let (mut free, mut shadow, mut extra) = (cluster.free_gpus(gpu_type), f64::INFINITY, 0);
+        for (left, id) in ends {
+            free += cluster.job(id).gpus;
+            if free >= asked {
+                (shadow, extra) = (left, free - asked);
+                break;
+            }
+        }
+        let behind: Vec<JobId> = self.waiting[1..].iter().map(|(_, id)| *id).collect();
+        let lasts = sandtable_policy::host::estimate(
+            sandtable_policy::Quantity::Remaining,
+            behind.clone(),
+            vec![gpu_type; behind.len()],
+        );
+        for (id, last) in behind.into_iter().zip(lasts) {
+            let Some(found) = self.find(cluster, id) else { continue };
+            if self.gpu_types[found[0] as usize] == gpu_type && last > shadow {
+                if cluster.job(id).gpus > extra {
+                    continue;
+                }
+                extra -= cluster.job(id).gpus;
+            }
+            cluster.start(id, found);
+            self.waiting.retain(|(_, other)| *other != id);
+        }
+    }
+}
+
+#[test]
+fn easy_by_queues_is_easy_by_a_look_at_all() {
+    let again = equal::<fifo::Fifo, PlainEasy>(0..10_000, Some("\"backfill\":\"easy\""));
+    assert!(again > 1_000, "{again} stays after a failure");
 }

@@ -1,9 +1,10 @@
 //! Waiting jobs in a total order, and the pass that starts them without preempting any job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use crate::{Ask, Cluster, GpuTypeId, Job, JobId, Placement, Quantity, host};
+use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Placement, Quantity, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,13 +31,57 @@ impl Backfill {
     }
 }
 
+/// A key and an id: where a job stands.
+type Stand = (u64, JobId);
+
 /// Jobs that need the same find a place together or not at all: one queue for each shape.
 struct Queue {
     ask: Ask,
     gpu_types: Rc<[GpuTypeId]>,
-    jobs: BTreeSet<(u64, JobId)>,
+    /// Seconds that each takes, on the type for which jobs were asked last; NaN: unknown, or not asked yet.
+    jobs: BTreeMap<Stand, f64>,
+    /// The same, the shortest first, of those that are known.
+    lengths: BTreeSet<(u64, Stand)>,
     /// Found no place in this pass.
     blocked: bool,
+}
+
+impl Queue {
+    fn first(&self) -> Option<Stand> {
+        self.jobs.first_key_value().map(|(stand, _)| *stand)
+    }
+
+    fn remove(&mut self, stand: Stand) {
+        if let Some(seconds) = self.jobs.remove(&stand) {
+            self.lengths.remove(&(order(seconds), stand));
+        }
+    }
+
+    fn learn(&mut self, stand: Stand, seconds: f64) {
+        if self.jobs.contains_key(&stand) {
+            self.remove(stand);
+            self.jobs.insert(stand, seconds);
+            if !seconds.is_nan() {
+                self.lengths.insert((order(seconds), stand));
+            }
+        }
+    }
+
+    /// The first behind `after`, of all or of those that take no longer than `seconds`.
+    fn next(&self, after: Option<Stand>, seconds: Option<f64>) -> Option<Stand> {
+        let mut behind = self.jobs.range((after.map_or(Unbounded, Excluded), Unbounded));
+        let Some(most) = seconds else { return behind.next().map(|(stand, _)| *stand) };
+        let shortest = self.lengths.first()?;
+        if shortest.0 > order(most) {
+            return None;
+        }
+        behind.find(|(_, seconds)| **seconds <= most).map(|(stand, _)| *stand)
+    }
+}
+
+/// Seconds as a number of the same order.
+fn order(seconds: f64) -> u64 {
+    seconds.max(0.0).to_bits()
 }
 
 /// Waiting jobs, each with a key: ordered by (key, id), which is total.
@@ -44,6 +89,9 @@ struct Queue {
 pub struct Backlog {
     // Few shapes: a scan is quicker than a map.
     queues: Vec<Queue>,
+    /// For EASY: the type for which jobs were asked how long they take, and those that have come since.
+    asked: Option<GpuTypeId>,
+    unasked: Vec<(Stand, usize)>,
 }
 
 impl Backlog {
@@ -55,10 +103,17 @@ impl Backlog {
         let known = self.queues.iter().position(|queue| queue.ask == job.ask() && queue.gpu_types == job.gpu_types);
         let index = known.unwrap_or_else(|| {
             let (ask, gpu_types) = (job.ask(), job.gpu_types.clone());
-            self.queues.push(Queue { ask, gpu_types, jobs: BTreeSet::new(), blocked: false });
+            let (jobs, lengths) = (BTreeMap::new(), BTreeSet::new());
+            self.queues.push(Queue { ask, gpu_types, jobs, lengths, blocked: false });
             self.queues.len() - 1
         });
-        self.queues[index].jobs.insert((key, job.id));
+        self.queues[index].jobs.insert((key, job.id), f64::NAN);
+        if self.asked.is_some() {
+            if self.unasked.len() == self.unasked.capacity() {
+                self.forget_started();
+            }
+            self.unasked.push(((key, job.id), index));
+        }
     }
 
     /// Starts what the order and `backfill` allow now.
@@ -68,12 +123,12 @@ impl Backlog {
         }
         loop {
             let open = self.queues.iter_mut().filter(|queue| !queue.blocked && !queue.jobs.is_empty());
-            let Some(queue) = open.min_by_key(|queue| queue.jobs.first().copied()) else { return };
-            let Some(head) = queue.jobs.first().copied() else { return };
+            let Some(queue) = open.min_by_key(|queue| queue.first()) else { return };
+            let Some(head) = queue.first() else { return };
             match place.find_any(cluster, &queue.gpu_types, queue.ask) {
                 Some(gpus) => {
                     cluster.start(head.1, gpus);
-                    queue.jobs.pop_first();
+                    queue.remove(head);
                 }
                 None => match backfill {
                     Backfill::None => return,
@@ -86,30 +141,64 @@ impl Backlog {
 
     /// EASY backfilling by counts: the head's reservation is the earliest instant at which the GPUs of its first
     /// type suffice if all estimates hold; a job may jump it where it ends before, or leaves enough over.
-    fn easy(&mut self, cluster: &mut Cluster, place: Placement, head: (u64, JobId)) {
+    fn easy(&mut self, cluster: &mut Cluster, place: Placement, head: Stand) {
         let head_job = cluster.job(head.1).clone();
         let gpu_type = head_job.gpu_types[0];
         let (shadow, mut extra) = reservation(cluster, &head_job, gpu_type);
-        let mut order: Vec<((u64, JobId), usize)> = Vec::new();
-        for (index, queue) in self.queues.iter().enumerate() {
-            order.extend(queue.jobs.iter().filter(|entry| **entry != head).map(|entry| (*entry, index)));
-        }
-        order.sort_unstable();
-        let ids: Vec<JobId> = order.iter().map(|((_, id), _)| *id).collect();
-        // On the head's type: elsewhere no job is in its way.
-        let lasts = host::estimate(Quantity::Remaining, ids.clone(), vec![gpu_type; ids.len()]);
-        for ((entry, index), last) in order.into_iter().zip(lasts) {
-            let queue = &mut self.queues[index];
-            let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.ask) else { continue };
-            if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && (last.is_nan() || last > shadow) {
-                if queue.ask.gpus > extra {
+        self.ask(gpu_type, head);
+        // All before this have had their turn.
+        let mut turn = Some(head);
+        loop {
+            let mut first: Option<(Stand, usize, Vec<GpuId>)> = None;
+            for (index, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| !queue.blocked) {
+                let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.ask) else {
+                    // Nothing is given back while the pass lasts.
+                    queue.blocked = true;
                     continue;
+                };
+                let delays = cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && queue.ask.gpus > extra;
+                if let Some(stand) = queue.next(turn, delays.then_some(shadow))
+                    && first.as_ref().is_none_or(|(other, ..)| stand < *other)
+                {
+                    first = Some((stand, index, found));
                 }
+            }
+            let Some((stand, index, found)) = first else { return };
+            let queue = &mut self.queues[index];
+            let ends_before = queue.jobs[&stand] <= shadow;
+            if cluster.nodes[cluster.node_of(found[0])].gpu_type == gpu_type && !ends_before {
                 extra -= queue.ask.gpus;
             }
-            cluster.start(entry.1, found);
-            queue.jobs.remove(&entry);
+            cluster.start(stand.1, found);
+            queue.remove(stand);
+            turn = Some(stand);
         }
+    }
+
+    /// Learns how long the jobs behind the head take on its type: elsewhere no job is in its way. What waits makes no progress, so
+    /// one answer holds.
+    fn ask(&mut self, gpu_type: GpuTypeId, head: Stand) {
+        if self.asked != Some(gpu_type) {
+            self.asked = Some(gpu_type);
+            let all = self.queues.iter().enumerate();
+            self.unasked = all.flat_map(|(index, queue)| queue.jobs.keys().map(move |stand| (*stand, index))).collect();
+        }
+        self.forget_started();
+        let (later, mut now): (Vec<_>, Vec<_>) = self.unasked.drain(..).partition(|(stand, _)| *stand == head);
+        self.unasked = later;
+        now.sort_unstable();
+        now.dedup();
+        let ids: Vec<JobId> = now.iter().map(|((_, id), _)| *id).collect();
+        let types = vec![gpu_type; ids.len()];
+        if !ids.is_empty() {
+            for ((stand, index), seconds) in now.into_iter().zip(host::estimate(Quantity::Remaining, ids, types)) {
+                self.queues[index].learn(stand, seconds);
+            }
+        }
+    }
+
+    fn forget_started(&mut self) {
+        self.unasked.retain(|(stand, index)| self.queues[*index].jobs.contains_key(stand));
     }
 }
 
