@@ -6,8 +6,11 @@
 //! little is parted after a round and not tried again for some. And each gang that waits takes the GPUs of the one of
 //! its size that has held them the longest. A lone one-GPU job moves off a node that a waiting gang could have whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod queues;
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use queues::{Queues, Stand};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Instant, Job, JobId, JobPhase, Kind, Knowledge,
     NodeId, Param, Placement, Policy, PolicyError, Setup, Trigger, host,
@@ -18,13 +21,17 @@ pub struct GandivaLike {
     round: u64,
     least: f64,
     pause: u64,
-    waiting: BTreeSet<(Instant, JobId)>,
+    waiting: Queues,
     /// Pairs of jobs that share a GPU, and since when.
     trials: Vec<(JobId, JobId, Instant)>,
     /// Pairs that did not pay, and until when they are not tried again.
     failed: BTreeMap<(JobId, JobId), Instant>,
-    /// When each holder was last given GPUs.
-    since: BTreeMap<JobId, Instant>,
+    /// The same, in the order in which they fall due; those that were renewed are in it again.
+    pauses: VecDeque<(Instant, (JobId, JobId))>,
+    /// When each holder was last given GPUs, and how many it holds.
+    since: BTreeMap<JobId, (Instant, u32)>,
+    /// The same by the number of GPUs, the longest first.
+    longest: BTreeMap<u32, BTreeSet<Stand>>,
 }
 
 impl Policy for GandivaLike {
@@ -63,10 +70,12 @@ impl Policy for GandivaLike {
             round,
             least: config.number("least"),
             pause: (config.number("pause") as u64).saturating_mul(round),
-            waiting: BTreeSet::new(),
+            waiting: Queues::default(),
             trials: Vec::new(),
             failed: BTreeMap::new(),
+            pauses: VecDeque::new(),
             since: BTreeMap::new(),
+            longest: BTreeMap::new(),
         })
     }
 
@@ -101,50 +110,67 @@ impl GandivaLike {
                 self.forget(end.job);
             }
             if let Some(job) = cluster.queued_by(event) {
-                self.waiting.insert((job.submitted, job.id));
+                self.waiting.insert(cluster, job);
                 self.forget(job.id);
             }
         }
-        self.failed.retain(|_, until| *until > batch.now);
+        while let Some((until, pair)) = self.pauses.front().copied().filter(|(until, _)| *until <= batch.now) {
+            self.pauses.pop_front();
+            if self.failed.get(&pair) == Some(&until) {
+                self.failed.remove(&pair);
+            }
+        }
     }
 
     fn forget(&mut self, job: JobId) {
-        self.since.remove(&job);
+        if let Some((since, gpus)) = self.since.remove(&job)
+            && let Some(holders) = self.longest.get_mut(&gpus)
+        {
+            holders.remove(&(since, job));
+        }
         self.trials.retain(|(one, other, _)| *one != job && *other != job);
     }
 
     fn start(&mut self, cluster: &mut Cluster, job: JobId, gpus: Vec<GpuId>) {
-        let submitted = cluster.job(job).submitted;
+        self.waiting.remove(cluster, cluster.job(job));
         cluster.start(job, gpus);
-        self.waiting.remove(&(submitted, job));
-        self.since.insert(job, cluster.now());
+        let (now, size) = (cluster.now(), cluster.job(job).gpus);
+        self.since.insert(job, (now, size));
+        self.longest.entry(size).or_default().insert((now, job));
     }
 
     fn start_what_fits(&mut self, cluster: &mut Cluster) {
-        for (_, id) in self.waiting.clone() {
+        // Jobs of one shape find a place together or not at all.
+        let mut open: Vec<usize> = self.waiting.shapes();
+        while let Some((_, (_, id))) = self.waiting.first(&open, None) {
             let job = cluster.job(id);
-            if let Some(gpus) = Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
-                self.start(cluster, id, gpus);
+            match Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) {
+                Some(gpus) => self.start(cluster, id, gpus),
+                None => self.waiting.close(&mut open, cluster.job(id)),
             }
         }
     }
 
     fn end_trials(&mut self, cluster: &mut Cluster) {
         let (now, mut losers) = (cluster.now(), Vec::new());
-        let over: Vec<(JobId, JobId, Instant)> =
-            self.trials.iter().copied().filter(|(_, _, since)| now >= since + self.round).collect();
-        for (newcomer, resident, _) in over {
-            let speeds = host::speeds(vec![newcomer, resident]);
+        let (round, least, pause) = (self.round, self.least, self.pause);
+        let (failed, pauses) = (&mut self.failed, &mut self.pauses);
+        self.trials.retain(|(newcomer, resident, since)| {
+            if now < since + round {
+                return true;
+            }
+            let speeds = host::speeds(vec![*newcomer, *resident]);
             // One that still starts shows nothing yet.
             if speeds.iter().any(|speed| speed.is_nan()) {
-                continue;
+                return true;
             }
-            self.trials.retain(|trial| (trial.0, trial.1) != (newcomer, resident));
-            if speeds[0] + speeds[1] <= self.least {
-                self.failed.insert(pair(newcomer, resident), now + self.pause);
-                losers.push(newcomer);
+            if speeds[0] + speeds[1] <= least {
+                failed.insert(pair(*newcomer, *resident), now + pause);
+                pauses.push_back((now + pause, pair(*newcomer, *resident)));
+                losers.push(*newcomer);
             }
-        }
+            false
+        });
         for job in losers {
             if cluster.job(job).preemptible && cluster.job(job).holds() {
                 cluster.preempt(job);
@@ -156,26 +182,32 @@ impl GandivaLike {
         if cluster.tenancy() < 2 {
             return;
         }
-        let by_use = |ids: &mut Vec<JobId>, cluster: &Cluster| {
-            let of = |id: &JobId| cluster.utilisation(cluster.job(*id));
-            ids.sort_by(|a, b| of(a).total_cmp(&of(b)).then(a.cmp(b)));
+        let alone = |job: &&Job| {
+            job.phase == JobPhase::Running && queues::pairs(job) && cluster.residents(job.held[0]).len() == 1
         };
-        let one = |job: &Job| job.gpus == 1 && job.preemptible && job.out_of_memory == 0;
-        let mut newcomers: Vec<JobId> =
-            self.waiting.iter().map(|(_, id)| *id).filter(|id| one(cluster.job(*id))).collect();
-        let alone =
-            |job: &&Job| job.phase == JobPhase::Running && one(job) && cluster.residents(job.held[0]).len() == 1;
         let mut residents: Vec<JobId> = cluster.holders().filter(alone).map(|job| job.id).collect();
-        by_use(&mut newcomers, cluster);
-        by_use(&mut residents, cluster);
-        for newcomer in newcomers {
-            let fits = |resident: &JobId| {
-                let (job, gpu) = (cluster.job(newcomer), cluster.job(*resident).held[0]);
+        residents.sort_by_cached_key(|id| (queues::use_of(cluster, cluster.job(*id)), *id));
+        let mut open = self.waiting.shapes();
+        let mut turn = None;
+        while let Some(next) = self.waiting.least_used(&open, turn) {
+            if residents.is_empty() {
+                return;
+            }
+            turn = Some(next);
+            let newcomer = next.1;
+            let job = cluster.job(newcomer);
+            let takes = |resident: &JobId| {
                 let kind = cluster.type_of(cluster.job(*resident));
-                let allowed = job.gpu_types.contains(&kind) && !self.failed.contains_key(&pair(newcomer, *resident));
-                allowed && cluster.takes(job, gpu, 2)
+                job.gpu_types.contains(&kind) && cluster.takes(job, cluster.job(*resident).held[0], 2)
             };
-            let Some(at) = residents.iter().position(fits) else { continue };
+            let is_new = |resident: &JobId| !self.failed.contains_key(&pair(newcomer, *resident));
+            let Some(at) = residents.iter().position(|resident| takes(resident) && is_new(resident)) else {
+                // GPUs only fill up: where no resident takes this one, none takes another of its shape.
+                if !residents.iter().any(takes) {
+                    self.waiting.close(&mut open, job);
+                }
+                continue;
+            };
             let resident = residents.remove(at);
             let gpus = cluster.job(resident).held.clone();
             self.trials.push((newcomer, resident, cluster.now()));
@@ -185,52 +217,56 @@ impl GandivaLike {
 
     /// Each gang that waits takes the place of the one of its size that has held its own the longest.
     fn slice(&mut self, cluster: &mut Cluster) {
-        let now = cluster.now();
-        let mut holders: Vec<(Instant, JobId)> = self
-            .since
-            .iter()
-            .filter(|(_, since)| **since + self.round <= now)
-            .map(|(id, since)| (*since, *id))
-            .collect();
-        holders.sort_unstable();
-        for (_, id) in self.waiting.clone() {
-            let yields = |(_, other): &(Instant, JobId)| {
-                let (job, held) = (cluster.job(id), cluster.job(*other));
-                let alone = held.held.iter().all(|gpu| cluster.tasks(*gpu) == 1);
+        let Some(latest) = cluster.now().checked_sub(self.round) else { return };
+        let mut open = self.waiting.shapes();
+        // By shape, the holder at which it looks next: one that does not yield now does not yield in this round.
+        let mut next: BTreeMap<usize, Stand> = BTreeMap::new();
+        let mut turn = None;
+        while let Some((shape, stand)) = self.waiting.first(&open, turn) {
+            turn = Some(stand);
+            let job = cluster.job(stand.1);
+            let yields = |(_, other): &&Stand| {
+                let held = cluster.job(*other);
                 held.preemptible
                     && held.phase == JobPhase::Running
-                    && held.gpus == job.gpus
                     && job.gpu_types.contains(&cluster.type_of(held))
-                    && alone
+                    && held.held.iter().all(|gpu| cluster.tasks(*gpu) == 1)
             };
-            let Some(at) = holders.iter().position(yields) else { continue };
-            let (_, other) = holders.remove(at);
+            let from = next.get(&shape).copied().unwrap_or((0, 0));
+            let holders = self.longest.get(&job.gpus);
+            let found = holders.and_then(|holders| holders.range(from..=(latest, JobId::MAX)).find(yields).copied());
+            let Some((since, other)) = found else {
+                self.waiting.close(&mut open, job);
+                continue;
+            };
+            next.insert(shape, (since, other));
             let gpus = cluster.job(other).held.clone();
             cluster.preempt(other);
             self.forget(other);
-            self.start(cluster, id, gpus);
+            self.start(cluster, stand.1, gpus);
         }
     }
 
     /// A one-GPU job that is alone on a node moves off it, where a waiting gang then finds the node whole and the job
     /// another free GPU of a type that it allows, on a node that is in use.
     fn defragment(&mut self, cluster: &mut Cluster) {
-        let Some(gang) = self.waiting.iter().map(|(_, id)| cluster.job(*id)).find(|job| job.gpus > 1) else { return };
+        let Some(gang) = self.waiting.first_gang().map(|id| cluster.job(id)) else { return };
         let nodes = || 0..cluster.node_count() as NodeId;
-        let used = |node: NodeId| cluster.node_gpus(node).filter(|gpu| cluster.tasks(*gpu) > 0).collect::<Vec<GpuId>>();
+        let used = |node: NodeId| cluster.node_gpus(node).filter(|gpu| cluster.tasks(*gpu) > 0);
         let lone = |node: NodeId| {
             let whole = cluster.node_gpus(node).len() as u32 == gang.gpus;
-            match used(node).as_slice() {
-                [gpu] if whole && gang.gpu_types.contains(&cluster.node_type(node)) => match cluster.residents(*gpu) {
-                    [id] => Some(cluster.job(*id)).filter(|job| job.gpus == 1 && job.preemptible),
-                    _ => None,
-                },
+            let mut used = used(node);
+            let (Some(gpu), None) = (used.next(), used.next()) else { return None };
+            match cluster.residents(gpu) {
+                [id] if whole && gang.gpu_types.contains(&cluster.node_type(node)) => {
+                    Some(cluster.job(*id)).filter(|job| job.gpus == 1 && job.preemptible)
+                }
                 _ => None,
             }
         };
         let elsewhere = |from: NodeId, job: &Job| {
             let has_room = |node: NodeId| {
-                let held = used(node).len();
+                let held = used(node).count();
                 node != from && held > 0 && held < cluster.node_gpus(node).len()
             };
             nodes().any(|node| has_room(node) && job.gpu_types.contains(&cluster.node_type(node)))
