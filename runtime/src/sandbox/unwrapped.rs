@@ -137,7 +137,7 @@ impl Instances<'_> {
     }
 
     /// A function that the component exports.
-    pub(super) fn find<P: WasmParams, R: WasmResults>(
+    pub(super) fn find<P: WasmParams, R: WasmParams + WasmResults>(
         &self,
         store: &Store<Guest>,
         interface: &str,
@@ -145,11 +145,10 @@ impl Instances<'_> {
     ) -> wasmtime::Result<Export<P, R>> {
         let name = (interface.to_owned(), name.to_owned());
         let (index, options) = self.of.wiring.exports.get(&name).ok_or_else(|| broken("exported function"))?;
-        let post_return =
-            options.post_return.map(|index| self.spaces.functions.get(index).ok_or_else(|| broken("function")));
+        let post_return = options.post_return.map(|index| self.function(store, index));
         Ok(Export {
             function: self.function(store, *index)?,
-            post_return: post_return.transpose()?.copied(),
+            post_return: post_return.transpose()?,
             border: self.border(store, *options)?,
         })
     }
@@ -253,11 +252,11 @@ impl Border {
 /// A function that the component exports; its post-return function gives back what the answer takes.
 pub(super) struct Export<P, R> {
     function: TypedFunc<P, R>,
-    post_return: Option<Func>,
+    post_return: Option<TypedFunc<R, ()>>,
     border: Border,
 }
 
-impl<P: WasmParams, R: WasmResults> Export<P, R> {
+impl<P: WasmParams, R: WasmParams + WasmResults> Export<P, R> {
     fn enter(
         &self,
         store: &mut Store<Guest>,
@@ -268,9 +267,8 @@ impl<P: WasmParams, R: WasmResults> Export<P, R> {
     }
 
     /// Imports must not be called from a post-return function.
-    fn leave<A: WasmParams>(&self, store: &mut Store<Guest>, answer: A) -> wasmtime::Result<()> {
+    fn leave(&self, store: &mut Store<Guest>, answer: R) -> wasmtime::Result<()> {
         if let Some(post_return) = &self.post_return {
-            let post_return = post_return.typed::<A, ()>(&*store)?;
             store.data_mut().may_leave = false;
             post_return.call(&mut *store, answer)?;
             store.data_mut().may_leave = true;
