@@ -48,6 +48,11 @@ deny:
 fuzz minutes="10" *targets:
     .ci/fuzz $(({{ minutes }} * 60 / 6)) --grow {{ targets }}
 
+# Rewrite the page of speeds from runs on this machine; takes minutes.
+bench-table:
+    cargo bench -q -p sandtable --bench speed > docs/src/reference/speed.md.new
+    mv docs/src/reference/speed.md.new docs/src/reference/speed.md
+
 # What CI runs.
 check:
     bash .ci/run

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use sandtable::execute::{Compiled, Extras, simulate};
+use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Costs, Duration, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
@@ -12,9 +14,11 @@ use sandtable_policy::{About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, P
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
+use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
 use sandtable_runtime::schedule::run;
 use sandtable_runtime::{Predictors, Remaining, Segment};
 
+use crate::help::dist;
 use crate::native::Native;
 
 /// A workload on a fleet; small numbers, so that many instants and demands are equal.
@@ -204,4 +208,34 @@ impl PlainEasy {
 fn easy_by_queues_is_easy_by_a_look_at_all() {
     let again = equal::<fifo::Fifo, PlainEasy>(0..10_000, Some("\"backfill\":\"easy\""));
     assert!(again > 1_000, "{again} stays after a failure");
+}
+
+/// Instructions of a call, as fuel counts them: they depend on the workload, and hardly on the size of the cluster.
+#[test]
+fn a_larger_cluster_costs_a_policy_no_more_instructions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
+    let fuel_of_a_call = |policy: &str, nodes: u32| {
+        let text = format!(
+            "Experiment(title: \"t\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"K80\"), predictors: {{\"remaining\": Oracle}}, \
+             workload: Generate(jobs: 4000, arrivals: Poisson(load: 0.95), gpus: {{1: 0.7, 4: 0.3}}, \
+             durations: LogNormal(median: \"10min\", sigma: 1.8)), policies: [{policy}])"
+        );
+        let path = folder.path().join("spec.ron");
+        std::fs::write(&path, text).expect("written");
+        let options = Options { policies: Some(dist().into()), ..Options::default() };
+        let plan = plan(&path, &options).expect("a plan");
+        let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+        let cell = &plan.cells[0];
+        let component = sandbox.load(&cell.policy.bytes).expect("a policy");
+        let mut policy = Sandboxed::new(&component, cell.setting.limits).expect("an instance");
+        let (jobs, predictors) = (cell.jobs().expect("jobs"), compiled.predictors(cell).expect("predictors"));
+        let finished = simulate(cell, jobs, &mut policy, predictors, Extras::default()).expect("the ledger balances");
+        assert_eq!(finished.fault, None);
+        policy.fuel_used() as f64 / finished.calls as f64
+    };
+    for policy in ["Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})", "Policy(name: \"las\")"] {
+        let [small, large] = [16, 256].map(|nodes| fuel_of_a_call(policy, nodes));
+        assert!(large < 1.5 * small, "{policy}: {small:.0} a call on 16 nodes, {large:.0} on 256");
+    }
 }
