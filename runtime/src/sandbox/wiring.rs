@@ -321,6 +321,9 @@ fn without_code(module: &[u8]) -> Option<Vec<u8>> {
     let mut out = module.get(..8)?.to_vec();
     for payload in Parser::new(0).parse_all(module) {
         match payload.ok()? {
+            // None takes less than a byte: a larger count is malformed.
+            Payload::CodeSectionStart { count, .. } if count as usize > module.len() => return None,
+            Payload::DataSection(data) if data.count() as usize > module.len() => return None,
             Payload::CodeSectionStart { count, .. } => {
                 let mut code = leb(count as usize);
                 // Its size, no locals, `unreachable`, `end`.
@@ -407,6 +410,15 @@ mod tests {
         assert!(read("(component (component (core module)))").is_none());
         assert!(read("(component (import \"m\" (core module)))").is_none());
         assert!(Wiring::read(b"\0asm\x0d\0\x01\0\x01").is_none(), "cut within a section");
+    }
+
+    #[test]
+    fn a_count_that_no_file_can_hold_takes_no_memory() {
+        for id in [10, 11] {
+            let mut module = b"\0asm\x01\0\0\0".to_vec();
+            section(&mut module, id, &leb(u32::MAX as usize));
+            assert_eq!(without_code(&module), None, "section {id}");
+        }
     }
 
     /// All shipped components are called directly.
