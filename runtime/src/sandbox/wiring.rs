@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use wasmparser::{
     CanonicalFunction, CanonicalOption, Chunk, ComponentAlias, ComponentExternalKind as Kind, ComponentInstance,
-    ComponentTypeRef, ExternalKind, Instance, Parser, Payload,
+    ComponentTypeRef, Encoding, ExternalKind, Instance, Parser, Payload,
 };
 
 /// A function of an interface: the interface's full name, and its own.
@@ -321,6 +321,8 @@ fn without_code(module: &[u8]) -> Option<Vec<u8>> {
     let mut out = module.get(..8)?.to_vec();
     for payload in Parser::new(0).parse_all(module) {
         match payload.ok()? {
+            // A component where a module should be.
+            Payload::Version { encoding: Encoding::Component, .. } => return None,
             // None takes less than a byte: a larger count is malformed.
             Payload::CodeSectionStart { count, .. } if count as usize > module.len() => return None,
             Payload::DataSection(data) if data.count() as usize > module.len() => return None,
@@ -339,7 +341,7 @@ fn without_code(module: &[u8]) -> Option<Vec<u8>> {
             Payload::CustomSection(_) | Payload::StartSection { .. } => {}
             other => {
                 if let Some((id, range)) = other.as_section() {
-                    section(&mut out, id, &module[range]);
+                    section(&mut out, id, module.get(range)?);
                 }
             }
         }
@@ -410,6 +412,16 @@ mod tests {
         assert!(read("(component (component (core module)))").is_none());
         assert!(read("(component (import \"m\" (core module)))").is_none());
         assert!(Wiring::read(b"\0asm\x0d\0\x01\0\x01").is_none(), "cut within a section");
+    }
+
+    /// Found by fuzzing: its sections were taken for those of a module, with a range beyond the file.
+    #[test]
+    fn a_component_in_place_of_a_module_has_no_skeleton() {
+        let inner = b"\0asm\x0d\0\x01\0\x01\x7f";
+        assert_eq!(without_code(inner), None);
+        let mut outer = b"\0asm\x0d\0\x01\0".to_vec();
+        section(&mut outer, 1, inner);
+        assert_eq!(Wiring::read(&outer).expect("one module").skeleton(&outer), None);
     }
 
     #[test]
