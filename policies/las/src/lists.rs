@@ -9,7 +9,7 @@ use sandtable_policy::{
 use crate::gittins::Gittins;
 use crate::{Las, TIMER, Within, cadence, limits, set_timer};
 
-/// The policy by lists alone. It takes every order; what `Queues` decides otherwise is held against it.
+/// The policy by lists alone. It takes every order. `Queues` must decide the same: tests compare them.
 pub struct Lists {
     queues: Vec<Vec<JobId>>,
     /// By job: its queue, and the run time (µs) that starvation has forgiven it.

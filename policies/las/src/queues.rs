@@ -150,6 +150,11 @@ impl Queues {
             let (Some(entry), Some(job)) = (self.jobs.get_mut(id), cluster.get(id)) else { continue };
             if job.holds() && entry.displaced {
                 entry.displaced = false;
+            } else if job.holds() && entry.key.1 {
+                // It had started since the lists would have been sorted, and never stopped.
+                self.back += 1;
+                entry.fresh = Some((self.sorted, entry.key));
+                entry.key = (entry.level, false, self.back);
             } else if job.waits()
                 && let Some((_, before)) = entry.fresh.take()
             {

@@ -38,7 +38,7 @@ type Stand = (u64, JobId);
 struct Queue {
     ask: Ask,
     gpu_types: Rc<[GpuTypeId]>,
-    /// Seconds that each takes, on the type for which jobs were asked last; NaN: unknown, or not asked yet.
+    /// Seconds that each takes on the type of the last question; NaN: unknown, or not asked yet.
     jobs: BTreeMap<Stand, f64>,
     /// The same, the shortest first, of those that are known.
     lengths: BTreeSet<(u64, Stand)>,
@@ -81,7 +81,7 @@ impl Queue {
 
 /// Seconds as a number of the same order.
 fn order(seconds: f64) -> u64 {
-    seconds.max(0.0).to_bits()
+    if seconds > 0.0 { seconds.to_bits() } else { 0 }
 }
 
 /// Waiting jobs, each with a key: ordered by (key, id), which is total.
@@ -89,7 +89,7 @@ fn order(seconds: f64) -> u64 {
 pub struct Backlog {
     // Few shapes: a scan is quicker than a map.
     queues: Vec<Queue>,
-    /// For EASY: the type for which jobs were asked how long they take, and those that have come since.
+    /// For EASY: the type of the last question how long jobs take, and the jobs that have come since.
     asked: Option<GpuTypeId>,
     unasked: Vec<(Stand, usize)>,
 }

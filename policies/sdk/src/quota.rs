@@ -107,7 +107,7 @@ impl<K: Ord + Copy> Line<K> {
     }
 }
 
-/// Waiting jobs that ask for the same of the same types: the quota has room for all of them or for none.
+/// Waiting jobs that ask for the same of the same types: behind the first that the quota has no room for, it has room for none.
 struct DemandClass<K> {
     asks: u32,
     gpu_types: Rc<[GpuTypeId]>,

@@ -1,6 +1,8 @@
 //! Values of the contract in the linear memory of a guest, as the canonical ABI of the component model lays them out.
 //!
-//! The checks and their messages are those of wasmtime's own path, so that a guest fails in the same way on both.
+//! The checks and their messages are those of wasmtime's component layer, so that a guest fails in the same way on both. Two things differ, which
+//! only a guest with an allocator of its own making can tell: for an empty list or text the allocator is not called, and the elements of a
+//! list are written after what they point to, and not before.
 
 use wasmtime::bail;
 

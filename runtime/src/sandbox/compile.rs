@@ -175,7 +175,7 @@ fn compile(engine: &Engine, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, Strin
 
 /// The component without its code, and the code of its modules.
 fn modules(engine: &Engine, bytes: &[u8]) -> Option<Vec<u8>> {
-    let wiring = Wiring::read(bytes)?;
+    let wiring = Wiring::read(bytes).filter(Unwrapped::knows)?;
     let skeleton = engine.precompile_component(&wiring.skeleton(bytes)?).ok()?;
     let modules = wiring.modules(bytes).map(|module| engine.precompile_module(module).ok());
     Some(packed(std::iter::once(skeleton).chain(modules.collect::<Option<Vec<_>>>()?)))

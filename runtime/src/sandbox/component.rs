@@ -70,13 +70,13 @@ pub struct PredictorComponent {
     pub(super) unwrapped: Option<Unwrapped>,
 }
 
-/// Checks the types of the functions that a component exports. It has no code, so that none of it runs; what else its
-/// instantiation meets, such as a limit, it meets again with its code.
+/// Checks the types of the functions that a component exports. It has no code, so that none of it runs. One that can't be
+/// instantiated begins with more than any limits allow, and can't be with its code either.
 fn check_types(
     pre: &InstancePre<Guest>,
     find: impl FnOnce(&mut Store<Guest>, &Instance) -> wasmtime::Result<()>,
 ) -> Result<(), Fault> {
-    let mut store = Store::new(pre.engine(), Guest::new(Limits::default()));
+    let mut store = Store::new(pre.engine(), Guest::new(Limits { memory: Limits::MEMORY, ..Limits::default() }));
     store.limiter(|guest| &mut guest.limiter);
     let Ok(instance) = pre.instantiate(&mut store) else { return Ok(()) };
     find(&mut store, &instance).map_err(|error| Fault::Load(LoadFault::WrongWorld(error.root_cause().to_string())))

@@ -22,8 +22,8 @@ pub(super) struct Guest {
     pub(super) last_words: Option<String>,
     pub(super) log: Log,
     pub(super) limiter: Limiter,
-    /// Whether it may call imports; not while it allocates or gives back for the host. Of calls without wasmtime's component layer,
-    /// which has its own.
+    /// Whether it may call imports; not while it allocates or gives back for the host. Used where core modules are
+    /// called directly; wasmtime's component layer keeps its own.
     pub(super) may_leave: bool,
     /// Room to lay out values in.
     pub(super) blocks: Vec<u8>,

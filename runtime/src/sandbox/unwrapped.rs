@@ -22,12 +22,24 @@ pub(super) struct Unwrapped {
     modules: Vec<Module>,
 }
 
-/// A component that does not fit together; the component path has refused it before.
+/// A component that does not fit together; the check of its types refuses one before.
 fn broken(what: &str) -> wasmtime::Error {
     wasmtime::format_err!("the component's {what} is missing")
 }
 
 impl Unwrapped {
+    /// Whether its imports and exports are those of the contract, by their very names; wasmtime also accepts those of a later version that
+    /// is compatible, which are left to it.
+    pub(super) fn knows(wiring: &Wiring) -> bool {
+        let imports = wiring.steps.iter().all(|step| match step {
+            Step::Lower { function: (interface, name), .. } => {
+                IMPORTS.iter().any(|(known, names)| known == interface && names.contains(&name.as_str()))
+            }
+            _ => true,
+        });
+        imports && wiring.exports.keys().all(|(interface, _)| EXPORTS.contains(&interface.as_str()))
+    }
+
     pub(super) fn new(wiring: Wiring, modules: Vec<Module>) -> Unwrapped {
         Unwrapped { wiring: wiring.into(), modules }
     }
@@ -308,6 +320,14 @@ impl<P: WasmParams> Export<P, ()> {
 fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
     if caller.data().may_leave { Ok(()) } else { Err(Trap::CannotLeaveComponent.into()) }
 }
+
+const EXPORTS: [&str; 2] = ["sandtable:policy/scheduler@0.1.0", "sandtable:policy/provider@0.1.0"];
+
+const IMPORTS: [(&str, &[&str]); 3] = [
+    ("sandtable:policy/cluster@0.1.0", &["now", "free-gpus", "occupancy", "speeds", "check"]),
+    ("sandtable:policy/predictor@0.1.0", &["estimate", "similarity", "pair-speed"]),
+    ("sandtable:policy/log@0.1.0", &["write", "panic"]),
+];
 
 /// An import as a core function.
 fn define(store: &mut Store<Guest>, (interface, name): &Name, at: Border) -> wasmtime::Result<Func> {

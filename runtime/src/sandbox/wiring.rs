@@ -89,6 +89,7 @@ impl Wiring {
                 }
                 other => reader.section(other)?,
             }
+            at_most(reader.wiring.steps.len(), STEPS)?;
         }
         Some(reader.wiring)
     }
@@ -98,7 +99,7 @@ impl Wiring {
         self.modules.iter().map(|(_, module)| &bytes[module.clone()])
     }
 
-    /// The component with functions that do nothing: of the same types, and compiled in no time. None: a module is malformed.
+    /// The component with functions that do nothing: of the same types, and quick to compile. None: a module is malformed.
     pub(super) fn skeleton(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let (mut out, mut copied) = (Vec::new(), 0);
         for (start, module) in &self.modules {
@@ -169,6 +170,7 @@ impl Reader {
                     };
                     self.export(export.name.name, &interface)?;
                     self.interfaces.push(interface);
+                    at_most(self.interfaces.len(), INTERFACES)?;
                 }
             }
             _ => return None,
@@ -216,6 +218,7 @@ impl Reader {
         match instance {
             ComponentInstance::Instantiate { component_index, args } => {
                 let Renaming(names) = self.components.get(component_index as usize)?;
+                at_most(names.len(), FUNCTIONS)?;
                 for (export, import) in names {
                     let given = args.iter().find(|given| given.name == import)?;
                     let Kind::Func = given.kind else { return None };
@@ -223,6 +226,7 @@ impl Reader {
                 }
             }
             ComponentInstance::FromExports(exports) => {
+                at_most(exports.len(), FUNCTIONS)?;
                 for export in &exports {
                     match export.kind {
                         Kind::Func => {
@@ -236,7 +240,7 @@ impl Reader {
             }
         }
         self.interfaces.push(Interface::Made(made));
-        Some(())
+        at_most(self.interfaces.len(), INTERFACES)
     }
 
     fn export(&mut self, name: &str, interface: &Interface) -> Option<()> {
@@ -247,6 +251,16 @@ impl Reader {
         }
         Some(())
     }
+}
+
+/// Most functions of an interface, interfaces of a component, and steps: the contract has six, two and a few dozen. Nothing has been
+/// validated when a component is read.
+const FUNCTIONS: usize = 100;
+const INTERFACES: usize = 1_000;
+const STEPS: usize = 100_000;
+
+fn at_most(found: usize, most: usize) -> Option<()> {
+    (found <= most).then_some(())
 }
 
 fn core_instance(instance: Instance<'_>) -> Option<Step> {
@@ -316,7 +330,7 @@ impl Renaming {
     }
 }
 
-/// A module whose functions trap, whose memory begins empty, and which has no start function.
+/// A module whose functions trap, whose memory and tables begin empty, and which has no start function.
 fn without_code(module: &[u8]) -> Option<Vec<u8>> {
     let mut out = module.get(..8)?.to_vec();
     for payload in Parser::new(0).parse_all(module) {
@@ -324,8 +338,9 @@ fn without_code(module: &[u8]) -> Option<Vec<u8>> {
             // A component where a module should be.
             Payload::Version { encoding: Encoding::Component, .. } => return None,
             // None takes less than a byte: a larger count is malformed.
-            Payload::CodeSectionStart { count, .. } if count as usize > module.len() => return None,
-            Payload::DataSection(data) if data.count() as usize > module.len() => return None,
+            Payload::CodeSectionStart { count, range, .. } if count as usize > range.len() => return None,
+            Payload::DataSection(data) if data.count() as usize > data.range().len() => return None,
+            Payload::ElementSection(elements) if elements.count() as usize > elements.range().len() => return None,
             Payload::CodeSectionStart { count, .. } => {
                 let mut code = leb(count as usize);
                 // Its size, no locals, `unreachable`, `end`.
@@ -337,6 +352,12 @@ fn without_code(module: &[u8]) -> Option<Vec<u8>> {
                 // Passive, and empty.
                 (0..data.count()).for_each(|_| segments.extend([1, 0]));
                 section(&mut out, 11, &segments);
+            }
+            Payload::ElementSection(elements) => {
+                let mut segments = leb(elements.count() as usize);
+                // Passive, of functions, and empty.
+                (0..elements.count()).for_each(|_| segments.extend([1, 0, 0]));
+                section(&mut out, 9, &segments);
             }
             Payload::CustomSection(_) | Payload::StartSection { .. } => {}
             other => {
@@ -426,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_count_that_no_file_can_hold_takes_no_memory() {
-        for id in [10, 11] {
+        for id in [9, 10, 11] {
             let mut module = b"\0asm\x01\0\0\0".to_vec();
             section(&mut module, id, &leb(u32::MAX as usize));
             assert_eq!(without_code(&module), None, "section {id}");
