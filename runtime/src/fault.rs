@@ -5,6 +5,7 @@ use std::fmt;
 use sandtable_hardware::text::escape_control_chars;
 use serde::{Deserialize, Serialize};
 
+use crate::CONTRACT;
 use crate::contract::{PolicyError, Quantity, RejectCode, Rejection};
 use crate::limits::Limits;
 
@@ -42,6 +43,10 @@ pub enum LoadFault {
     Invalid(String),
     #[error("not a component of this world (sandtable:policy): {0}")]
     WrongWorld(String),
+    #[error("built for version {0} of the contract; this host speaks {host}: build it anew (`sandtable policy build`)", host = CONTRACT)]
+    OlderContract(String),
+    #[error("built for version {0} of the contract; this host speaks {host}: a newer sandtable runs it", host = CONTRACT)]
+    NewerContract(String),
 }
 
 /// What went wrong with a policy.
@@ -113,6 +118,8 @@ impl Fault {
             Fault::Load(LoadFault::TooLarge { .. }) => "load-too-large",
             Fault::Load(LoadFault::Invalid(_)) => "load-invalid",
             Fault::Load(LoadFault::WrongWorld(_)) => "load-wrong-world",
+            Fault::Load(LoadFault::OlderContract(_)) => "load-older-contract",
+            Fault::Load(LoadFault::NewerContract(_)) => "load-newer-contract",
             Fault::Refused { error: PolicyError::BadConfig(_), .. } => "refused-configuration",
             Fault::Refused { error: PolicyError::Unsupported(_), .. } => "refused-unsupported",
             Fault::Refused { error: PolicyError::Internal(_), .. } => "refused-internal",

@@ -18,6 +18,13 @@
 
 #![cfg_attr(not(feature = "sandbox"), expect(dead_code, reason = "components alone ask for some of it"))]
 
+/// The version of the contract in `wit/`.
+macro_rules! contract_version {
+    () => {
+        "0.1.0"
+    };
+}
+
 pub mod answers;
 pub mod capsule;
 pub mod cluster;
@@ -56,4 +63,4 @@ pub use visibility::{capacities, never_fits};
 pub use window::{Until, Window};
 
 /// The contract's package, as components name it.
-pub const CONTRACT: &str = "sandtable:policy@0.1.0";
+pub const CONTRACT: &str = concat!("sandtable:policy@", contract_version!());

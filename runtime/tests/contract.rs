@@ -5,6 +5,11 @@ use wit_component::WitPrinter;
 use wit_parser::{Resolve, TypeDefKind};
 
 #[test]
+fn the_host_speaks_the_version_of_the_contract() {
+    assert!(source("wit/policy.wit").contains(&format!("\npackage {};\n", sandtable_runtime::CONTRACT)));
+}
+
+#[test]
 fn the_contract_is_the_agreed_one() {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../wit")).expect("the contract");

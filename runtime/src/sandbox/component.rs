@@ -12,6 +12,7 @@ use super::compile::{self, Compiler};
 use super::engine::{Flags, Variation, engine, host, one_line};
 use super::imports::{self, Guest};
 use super::unwrapped::Unwrapped;
+use super::version;
 use crate::fault::{Fault, LoadFault};
 use crate::limits::Limits;
 
@@ -82,6 +83,10 @@ fn check_types(
     find(&mut store, &instance).map_err(|error| Fault::Load(LoadFault::WrongWorld(error.root_cause().to_string())))
 }
 
+fn wrong_world(error: wasmtime::Error) -> Fault {
+    Fault::Load(LoadFault::WrongWorld(one_line(&error)))
+}
+
 impl Sandbox {
     /// An engine.
     ///
@@ -110,9 +115,8 @@ impl Sandbox {
     /// # Errors
     /// [`Fault::Load`] with the reason.
     pub fn load(&self, bytes: &[u8]) -> Result<Component, Fault> {
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
         let (pre, unwrapped) = self.prepare(bytes)?;
-        let pre = PolicyPre::new(pre).map_err(wrong)?;
+        let pre = PolicyPre::new(pre).map_err(wrong_world)?;
         if unwrapped.is_some() {
             check_types(pre.instance_pre(), |store, instance| {
                 PolicyIndices::new(pre.instance_pre())?.load(store, instance).map(drop)
@@ -126,9 +130,8 @@ impl Sandbox {
     /// # Errors
     /// [`Fault::Load`] with the reason.
     pub fn load_predictor(&self, bytes: &[u8]) -> Result<PredictorComponent, Fault> {
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
         let (pre, unwrapped) = self.prepare(bytes)?;
-        let pre = PredictorComponentPre::new(pre).map_err(wrong)?;
+        let pre = PredictorComponentPre::new(pre).map_err(wrong_world)?;
         if unwrapped.is_some() {
             check_types(pre.instance_pre(), |store, instance| {
                 PredictorComponentIndices::new(pre.instance_pre())?.load(store, instance).map(drop)
@@ -140,7 +143,7 @@ impl Sandbox {
     fn prepare(&self, bytes: &[u8]) -> Result<(InstancePre<Guest>, Option<Unwrapped>), Fault> {
         let Settings { cache, compiler, .. } = &self.settings;
         let code = compile::load(&self.engine, self.settings.flags(), (cache.as_ref(), compiler.as_ref()), bytes)?;
-        let wrong = |error: wasmtime::Error| Fault::Load(LoadFault::WrongWorld(one_line(&error)));
-        Ok((self.linker.instantiate_pre(&code.component).map_err(wrong)?, code.unwrapped))
+        version::check(&code.component, &self.engine).map_err(Fault::Load)?;
+        Ok((self.linker.instantiate_pre(&code.component).map_err(wrong_world)?, code.unwrapped))
     }
 }

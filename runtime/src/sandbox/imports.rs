@@ -5,6 +5,7 @@ use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
 
 use super::bindings::sandtable::policy::log::Level;
 use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
+use super::names::{CLUSTER, LOG, PREDICTOR, TYPES};
 use crate::DecisionContext;
 use crate::answers::ImportLog;
 use crate::contract;
@@ -363,9 +364,9 @@ pub(super) fn panic(cx: Cx<'_, '_>, message: &str) -> wasmtime::Result<()> {
 /// Defines every import of the world for components.
 pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     type Cx<'a> = StoreContextMut<'a, Guest>;
-    linker.instance("sandtable:policy/types@0.1.0")?;
+    linker.instance(TYPES)?;
 
-    let mut cluster = linker.instance("sandtable:policy/cluster@0.1.0")?;
+    let mut cluster = linker.instance(CLUSTER)?;
     cluster.func_wrap("now", |mut cx: Cx<'_>, (): ()| Ok((now(&mut cx)?,)))?;
     cluster.func_wrap("free-gpus", |mut cx: Cx<'_>, (): ()| Ok((free_gpus(&mut cx)?,)))?;
     cluster.func_wrap("occupancy", |mut cx: Cx<'_>, (): ()| Ok((occupancy(&mut cx)?,)))?;
@@ -373,7 +374,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     cluster
         .func_wrap("check", |mut cx: Cx<'_>, (actions,): (Vec<contract::Action>,)| Ok((check(&mut cx, &actions)?,)))?;
 
-    let mut predictor = linker.instance("sandtable:policy/predictor@0.1.0")?;
+    let mut predictor = linker.instance(PREDICTOR)?;
     predictor.func_wrap("estimate", |mut cx: Cx<'_>, (what, shapes): (Quantity, Shapes)| {
         Ok((estimate(&mut cx, what, (shapes.job, shapes.gpu_type, shapes.gpus))?,))
     })?;
@@ -387,7 +388,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     })?;
 
     // The one import that predictors share with policies.
-    let mut log = linker.instance("sandtable:policy/log@0.1.0")?;
+    let mut log = linker.instance(LOG)?;
     log.func_wrap("write", |mut cx: Cx<'_>, (level, message): (Level, String)| write(&mut cx, level, &message))?;
     log.func_wrap("panic", |mut cx: Cx<'_>, (message,): (String,)| panic(&mut cx, &message))
 }

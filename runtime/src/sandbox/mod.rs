@@ -11,11 +11,13 @@ mod component;
 mod engine;
 mod imports;
 mod instance;
+mod names;
 mod policy;
 mod provider;
 mod replay;
 mod shape;
 mod unwrapped;
+mod version;
 mod wiring;
 
 pub use code::{CodeCache, private_folder};

@@ -5,6 +5,7 @@ use wasmtime::Store;
 use super::bindings;
 use super::component::Component;
 use super::imports::Guest;
+use super::names::SCHEDULER;
 use super::unwrapped::Export;
 use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup, Topology};
 
@@ -32,12 +33,11 @@ impl Exports {
         let Some(unwrapped) = &component.unwrapped else {
             return component.pre.instantiate(store).map(Exports::Component);
         };
-        const INTERFACE: &str = "sandtable:policy/scheduler@0.1.0";
         let made = unwrapped.instantiate(store)?;
         Ok(Exports::Core(Box::new(Core {
-            describe: made.find(store, INTERFACE, "describe")?,
-            init: made.find(store, INTERFACE, "init")?,
-            decide: made.find(store, INTERFACE, "decide")?,
+            describe: made.find(store, SCHEDULER, "describe")?,
+            init: made.find(store, SCHEDULER, "init")?,
+            decide: made.find(store, SCHEDULER, "decide")?,
         })))
     }
 

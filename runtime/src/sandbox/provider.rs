@@ -7,6 +7,7 @@ use super::bindings::predictor::exports::sandtable::policy::provider as wit;
 use super::component::PredictorComponent;
 use super::imports::Guest;
 use super::instance::{Live, described};
+use super::names::PROVIDER;
 use super::unwrapped::Export;
 use crate::Provider;
 use crate::contract::{GpuType, PolicyError, ProviderDescriptor, Quantities, SoloQuantity, Sources, WorkloadProfile};
@@ -54,15 +55,14 @@ impl Exports {
         let Some(unwrapped) = &component.unwrapped else {
             return component.pre.instantiate(store).map(Exports::Component);
         };
-        const INTERFACE: &str = "sandtable:policy/provider@0.1.0";
         let made = unwrapped.instantiate(store)?;
         Ok(Exports::Core(Box::new(Core {
-            describe: made.find(store, INTERFACE, "describe")?,
-            init: made.find(store, INTERFACE, "init")?,
-            introduce: made.find(store, INTERFACE, "introduce")?,
-            estimate: made.find(store, INTERFACE, "estimate")?,
-            similarity: made.find(store, INTERFACE, "similarity")?,
-            pair_speed: made.find(store, INTERFACE, "pair-speed")?,
+            describe: made.find(store, PROVIDER, "describe")?,
+            init: made.find(store, PROVIDER, "init")?,
+            introduce: made.find(store, PROVIDER, "introduce")?,
+            estimate: made.find(store, PROVIDER, "estimate")?,
+            similarity: made.find(store, PROVIDER, "similarity")?,
+            pair_speed: made.find(store, PROVIDER, "pair-speed")?,
         })))
     }
 

@@ -11,6 +11,7 @@ use wasmtime::{
 };
 
 use super::imports::{self, Guest};
+use super::names::{CLUSTER, LOG, PREDICTOR, PROVIDER, SCHEDULER};
 use super::wiring::{Item, Name, Options, Step, Wiring};
 use crate::contract::Action;
 use crate::contract::abi::{GuestMemory, Lifting, Lowering, Value};
@@ -321,20 +322,20 @@ fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
     if caller.data().may_leave { Ok(()) } else { Err(Trap::CannotLeaveComponent.into()) }
 }
 
-const EXPORTS: [&str; 2] = ["sandtable:policy/scheduler@0.1.0", "sandtable:policy/provider@0.1.0"];
+const EXPORTS: [&str; 2] = [SCHEDULER, PROVIDER];
 
 const IMPORTS: [(&str, &[&str]); 3] = [
-    ("sandtable:policy/cluster@0.1.0", &["now", "free-gpus", "occupancy", "speeds", "check"]),
-    ("sandtable:policy/predictor@0.1.0", &["estimate", "similarity", "pair-speed"]),
-    ("sandtable:policy/log@0.1.0", &["write", "panic"]),
+    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "check"]),
+    (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
+    (LOG, &["write", "panic"]),
 ];
 
 /// An import as a core function.
 fn define(store: &mut Store<Guest>, (interface, name): &Name, at: Border) -> wasmtime::Result<Func> {
     let defined = match interface.as_str() {
-        "sandtable:policy/cluster@0.1.0" => define_cluster(store, name, at),
-        "sandtable:policy/predictor@0.1.0" => define_predictor(store, name, at),
-        "sandtable:policy/log@0.1.0" => define_log(store, name, at),
+        CLUSTER => define_cluster(store, name, at),
+        PREDICTOR => define_predictor(store, name, at),
+        LOG => define_log(store, name, at),
         _ => None,
     };
     defined.ok_or_else(|| broken("import"))

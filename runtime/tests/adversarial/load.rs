@@ -29,6 +29,11 @@ pub fn wrong_types(name: &str) -> Vec<u8> {
     ))
 }
 
+/// Exports nothing, and imports an interface of this name.
+fn import_of(name: &str) -> Vec<u8> {
+    text(&format!("(component (import \"{name}\" (instance (export \"write\" (func)))))"))
+}
+
 fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [vec![id], leb(content.len()), content.to_vec()].concat()
 }
@@ -100,7 +105,10 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("unknown interface", unknown_interface()),
         ("one import too many", guest_of_larger_world("import ask: func();", &asking())),
         ("one export too many", guest_of_larger_world("export more: func();", &more())),
-        ("another version of the contract", wrong_types("sandtable:policy/scheduler@0.2.0")),
+        ("a newer version of the contract", wrong_types("sandtable:policy/scheduler@0.2.0")),
+        ("an older version of the contract", wrong_types("sandtable:policy/scheduler@0.0.9")),
+        ("an import of an older contract", import_of("sandtable:policy/log@0.0.9")),
+        ("a name without a version", wrong_types("sandtable:policy/scheduler")),
         ("memory64", holding("(memory i64 1)")),
         ("shared memory", holding("(memory 1 1 shared)")),
         ("atomics", holding("(memory 1) (func (drop (i32.atomic.load (i32.const 0))))")),

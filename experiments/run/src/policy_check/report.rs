@@ -85,6 +85,10 @@ fn advice(fault: &Fault) -> &'static str {
         Fault::Load(LoadFault::WrongWorld(_)) => {
             "build it against the world `policy` of wit/policy.wit, and give it no WASI: `sandtable policy new` begins a project that is"
         }
+        Fault::Load(LoadFault::OlderContract(_)) => {
+            "build it against wit/policy.wit of this sandtable: `sandtable policy new` shows what has changed"
+        }
+        Fault::Load(LoadFault::NewerContract(_)) => "install the sandtable that it was built for, or a later one",
         Fault::Load(_) => "build it anew: the file is cut off, too large or no WebAssembly",
         Fault::Refused { error: PolicyError::BadConfig(_), .. } => "every parameter needs a default: `{}` must do",
         Fault::Refused { error: PolicyError::Unsupported(_), .. } => "say in `needs` what it must be told",
