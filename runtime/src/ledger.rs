@@ -7,7 +7,7 @@ mod integrals;
 mod moves;
 
 use crate::pools::Pools;
-use crate::row::{JobRow, Outcome, Segment};
+use crate::row::{JobRow, Outcome, Segment, Unfinished};
 use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
@@ -113,7 +113,7 @@ impl Ledger {
             startup: Duration::ZERO,
             service: job.service,
             end: None,
-            outcome: Outcome::Unfinished("never submitted".into()),
+            outcome: Outcome::Unfinished(Unfinished::NeverSubmitted),
             preemptions: 0,
             reassignments: 0,
             size: job.gpus,
@@ -188,14 +188,14 @@ impl Ledger {
     /// A job is in the system.
     pub fn submitted(&mut self, job: JobId) {
         let row = &mut self.rows[job];
-        row.outcome = Outcome::Unfinished("it waited".into());
+        row.outcome = Outcome::Unfinished(Unfinished::Waited);
         row.contention = self.measured.all.demanded;
         self.rates.demanded += u64::from(row.gpus);
     }
 
     /// A job can never run.
     pub fn rejected(&mut self, job: JobId, reason: String) {
-        self.rows[job].outcome = Outcome::Rejected(reason);
+        self.rows[job].outcome = Outcome::Rejected(reason.into());
     }
 
     /// A job is given GPUs; those that drain come to it when they have.
@@ -228,7 +228,7 @@ impl Ledger {
         }
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
-        row.outcome = Outcome::Unfinished("it held GPUs".into());
+        row.outcome = Outcome::Unfinished(Unfinished::HeldGpus);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl Ledger {
         row.held += held;
         row.lost += lost;
         row.productive -= lost.min(row.productive);
-        row.outcome = Outcome::Unfinished("it waited".into());
+        row.outcome = Outcome::Unfinished(Unfinished::Waited);
         if self.keep_segments && had_all {
             self.stays += 1 + gpus.len();
             self.segments.push(Segment { job, from: row.given_at, to: self.now, gpus: gpus.clone() });
@@ -382,8 +382,8 @@ impl Ledger {
         self.released(job, Duration::ZERO);
         let row = &mut self.rows[job];
         row.outcome = Outcome::Failed(match status {
-            status if status < 0 => format!("signal {}", -status),
-            status => format!("exit code {status}"),
+            status if status < 0 => format!("signal {}", -status).into(),
+            status => format!("exit code {status}").into(),
         });
         self.rates.demanded -= u64::from(row.gpus);
     }
@@ -403,7 +403,7 @@ impl Ledger {
             if let Some(since) = row.running_since.take() {
                 row.productive += self.now - since;
             }
-            if matches!(&row.outcome, Outcome::Unfinished(why) if why == "it held GPUs") {
+            if row.outcome == Outcome::Unfinished(Unfinished::HeldGpus) {
                 row.held += if row.awaited == 0 { self.now - row.given_at } else { Duration::ZERO };
             }
             let ends = u32::from(row.end.is_some());

@@ -57,7 +57,7 @@ pub use metrics::Summary;
 pub use policy::Policy;
 pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
-pub use row::{JobRow, Outcome as JobOutcome, Segment};
+pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};
 pub use serving::{Serving, Tasks};
 pub use visibility::{capacities, never_fits};
 pub use window::{Until, Window};

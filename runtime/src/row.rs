@@ -10,11 +10,38 @@ pub enum Outcome {
     /// It did all its work.
     Completed,
     /// It could never have run, for this reason.
-    Rejected(String),
-    /// The run ended before the job did, for this reason.
-    Unfinished(String),
+    Rejected(Box<str>),
+    /// The run ended before the job did.
+    Unfinished(Unfinished),
     /// Its process failed, in this way; only on real machines.
-    Failed(String),
+    Failed(Box<str>),
+}
+
+/// Where a job was when the run ended before it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfinished {
+    /// Its submission was still to come.
+    NeverSubmitted,
+    /// It waited for GPUs.
+    Waited,
+    /// It held GPUs.
+    HeldGpus,
+}
+
+impl Unfinished {
+    /// Each with its text in results.
+    pub const NAMES: [(&'static str, Unfinished); 3] = [
+        ("never submitted", Unfinished::NeverSubmitted),
+        ("it waited", Unfinished::Waited),
+        ("it held GPUs", Unfinished::HeldGpus),
+    ];
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, of)| of == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
 }
 
 impl fmt::Display for Outcome {

@@ -146,7 +146,11 @@ mod tests {
             reassignments: 0,
             first_run_s: None,
             service: None,
-            outcome: if ran.is_some() { JobOutcome::Completed } else { JobOutcome::Unfinished("it waited".into()) },
+            outcome: if ran.is_some() {
+                JobOutcome::Completed
+            } else {
+                JobOutcome::Unfinished(sandtable_runtime::Unfinished::Waited)
+            },
             last_placement: Placement::default(),
         }
     }

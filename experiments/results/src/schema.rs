@@ -374,7 +374,7 @@ mod tests {
             reassignments: 0,
             first_run_s: None,
             service: Some("chat".into()),
-            outcome: JobOutcome::Unfinished("the run ended: at 3 s".into()),
+            outcome: JobOutcome::Failed("the process ended: at 3 s".into()),
             last_placement: Placement([(NodeId::new(0), 2), (NodeId::new(7), 1)].into()),
         }
     }
@@ -402,7 +402,7 @@ mod tests {
     fn tables_are_read_as_they_were_written() {
         let (name, bytes) = table([job()]).expect("bytes");
         let text = String::from_utf8(bytes.clone()).expect("text");
-        let row = "\"a,\"\"b\"\"\",0.000001,3,1.5,,0,0,0,2,0,0,0,,chat,unfinished: the run ended: at 3 s,0:2;7:1";
+        let row = "\"a,\"\"b\"\"\",0.000001,3,1.5,,0,0,0,2,0,0,0,,chat,failed: the process ended: at 3 s,0:2;7:1";
         assert_eq!((name.as_str(), text.lines().nth(1)), ("jobs.csv", Some(row)));
         assert_eq!(read_table::<JobRecord>(&bytes), Ok(vec![job()]));
         let (_, empty) = table::<StayRecord>([]).expect("bytes");

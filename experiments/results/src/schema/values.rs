@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for Placement {
 
 /// How a job ended, written as `completed` or as `unfinished: the reason`.
 pub(super) mod outcome {
-    use sandtable_runtime::JobOutcome;
+    use sandtable_runtime::{JobOutcome, Unfinished};
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(in crate::schema) fn serialize<S: Serializer>(value: &JobOutcome, serializer: S) -> Result<S::Ok, S::Error> {
@@ -184,7 +184,12 @@ pub(super) mod outcome {
             "completed" => Ok(JobOutcome::Completed),
             "rejected" => Ok(JobOutcome::Rejected(why.into())),
             "failed" => Ok(JobOutcome::Failed(why.into())),
-            "unfinished" => Ok(JobOutcome::Unfinished(why.into())),
+            "unfinished" => {
+                let found = Unfinished::NAMES.iter().find(|(name, _)| *name == why);
+                found
+                    .map(|(_, of)| JobOutcome::Unfinished(*of))
+                    .ok_or_else(|| super::wrong("where a job was at the end", why))
+            }
             _ => Err(super::wrong("how a job ended", &text)),
         }
     }
