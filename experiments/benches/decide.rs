@@ -7,7 +7,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Duration, Fleet, GpuType, Instant, Job, PerformanceModel, SimulatedBackend};
 use sandtable_runtime::contract::{
-    Batch, Demand, Event, JobInfo, Knowledge, Node, NodeHealth, Pool, Setup, Sharing, Topology, Trigger,
+    Arrival, Batch, Demand, Event, Fresh, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, Pool, Setup, Sharing,
+    Topology, Trigger,
 };
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
@@ -22,13 +23,10 @@ fn world(jobs: u32) -> Box<DecisionContext> {
     let jobs: std::sync::Arc<[Job]> = (0..jobs).map(job).collect();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &PerformanceModel::none(), 0));
     let predictors = Predictors::new(Remaining::Oracle);
-    Box::new(DecisionContext::new(
-        backend,
-        (jobs, std::sync::Arc::new(PerformanceModel::none())),
-        predictors,
-        VisibleInfo::default(),
-        100_000,
-    ))
+    let laws = std::sync::Arc::new(PerformanceModel::none());
+    let mut world = DecisionContext::new(backend, (jobs, laws), predictors, VisibleInfo::default(), 100_000);
+    introduce(&mut world);
+    Box::new(world)
 }
 
 fn setup() -> Setup {
@@ -58,27 +56,26 @@ fn setup() -> Setup {
 }
 
 fn arrivals(count: u32) -> Batch {
-    let arrival = |id| {
-        let demand = Demand { gpus: 1, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-        Event::JobArrived(JobInfo {
-            id,
-            submitted: 0,
-            demand,
-            declared_run_time: None,
-            workload: None,
-            user: String::new(),
-            elastic: None,
-            service: None,
-        })
+    let arrival = |job| {
+        let (workload, declared_run_time) = (NO_WORKLOAD, NEVER);
+        Event::JobArrived(Arrival { job, class: 0, submitted: 0, user: 0, workload, declared_run_time })
     };
-    Batch {
-        seq: 1,
-        now: 0,
-        trigger: Trigger::Event,
-        events: (0..count).map(arrival).collect(),
-        workloads: vec![],
-        samples: vec![],
-    }
+    let fresh = if count > 0 { Fresh::CLASSES | Fresh::USERS } else { Fresh::empty() };
+    Batch { seq: 1, now: 0, trigger: Trigger::Event, fresh, events: (0..count).map(arrival).collect() }
+}
+
+/// What the batch of `arrivals` introduces.
+fn introduce(world: &mut DecisionContext) {
+    world.introductions.classes = vec![Demand {
+        gpus: 1,
+        share_milli: 1000,
+        memory_mib: 0,
+        gpu_types: vec![],
+        preemptible: true,
+        elastic: None,
+        service: None,
+    }];
+    world.introductions.users = vec![String::new()];
 }
 
 fn decide(criterion: &mut Criterion) {

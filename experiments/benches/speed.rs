@@ -155,82 +155,111 @@ const PACKING: [&str; 15] = [
 
 const THREE: &str = "Policy(name: \"fifo\"), Policy(name: \"las\"), Policy(name: \"srtf\")";
 
+fn philly() -> Option<String> {
+    let philly = std::fs::read_to_string(root().join("experiments/specs/philly/speed.ron")).expect("a spec");
+    let data = root().join("../shared");
+    let there = data.join("data/philly/philly_jobs.csv.gz").exists();
+    there.then(|| philly.replace("../../../../shared", &data.display().to_string()))
+}
+
+fn line(out: &mut String, text: &str) {
+    writeln!(out, "{text}").expect("a string");
+}
+
+fn calling(out: &mut String) {
+    line(out, "\n## Ways to call a policy\n");
+    line(
+        out,
+        &format!("The least of {ROUNDS} runs of each way in turn. Schedules are equal, or the benchmark fails.\n"),
+    );
+    line(
+        out,
+        "| workload | policy | calls | compiled in, ms | core module, ms (ratio) | component layer, ms (ratio) |",
+    );
+    line(out, "|---|---|---|---|---|---|");
+    if let Some(philly) = philly() {
+        ways(out, "Philly, 71,149 jobs, 2,500 GPUs", &philly);
+    }
+    ways(out, "20,000 jobs, 400 GPUs, load 0.95", &generated(20_000, 50, 0.95, THREE));
+}
+
+fn by_size(out: &mut String) {
+    line(out, "\n## By size of the cluster\n\n50,000 jobs at load 0.95, nodes of 8 GPUs; seconds.\n");
+    line(out, "| policy | 50 nodes | 200 | 800 | 3,200 |\n|---|---|---|---|---|");
+    let by_size = [50, 200, 800, 3200].map(|nodes| seconds(&generated(50_000, nodes, 0.95, THREE)));
+    for (at, (policy, _)) in by_size[0].iter().enumerate() {
+        let row: Vec<String> = by_size.iter().map(|size| format!("{:.2}", size[at].1)).collect();
+        line(out, &format!("| {policy} | {} |", row.join(" | ")));
+    }
+}
+
+fn by_jobs(out: &mut String) {
+    line(out, "\n## By number of jobs\n\n6,504 GPUs, load 0.7; seconds.\n");
+    line(out, "| policy | 100,000 jobs | 1,000,000 |\n|---|---|---|");
+    let two = "Policy(name: \"fifo\"), Policy(name: \"las\")";
+    let by_jobs = [100_000, 1_000_000].map(|jobs| seconds(&generated(jobs, 813, 0.7, two)));
+    for (few, many) in by_jobs[0].iter().zip(&by_jobs[1]) {
+        line(out, &format!("| {} | {:.2} | {:.2} |", few.0, few.1, many.1));
+    }
+}
+
+fn long_queue(out: &mut String) {
+    line(out, "\n## A long queue\n\n5,000 jobs that come almost at once, 128 GPUs, EASY backfilling; seconds.\n");
+    line(out, "| policy | seconds |\n|---|---|");
+    let easy = ["fifo", "sjf"].map(|name| format!("Policy(name: \"{name}\", with: {{\"backfill\": \"easy\"}})"));
+    for (policy, seconds) in seconds(&generated(5_000, 16, 1000.0, &easy.join(", "))) {
+        line(out, &format!("| {policy} | {seconds:.2} |"));
+    }
+}
+
+fn packing(out: &mut String) {
+    line(out, "\n## Every policy of packed GPUs\n\n20,000 jobs at load 1.1, 1,024 GPUs, two jobs a GPU; seconds.\n");
+    line(out, "| policy | seconds |\n|---|---|");
+    for (policy, seconds) in PACKING.into_iter().flat_map(|policy| seconds(&packed(policy))) {
+        line(out, &format!("| {policy} | {seconds:.2} |"));
+    }
+}
+
+fn elastic_jobs(out: &mut String) {
+    line(out, "\n## Elastic jobs beside inference tasks\n\n`ats`; seconds.\n");
+    line(out, "| jobs | GPUs | seconds |\n|---|---|---|");
+    for scale in [1, 4, 16] {
+        for (_, seconds) in seconds(&elastic(scale)) {
+            line(out, &format!("| {} | {} | {seconds:.2} |", 160 * scale, 64 * scale));
+        }
+    }
+}
+
+/// The parts of the page; `cargo bench --bench speed -- NAME` runs those that are named.
+const PARTS: [(&str, fn(&mut String)); 6] = [
+    ("calling", calling),
+    ("by-size", by_size),
+    ("by-jobs", by_jobs),
+    ("long-queue", long_queue),
+    ("packing", packing),
+    ("elastic", elastic_jobs),
+];
+
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     // `cargo bench` passes `--bench`; `cargo test --benches` does not, and only wants to see that it builds.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
-    let mut out = String::new();
-    let line = |out: &mut String, text: &str| writeln!(out, "{text}").expect("a string");
+    let named: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpus
         .lines()
         .find_map(|line| line.strip_prefix("model name"))
         .map_or("", |name| name.trim_start_matches([' ', '\t', ':']));
-    line(&mut out, "# Reference: speed\n");
-    line(
-        &mut out,
-        "Written by `just bench-table`. Each time is of a whole run on one core, from the first arrival to the ledger's balance, without",
+    let mut out = format!(
+        "# Reference: speed\n\nWritten by `just bench-table`. Each time is of a whole run on one core, from the first arrival to the \
+         ledger's balance, without\ncompiling the policy, reading the trace and writing the result. Seconds are of one machine and one \
+         day: read ratios, and how a\ntime grows. Measured on: {cpu}.\n"
     );
-    line(
-        &mut out,
-        "compiling the policy, reading the trace and writing the result. Seconds are of one machine and one day: read ratios, and how a",
-    );
-    line(&mut out, &format!("time grows. Measured on: {cpu}.\n"));
-    line(&mut out, "## Ways to call a policy\n");
-    line(
-        &mut out,
-        &format!("The least of {ROUNDS} runs of each way in turn. Schedules are equal, or the benchmark fails.\n"),
-    );
-    line(
-        &mut out,
-        "| workload | policy | calls | compiled in, ms | core module, ms (ratio) | component layer, ms (ratio) |",
-    );
-    line(&mut out, "|---|---|---|---|---|---|");
-    let philly = std::fs::read_to_string(root().join("experiments/specs/philly/speed.ron")).expect("a spec");
-    if root().join("../shared/data/philly/philly_jobs.csv.gz").exists() {
-        let data = root().join("../shared").display().to_string();
-        ways(&mut out, "Philly, 71,149 jobs, 2,500 GPUs", &philly.replace("../../../../shared", &data));
-    }
-    ways(&mut out, "20,000 jobs, 400 GPUs, load 0.95", &generated(20_000, 50, 0.95, THREE));
-
-    line(&mut out, "\n## By size of the cluster\n\n50,000 jobs at load 0.95, nodes of 8 GPUs; seconds.\n");
-    line(&mut out, "| policy | 50 nodes | 200 | 800 | 3,200 |\n|---|---|---|---|---|");
-    let by_size = [50, 200, 800, 3200].map(|nodes| seconds(&generated(50_000, nodes, 0.95, THREE)));
-    for (at, (policy, _)) in by_size[0].iter().enumerate() {
-        let row: Vec<String> = by_size.iter().map(|size| format!("{:.2}", size[at].1)).collect();
-        line(&mut out, &format!("| {policy} | {} |", row.join(" | ")));
-    }
-
-    line(&mut out, "\n## By number of jobs\n\n6,504 GPUs, load 0.7; seconds.\n");
-    line(&mut out, "| policy | 100,000 jobs | 1,000,000 |\n|---|---|---|");
-    let two = "Policy(name: \"fifo\"), Policy(name: \"las\")";
-    let by_jobs = [100_000, 1_000_000].map(|jobs| seconds(&generated(jobs, 813, 0.7, two)));
-    for (few, many) in by_jobs[0].iter().zip(&by_jobs[1]) {
-        line(&mut out, &format!("| {} | {:.2} | {:.2} |", few.0, few.1, many.1));
-    }
-
-    line(&mut out, "\n## A long queue\n\n5,000 jobs that come almost at once, 128 GPUs, EASY backfilling; seconds.\n");
-    line(&mut out, "| policy | seconds |\n|---|---|");
-    let easy = ["fifo", "sjf"].map(|name| format!("Policy(name: \"{name}\", with: {{\"backfill\": \"easy\"}})"));
-    for (policy, seconds) in seconds(&generated(5_000, 16, 1000.0, &easy.join(", "))) {
-        line(&mut out, &format!("| {policy} | {seconds:.2} |"));
-    }
-
-    line(
-        &mut out,
-        "\n## Every policy of packed GPUs\n\n20,000 jobs at load 1.1, 1,024 GPUs, two jobs a GPU; seconds.\n",
-    );
-    line(&mut out, "| policy | seconds |\n|---|---|");
-    for (policy, seconds) in PACKING.into_iter().flat_map(|policy| seconds(&packed(policy))) {
-        line(&mut out, &format!("| {policy} | {seconds:.2} |"));
-    }
-
-    line(&mut out, "\n## Elastic jobs beside inference tasks\n\n`ats`; seconds.\n");
-    line(&mut out, "| jobs | GPUs | seconds |\n|---|---|---|");
-    for scale in [1, 4, 16] {
-        for (_, seconds) in seconds(&elastic(scale)) {
-            line(&mut out, &format!("| {} | {} | {seconds:.2} |", 160 * scale, 64 * scale));
+    for (name, part) in PARTS {
+        if named.is_empty() || named.iter().any(|wanted| *wanted == name) {
+            part(&mut out);
         }
     }
     print!("{out}");

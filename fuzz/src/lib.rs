@@ -351,7 +351,7 @@ impl Policy for Scripted<'_> {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+        Ok(Readiness { cadence: Cadence::EVENTS })
     }
 
     fn decide(

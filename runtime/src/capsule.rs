@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answers::{ImportAnswers, weight};
-use crate::contract::{Batch, Event, Setup};
+use crate::contract::{Batch, Setup};
 use crate::fault::Fault;
 use crate::limits::Limits;
 
@@ -20,16 +20,8 @@ pub struct Step {
 impl Step {
     /// About how many bytes it takes.
     pub(crate) fn weight(&self) -> usize {
-        let Batch { events, workloads, samples, .. } = &self.batch;
-        let user = |event: &Event| match event {
-            Event::JobArrived(job) => 4 * job.demand.gpu_types.len() + job.user.len(),
-            Event::Rejected(rejection) => rejection.message.len(),
-            _ => 0,
-        };
-        let texts: usize =
-            events.iter().map(user).sum::<usize>() + self.answers.iter().map(|text| weight(text)).sum::<usize>();
-        let profiles: usize = workloads.iter().map(|of| size_of_val(of) + 64 * of.gpu_utilisation.len()).sum();
-        size_of::<Step>() + size_of_val(events.as_slice()) + size_of_val(samples.as_slice()) + texts + profiles
+        let answers: usize = self.answers.iter().map(|text| weight(text)).sum();
+        size_of::<Step>() + size_of_val(self.batch.events.as_slice()) + answers
     }
 }
 

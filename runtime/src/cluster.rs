@@ -32,8 +32,10 @@ pub struct Cluster {
     pub seq: u64,
     /// The jobs that each GPU is given to, ascending.
     pub residents: Vec<Vec<JobId>>,
-    /// Phase of each job.
+    /// Phase of each job; changed by [`Cluster::set_phase`].
     pub phase: Vec<Phase>,
+    /// How many jobs are in each phase.
+    counts: [usize; 6],
     /// GPUs given to each job.
     pub held: Vec<Vec<GpuId>>,
     /// Whether each node is up.
@@ -77,12 +79,25 @@ impl Cluster {
             seq: 0,
             residents: vec![Vec::new(); fleet.gpus() as usize],
             phase: vec![Phase::Future; jobs],
+            counts: [jobs, 0, 0, 0, 0, 0],
             held: vec![Vec::new(); jobs],
             up: vec![true; fleet.nodes.len()],
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
             timers: BTreeMap::new(),
             pods: vec![Pod::default(); if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
         }
+    }
+
+    /// Changes the phase of a job.
+    pub fn set_phase(&mut self, job: JobId, phase: Phase) {
+        let before = std::mem::replace(&mut self.phase[job], phase);
+        self.counts[before as usize] -= 1;
+        self.counts[phase as usize] += 1;
+    }
+
+    /// How many jobs are in a phase.
+    pub fn count(&self, phase: Phase) -> usize {
+        self.counts[phase as usize]
     }
 
     pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: Vec<GpuId>) -> Undo {
@@ -97,7 +112,7 @@ impl Cluster {
         }
         let evicted = self.evict(&gpus);
         self.held[job] = gpus;
-        self.phase[job] = Phase::Starting;
+        self.set_phase(job, Phase::Starting);
         Undo::Start(job, evicted)
     }
 
@@ -144,7 +159,7 @@ impl Cluster {
                 self.free[fleet.node_of(*gpu)] += 1;
             }
         }
-        self.phase[job] = Phase::Stopping;
+        self.set_phase(job, Phase::Stopping);
         Undo::Preempt(job, before)
     }
 
@@ -154,7 +169,7 @@ impl Cluster {
             self.take(fleet, job);
         }
         self.held[job] = Vec::new();
-        self.phase[job] = phase;
+        self.set_phase(job, phase);
     }
 
     pub(crate) fn undo(&mut self, fleet: &Fleet, undo: Undo) {
@@ -162,7 +177,7 @@ impl Cluster {
             Undo::Start(job, pods) => {
                 self.take(fleet, job);
                 self.held[job] = Vec::new();
-                self.phase[job] = Phase::Queued;
+                self.set_phase(job, Phase::Queued);
                 self.restore(pods);
             }
             Undo::Reassign(before, pods) => {
@@ -171,7 +186,7 @@ impl Cluster {
                 }
                 for (job, gpus, phase) in before {
                     self.give(fleet, job, gpus);
-                    self.phase[job] = phase;
+                    self.set_phase(job, phase);
                 }
                 self.restore(pods);
             }
@@ -179,7 +194,7 @@ impl Cluster {
             Undo::Preempt(job, before) => {
                 let gpus = std::mem::take(&mut self.held[job]);
                 self.give(fleet, job, gpus);
-                self.phase[job] = before;
+                self.set_phase(job, before);
             }
             Undo::Set(token) => {
                 self.timers.remove(&token);

@@ -10,6 +10,7 @@ use crate::contract::{Abilities, Action, Knowledge, Quantity, Rejection, Workloa
 use crate::fault::Fault;
 use crate::judge::{Bench, Verdict, judge};
 use crate::predict::{Alone, Answerer, Answers, Facts, Score};
+use crate::visibility::Introductions;
 
 /// What answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +73,10 @@ pub struct DecisionContext {
     pub cluster: Cluster,
     /// The machines.
     pub backend: Box<dyn Backend>,
+    /// What the current batch introduces.
+    pub introductions: Introductions,
+    /// Why actions of the previous plan were refused.
+    pub rejections: Vec<Rejection>,
     jobs: Arc<[Job]>,
     laws: Arc<PerformanceModel>,
     told: VisibleInfo,
@@ -104,6 +109,8 @@ impl DecisionContext {
         DecisionContext {
             cluster,
             backend,
+            introductions: Introductions::default(),
+            rejections: Vec::new(),
             told,
             bound,
             noise,

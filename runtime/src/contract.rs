@@ -13,6 +13,8 @@ mod facts;
 mod provider;
 mod quantity;
 
+use serde::Deserialize as _;
+
 pub use exchange::*;
 pub use facts::*;
 pub use provider::{ProviderDescriptor, Quantities, SoloQuantity, Sources};
@@ -34,6 +36,30 @@ pub type GpuTypeId = u32;
 pub type WorkloadId = u32;
 /// The number of a service, from 0.
 pub type ServiceId = u32;
+/// The number of a distinct demand, from 0.
+pub type ClassId = u32;
+/// The number of a user, from 0.
+pub type UserId = u32;
+
+/// The instant or duration that stands for never or unknown: 2^53 - 1 µs.
+pub const NEVER: u64 = (1 << 53) - 1;
+/// The workload of a job of whose workload nothing is known.
+pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
+
+/// Reads a number that may be NaN, for which JSON has `null`.
+fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+impl Cadence {
+    /// Called on every event, and not in rounds.
+    pub const EVENTS: Cadence = Cadence { round: None, on_events: true, ends: Wake::Always };
+}
 
 impl Descriptor {
     /// What a policy that is compiled into the host says of itself at least: version 0, without
@@ -46,7 +72,7 @@ impl Descriptor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Abilities, Knowledge};
+    use super::{Abilities, Fresh, Knowledge};
 
     /// A capsule would replay a policy that was told less than the one that failed.
     #[test]
@@ -56,5 +82,6 @@ mod tests {
         }
         assert_eq!(again(&Abilities::all()), Abilities::all());
         assert_eq!(again(&Knowledge::all()), Knowledge::all());
+        assert_eq!(again(&Fresh::all()), Fresh::all());
     }
 }

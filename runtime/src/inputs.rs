@@ -43,6 +43,8 @@ pub struct Inputs {
     pub decision_log: Option<DecisionLog>,
     /// The plans of a recorded run: they are carried out, whatever the policy says.
     pub script: Option<ReplayScript>,
+    /// Every end of a job calls the policy, whatever its cadence says of ends: the schedule must be the same.
+    pub every_end_calls: bool,
     /// Asked before each decision: whether the run ends here, without a result.
     pub stop: Option<Stop>,
 }
@@ -69,6 +71,7 @@ impl Inputs {
             succession: None,
             decision_log: None,
             script: None,
+            every_end_calls: false,
             stop: None,
         }
     }

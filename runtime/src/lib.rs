@@ -21,7 +21,7 @@
 /// The version of the contract in `wit/`.
 macro_rules! contract_version {
     () => {
-        "0.1.0"
+        "0.2.0"
     };
 }
 
@@ -59,7 +59,7 @@ pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};
 pub use serving::{Serving, Tasks};
-pub use visibility::{capacities, never_fits};
+pub use visibility::{Introductions, capacities, never_fits};
 pub use window::{Until, Window};
 
 /// The contract's package, as components name it.

@@ -14,7 +14,7 @@ use sandtable_hardware::{Backend, Duration, Instant, JobId, TimedEvent};
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::context::DecisionContext;
-use crate::contract::{Abilities, Cadence, Event, Setup, Trigger};
+use crate::contract::{Abilities, Cadence, Event, Setup, Trigger, Wake};
 use crate::decision_log::{Agreement, DecisionLog, ReplayScript};
 use crate::fault::Fault;
 use crate::inputs::{Inputs, Takeover};
@@ -77,12 +77,12 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 ///     }
 ///
 ///     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-///         Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+///         Ok(Readiness { cadence: Cadence::EVENTS })
 ///     }
 ///
 ///     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
 ///         let start = |event: &Event| match event {
-///             Event::JobArrived(job) => Some(Action::Start(Start { job: job.id, gpus: vec![0], batch: None })),
+///             Event::JobArrived(arrival) => Some(Action::Start(Start { job: arrival.job, gpus: vec![0], batch: None })),
 ///             _ => None,
 ///         };
 ///         let actions = batch.events.iter().filter_map(start).collect();
@@ -113,7 +113,7 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
         Err(fault) if run.inputs.script.is_some() && !fault.is_no_guests() => {
             run.inputs.script.iter_mut().for_each(|script| script.failed(Instant::START));
             run.world().uses = Abilities::all();
-            let cadence = Cadence { round: None, on_events: true };
+            let cadence = Cadence::EVENTS;
             run.until_the_end(policy, cadence, &setup)?.err()
         }
         Err(fault) => match run.fall_back(fault, &setup) {
@@ -155,7 +155,7 @@ impl Run {
             ledger = ledger.with_utilisation(backend.fleet(), of_job);
         }
         let predictors = std::mem::take(&mut inputs.predictors);
-        let workloads = Introduced::new(&told.profiles, inputs.reveal);
+        let introduced = Introduced::new(&told.profiles, inputs.reveal);
         let world = DecisionContext::new(
             backend,
             (inputs.jobs.clone(), inputs.laws.clone()),
@@ -171,10 +171,11 @@ impl Run {
             happened: Vec::new(),
             events: Vec::new(),
             wake: false,
+            ended: false,
             epoch: false,
             next_job: 0,
             capacities,
-            workloads,
+            introduced,
             fresh: Vec::new(),
             live: 0,
             calls: 0,
@@ -215,12 +216,14 @@ struct Run {
     /// What the policy has not been told yet.
     events: Vec<Event>,
     wake: bool,
+    /// A job has ended that the policy has not been told of.
+    ended: bool,
     /// An epoch has ended where jobs look at their batch then.
     epoch: bool,
     next_job: usize,
     /// GPUs of each type, and their memory.
     capacities: Vec<(u32, u32)>,
-    workloads: Introduced,
+    introduced: Introduced,
     /// Elastic jobs that have something new to report.
     fresh: Vec<JobId>,
     live: usize,
@@ -277,7 +280,7 @@ impl Run {
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
-            let Some(trigger) = self.trigger(rounds.is_some(), cadence.on_events, timed) else {
+            let Some(trigger) = self.trigger(rounds.is_some(), cadence, timed) else {
                 if until.is_none() && !self.happens_by_itself() {
                     return Ok(Ok(()));
                 }
@@ -343,12 +346,14 @@ impl Run {
     }
 
     /// Why the policy is called now, if it is.
-    fn trigger(&self, is_round: bool, on_events: bool, timed: bool) -> Option<Trigger> {
+    fn trigger(&mut self, is_round: bool, cadence: Cadence, timed: bool) -> Option<Trigger> {
+        let always = cadence.ends == Wake::Always || self.inputs.every_end_calls;
+        let ended = self.ended && (always || self.world().cluster.count(Phase::Queued) > 0);
         if self.resync {
             Some(Trigger::Resync)
         } else if is_round {
             Some(Trigger::Round)
-        } else if on_events && (self.wake || self.epoch) {
+        } else if cadence.on_events && (self.wake || self.epoch || ended) {
             Some(Trigger::Event)
         } else {
             timed.then_some(Trigger::Timer)
@@ -385,7 +390,7 @@ impl Run {
 
     /// Whether a job is on the machines: then something is still to happen there.
     fn happens_by_itself(&mut self) -> bool {
-        let phases = &self.world().cluster.phase;
-        phases.iter().any(|phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping))
+        let cluster = &self.world().cluster;
+        [Phase::Starting, Phase::Running, Phase::Stopping].into_iter().any(|phase| cluster.count(phase) > 0)
     }
 }

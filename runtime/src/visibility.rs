@@ -1,13 +1,14 @@
 //! What a policy is told before its first batch, and what of jobs: as much as the experiment reveals.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sharing, TypeId};
 
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
-    Communication, Elasticity, Knowledge, ModelFacts, Node, NodeHealth, Pool, Sample, Service, Setup, Sources,
-    Throughput, Topology, WorkloadProfile,
+    ClassId, Communication, Demand, Elasticity, Fresh, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth, Pool,
+    Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
 use crate::predict::shown;
@@ -99,15 +100,44 @@ pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
     }
 }
 
-/// Workloads as policies get to know them: each when the first of its jobs arrives.
+/// What jobs refer to by number and a batch introduces, in the order of the numbers; and what elastic jobs report.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Introductions {
+    /// Demands that no earlier job had.
+    pub classes: Vec<Demand>,
+    /// Workloads of which no job had arrived.
+    pub workloads: Vec<WorkloadProfile>,
+    /// Names of users of whom no job had arrived.
+    pub users: Vec<String>,
+    /// Measurements of elastic jobs, by job.
+    pub samples: Vec<Sample>,
+}
+
+impl Introductions {
+    /// Which of the lists have entries.
+    pub(crate) fn fresh(&self) -> Fresh {
+        let lists = [
+            (self.classes.is_empty(), Fresh::CLASSES),
+            (self.workloads.is_empty(), Fresh::WORKLOADS),
+            (self.users.is_empty(), Fresh::USERS),
+            (self.samples.is_empty(), Fresh::SAMPLES),
+        ];
+        lists.iter().filter(|(is_empty, _)| !is_empty).fold(Fresh::empty(), |all, (_, fresh)| all | *fresh)
+    }
+}
+
+/// What policies are told once: each demand, workload and user when the first of its jobs arrives.
 pub(crate) struct Introduced {
     /// What is revealed, by workload of the profile; empty: nothing.
     profiles: Vec<WorkloadProfile>,
-    /// The policy's number of each that it knows.
+    /// The policy's number of each workload that it knows.
     numbers: Vec<Option<u32>>,
     known: u32,
-    /// Those that it has not been told yet.
-    take_new_workloads: Vec<WorkloadProfile>,
+    classes: BTreeMap<Demand, ClassId>,
+    users: BTreeMap<String, UserId>,
+    /// What it has not been told yet.
+    new: Introductions,
 }
 
 impl Introduced {
@@ -116,32 +146,63 @@ impl Introduced {
         let reads = all.iter().filter(|(told, _)| *told).fold(Sources::empty(), |all, (_, source)| all | *source);
         let told = profiles.iter().filter(|_| reads != Sources::empty());
         let profiles: Vec<WorkloadProfile> = told.map(|profile| shown(profile, reads)).collect();
-        Introduced { numbers: vec![None; profiles.len()], profiles, known: 0, take_new_workloads: Vec::new() }
+        Introduced {
+            numbers: vec![None; profiles.len()],
+            profiles,
+            known: 0,
+            classes: BTreeMap::new(),
+            users: BTreeMap::new(),
+            new: Introductions::default(),
+        }
     }
 
-    /// The policy's number of a job's workload; none: it is told nothing.
-    pub(crate) fn number(&mut self, job: &Job) -> Option<u32> {
-        let workload = job.workload?.index();
-        let profile = self.profiles.get(workload)?;
-        let number = &mut self.numbers[workload];
-        if number.is_none() {
-            self.take_new_workloads.push(profile.clone());
-            *number = Some(self.known);
+    /// The policy's number of a job's workload; [`NO_WORKLOAD`]: it is told nothing.
+    pub(crate) fn workload(&mut self, job: &Job) -> WorkloadId {
+        let Some((workload, profile)) =
+            job.workload.and_then(|workload| Some((workload.index(), self.profiles.get(workload.index())?)))
+        else {
+            return NO_WORKLOAD;
+        };
+        *self.numbers[workload].get_or_insert_with(|| {
+            self.new.workloads.push(profile.clone());
             self.known += 1;
+            self.known - 1
+        })
+    }
+
+    /// The number of a demand.
+    pub(crate) fn class(&mut self, demand: Demand) -> ClassId {
+        let next = self.classes.len() as ClassId;
+        let new = &mut self.new.classes;
+        *self.classes.entry(demand).or_insert_with_key(|demand| {
+            new.push(demand.clone());
+            next
+        })
+    }
+
+    /// The number of a user.
+    pub(crate) fn user(&mut self, name: &str) -> UserId {
+        if let Some(user) = self.users.get(name) {
+            return *user;
         }
-        *number
+        let user = self.users.len() as UserId;
+        self.new.users.push(name.into());
+        self.users.insert(name.into(), user);
+        user
     }
 
     /// Forgets what was told: the policy that decides from now on has been told nothing.
     pub(crate) fn restart(&mut self) {
         self.numbers.iter_mut().for_each(|number| *number = None);
         self.known = 0;
-        self.take_new_workloads.clear();
+        self.classes.clear();
+        self.users.clear();
+        self.new = Introductions::default();
     }
 
     /// Those that the next batch introduces.
-    pub(crate) fn take_new_workloads(&mut self) -> Vec<WorkloadProfile> {
-        std::mem::take(&mut self.take_new_workloads)
+    pub(crate) fn take(&mut self) -> Introductions {
+        std::mem::take(&mut self.new)
     }
 }
 

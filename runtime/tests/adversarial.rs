@@ -48,7 +48,7 @@ fn layouts() {
         offsets.into_iter().map(|(offset, _)| offset.size_wasm32()).collect::<Vec<_>>()
     };
     assert_eq!(offsets("descriptor"), [0, 8, 16, 24, 26, 28]);
-    assert_eq!(offsets("cadence"), [0, 16]);
+    assert_eq!(offsets("cadence"), [0, 16, 17]);
     assert_eq!(offsets("plan"), [0, 8]);
     assert_eq!(offsets("start"), [0, 4, 12]);
 }
@@ -182,7 +182,9 @@ fn capsules_replay_to_the_same_fault() {
     let asking = "(drop (call $now)) (call $free (i32.const 1280)) (call $occupancy (i32.const 1280))
         (call $check (i32.const 8208) (i32.const 1) (i32.const 1280))
         (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 0) (i32.const 1280))
-        (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280))
+        (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280)) (call $rejections (i32.const 1280))
+        (call $classes (i32.const 1280)) (call $users (i32.const 1280)) (call $workloads (i32.const 1280))
+        (call $samples (i32.const 1280))
         (call $similarity (i32.const 0) (i32.const 4096) (i32.const 1) (i32.const 4096) (i32.const 1) (i32.const 1280))";
     let failing = |evil: &str| {
         let body = format!("{asking} (if (i64.eq (local.get $seq) (i64.const 2)) (then {evil}))");

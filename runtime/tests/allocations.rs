@@ -50,7 +50,7 @@ impl Policy for Insistent {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+        Ok(Readiness { cadence: Cadence::EVENTS })
     }
 
     fn decide(

@@ -279,7 +279,7 @@ impl Policy for Once {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+        Ok(Readiness { cadence: Cadence::EVENTS })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -311,7 +311,7 @@ impl Policy for Restless {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false } })
+        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false, ..Cadence::EVENTS } })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -345,7 +345,7 @@ impl Policy for Indecisive {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some((50 * SECOND).as_micros()), on_events: true } })
+        Ok(Readiness { cadence: Cadence { round: Some((50 * SECOND).as_micros()), ..Cadence::EVENTS } })
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {

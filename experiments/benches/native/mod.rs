@@ -93,7 +93,12 @@ impl<P: guest::Policy> Policy for Native<P> {
         });
         let (driver, readiness) = made.map_err(|error| refused(Place::Init, &error))?;
         self.driver = Some(driver);
-        let cadence = contract::Cadence { round: readiness.cadence.round, on_events: readiness.cadence.on_events };
+        let guest::Cadence { round, on_events, ends } = readiness.cadence;
+        let ends = match ends {
+            guest::Wake::Always => contract::Wake::Always,
+            guest::Wake::WhileWaiting => contract::Wake::WhileWaiting,
+        };
+        let cadence = contract::Cadence { round, on_events, ends };
         Ok(contract::Readiness { cadence })
     }
 
@@ -102,9 +107,10 @@ impl<P: guest::Policy> Policy for Native<P> {
         batch: &contract::Batch,
         world: Box<DecisionContext>,
     ) -> (Box<DecisionContext>, Result<contract::Plan, Fault>) {
+        let new = introductions(&world);
         self.lent.borrow_mut().replace(world);
         let plan = match &mut self.driver {
-            Some(driver) => driver.decide(batch_of(batch)),
+            Some(driver) => driver.decide(&batch_of(batch), new),
             None => Err(guest::PolicyError::Internal("no init".into())),
         };
         let plan = plan
@@ -133,26 +139,33 @@ fn batch_of(batch: &contract::Batch) -> guest::Batch {
         contract::Trigger::Resync => guest::Trigger::Resync,
     };
     let events = batch.events.iter().filter_map(event).collect();
-    guest::Batch { seq: batch.seq, now: batch.now, trigger, events, workloads: vec![], samples: vec![] }
+    guest::Batch { seq: batch.seq, now: batch.now, trigger, fresh: guest::Fresh::empty(), events }
+}
+
+/// Demands and users: the policies here are told of nothing else.
+fn introductions(world: &DecisionContext) -> guest::Introductions {
+    let demand = |demand: &contract::Demand| guest::Demand {
+        gpus: demand.gpus,
+        share_milli: demand.share_milli,
+        memory_mib: demand.memory_mib,
+        gpu_types: demand.gpu_types.clone(),
+        preemptible: demand.preemptible,
+        elastic: None,
+        service: None,
+    };
+    let classes = world.introductions.classes.iter().map(demand).collect();
+    guest::Introductions { classes, users: world.introductions.users.clone(), ..guest::Introductions::default() }
 }
 
 fn event(event: &contract::Event) -> Option<guest::Event> {
     Some(match event {
-        contract::Event::JobArrived(info) => guest::Event::JobArrived(guest::JobInfo {
-            id: info.id,
-            submitted: info.submitted,
-            demand: guest::Demand {
-                gpus: info.demand.gpus,
-                share_milli: info.demand.share_milli,
-                memory_mib: info.demand.memory_mib,
-                gpu_types: info.demand.gpu_types.clone(),
-                preemptible: info.demand.preemptible,
-            },
-            declared_run_time: info.declared_run_time,
-            workload: None,
-            user: String::new(),
-            elastic: None,
-            service: None,
+        contract::Event::JobArrived(arrival) => guest::Event::JobArrived(guest::Arrival {
+            job: arrival.job,
+            class: arrival.class,
+            submitted: arrival.submitted,
+            user: arrival.user,
+            workload: guest::NO_WORKLOAD,
+            declared_run_time: arrival.declared_run_time,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
         contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {

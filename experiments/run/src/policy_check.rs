@@ -12,7 +12,7 @@ use sandtable_core::error::Error;
 use sandtable_core::output;
 use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
 use sandtable_plan::{Cell, Options, plan};
-use sandtable_runtime::contract::{Batch, Descriptor, Plan, PolicyError};
+use sandtable_runtime::contract::{Descriptor, PolicyError, Wake};
 use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::inputs::{Succession, Successor};
 use sandtable_runtime::limits::Limits;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::code;
 use crate::execute::{Compiled, inputs};
-use crate::observed_policy::ObservedPolicy;
+use crate::observed_policy::{Call, ObservedPolicy};
 
 pub use histories::FleetKind;
 use histories::{Ended, Tally};
@@ -41,9 +41,24 @@ struct Seen {
     finished: Finished,
     /// blake3 over every plan.
     plans: String,
+    /// blake3 over where each job was, and when.
+    stays: String,
+    /// Which ends of jobs it is to be called for.
+    ends: Option<Wake>,
     calls: u64,
     most_fuel: u64,
     memory: usize,
+}
+
+/// How a history is run.
+#[derive(Clone, Copy, Default)]
+struct Trial {
+    /// FIFO begins, and the policy takes over at this instant.
+    after: Option<Instant>,
+    /// The seed that the policy is told, where it is not the history's.
+    seed: Option<u64>,
+    /// Every end of a job calls the policy, whatever its cadence says.
+    every_end_calls: bool,
 }
 
 struct CheckSuite<'a> {
@@ -159,23 +174,13 @@ impl CheckSuite<'_> {
         plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
     }
 
-    fn live(&self, cell: &Cell, component: &Component, after: Option<Instant>) -> Result<Result<Seen, Fault>, Error> {
-        self.told_seed(cell, component, after, cell.seed)
-    }
-
-    /// The same, where the policy is told another seed than the history's.
-    fn told_seed(
-        &self,
-        cell: &Cell,
-        component: &Component,
-        after: Option<Instant>,
-        seed: u64,
-    ) -> Result<Result<Seen, Fault>, Error> {
+    fn live(&self, cell: &Cell, component: &Component, trial: Trial) -> Result<Result<Seen, Fault>, Error> {
         let jobs = cell.jobs()?;
         let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
         let predictors = compiled.predictors(cell).map_err(|fault| Error::internal(fault.to_string()))?;
         let mut inputs = inputs(cell, jobs.clone(), predictors);
-        inputs.seed = seed;
+        inputs.seed = trial.seed.unwrap_or(cell.seed);
+        inputs.every_end_calls = trial.every_end_calls;
         let limits = Limits { run_fuel: RUN_FUEL, calls: CALLS, ..cell.setting.limits };
         inputs.limits = limits;
         let model = SimulatedBackend::new((*cell.fleet).clone(), jobs, &cell.setting.laws, cell.seed);
@@ -184,15 +189,14 @@ impl CheckSuite<'_> {
             Err(fault) => return Ok(Err(fault)),
         };
         let mut hash = blake3::Hasher::new();
-        let mut seen = |batch: &Batch, plan: &Plan| {
+        let mut seen = |Call { batch, plan, .. }: &Call<'_>| {
             hash.update(json!([batch.seq, batch.now, plan.base, plan.actions]).to_string().as_bytes());
             true
         };
         let mut observed = ObservedPolicy::new(policy, &mut seen);
         let balance = |error: sandtable_runtime::AccountingError| Error::internal(format!("conservation: {error}"));
-        let finished = match after {
+        let finished = match trial.after {
             None => run(&mut observed, Box::new(model), inputs).map_err(balance)?,
-            // FIFO begins, and the policy takes over.
             Some(at) => {
                 let fresh = match Sandboxed::new(component, limits) {
                     Ok(policy) => Box::new(policy),
@@ -207,10 +211,13 @@ impl CheckSuite<'_> {
             }
         };
         let (calls, most_fuel, memory) = (observed.calls, observed.most_fuel, observed.memory());
+        let ends = observed.cadence.map(|cadence| cadence.ends);
         if let Some(fault) = &finished.fault {
             return Ok(Err(fault.clone()));
         }
-        Ok(Ok(Seen { finished, plans: hash.finalize().to_hex().to_string(), calls, most_fuel, memory }))
+        let plans = hash.finalize().to_hex().to_string();
+        let stays = blake3::hash(format!("{:?}", finished.ledger.segments).as_bytes()).to_hex().to_string();
+        Ok(Ok(Seen { finished, plans, stays, ends, calls, most_fuel, memory }))
     }
 
     /// Wrong configurations are refused, with a reason.
@@ -219,7 +226,7 @@ impl CheckSuite<'_> {
         let mut home = FleetKind::Exclusive;
         for kind in FleetKind::ALL {
             let cell = self.cell(kind, 0, kind.oracles(), "{}")?;
-            let seen = self.live(&cell, &self.component, None)?;
+            let seen = self.live(&cell, &self.component, Trial::default())?;
             if !matches!(seen, Err(Fault::Refused { error: PolicyError::Unsupported(_), .. })) {
                 home = kind;
                 break;
@@ -235,7 +242,7 @@ impl CheckSuite<'_> {
         for (what, config) in wrong {
             let cell = self.cell(home, 0, home.oracles(), &config)?;
             let what = format!("refuses {what}");
-            match self.live(&cell, &self.component, None)? {
+            match self.live(&cell, &self.component, Trial::default())? {
                 Err(Fault::Refused { error: PolicyError::BadConfig(why), .. }) if !why.trim().is_empty() => {
                     self.report.add(what, Verdict::Ok, why, "");
                 }
@@ -287,7 +294,7 @@ impl CheckSuite<'_> {
                 _ => {}
             }
         }
-        let Tally { ran, calls, fuel, memory, follows, unlike } = tally;
+        let Tally { ran, calls, fuel, memory, follows, unlike, saving, woken } = tally;
         if ran == 0 {
             if self.report.passed() {
                 let advice = "say in `needs` what it must be told: an experiment binds it";
@@ -308,6 +315,17 @@ impl CheckSuite<'_> {
             follows => format!("other plans under another seed in {follows} of {ran} runs"),
         };
         self.report.add("randomness", Verdict::Ok, found, "");
+        match woken.first() {
+            Some(first) => {
+                let advice = "answer `ends: always`, or do nothing at an end while no job waits";
+                self.report.add("ends while no job waits", Verdict::Fail, format!("they matter: {first}"), advice);
+            }
+            None if saving > 0 => {
+                let found = format!("{saving} runs gave the same schedule when called for them");
+                self.report.add("ends while no job waits", Verdict::Ok, found, "");
+            }
+            None => {}
+        }
         if self.report.passed() {
             self.takeover()?;
             self.ignorance()?;
@@ -319,7 +337,7 @@ impl CheckSuite<'_> {
     /// One random history: reports what went wrong in it, and adds what it showed.
     fn history(&mut self, kind: FleetKind, seed: u64, what: &str, tally: &mut Tally) -> Result<Ended, Error> {
         let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
-        let seen = match self.live(&cell, &self.component, None)? {
+        let seen = match self.live(&cell, &self.component, Trial::default())? {
             Ok(seen) => seen,
             Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
                 self.report.add(what, Verdict::Skip, format!("it says why: {why}"), "");
@@ -349,13 +367,21 @@ impl CheckSuite<'_> {
         tally.calls += seen.calls;
         (tally.fuel, tally.memory) = (seen.most_fuel.max(tally.fuel), seen.memory.max(tally.memory));
         self.report.plans.push(seen.plans.clone());
-        let other = self.told_seed(&cell, &self.component, None, seed + 1_000_003)?;
+        let other_seed = Trial { seed: Some(seed + 1_000_003), ..Trial::default() };
+        let other = self.live(&cell, &self.component, other_seed)?;
         tally.follows += usize::from(other.is_ok_and(|other| other.plans != seen.plans));
         let otherwise = "with canonical NaNs and through the component layer";
         for (how, component) in [("again", &self.component), (otherwise, &self.otherwise)] {
-            let again = self.live(&cell, component, None)?;
+            let again = self.live(&cell, component, Trial::default())?;
             if again.map_or(true, |again| again.plans != seen.plans) {
                 tally.unlike.push(format!("{}, seed {seed}, {how}", kind.name()));
+            }
+        }
+        if seen.ends == Some(Wake::WhileWaiting) {
+            tally.saving += 1;
+            let called = self.live(&cell, &self.component, Trial { every_end_calls: true, ..Trial::default() })?;
+            if called.map_or(true, |called| called.stays != seen.stays) {
+                tally.woken.push(format!("{}, seed {seed}", kind.name()));
             }
         }
         Ok(Ended::All { wide })
@@ -368,7 +394,8 @@ impl CheckSuite<'_> {
         for kind in FleetKind::ALL {
             for (seed, at) in [(0, 600), (1, 1800), (2, 3600)] {
                 let cell = self.cell(kind, seed, kind.oracles(), "{}")?;
-                match self.live(&cell, &self.component, Some(Instant::at(at * SECOND)))? {
+                let takeover = Trial { after: Some(Instant::at(at * SECOND)), ..Trial::default() };
+                match self.live(&cell, &self.component, takeover)? {
                     Err(Fault::Refused { error: PolicyError::Unsupported(_), .. }) => break,
                     Err(fault) => {
                         self.report.fault(format!("{what}, {}, seed {seed}", kind.name()), &fault);
@@ -398,7 +425,7 @@ impl CheckSuite<'_> {
             let (mut ran, mut refused) = (0, None);
             for kind in FleetKind::ALL {
                 let cell = self.cell(kind, 1, if wild { kind.noise() } else { "" }, "{}")?;
-                match self.live(&cell, &self.component, None)? {
+                match self.live(&cell, &self.component, Trial::default())? {
                     Err(Fault::Refused { error: PolicyError::Unsupported(why), .. }) => {
                         refused.get_or_insert(why);
                     }

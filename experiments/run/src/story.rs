@@ -8,14 +8,16 @@ use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_results::schema::{GpuSet, ranges};
-use sandtable_runtime::contract::{Action, Batch, Event, JobPhase, NodeHealth, Plan, PreemptMode, Start, Trigger};
+use sandtable_runtime::contract::{
+    Action, Batch, Event, JobPhase, NEVER, NodeHealth, Plan, PreemptMode, Rejection, Start, Trigger,
+};
 use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::schedule::Finished;
 
 use serde_json::{Value, json};
 
 use crate::execute::{Compiled, Extras, simulate};
-use crate::observed_policy::ObservedPolicy;
+use crate::observed_policy::{Call, ObservedPolicy};
 
 /// Names for what a run is about.
 pub struct Names {
@@ -64,12 +66,15 @@ impl Names {
     /// What a policy was told.
     pub fn event(&self, event: &Event) -> String {
         match event {
-            Event::JobArrived(info) => {
-                let declared = info
-                    .declared_run_time
-                    .map_or(String::new(), |time| format!(", said to take {}", span(time as f64 / 1e6)));
-                let kind = if info.service.is_some() { "task" } else { "job" };
-                format!("{kind} {} arrived: {} GPUs{declared}", self.job(JobId::new(info.id)), info.demand.gpus)
+            Event::JobArrived(arrival) => {
+                let declared = match arrival.declared_run_time {
+                    NEVER => String::new(),
+                    time => format!(", said to take {}", span(time as f64 / 1e6)),
+                };
+                let id = JobId::new(arrival.job);
+                let (service, gpus) = self.jobs.get(id.index()).map_or((None, 0), |job| (job.service, job.gpus));
+                let kind = if service.is_some() { "task" } else { "job" };
+                format!("{kind} {} arrived: {gpus} GPUs{declared}", self.job(id))
             }
             Event::JobEnded(end) => format!("job {} ended", self.job(JobId::new(end.job))),
             Event::JobChanged(change) => {
@@ -84,8 +89,22 @@ impl Names {
                 format!("node {} is {}", change.node, if change.health == NodeHealth::Up { "up" } else { "down" })
             }
             Event::Timer(token) => format!("its timer {token}"),
-            Event::Rejected(rejection) => format!("refused: {}", rejection.message),
+            Event::Rejected(count) => format!("refused: {count} actions"),
         }
+    }
+
+    /// Why an action was refused.
+    pub fn refusal(rejection: &Rejection) -> String {
+        format!("refused: {}", rejection.message)
+    }
+
+    /// Everything that a policy was told in a call.
+    pub fn told(&self, batch: &Batch, rejections: &[Rejection]) -> Vec<String> {
+        let of = |event: &Event| match event {
+            Event::Rejected(_) => rejections.iter().map(Names::refusal).collect(),
+            event => vec![self.event(event)],
+        };
+        batch.events.iter().flat_map(of).collect()
     }
 
     /// What a policy asked for.
@@ -121,11 +140,10 @@ impl Names {
     /// Returns the job that an event is about.
     pub fn about(event: &Event) -> Option<JobId> {
         match event {
-            Event::JobArrived(info) => Some(JobId::new(info.id)),
+            Event::JobArrived(arrival) => Some(JobId::new(arrival.job)),
             Event::JobEnded(end) => Some(JobId::new(end.job)),
             Event::JobChanged(change) => Some(JobId::new(change.job)),
-            Event::Rejected(rejection) => rejection.job.map(JobId::new),
-            Event::NodeChanged(_) | Event::Timer(_) => None,
+            Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => None,
         }
     }
 
@@ -185,7 +203,7 @@ pub fn acts(action: &Action) -> bool {
 ///
 /// # Errors
 /// A cell that was observed and can't be run again, a component that can't be used, inputs that can't be read.
-pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Batch, &Plan) -> bool) -> Result<Finished, Error> {
+pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Call<'_>) -> bool) -> Result<Finished, Error> {
     if !cell.backend.is_reproducible() {
         return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
     }
@@ -207,6 +225,8 @@ pub struct Decision {
     pub at: Instant,
     /// The batch.
     pub batch: Batch,
+    /// Why actions of the plan before were refused.
+    pub rejections: Vec<Rejection>,
     /// The answer.
     pub plan: Plan,
 }
@@ -238,13 +258,14 @@ pub fn parting(cells: [&Cell; 2], compiled: &Compiled) -> Result<Option<FirstDiv
         let ends = cells.map(|cell| {
             let (sender, receiver) = std::sync::mpsc::sync_channel::<Decision>(256);
             let run = move || {
-                tell(cell, compiled, |batch, plan| {
+                tell(cell, compiled, |Call { batch, rejections, plan }| {
                     // A decision that moves nothing is none.
                     if !plan.actions.iter().any(acts) {
                         return true;
                     }
-                    let decision =
-                        Decision { at: Instant::from_micros(batch.now), batch: batch.clone(), plan: plan.clone() };
+                    let at = Instant::from_micros(batch.now);
+                    let (batch, plan, rejections) = ((*batch).clone(), (*plan).clone(), rejections.to_vec());
+                    let decision = Decision { at, batch, rejections, plan };
                     sender.send(decision).is_ok()
                 })
                 .map(drop)
@@ -288,7 +309,7 @@ pub fn parting_in_words(parting: &FirstDivergence, [first, second]: &[Names; 2],
         };
         let batch = &decision.batch;
         out.push_str(&format!("  {name}: batch {}, called for {}\n", batch.seq, trigger(batch.trigger)));
-        listed(&mut out, "told", batch.events.iter().map(|event| names.event(event)).collect());
+        listed(&mut out, "told", names.told(batch, &decision.rejections));
         listed(&mut out, "said", decision.acting().map(|action| names.action(action)).collect());
     }
     out
@@ -311,7 +332,7 @@ pub fn parting_object(parting: &FirstDivergence, names: &[Names; 2], sides: &[St
         Some(decision) => json!({
             "batch": decision.batch.seq,
             "trigger": trigger(decision.batch.trigger),
-            "told": decision.batch.events.iter().map(|event| names[at].event(event)).collect::<Vec<_>>(),
+            "told": names[at].told(&decision.batch, &decision.rejections),
             "said": decision.acting().map(|action| names[at].action(action)).collect::<Vec<_>>(),
         }),
     };

@@ -18,6 +18,7 @@ use sandtable_results::schema::{Document as _, FailureRecord, JobRecord};
 use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::Compiled;
+use sandtable_run::observed_policy::Call;
 use sandtable_run::story::{Names, acts, tell, trigger};
 use sandtable_runtime::contract::{Action, Event, JobPhase, Trigger};
 use sandtable_runtime::schedule::Finished;
@@ -221,7 +222,7 @@ impl PassedOver {
 fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result<(Vec<Moment>, Finished), Error> {
     let (mut moments, mut passed_over) = (Vec::new(), PassedOver::default());
     let (mut waits, mut last) = (false, Instant::START);
-    let finished = tell(cell, compiled, |batch, plan| {
+    let finished = tell(cell, compiled, |Call { batch, rejections, plan }| {
         let now = Instant::from_micros(batch.now);
         last = now;
         for event in batch.events.iter().filter(|event| Names::about(event) == Some(id)) {
@@ -236,6 +237,10 @@ fn moments(cell: &Cell, compiled: &Compiled, names: &Names, id: JobId) -> Result
                 _ => false,
             };
             moments.push(Moment { at: now, who: "told", what: format!("{}{why}", names.event(event)) });
+        }
+        for rejection in rejections.iter().filter(|rejection| rejection.job == Some(id.number())) {
+            moments.extend(passed_over.end(now));
+            moments.push(Moment { at: now, who: "told", what: Names::refusal(rejection) });
         }
         let own: Vec<_> = plan.actions.iter().filter(|action| Names::of_action(action).contains(&id)).collect();
         let starts = plan.actions.iter().filter(|action| acts(action)).flat_map(Names::of_action);

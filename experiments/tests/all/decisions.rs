@@ -12,8 +12,9 @@ use sandtable_hardware::{
 use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
-    Action, Batch, Communication, Demand, Event, GpuType as ToldType, JobInfo, JobPhase, Knowledge, Node, NodeHealth,
-    PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources, Topology, Trigger, WorkloadProfile,
+    Action, Arrival, Batch, Communication, Demand, Event, Fresh, GpuType as ToldType, JobPhase, Knowledge, NEVER, Node,
+    NodeHealth, PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources, Topology, Trigger,
+    WorkloadProfile,
 };
 use sandtable_runtime::contract::{ChangeCause, Quantity, Start};
 use sandtable_runtime::fault::Fault;
@@ -173,7 +174,8 @@ impl Scene {
         let told = VisibleInfo { profiles, ..VisibleInfo::default() };
         let mut world = DecisionContext::new(Box::new(model), (jobs, laws), predictors, told, 1000);
         for (id, actor) in self.actors.iter().enumerate() {
-            world.cluster.phase[id] = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
+            let phase = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
+            world.cluster.set_phase(JobId::at(id), phase);
             world.cluster.held[id] = GpuId::list(actor.holds.clone());
             actor.holds.iter().for_each(|gpu| world.cluster.residents[*gpu as usize].push(JobId::at(id)));
         }
@@ -192,29 +194,30 @@ impl Scene {
             services: vec![],
             max_actions: 1000,
         };
-        let mut events = Vec::new();
+        let (mut events, mut classes) = (Vec::new(), Vec::new());
         for (id, actor) in self.actors.iter().enumerate() {
             let (gpus, memory_mib) = (actor.gpus, actor.memory_mib);
-            events.push(Event::JobArrived(JobInfo {
-                id: id as u32,
-                submitted: actor.submitted,
-                demand: Demand { gpus, share_milli: 1000, memory_mib, gpu_types: vec![], preemptible: true },
-                declared_run_time: None,
-                workload: Some(id as u32),
-                user: String::new(),
-                elastic: None,
-                service: None,
-            }));
+            let (job, submitted) = (id as u32, actor.submitted);
+            let (user, declared_run_time) = (0, NEVER);
+            let arrival = Arrival { job, class: job, submitted, user, workload: job, declared_run_time };
+            events.push(Event::JobArrived(arrival));
+            let (share_milli, gpu_types, preemptible) = (1000, vec![], true);
+            let (elastic, service) = (None, None);
+            classes.push(Demand { gpus, share_milli, memory_mib, gpu_types, preemptible, elastic, service });
             if !actor.holds.is_empty() {
                 let (job, phase, at, cause) = (id as u32, JobPhase::Running, 0, ChangeCause::Asked);
                 events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
             }
         }
-        let workloads = self.actors.iter().enumerate().map(|(id, actor)| actor.profile(id)).collect();
-        let batch = Batch { seq: 0, now: 1_000_000, trigger: Trigger::Resync, events, workloads, samples: vec![] };
+        let mut world = Box::new(self.world());
+        world.introductions.classes = classes;
+        world.introductions.workloads = self.actors.iter().enumerate().map(|(id, actor)| actor.profile(id)).collect();
+        world.introductions.users = vec![String::new()];
+        let fresh = Fresh::CLASSES | Fresh::WORKLOADS | Fresh::USERS;
+        let batch = Batch { seq: 0, now: 1_000_000, trigger: Trigger::Resync, fresh, events };
         let mut policy = Sandboxed::new(sandbox, Limits::default()).expect("an instance");
         policy.init(&setup).expect("ready");
-        let (_, plan) = policy.decide(&batch, Box::new(self.world()));
+        let (_, plan) = policy.decide(&batch, world);
         plan.expect("a plan").actions.into_iter().find_map(|action| match action {
             Action::Start(Start { job, gpus, .. }) => Some((JobId::new(job), gpus)),
             _ => None,

@@ -30,7 +30,7 @@ impl Policy for Lifo {
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
             let id = match event {
-                Event::JobArrived(info) => info.id,
+                Event::JobArrived(arrival) => arrival.job,
                 Event::JobChanged(change) if change.phase == JobPhase::Queued => change.job,
                 _ => continue,
             };

@@ -149,7 +149,7 @@ impl Policy for PlainEasy {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let came = batch.events.iter().filter_map(|event| cluster.queued_by(event));
+        let came = batch.events.iter().flat_map(|event| cluster.queued_by(event));
         self.waiting.extend(came.map(|job| (job.submitted, job.id)));
         self.waiting.sort_unstable();
         while let Some((_, head)) = self.waiting.first().copied() {

@@ -55,7 +55,7 @@ impl Policy for AlloX {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 self.waiting.insert((job.submitted, job.id));
             }
         }

@@ -99,7 +99,7 @@ impl Policy for AntmanLike {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: Some(self.period), on_events: true }
+        Cadence { round: Some(self.period), ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
@@ -111,7 +111,7 @@ impl Policy for AntmanLike {
             if makes_room(event) {
                 self.room_was_made();
             }
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 self.wait(job);
                 self.held_to.remove(&job.id);
             }

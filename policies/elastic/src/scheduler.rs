@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_policy::{
-    Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
+    Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, Job, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
 use crate::job::ElasticJob;
@@ -95,7 +95,11 @@ impl ElasticScheduler {
     /// Rounds; also every event where there are services, or in the simulator's mode if the policy sets batches.
     pub fn cadence(&self) -> Cadence {
         // In the simulator a job looks at its batch also when an epoch has ended.
-        Cadence { round: Some(self.rules.round), on_events: self.serves || (self.rules.compat && self.tunes) }
+        Cadence {
+            round: Some(self.rules.round),
+            on_events: self.serves || (self.rules.compat && self.tunes),
+            ..Cadence::EVENTS
+        }
     }
 
     /// Takes in a batch, allocates what is due, and acts.
@@ -114,7 +118,8 @@ impl ElasticScheduler {
         if !event {
             // The simulator allocates nothing now; a job whose epoch has ended looks at its batch.
             let quiet = batch.events.iter().all(|event| matches!(event, Event::JobChanged(_)));
-            self.tune(cluster, |job| quiet && batch.samples.iter().any(|sample| sample.job == job));
+            let reporting: Vec<JobId> = cluster.samples().iter().map(|sample| sample.job).collect();
+            self.tune(cluster, |job| quiet && reporting.contains(&job));
             return Ok(());
         }
         self.serving.serve_warm(cluster);
@@ -159,21 +164,7 @@ impl ElasticScheduler {
         let mut task_done = false;
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) if info.service.is_some() && cluster.job(info.id).waits() => {
-                    self.serving.pending.push(info.id);
-                }
-                // One that runs when this policy takes over is served already.
-                Event::JobArrived(info) if info.service.is_some() => {}
-                Event::JobArrived(info) => {
-                    let Some(elastic) = info.elastic else {
-                        let why = format!("job {} is not elastic: this policy is for jobs that have a batch", info.id);
-                        return Err(PolicyError::Unsupported(why));
-                    };
-                    let mut job = ElasticJob::new(info.id, info.submitted, info.demand.gpus, elastic);
-                    let held = &cluster.job(info.id).held;
-                    job.list = (!held.is_empty()).then(|| held.iter().map(|gpu| cluster.node(*gpu)).collect());
-                    self.jobs.push(job);
-                }
+                Event::JobArrived(arrival) => self.arrives(cluster.job(arrival.job), cluster)?,
                 Event::JobEnded(end) => match self.jobs.iter().position(|job| job.id == end.job) {
                     Some(at) => drop(self.jobs.remove(at)),
                     None => {
@@ -193,12 +184,30 @@ impl ElasticScheduler {
                 _ => {}
             }
         }
-        for sample in &batch.samples {
+        for sample in cluster.samples() {
             if let Some(job) = self.jobs.iter_mut().find(|job| job.id == sample.job) {
                 job.report(sample);
             }
         }
         Ok(task_done)
+    }
+
+    fn arrives(&mut self, job: &Job, cluster: &Cluster) -> Result<(), PolicyError> {
+        if job.serves.is_some() {
+            // One that runs when this policy takes over is served already.
+            if job.waits() {
+                self.serving.pending.push(job.id);
+            }
+            return Ok(());
+        }
+        let Some(elastic) = job.elastic else {
+            let why = format!("job {} is not elastic: this policy is for jobs that have a batch", job.id);
+            return Err(PolicyError::Unsupported(why));
+        };
+        let mut entry = ElasticJob::new(job.id, job.submitted, job.gpus, elastic);
+        entry.list = job.holds().then(|| job.held.iter().map(|gpu| cluster.node(*gpu)).collect());
+        self.jobs.push(entry);
+        Ok(())
     }
 
     /// GPUs of a node that training may have.

@@ -5,7 +5,7 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy,
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Kind, Knowledge, Param, Placement, Policy,
     PolicyError, Setup,
 };
 
@@ -48,8 +48,12 @@ impl Policy for Fifo {
         Ok(Fifo { backlog: Backlog::default(), backfill, place: Placement::named(config.choice("placement")) })
     }
 
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        for job in batch.events.iter().filter_map(|event| cluster.queued_by(event)) {
+        for job in batch.events.iter().flat_map(|event| cluster.queued_by(event)) {
             self.backlog.push(job, job.submitted);
         }
         self.backlog.start(cluster, self.place, self.backfill);

@@ -11,8 +11,8 @@ pub mod stride;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, JobInfo, Kind, Knowledge, Moves,
-    Param, Policy, PolicyError, Quantity, Setup, Trigger, host,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, Job, JobId, Kind, Knowledge, Moves, Param,
+    Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 use share::trade;
 
@@ -86,16 +86,16 @@ impl Policy for GandivaFair {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: Some(self.round), on_events: true }
+        Cadence { round: Some(self.round), ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => {
-                    let user = user_of(info);
-                    self.users.entry(user.clone()).or_default().jobs.insert(info.id);
-                    self.jobs.insert(info.id, user);
+                Event::JobArrived(arrival) => {
+                    let user = user_of(cluster.job(arrival.job));
+                    self.users.entry(user.clone()).or_default().jobs.insert(arrival.job);
+                    self.jobs.insert(arrival.job, user);
                 }
                 Event::JobEnded(end) => {
                     let account = self.jobs.remove(&end.job).and_then(|user| self.users.get_mut(&user));
@@ -115,8 +115,8 @@ impl Policy for GandivaFair {
     }
 }
 
-fn user_of(job: &JobInfo) -> User {
-    (job.user.clone(), if job.user.is_empty() { Some(job.id) } else { None })
+fn user_of(job: &Job) -> User {
+    (job.user.to_string(), if job.user.is_empty() { Some(job.id) } else { None })
 }
 
 /// Throughputs of a job by type; 0: it does not run there.

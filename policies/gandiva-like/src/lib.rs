@@ -80,7 +80,7 @@ impl Policy for GandivaLike {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: Some(self.round), on_events: true }
+        Cadence { round: Some(self.round), ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
@@ -109,7 +109,7 @@ impl GandivaLike {
             if let Event::JobEnded(end) = event {
                 self.forget(end.job);
             }
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 self.waiting.insert(cluster, job);
                 self.forget(job.id);
             }

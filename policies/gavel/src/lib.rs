@@ -114,14 +114,14 @@ impl Policy for Gavel {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: Some(self.round), on_events: true }
+        Cadence { round: Some(self.round), ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => {
-                    self.jobs.insert(info.id);
+                Event::JobArrived(arrival) => {
+                    self.jobs.insert(arrival.job);
                     self.stale = true;
                 }
                 Event::JobEnded(end) => {

@@ -104,7 +104,7 @@ impl Policy for HorusPlus {
             if let Event::JobEnded(end) = event {
                 self.from.remove(&end.job);
             }
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 back.push(job.id);
             }
         }

@@ -17,6 +17,7 @@ pub use lists::Lists;
 use queues::Queues;
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Kind, Knowledge, Param, Placement, Policy, PolicyError, Setup,
+    Wake,
 };
 
 const TIMER: u64 = 1;
@@ -125,7 +126,8 @@ impl Policy for Las {
 
     fn cadence(&self) -> Cadence {
         match self {
-            Las::Queues(queues) => cadence(queues.round),
+            // An end while no job waits moves no job between queues, and makes room for none.
+            Las::Queues(queues) => Cadence { ends: Wake::WhileWaiting, ..cadence(queues.round) },
             Las::Lists(lists) => lists.cadence(),
         }
     }
@@ -142,7 +144,7 @@ impl Policy for Las {
 /// Rounds of so many µs alone; 0: whenever something happens.
 fn cadence(round: u64) -> Cadence {
     let round = (round > 0).then_some(round);
-    Cadence { round, on_events: round.is_none() }
+    Cadence { round, on_events: round.is_none(), ..Cadence::EVENTS }
 }
 
 /// Attained service at which a job leaves each queue but the last, GPU-µs.

@@ -91,14 +91,14 @@ impl Lists {
         let mut new = 0;
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => {
-                    self.queues[0].push(info.id);
+                Event::JobArrived(arrival) => {
+                    self.queues[0].push(arrival.job);
                     if self.within == Within::Submitted {
-                        self.waiting.push(info.id);
+                        self.waiting.push(arrival.job);
                     }
                     new += 1;
-                    if self.levels.len() <= info.id as usize {
-                        self.levels.resize(info.id as usize + 1, (0, 0));
+                    if self.levels.len() <= arrival.job as usize {
+                        self.levels.resize(arrival.job as usize + 1, (0, 0));
                     }
                 }
                 Event::JobEnded(end) => {

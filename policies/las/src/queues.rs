@@ -110,13 +110,13 @@ impl Queues {
         let (mut new, mut stopped, mut refused) = (0, Vec::new(), false);
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => {
+                Event::JobArrived(arrival) => {
                     new += 1;
                     // One that holds GPUs when this policy takes over comes as new.
                     let (fresh, due) = (None, Due::Nothing);
                     let key = (0, true, self.back);
-                    self.jobs.insert(info.id, Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
-                    self.stand_last(cluster, info.id);
+                    self.jobs.insert(arrival.job, Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
+                    self.stand_last(cluster, arrival.job);
                 }
                 Event::JobEnded(end) => {
                     self.forget(end.job);

@@ -65,7 +65,7 @@ impl Policy for Baseline {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: self.slice, on_events: true }
+        Cadence { round: self.slice, ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {

@@ -15,9 +15,17 @@ use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
-    Action, Batch, ChangeCause, Event, GpuId, GpuTypeId, Instant, JobId, JobInfo, JobPhase, NodeHealth, NodeId,
-    Preempt, PreemptMode, Quantity, Throttle, Timer, Topology, Trigger, WorkloadProfile, host,
+    Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
+    NEVER, NO_WORKLOAD, NodeHealth, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer,
+    Topology, Trigger, WorkloadProfile, host,
 };
+
+/// What the jobs of a class ask for.
+struct Class {
+    demand: Demand,
+    /// The types that it allows; never empty.
+    gpu_types: Rc<[GpuTypeId]>,
+}
 
 /// The mirror. Actions are taken through it, so that it always shows what the plan so far leaves.
 pub struct Cluster {
@@ -33,8 +41,15 @@ pub struct Cluster {
     all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
     pinned: usize,
+    classes: Vec<Class>,
+    /// Names of users.
+    users: Vec<Rc<str>>,
     /// Profiles by workload.
     pub(crate) workloads: Vec<Rc<WorkloadProfile>>,
+    /// What elastic jobs report in this batch.
+    samples: Vec<Sample>,
+    /// Why actions of the previous plan were refused.
+    pub(crate) rejections: Vec<Rejection>,
     /// The jobs on each GPU, where several may be.
     pub(crate) residents: Residents,
     /// The instant for which [`Cluster::call_again`] has set a timer.
@@ -55,7 +70,11 @@ impl Cluster {
             queued: (0, 0),
             all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
+            classes: Vec::new(),
+            users: Vec::new(),
             workloads: Vec::new(),
+            samples: Vec::new(),
+            rejections: Vec::new(),
             residents: Residents::new(topology),
             again: 0,
             actions: Vec::new(),
@@ -158,6 +177,11 @@ impl Cluster {
         host::estimate(Quantity::Remaining, jobs.to_vec(), types)
     }
 
+    /// What elastic jobs report in this batch, by job.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
     // ------------------------------------------------------------ actions
 
     /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it.
@@ -213,14 +237,21 @@ impl Cluster {
 
     // ------------------------------------------------------------- events
 
-    /// Updates the mirror with a batch.
-    pub fn take_in(&mut self, batch: &Batch) {
+    /// Updates the mirror with a batch and what it introduces.
+    pub fn take_in(&mut self, batch: &Batch, new: Introductions) {
         self.now = batch.now;
-        self.workloads.extend(batch.workloads.iter().cloned().map(Rc::new));
-        let mut rejected = false;
+        for demand in new.classes {
+            let allowed = demand.gpu_types.as_slice();
+            let gpu_types = if allowed.is_empty() { self.all_types.clone() } else { allowed.into() };
+            self.classes.push(Class { demand, gpu_types });
+        }
+        self.users.extend(new.users.into_iter().map(Rc::from));
+        self.workloads.extend(new.workloads.into_iter().map(Rc::new));
+        self.samples = new.samples;
+        self.rejections.clear();
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => self.arrive(info),
+                Event::JobArrived(arrival) => self.arrive(arrival),
                 Event::JobEnded(end) => {
                     self.release(end.job, end.at, JobPhase::Ended);
                     self.jobs[end.job as usize] = None;
@@ -256,54 +287,55 @@ impl Cluster {
                 },
                 Event::NodeChanged(change) => self.set_up(change.node, change.health == NodeHealth::Up),
                 Event::Timer(_) => {}
-                Event::Rejected(_) => rejected = true,
+                Event::Rejected(_) => self.rejections = host::rejections(),
             }
         }
-        if rejected || batch.trigger == Trigger::Resync {
+        if !self.rejections.is_empty() || batch.trigger == Trigger::Resync {
             self.resync();
         }
     }
 
-    fn arrive(&mut self, info: &JobInfo) {
-        let slot = info.id as usize;
+    fn arrive(&mut self, arrival: &Arrival) {
+        let slot = arrival.job as usize;
         if self.jobs.len() <= slot {
             self.jobs.resize_with(slot + 1, || None);
         }
-        let allowed = &info.demand.gpu_types;
-        let workload = info.workload;
-        let profile = workload.map(|workload| self.workloads[workload as usize].clone());
+        let Class { demand, gpu_types } = &self.classes[arrival.class as usize];
+        let workload = Some(arrival.workload).filter(|workload| *workload != NO_WORKLOAD);
+        let declared = arrival.declared_run_time;
         self.jobs[slot] = Some(Box::new(Job {
-            id: info.id,
-            submitted: info.submitted,
-            gpus: info.demand.gpus,
-            share: info.demand.share_milli,
-            memory_mib: info.demand.memory_mib,
-            profile,
+            id: arrival.job,
+            submitted: arrival.submitted,
+            gpus: demand.gpus,
+            share: demand.share_milli,
+            memory_mib: demand.memory_mib,
+            profile: workload.map(|workload| self.workloads[workload as usize].clone()),
             workload,
             out_of_memory: 0,
-            gpu_types: if allowed.is_empty() { self.all_types.clone() } else { allowed.as_slice().into() },
-            preemptible: info.demand.preemptible,
-            declared_run_time: info.declared_run_time,
-            user: info.user.as_str().into(),
-            elastic: info.elastic,
-            serves: info.service,
+            gpu_types: gpu_types.clone(),
+            preemptible: demand.preemptible,
+            declared_run_time: Some(declared).filter(|declared| *declared != NEVER),
+            user: self.users[arrival.user as usize].clone(),
+            elastic: demand.elastic,
+            serves: demand.service,
             attained: 0,
             given_at: 0,
             phase: JobPhase::Queued,
             held: Vec::new(),
             run_time: 0,
             running_since: None,
-            waiting_since: info.submitted,
+            waiting_since: arrival.submitted,
             slot: 0,
         }));
+        let gpus = demand.gpus;
         self.live += 1;
-        self.count_queued(info.demand.gpus, true);
+        self.count_queued(gpus, true);
     }
 
     /// Orders the types of the jobs that come with a batch, the one on which each is fastest first.
     pub(crate) fn prefer_fastest(&mut self, batch: &Batch) {
         let arrived = batch.events.iter().filter_map(|event| match event {
-            Event::JobArrived(info) => Some(info.id),
+            Event::JobArrived(arrival) => Some(arrival.job),
             _ => None,
         });
         for id in arrived {

@@ -102,7 +102,7 @@ impl ColocationQueue {
                 }
                 _ => {}
             }
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 self.left(job.id);
                 self.wait(job, cluster);
             }

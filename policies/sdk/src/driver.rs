@@ -1,7 +1,7 @@
 //! The adapter between the contract's exports and a [`Policy`], the same natively and in a component.
 
 use crate::bindings::sandtable::policy::types::{Descriptor, Readiness};
-use crate::{Batch, Cluster, Config, Knowledge, Placement, Plan, Policy, PolicyError, Setup, config};
+use crate::{Batch, Cluster, Config, Introductions, Knowledge, Placement, Plan, Policy, PolicyError, Setup, config};
 
 /// A policy with its mirror of the cluster.
 pub struct Driver<P> {
@@ -68,16 +68,16 @@ impl<P: Policy> Driver<P> {
         Ok((Driver { policy, cluster: Cluster::new(&setup.topology), fastest }, Readiness { cadence }))
     }
 
-    /// Answers one batch.
+    /// Answers one batch, which introduces this.
     ///
     /// # Errors
     /// Those of the policy.
-    pub fn decide(&mut self, batch: Batch) -> Result<Plan, PolicyError> {
-        self.cluster.take_in(&batch);
+    pub fn decide(&mut self, batch: &Batch, new: Introductions) -> Result<Plan, PolicyError> {
+        self.cluster.take_in(batch, new);
         if self.fastest {
-            self.cluster.prefer_fastest(&batch);
+            self.cluster.prefer_fastest(batch);
         }
-        self.policy.decide(&batch, &mut self.cluster)?;
+        self.policy.decide(batch, &mut self.cluster)?;
         Ok(Plan { base: batch.seq, actions: self.cluster.take_actions() })
     }
 }

@@ -1,7 +1,7 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{GpuId, GpuTypeId, JobId, Quantity};
+use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, Quantity, Rejection};
 
 /// What answers the imports natively.
 pub trait Host {
@@ -26,6 +26,10 @@ pub trait Host {
     /// Pairs of GPU and job, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
         (Vec::new(), Vec::new())
+    }
+    /// Why actions of the previous plan were refused.
+    fn rejections(&self) -> Vec<Rejection> {
+        Vec::new()
     }
 }
 
@@ -139,6 +143,43 @@ pub fn occupancy() -> (Vec<GpuId>, Vec<JobId>) {
     }
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| host.as_ref().map(|host| host.occupancy()).unwrap_or_default())
+}
+
+/// Why actions of the previous plan were refused.
+pub fn rejections() -> Vec<Rejection> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::cluster::rejections()
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| host.as_ref().map(|host| host.rejections()).unwrap_or_default())
+}
+
+/// What the current batch introduces; natively nothing: the code that makes a batch passes it on.
+pub fn introductions(fresh: Fresh) -> Introductions {
+    #[cfg(target_arch = "wasm32")]
+    {
+        use crate::bindings::sandtable::policy::introductions;
+        let mut new = Introductions::default();
+        if fresh.contains(Fresh::CLASSES) {
+            new.classes = introductions::classes();
+        }
+        if fresh.contains(Fresh::WORKLOADS) {
+            new.workloads = introductions::workloads();
+        }
+        if fresh.contains(Fresh::USERS) {
+            new.users = introductions::users();
+        }
+        if fresh.contains(Fresh::SAMPLES) {
+            new.samples = introductions::samples();
+        }
+        new
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    {
+        let _ = fresh;
+        Introductions::default()
+    }
 }
 
 /// Writes a line to the run's log: for people, of no effect on anything.

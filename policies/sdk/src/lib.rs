@@ -53,10 +53,11 @@ mod walk;
 pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
-    Abilities, Action, Batch, BatchSplit, Cadence, ChangeCause, Communication, Demand, Elasticity, Event, GpuId,
-    GpuType, GpuTypeId, Instant, JobEnd, JobId, JobInfo, JobPhase, Knowledge, ModelFacts, Node, NodeChange, NodeHealth,
-    NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, Sample, Service, ServiceId, SetBatch,
-    Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, WorkloadProfile,
+    Abilities, Action, Arrival, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand, Elasticity,
+    Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node, NodeChange,
+    NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode, Rejection,
+    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger,
+    UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
@@ -69,6 +70,32 @@ pub use quota::{QuotaChanges, QuotaQueue};
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};
 pub use walk::walk;
+
+/// The instant or duration that stands for never or unknown: 2^53 - 1 µs.
+pub const NEVER: u64 = (1 << 53) - 1;
+/// The workload of a job of whose workload nothing is known.
+pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
+
+impl Cadence {
+    /// Called on every event, and not in rounds.
+    pub const EVENTS: Cadence = Cadence { round: None, on_events: true, ends: Wake::Always };
+
+    /// Called on every event, but for ends of jobs while no job waits: a policy that then only keeps its books.
+    pub const WHILE_WAITING: Cadence = Cadence { ends: Wake::WhileWaiting, ..Cadence::EVENTS };
+}
+
+/// What a batch introduces: jobs refer to it by number.
+#[derive(Clone, Debug, Default)]
+pub struct Introductions {
+    /// Demands that no earlier job had.
+    pub classes: Vec<Demand>,
+    /// Workloads of which no job had arrived.
+    pub workloads: Vec<WorkloadProfile>,
+    /// Names of users of whom no job had arrived.
+    pub users: Vec<String>,
+    /// Measurements of elastic jobs, by job.
+    pub samples: Vec<Sample>,
+}
 
 /// What a policy says about itself.
 pub struct About {
@@ -104,7 +131,7 @@ pub struct About {
 ///         Ok(Fifo(Backlog::default()))
 ///     }
 ///     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-///         for job in batch.events.iter().filter_map(|event| cluster.queued_by(event)) {
+///         for job in batch.events.iter().flat_map(|event| cluster.queued_by(event)) {
 ///             self.0.push(job, job.submitted);
 ///         }
 ///         self.0.start(cluster, Placement::Packed, Backfill::None);
@@ -128,7 +155,7 @@ pub trait Policy: Sized + 'static {
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError>;
     /// When it wants to be called; on every event unless it says otherwise.
     fn cadence(&self) -> Cadence {
-        Cadence { round: None, on_events: true }
+        Cadence::EVENTS
     }
     /// What to do now. The events of `batch` are already in `cluster`; actions are taken through it.
     ///
@@ -163,7 +190,7 @@ macro_rules! export {
                 }
                 fn decide(batch: types::Batch) -> Result<types::Plan, types::PolicyError> {
                     DRIVER.with_borrow_mut(|driver| match driver {
-                        Some(driver) => driver.decide(batch),
+                        Some(driver) => driver.decide(&batch, $crate::host::introductions(batch.fresh)),
                         None => Err(types::PolicyError::Internal("decide before init".into())),
                     })
                 }

@@ -143,7 +143,8 @@ fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Batch, Demand, Event, GpuType, JobInfo, Node, NodeHealth, Sharing, Topology, Trigger};
+    use crate::testing::{arrivals, demand};
+    use crate::{GpuType, Node, NodeHealth, Sharing, Topology};
 
     /// Nodes of four GPUs with so many of them free.
     fn cluster(free: &[u32]) -> Cluster {
@@ -161,29 +162,10 @@ mod tests {
         let gpu_types = vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }];
         let topology = Topology { gpu_types, nodes: nodes.collect() };
         let mut cluster = Cluster::new(&topology);
-        let jobs = free.iter().enumerate().filter(|(_, free)| **free < 4);
-        for (index, free) in jobs {
-            let demand =
-                Demand { gpus: 4 - free, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-            let info = JobInfo {
-                id: index as u32,
-                submitted: 0,
-                demand,
-                declared_run_time: None,
-                workload: None,
-                user: String::new(),
-                elastic: None,
-                service: None,
-            };
-            let events = vec![Event::JobArrived(info)];
-            cluster.take_in(&Batch {
-                seq: 1,
-                now: 0,
-                trigger: Trigger::Event,
-                events,
-                workloads: vec![],
-                samples: vec![],
-            });
+        // A free node has a job too, which never starts: ids are those of nodes.
+        let (batch, new) = arrivals(free.iter().map(|free| demand(4 - free)).collect());
+        cluster.take_in(&batch, new);
+        for (index, free) in free.iter().enumerate().filter(|(_, free)| **free < 4) {
             let first = index as u32 * 4;
             cluster.start(index as u32, (first..first + 4 - free).collect());
         }

@@ -11,8 +11,8 @@ pub mod bindings {
         world: "predictor-component",
         path: "wit",
         with: {
-            "sandtable:policy/types@0.1.0": crate::bindings::sandtable::policy::types,
-            "sandtable:policy/log@0.1.0": crate::bindings::sandtable::policy::log,
+            "sandtable:policy/types@0.2.0": crate::bindings::sandtable::policy::types,
+            "sandtable:policy/log@0.2.0": crate::bindings::sandtable::policy::log,
         },
         pub_export_macro: true,
         export_macro_name: "export_predictor_bindings",

@@ -79,9 +79,9 @@ impl Ranking {
         let mut ended = false;
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => {
+                Event::JobArrived(arrival) => {
                     let (left, key) = (f64::NAN, f64::NAN);
-                    self.list.push(Ranked { id: info.id, left, key, held: true, since: self.moves });
+                    self.list.push(Ranked { id: arrival.job, left, key, held: true, since: self.moves });
                     self.moves += 1;
                 }
                 Event::JobEnded(_) => ended = true,

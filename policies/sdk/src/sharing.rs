@@ -119,15 +119,16 @@ impl Cluster {
         known.filter(|u| !u.is_nan()).unwrap_or(1.0)
     }
 
-    /// The job that an event puts into the queue, if it does: it arrived, lost its GPUs, or its start was refused (under
-    /// lenient judging).
-    pub fn queued_by(&self, event: &Event) -> Option<&Job> {
-        let id = match event {
-            Event::JobArrived(info) => info.id,
-            Event::JobChanged(change) if change.phase == JobPhase::Queued => change.job,
-            Event::Rejected(rejection) => rejection.job?,
-            _ => return None,
+    /// The jobs that an event of the current batch puts into the queue: one that arrived or lost its GPUs, or those
+    /// whose starts were refused (under lenient judging).
+    pub fn queued_by(&self, event: &Event) -> impl Iterator<Item = &Job> {
+        let (job, refused) = match event {
+            Event::JobArrived(arrival) => (Some(arrival.job), &[][..]),
+            Event::JobChanged(change) if change.phase == JobPhase::Queued => (Some(change.job), &[][..]),
+            Event::Rejected(_) => (None, self.rejections.as_slice()),
+            _ => (None, &[][..]),
         };
-        self.get(id).filter(|job| job.waits())
+        let ids = job.into_iter().chain(refused.iter().filter_map(|rejection| rejection.job));
+        ids.filter_map(|id| self.get(id)).filter(|job| job.waits())
     }
 }

@@ -9,8 +9,9 @@ use std::rc::Rc;
 use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
-    Action, Batch, ChangeCause, Cluster, Demand, Event, GpuType, GpuTypeId, JobEnd, JobId, JobInfo, JobPhase,
-    Knowledge, Node, NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
+    Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuType, GpuTypeId, Introductions,
+    JobEnd, JobId, JobPhase, Knowledge, NO_WORKLOAD, Node, NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup,
+    Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -48,6 +49,8 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         ends: vec![None; jobs.len()],
         timers: BTreeMap::new(),
         events: Vec::new(),
+        new: Introductions { users: vec![String::new()], ..Introductions::default() },
+        classes: Vec::new(),
     };
     let mut seq = 0;
     while run.ends.iter().any(Option::is_none) {
@@ -56,8 +59,9 @@ pub fn completion_times<P: Policy>(config: &str, nodes: &[u32], jobs: &[TestJob]
         let is_round = readiness.cadence.round.is_some_and(|period| run.now.is_multiple_of(period));
         let trigger = if is_round { Trigger::Round } else { Trigger::Event };
         let events = std::mem::take(&mut run.events);
-        let batch = Batch { seq, now: run.now, trigger, events, workloads: vec![], samples: vec![] };
-        let plan = driver.decide(batch).unwrap_or_else(|error| panic!("decide: {error:?}"));
+        let new = std::mem::take(&mut run.new);
+        let batch = Batch { seq, now: run.now, trigger, fresh: Fresh::all(), events };
+        let plan = driver.decide(&batch, new).unwrap_or_else(|error| panic!("decide: {error:?}"));
         plan.actions.into_iter().for_each(|action| run.act(action));
     }
     run.ends.iter().zip(jobs).map(|(end, job)| end.unwrap_or_default() / SECOND - job.0).collect()
@@ -77,6 +81,9 @@ struct TestRun<'a> {
     timers: BTreeMap<u64, u64>,
     /// For the next batch.
     events: Vec<Event>,
+    new: Introductions,
+    /// GPUs of each class.
+    classes: Vec<u32>,
 }
 
 impl TestRun<'_> {
@@ -100,16 +107,18 @@ impl TestRun<'_> {
             }
         }
         while let Some((_, gpus, seconds)) = self.jobs.get(self.arrived).filter(|job| job.0 * SECOND <= next) {
-            let demand = Demand { gpus: *gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-            self.events.push(Event::JobArrived(JobInfo {
-                id: self.arrived as JobId,
+            let class = self.classes.iter().position(|class| class == gpus).unwrap_or_else(|| {
+                self.new.classes.push(demand(*gpus));
+                self.classes.push(*gpus);
+                self.classes.len() - 1
+            });
+            self.events.push(Event::JobArrived(Arrival {
+                job: self.arrived as JobId,
+                class: class as ClassId,
                 submitted: next,
-                demand,
-                declared_run_time: Some(seconds * SECOND),
-                workload: None,
-                user: String::new(),
-                elastic: None,
-                service: None,
+                user: 0,
+                workload: NO_WORKLOAD,
+                declared_run_time: seconds * SECOND,
             }));
             self.arrived += 1;
         }
@@ -157,6 +166,30 @@ impl TestRun<'_> {
     fn leave(&mut self, job: JobId) {
         self.owner.iter_mut().filter(|owner| **owner == Some(job)).for_each(|owner| *owner = None);
     }
+}
+
+/// A preemptible gang of whole GPUs of any type.
+pub fn demand(gpus: u32) -> Demand {
+    Demand {
+        gpus,
+        share_milli: 1000,
+        memory_mib: 0,
+        gpu_types: vec![],
+        preemptible: true,
+        elastic: None,
+        service: None,
+    }
+}
+
+/// A batch of one arrival for each of these demands: the jobs are numbered from 0, submitted at 0 and known by nothing else.
+pub fn arrivals(demands: Vec<Demand>) -> (Batch, Introductions) {
+    let arrival = |job| {
+        let declared_run_time = crate::NEVER;
+        Event::JobArrived(Arrival { job, class: job, submitted: 0, user: 0, workload: NO_WORKLOAD, declared_run_time })
+    };
+    let events = (0..demands.len() as JobId).map(arrival).collect();
+    let new = Introductions { classes: demands, users: vec![String::new()], ..Introductions::default() };
+    (Batch { seq: 1, now: 0, trigger: Trigger::Event, fresh: Fresh::CLASSES | Fresh::USERS, events }, new)
 }
 
 /// A setup that grants all knowledge, on nodes of these many GPUs.

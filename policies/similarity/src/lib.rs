@@ -146,12 +146,12 @@ impl Policy for Similarity {
     }
 
     fn cadence(&self) -> Cadence {
-        Cadence { round: self.round, on_events: true }
+        Cadence { round: self.round, ..Cadence::EVENTS }
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         for event in &batch.events {
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 self.waiting.insert((job.submitted, job.id));
             }
         }

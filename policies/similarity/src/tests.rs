@@ -4,10 +4,9 @@ use std::path::Path;
 use super::*;
 use sandtable_needs::needs;
 use sandtable_policy::driver::Driver;
-use sandtable_policy::testing::data;
+use sandtable_policy::testing::{arrivals, data, demand};
 use sandtable_policy::{
-    Action, Communication, Demand, Event, GpuType, JobInfo, ModelFacts, Node, NodeHealth, Sharing, Throughput,
-    Topology, WorkloadProfile,
+    Action, Communication, Event, GpuType, ModelFacts, Node, NodeHealth, Sharing, Throughput, Topology, WorkloadProfile,
 };
 
 /// Rows of a CSV as maps.
@@ -196,31 +195,22 @@ fn fifteen_match_cases_are_exact() {
             max_actions: 1000,
         };
         let (mut driver, _) = Driver::<Similarity>::new(setup).expect("a policy");
-        let (mut events, mut workloads, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, job) in case["queue"].as_array().expect("a queue").iter().enumerate() {
+        let (mut demands, mut queue, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        for job in case["queue"].as_array().expect("a queue") {
             let model = all.iter().find(|reference| Some(reference.model.as_str()) == job[1].as_str());
-            let gpus = number(&job[2]);
-            let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-            let (id, workload_id, user) = (at as u32, Some(at as u32), String::new());
-            let (submitted, declared_run_time) = (0, None);
-            events.push(Event::JobArrived(JobInfo {
-                id,
-                submitted,
-                demand,
-                declared_run_time,
-                workload: workload_id,
-                user,
-                elastic: None,
-                service: None,
-            }));
-            workloads.push(workload(model.expect("a model"), false));
+            demands.push(demand(number(&job[2])));
+            queue.push(workload(model.expect("a model"), false));
             ids.push(number(&job[0]));
         }
-        let queue = workloads.clone();
+        let (mut batch, mut new) = arrivals(demands);
+        for event in &mut batch.events {
+            if let Event::JobArrived(arrival) = event {
+                arrival.workload = arrival.job;
+            }
+        }
+        new.workloads.clone_from(&queue);
         // Nodes of no GPU are none: a gang for them waits.
-        let plan = driver
-            .decide(Batch { seq: 1, now: 0, trigger: Trigger::Event, events, workloads, samples: vec![] })
-            .expect("a plan");
+        let plan = driver.decide(&batch, new).expect("a plan");
         let expected = case["expected"].as_array().expect("decisions");
         let starts: Vec<_> = plan
             .actions

@@ -5,8 +5,8 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, JobId, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup,
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Kind, Knowledge, Param, Placement,
+    Policy, PolicyError, Setup,
 };
 
 /// The policy.
@@ -45,8 +45,12 @@ impl Policy for Sjf {
         Ok(Sjf { backlog: Backlog::default(), backfill, place: Placement::named(config.choice("placement")) })
     }
 
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let queued = batch.events.iter().filter_map(|event| cluster.queued_by(event));
+        let queued = batch.events.iter().flat_map(|event| cluster.queued_by(event));
         let waiting: Vec<JobId> = queued.map(|job| job.id).collect();
         let lengths = cluster.remaining(&waiting);
         for (id, seconds) in waiting.into_iter().zip(lengths) {

@@ -9,9 +9,11 @@
 
 typedef struct {
     uint64_t submitted;
-    uint32_t gpus, memory_mib, types, *type; // the types that it may run on; none: any
+    uint32_t class;
 } job_t;
 
+static sandtable_policy_types_demand_t *classes; // what jobs ask for, by class
+static size_t classes_count;
 static job_t *jobs; // by id, which are dense
 static uint32_t jobs_room, *waiting, waiting_count, waiting_room; // ids, in the order in which they are looked at
 static exports_sandtable_policy_scheduler_setup_t setup; // kept for its topology
@@ -52,25 +54,28 @@ static void waits(uint32_t id) {
     waiting[at] = id;
 }
 
+// Takes in what jobs of this batch ask for that none asked for before. Its lists stay ours.
+static void take_in_classes(void) {
+    sandtable_policy_introductions_list_demand_t added;
+    sandtable_policy_introductions_classes(&added);
+    classes = more(classes, classes_count + added.len, sizeof *classes);
+    memcpy(classes + classes_count, added.ptr, added.len * sizeof *classes);
+    classes_count += added.len;
+    free(added.ptr);
+}
+
 // Keeps the mirror of the cluster up to date.
 static void take_in(sandtable_policy_types_event_t *event) {
     switch (event->tag) {
     case SANDTABLE_POLICY_TYPES_EVENT_JOB_ARRIVED: {
-        sandtable_policy_types_job_info_t *info = &event->val.job_arrived;
-        if (info->id >= jobs_room) {
-            uint32_t room = (info->id + 1) * 2;
+        sandtable_policy_types_arrival_t *arrival = &event->val.job_arrived;
+        if (arrival->job >= jobs_room) {
+            uint32_t room = (arrival->job + 1) * 2;
             jobs = more(jobs, room, sizeof *jobs);
-            memset(jobs + jobs_room, 0, (room - jobs_room) * sizeof *jobs);
             jobs_room = room;
         }
-        job_t *job = &jobs[info->id];
-        job->submitted = info->submitted;
-        job->gpus = info->demand.gpus;
-        job->memory_mib = info->demand.memory_mib;
-        job->types = info->demand.gpu_types.len;
-        job->type = more(job->type, job->types + 1, sizeof *job->type);
-        if (job->types > 0) memcpy(job->type, info->demand.gpu_types.ptr, job->types * sizeof *job->type);
-        waits(info->id);
+        jobs[arrival->job] = (job_t){.submitted = arrival->submitted, .class = arrival->class_};
+        waits(arrival->job);
         break;
     }
     case SANDTABLE_POLICY_TYPES_EVENT_JOB_ENDED:
@@ -130,12 +135,13 @@ static bool place_on(uint32_t type, uint32_t gpus, uint32_t *found) {
     return true;
 }
 
-static bool place(job_t *job, uint32_t *found) {
-    size_t types = job->types > 0 ? job->types : setup.topology.gpu_types.len;
+static bool place(sandtable_policy_types_demand_t *demand, uint32_t *found) {
+    bool any = demand->gpu_types.len == 0;
+    size_t types = any ? setup.topology.gpu_types.len : demand->gpu_types.len;
     for (size_t at = 0; at < types; at++) {
-        uint32_t type = job->types > 0 ? job->type[at] : at, memory = setup.topology.gpu_types.ptr[type].memory_mib;
-        if (memory > 0 && job->memory_mib > memory) continue;
-        if (place_on(type, job->gpus, found)) return true;
+        uint32_t type = any ? at : demand->gpu_types.ptr[at], memory = setup.topology.gpu_types.ptr[type].memory_mib;
+        if (memory > 0 && demand->memory_mib > memory) continue;
+        if (place_on(type, demand->gpus, found)) return true;
     }
     return false;
 }
@@ -171,6 +177,7 @@ bool exports_sandtable_policy_scheduler_init(
     free_count = more(NULL, setup.topology.nodes.len + 1, sizeof *free_count);
     ret->cadence.round.is_some = false;
     ret->cadence.on_events = true;
+    ret->cadence.ends = SANDTABLE_POLICY_TYPES_WAKE_ALWAYS;
     return true;
 }
 
@@ -178,6 +185,7 @@ bool exports_sandtable_policy_scheduler_decide(
     exports_sandtable_policy_scheduler_batch_t *batch, exports_sandtable_policy_scheduler_plan_t *ret,
     exports_sandtable_policy_scheduler_policy_error_t *err) {
     (void)err;
+    if (batch->fresh & SANDTABLE_POLICY_TYPES_FRESH_CLASSES) take_in_classes();
     for (size_t at = 0; at < batch->events.len; at++) take_in(&batch->events.ptr[at]);
     look_around();
     ret->base = batch->seq;
@@ -187,8 +195,9 @@ bool exports_sandtable_policy_scheduler_decide(
     bool blocked = false;
     for (uint32_t at = 0; at < waiting_count; at++) {
         uint32_t id = waiting[at], *gpus = NULL;
-        if (!blocked) gpus = more(NULL, jobs[id].gpus + 1, sizeof *gpus);
-        if (blocked || !place(&jobs[id], gpus)) {
+        sandtable_policy_types_demand_t *demand = &classes[jobs[id].class];
+        if (!blocked) gpus = more(NULL, demand->gpus + 1, sizeof *gpus);
+        if (blocked || !place(demand, gpus)) {
             free(gpus);
             blocked = !skip;
             waiting[left++] = id;
@@ -198,7 +207,7 @@ bool exports_sandtable_policy_scheduler_decide(
         action->tag = SANDTABLE_POLICY_TYPES_ACTION_START;
         action->val.start.job = id;
         action->val.start.gpus.ptr = gpus;
-        action->val.start.gpus.len = jobs[id].gpus;
+        action->val.start.gpus.len = demand->gpus;
         action->val.start.batch.is_some = false;
     }
     waiting_count = left;

@@ -2,8 +2,9 @@
 //
 // Everything that this policy knows comes in through `init` and `decide`: it has no clock, no file and no network. Numbers
 // of the contract are plain numbers, exact up to 2^53. The contract is in `wit/policy.wit`.
-import { occupancy } from 'sandtable:policy/cluster@0.1.0';
-import { write } from 'sandtable:policy/log@0.1.0';
+import { occupancy, rejections } from 'sandtable:policy/cluster@0.2.0';
+import { classes } from 'sandtable:policy/introductions@0.2.0';
+import { write } from 'sandtable:policy/log@0.2.0';
 
 const CONFIG = {
   type: 'object',
@@ -13,7 +14,7 @@ const CONFIG = {
   },
 };
 
-let options, types, nodes, down, jobs, waiting;
+let options, types, nodes, down, demands, jobs, waiting;
 
 // An error of the contract: this configuration is refused.
 const badConfig = (why) => ({ tag: 'bad-config', val: why });
@@ -35,8 +36,8 @@ function read(text) {
 function takeIn({ tag, val }) {
   switch (tag) {
     case 'job-arrived':
-      jobs.set(val.id, val);
-      waiting.add(val.id);
+      jobs.set(val.job, val);
+      waiting.add(val.job);
       break;
     case 'job-ended':
       jobs.delete(val.job);
@@ -51,7 +52,7 @@ function takeIn({ tag, val }) {
       else down.add(val.node);
       break;
     case 'rejected':
-      write('warn', val.message);
+      for (const { message } of rejections()) write('warn', message);
       break;
   }
 }
@@ -94,12 +95,14 @@ export const scheduler = {
     types = setup.topology.gpuTypes;
     nodes = setup.topology.nodes;
     down = new Set(nodes.filter((node) => node.health === 'down').map((node) => node.id));
-    jobs = new Map(); // jobs that have not ended, by id
+    demands = []; // what jobs ask for, by class
+    jobs = new Map(); // arrivals of jobs that have not ended, by id
     waiting = new Set();
-    return { cadence: { round: undefined, onEvents: true } };
+    return { cadence: { round: undefined, onEvents: true, ends: 'always' } };
   },
 
   decide: (batch) => {
+    if (batch.fresh.classes) demands.push(...classes());
     batch.events.forEach(takeIn);
     const taken = new Set(occupancy()[0]);
     const free = new Map(); // by node: its free GPUs, ascending
@@ -111,7 +114,7 @@ export const scheduler = {
     const actions = [];
     const order = [...waiting].sort((a, b) => jobs.get(a).submitted - jobs.get(b).submitted || a - b);
     for (const job of order) {
-      const gpus = place(jobs.get(job).demand, free);
+      const gpus = place(demands[jobs.get(job).class], free);
       if (gpus === undefined) {
         if (options.skip) continue;
         break;

@@ -8,7 +8,7 @@ import json
 
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import cluster, log, types
+from wit_world.imports import cluster, introductions, log, types
 
 CONFIG = {
     "type": "object",
@@ -39,10 +39,13 @@ class Policy:
         self.types = {of.id: of for of in setup.topology.gpu_types}
         self.nodes = setup.topology.nodes
         self.down = {node.id for node in self.nodes if node.health == types.NodeHealth.DOWN}
-        self.jobs = {}  # jobs that have not ended: id to job-info
+        self.classes = []  # what jobs ask for: the demand of each class
+        self.jobs = {}  # jobs that have not ended: id to arrival
         self.waiting = set()  # ids
 
     def decide(self, batch):
+        if types.Fresh.CLASSES in batch.fresh:
+            self.classes += introductions.classes()
         for event in batch.events:
             self.take_in(event)
         taken = set(cluster.occupancy()[0])
@@ -53,7 +56,7 @@ class Policy:
         }
         actions = []
         for job in sorted(self.waiting, key=lambda job: (self.jobs[job].submitted, job)):
-            gpus = self.place(self.jobs[job].demand, free)
+            gpus = self.place(self.classes[self.jobs[job].class_], free)
             if gpus is None:
                 if self.options["skip"]:
                     continue
@@ -65,9 +68,9 @@ class Policy:
     def take_in(self, event):
         """Keeps the mirror of the cluster up to date."""
         match event:
-            case types.Event_JobArrived(job):
-                self.jobs[job.id] = job
-                self.waiting.add(job.id)
+            case types.Event_JobArrived(arrival):
+                self.jobs[arrival.job] = arrival
+                self.waiting.add(arrival.job)
             case types.Event_JobEnded(end):
                 self.jobs.pop(end.job, None)
                 self.waiting.discard(end.job)
@@ -78,8 +81,9 @@ class Policy:
                     self.waiting.discard(change.job)
             case types.Event_NodeChanged(change):
                 (self.down.discard if change.health == types.NodeHealth.UP else self.down.add)(change.node)
-            case types.Event_Rejected(rejection):
-                log.write(log.Level.WARN, rejection.message)
+            case types.Event_Rejected():
+                for rejection in cluster.rejections():
+                    log.write(log.Level.WARN, rejection.message)
 
     def place(self, demand, free):
         """GPUs of one type for a gang: the node that they fit best, else the fewest nodes; taken out of `free`."""
@@ -120,7 +124,7 @@ class Scheduler(exports.Scheduler):
     def init(self, setup):
         global policy
         policy = Policy(setup)
-        return types.Readiness(cadence=types.Cadence(round=None, on_events=True))
+        return types.Readiness(cadence=types.Cadence(round=None, on_events=True, ends=types.Wake.ALWAYS))
 
     def decide(self, batch):
         return types.Plan(batch.seq, policy.decide(batch))

@@ -1,6 +1,6 @@
 // What `sandtable policy build` has a policy in JavaScript begin with: no luck and no clock of the build, and a console that is
 // the policy's log.
-import { panic, write } from 'sandtable:policy/log@0.1.0';
+import { panic, write } from 'sandtable:policy/log@0.2.0';
 
 // While it is built there is no log, and there are no draws.
 let building = true;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use sandtable_elastic::place::Pack;
 use sandtable_elastic::{ElasticScheduler, RULES, Round, Rules, joined};
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, JobId, Kind, Knowledge, NodeId, Param, Policy,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, Job, JobId, Kind, Knowledge, NodeId, Param, Policy,
     PolicyError, Setup,
 };
 
@@ -54,10 +54,9 @@ impl Policy for Tiresias {
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let reach = self.scheduler.reach();
         for event in &batch.events {
-            if let Event::JobArrived(info) = event
-                && info.demand.gpus > reach
-            {
-                let (id, gpus) = (info.id, info.demand.gpus);
+            let Event::JobArrived(arrival) = event else { continue };
+            let Job { id, gpus, .. } = *cluster.job(arrival.job);
+            if gpus > reach {
                 let why = format!("job {id} asks for {gpus} GPUs, training may have {reach}: it would wait for ever");
                 return Err(PolicyError::Unsupported(why));
             }

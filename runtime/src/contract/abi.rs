@@ -327,6 +327,7 @@ mod tests {
         "provider.sources" Sources,
         "types.abilities" Abilities,
         "types.action" Action,
+        "types.arrival" Arrival,
         "types.batch" Batch,
         "types.batch-split" BatchSplit,
         "types.cadence" Cadence,
@@ -336,9 +337,9 @@ mod tests {
         "types.descriptor" Descriptor,
         "types.elasticity" Elasticity,
         "types.event" Event,
+        "types.fresh" Fresh,
         "types.gpu-type" GpuType,
         "types.job-end" JobEnd,
-        "types.job-info" JobInfo,
         "types.job-phase" JobPhase,
         "types.knowledge" Knowledge,
         "types.model-facts" ModelFacts,
@@ -366,6 +367,7 @@ mod tests {
         "types.timer" Timer,
         "types.topology" Topology,
         "types.trigger" Trigger,
+        "types.wake" Wake,
         "types.workload-profile" WorkloadProfile,
     }
 

@@ -18,6 +18,22 @@ enumeration! {
 }
 
 record! {
+    /// A job is submitted.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct Arrival {
+        "job" job: JobId,
+        "class" class: ClassId,
+        "submitted" submitted: Instant,
+        /// The user whom the job belongs to; one whose name is empty is unknown.
+        "user" user: UserId,
+        /// 2^32 - 1 if nothing is known of the workload.
+        "workload" workload: WorkloadId,
+        /// Run time that the user declared; 2^53 - 1 if the user declared none or the experiment does not reveal it.
+        "declared-run-time" declared_run_time: Duration,
+    }
+}
+
+record! {
     #[derive(Clone, Copy, PartialEq)]
     pub struct JobEnd {
         "job" job: JobId,
@@ -113,15 +129,17 @@ record! {
 }
 
 variant! {
-    #[derive(Clone, PartialEq)]
+    /// Without lists or text: a batch of events is one block of memory.
+    #[derive(Clone, Copy, PartialEq)]
     pub enum Event {
-        "job-arrived" JobArrived(JobInfo),
+        "job-arrived" JobArrived(Arrival),
         "job-ended" JobEnded(JobEnd),
         "job-changed" JobChanged(PhaseChange),
         "node-changed" NodeChanged(NodeChange),
         /// A timer that the policy set, by its token.
         "timer" Timer(u64),
-        "rejected" Rejected(Rejection),
+        /// This many actions of the previous plan were rejected; `cluster.rejections` says why.
+        "rejected" Rejected(u32),
     }
 }
 
@@ -142,17 +160,24 @@ record! {
     /// Everything that happened since the previous call, in the order of time. Events of the same instant are ordered
     /// as ends, node changes, phase changes, arrivals, timers, each by id. An event that only reports the outcome of
     /// the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is delivered with
-    /// the next call and does not cause one.
+    /// the next call and does not cause one; nor do ends that `cadence.ends` excepts.
     #[derive(Clone, PartialEq)]
     pub struct Batch {
         "seq" seq: u64,
         "now" now: Instant,
         "trigger" trigger: Trigger,
+        "fresh" fresh: Fresh,
         "events" events: Vec<Event>,
-        /// Workloads whose first jobs arrive in this batch. Their numbers continue those of earlier batches.
-        "workloads" workloads: Vec<WorkloadProfile>,
-        /// Measurements of elastic jobs, in the order of job ids.
-        "samples" samples: Vec<Sample>,
+    }
+}
+
+flags! {
+    /// What a batch introduces; the function of that name in `introductions` returns it.
+    Fresh {
+        "classes" CLASSES = 1,
+        "workloads" WORKLOADS = 2,
+        "users" USERS = 4,
+        "samples" SAMPLES = 8,
     }
 }
 
@@ -285,6 +310,20 @@ record! {
         "round" round: Option<Duration>,
         /// Whether it is also called on events.
         "on-events" on_events: bool,
+        /// Which ends of jobs are events that call it. The schedule must not depend on this: it saves calls that would
+        /// return an empty plan.
+        #[serde(default)]
+        "ends" ends: Wake,
+    }
+}
+
+enumeration! {
+    #[derive(Clone, Copy, Default, Eq, PartialEq)]
+    pub enum Wake {
+        #[default]
+        "always" Always,
+        /// Only while a job waits. Other ends are delivered with the next call.
+        "while-waiting" WhileWaiting,
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(missing_docs, reason = "as in `wit/`: what a name says alone has no sentence")]
 
-use super::{Duration, GpuId, GpuTypeId, Instant, JobId, NodeId, ServiceId, WorkloadId};
+use super::{Duration, GpuId, GpuTypeId, JobId, NodeId, ServiceId};
 
 variant! {
     /// How jobs may share a GPU.
@@ -56,6 +56,7 @@ record! {
         "gpus" gpus: u32,
         "health" health: NodeHealth,
         /// Bandwidth between its GPUs in GB/s, a matrix in row order; 0 means no link. Empty if unknown.
+        #[serde(deserialize_with = "super::numbers")]
         "links" links: Vec<f64>,
         /// Nodes with the same number are in the same rack.
         "rack" rack: u32,
@@ -87,7 +88,8 @@ record! {
 }
 
 record! {
-    #[derive(Clone, PartialEq)]
+    /// What a job asks for.
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Demand {
         /// Number of GPUs, allocated all at once or not at all (a gang).
         "gpus" gpus: u32,
@@ -98,6 +100,10 @@ record! {
         /// GPU types that the gang may run on, all of its GPUs of one type; empty means any type.
         "gpu-types" gpu_types: Vec<GpuTypeId>,
         "preemptible" preemptible: bool,
+        /// How the job may change its size; none if it always runs on exactly the GPUs that it asked for.
+        "elastic" elastic: Option<Elasticity>,
+        /// The service that the job is a task of, which runs on one GPU without interruption; none for a training job.
+        "service" service: Option<ServiceId>,
     }
 }
 
@@ -117,29 +123,45 @@ record! {
         /// Name of the model in the catalogue, or of its file.
         "model" model: String,
         /// Trainable parameters.
+        #[serde(deserialize_with = "super::number")]
         "parameters" parameters: f64,
         /// Convolutions and dense layers: multiply-adds, output elements, and elements that convolutions read and
         /// write.
+        #[serde(deserialize_with = "super::number")]
         "layer-multiply-adds" layer_multiply_adds: f64,
+        #[serde(deserialize_with = "super::number")]
         "layer-outputs" layer_outputs: f64,
+        #[serde(deserialize_with = "super::number")]
         "layer-traffic" layer_traffic: f64,
         /// Output elements of all other operators: normalisation, activation, pooling, sums, concatenation.
+        #[serde(deserialize_with = "super::number")]
         "elementwise-outputs" elementwise_outputs: f64,
         /// Convolutions and dense layers on the longest path.
+        #[serde(deserialize_with = "super::number")]
         "depth" depth: f64,
         /// Sums over all operators, each by its published rule (Horus).
+        #[serde(deserialize_with = "super::number")]
         "flops" flops: f64,
+        #[serde(deserialize_with = "super::number")]
         "multiply-adds" multiply_adds: f64,
+        #[serde(deserialize_with = "super::number")]
         "additions" additions: f64,
+        #[serde(deserialize_with = "super::number")]
         "comparisons" comparisons: f64,
+        #[serde(deserialize_with = "super::number")]
         "divisions" divisions: f64,
+        #[serde(deserialize_with = "super::number")]
         "exponentials" exponentials: f64,
+        #[serde(deserialize_with = "super::number")]
         "activation-bytes" activation_bytes: f64,
+        #[serde(deserialize_with = "super::number")]
         "parameter-bytes" parameter_bytes: f64,
+        #[serde(deserialize_with = "super::number")]
         "other-bytes" other_bytes: f64,
         /// Number of operators and fraction of FLOPs by group: convolutions, matrix products, recurrent,
         /// normalisation, element-wise.
         "group-nodes" group_nodes: Vec<u32>,
+        #[serde(deserialize_with = "super::numbers")]
         "group-flops" group_flops: Vec<f64>,
     }
 }
@@ -150,6 +172,7 @@ record! {
     pub struct Throughput {
         "gpu-type" gpu_type: GpuTypeId,
         "gpus" gpus: u32,
+        #[serde(deserialize_with = "super::number")]
         "per-second" per_second: f64,
     }
 }
@@ -163,19 +186,24 @@ record! {
         "workload" workload: String,
         /// Model architecture; workloads may share one.
         "family" family: String,
+        #[serde(deserialize_with = "super::number")]
         "batch" batch: f64,
         "mixed-precision" mixed_precision: bool,
         /// Gradients exchanged per step, in GB.
+        #[serde(deserialize_with = "super::number")]
         "gradient-gb" gradient_gb: f64,
         "communication" communication: Communication,
         /// Facts of the model, if the experiment reveals them.
         "facts" facts: Option<ModelFacts>,
         /// Utilisation of the GPU and of its memory bandwidth, 0 to 1.
+        #[serde(deserialize_with = "super::numbers")]
         "gpu-utilisation" gpu_utilisation: Vec<f64>,
+        #[serde(deserialize_with = "super::numbers")]
         "memory-utilisation" memory_utilisation: Vec<f64>,
         /// Device memory in MiB; 0 if unknown.
         "memory-mib" memory_mib: Vec<u32>,
         /// Seconds per step.
+        #[serde(deserialize_with = "super::numbers")]
         "step-time" step_time: Vec<f64>,
         "throughput" throughput: Vec<Throughput>,
     }
@@ -183,7 +211,7 @@ record! {
 
 record! {
     /// How an elastic job may change its size.
-    #[derive(Clone, Copy, PartialEq)]
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Elasticity {
         /// Maximum number of GPUs; the minimum is 1.
         "most-gpus" most_gpus: u32,
@@ -220,29 +248,14 @@ record! {
         "gpus" gpus: u32,
         "local" local: u32,
         /// Seconds of a pass that exchanges gradients, and the part of it spent on the exchange.
+        #[serde(deserialize_with = "super::number")]
         "step-time" step_time: f64,
+        #[serde(deserialize_with = "super::number")]
         "sync-time" sync_time: f64,
         /// Squared norm of the gradient and trace of its covariance, at the scale of the initial batch.
+        #[serde(deserialize_with = "super::number")]
         "gradient-sqr" gradient_sqr: f64,
+        #[serde(deserialize_with = "super::number")]
         "gradient-variance" gradient_variance: f64,
-    }
-}
-
-record! {
-    #[derive(Clone, PartialEq)]
-    pub struct JobInfo {
-        "id" id: JobId,
-        "submitted" submitted: Instant,
-        "demand" demand: Demand,
-        /// Run time that the user declared; none if the user declared none or the experiment does not reveal it.
-        "declared-run-time" declared_run_time: Option<Duration>,
-        /// Index into the workloads that batches have introduced; none if nothing is known of the workload.
-        "workload" workload: Option<WorkloadId>,
-        /// Name of the user; empty if unknown.
-        "user" user: String,
-        /// How the job may change its size; none if it always runs on exactly the GPUs that it asked for.
-        "elastic" elastic: Option<Elasticity>,
-        /// The service that the job is a task of, which runs on one GPU without interruption; none for a training job.
-        "service" service: Option<ServiceId>,
     }
 }

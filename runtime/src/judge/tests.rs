@@ -56,7 +56,7 @@ fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
     let bench =
         Bench { fleet: &fleet, jobs: &jobs, laws: &laws, memory: &[], uses: Abilities::all(), max_actions: 100 };
     let mut cluster = Cluster::new(&fleet, jobs.len());
-    cluster.phase.fill(Phase::Queued);
+    JobId::first(cluster.phase.len()).for_each(|job| cluster.set_phase(job, Phase::Queued));
     cluster.pods[3].service = Some(ServiceId::new(0));
     let mut codes = Vec::new();
     for actions in plans {

@@ -5,7 +5,7 @@ use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
 
 use super::bindings::sandtable::policy::log::Level;
 use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
-use super::names::{CLUSTER, LOG, PREDICTOR, TYPES};
+use super::names::{CLUSTER, INTRODUCTIONS, LOG, PREDICTOR, TYPES};
 use crate::DecisionContext;
 use crate::answers::ImportLog;
 use crate::contract;
@@ -270,6 +270,41 @@ pub(super) fn check(cx: Cx<'_, '_>, actions: &[contract::Action]) -> wasmtime::R
     Ok(rejections)
 }
 
+/// `cluster.rejections`
+pub(super) fn rejections(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Rejection>> {
+    let rejections = answer(cx, "cluster.rejections", |world| world.rejections.clone())?;
+    charge(cx, rejections.len() * 2048)?;
+    Ok(rejections)
+}
+
+/// `introductions.classes`
+pub(super) fn classes(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Demand>> {
+    let classes = answer(cx, "introductions.classes", |world| world.introductions.classes.clone())?;
+    charge(cx, classes.len() * size_of::<contract::Demand>())?;
+    Ok(classes)
+}
+
+/// `introductions.workloads`
+pub(super) fn workloads(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::WorkloadProfile>> {
+    let workloads = answer(cx, "introductions.workloads", |world| world.introductions.workloads.clone())?;
+    charge(cx, workloads.len() * 1024)?;
+    Ok(workloads)
+}
+
+/// `introductions.users`
+pub(super) fn users(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<String>> {
+    let users = answer(cx, "introductions.users", |world| world.introductions.users.clone())?;
+    charge(cx, users.iter().map(|name| size_of::<String>() + name.len()).sum())?;
+    Ok(users)
+}
+
+/// `introductions.samples`
+pub(super) fn samples(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Sample>> {
+    let samples = answer(cx, "introductions.samples", |world| world.introductions.samples.clone())?;
+    charge(cx, size_of_val(samples.as_slice()))?;
+    Ok(samples)
+}
+
 /// The quantity of this number in the contract.
 pub(super) fn quantity(number: u32) -> wasmtime::Result<Quantity> {
     Ok(match number {
@@ -373,6 +408,13 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     cluster.func_wrap("speeds", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((speeds(&mut cx, jobs)?,)))?;
     cluster
         .func_wrap("check", |mut cx: Cx<'_>, (actions,): (Vec<contract::Action>,)| Ok((check(&mut cx, &actions)?,)))?;
+    cluster.func_wrap("rejections", |mut cx: Cx<'_>, (): ()| Ok((rejections(&mut cx)?,)))?;
+
+    let mut introductions = linker.instance(INTRODUCTIONS)?;
+    introductions.func_wrap("classes", |mut cx: Cx<'_>, (): ()| Ok((classes(&mut cx)?,)))?;
+    introductions.func_wrap("workloads", |mut cx: Cx<'_>, (): ()| Ok((workloads(&mut cx)?,)))?;
+    introductions.func_wrap("users", |mut cx: Cx<'_>, (): ()| Ok((users(&mut cx)?,)))?;
+    introductions.func_wrap("samples", |mut cx: Cx<'_>, (): ()| Ok((samples(&mut cx)?,)))?;
 
     let mut predictor = linker.instance(PREDICTOR)?;
     predictor.func_wrap("estimate", |mut cx: Cx<'_>, (what, shapes): (Quantity, Shapes)| {

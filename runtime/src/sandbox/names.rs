@@ -12,6 +12,7 @@ pub(super) const POLICY: &str = "sandtable:policy/";
 interfaces! {
     TYPES = "types",
     CLUSTER = "cluster",
+    INTRODUCTIONS = "introductions",
     PREDICTOR = "predictor",
     LOG = "log",
     SCHEDULER = "scheduler",

@@ -19,7 +19,7 @@ pub(super) enum Exports {
 
 /// The parameters of `init`: texts and lists are an address and a length each.
 type InitParameters = (u32, u32, u64, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32);
-type DecideParameters = (u64, u64, u32, u32, u32, u32, u32, u32, u32);
+type DecideParameters = (u64, u64, u32, u32, u32, u32);
 
 /// A policy whose core module is called directly, its parameters as the canonical ABI flattens them.
 pub(super) struct Core {
@@ -91,11 +91,9 @@ impl Exports {
             Exports::Core(core) => core,
         };
         core.decide.call(store, |to| {
-            let Batch { seq, now, trigger, events, workloads, samples } = batch;
+            let Batch { seq, now, trigger, fresh, events } = batch;
             let events: List = to.list(events)?;
-            let (workloads, samples): (List, List) = (to.list(workloads)?, to.list(samples)?);
-            let trigger = *trigger as u32;
-            Ok((*seq, *now, trigger, events.0, events.1, workloads.0, workloads.1, samples.0, samples.1))
+            Ok((*seq, *now, *trigger as u32, fresh.bits().into(), events.0, events.1))
         })
     }
 }

@@ -11,7 +11,7 @@ use wasmtime::{
 };
 
 use super::imports::{self, Guest};
-use super::names::{CLUSTER, LOG, PREDICTOR, PROVIDER, SCHEDULER};
+use super::names::{CLUSTER, INTRODUCTIONS, LOG, PREDICTOR, PROVIDER, SCHEDULER};
 use super::wiring::{Item, Name, Options, Step, Wiring};
 use crate::contract::Action;
 use crate::contract::abi::{GuestMemory, Lifting, Lowering, Value};
@@ -324,8 +324,9 @@ fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
 
 const EXPORTS: [&str; 2] = [SCHEDULER, PROVIDER];
 
-const IMPORTS: [(&str, &[&str]); 3] = [
-    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "check"]),
+const IMPORTS: [(&str, &[&str]); 4] = [
+    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "check", "rejections"]),
+    (INTRODUCTIONS, &["classes", "workloads", "users", "samples"]),
     (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
     (LOG, &["write", "panic"]),
 ];
@@ -334,6 +335,7 @@ const IMPORTS: [(&str, &[&str]); 3] = [
 fn define(store: &mut Store<Guest>, (interface, name): &Name, at: Border) -> wasmtime::Result<Func> {
     let defined = match interface.as_str() {
         CLUSTER => define_cluster(store, name, at),
+        INTRODUCTIONS => define_introductions(store, name, at),
         PREDICTOR => define_predictor(store, name, at),
         LOG => define_log(store, name, at),
         _ => None,
@@ -349,11 +351,7 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
             may_leave(&caller)?;
             imports::now(&mut caller.as_context_mut())
         }),
-        "free-gpus" => Func::wrap(store, move |mut caller: C<'_>, to: u32| {
-            may_leave(&caller)?;
-            let free = imports::free_gpus(&mut caller.as_context_mut())?;
-            at.answer(&mut caller, to, |lowering| Ok([lowering.list(&free)?]))
-        }),
+        "free-gpus" => a_list(store, at, imports::free_gpus),
         "occupancy" => Func::wrap(store, move |mut caller: C<'_>, to: u32| {
             may_leave(&caller)?;
             let (gpus, jobs) = imports::occupancy(&mut caller.as_context_mut())?;
@@ -371,6 +369,30 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
             let rejections = imports::check(&mut caller.as_context_mut(), &actions)?;
             at.answer(&mut caller, to, |lowering| Ok([lowering.list(&rejections)?]))
         }),
+        "rejections" => a_list(store, at, imports::rejections),
+        _ => return None,
+    })
+}
+
+/// An import without parameters that answers with a list.
+fn a_list<T: Value>(
+    store: &mut Store<Guest>,
+    at: Border,
+    ask: impl Fn(&mut StoreContextMut<'_, Guest>) -> wasmtime::Result<Vec<T>> + Send + Sync + 'static,
+) -> Func {
+    Func::wrap(store, move |mut caller: C<'_>, to: u32| {
+        may_leave(&caller)?;
+        let list = ask(&mut caller.as_context_mut())?;
+        at.answer(&mut caller, to, |lowering| Ok([lowering.list(&list)?]))
+    })
+}
+
+fn define_introductions(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Func> {
+    Some(match name {
+        "classes" => a_list(store, at, imports::classes),
+        "workloads" => a_list(store, at, imports::workloads),
+        "users" => a_list(store, at, imports::users),
+        "samples" => a_list(store, at, imports::samples),
         _ => return None,
     })
 }

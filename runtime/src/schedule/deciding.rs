@@ -21,8 +21,8 @@ impl Run {
         trigger: Trigger,
     ) -> Result<Result<(), Fault>, AccountingError> {
         // Nothing but epochs ended: no other report is due.
-        let quiet = trigger == Trigger::Event && !self.wake;
-        self.wake = false;
+        let quiet = trigger == Trigger::Event && !self.wake && !self.ended;
+        (self.wake, self.ended) = (false, false);
         self.epoch = false;
         self.resync = false;
         self.calls += 1;
@@ -30,10 +30,11 @@ impl Run {
         self.barren += 1;
         let seq = self.calls;
         self.world().cluster.seq = seq;
-        let workloads = self.workloads.take_new_workloads();
-        let samples = self.samples(quiet);
-        let batch =
-            Batch { seq, now: now.as_micros(), trigger, events: std::mem::take(&mut self.events), workloads, samples };
+        let mut introductions = self.introduced.take();
+        introductions.samples = self.samples(quiet);
+        let fresh = introductions.fresh();
+        self.world().introductions = introductions;
+        let batch = Batch { seq, now: now.as_micros(), trigger, fresh, events: std::mem::take(&mut self.events) };
         let plan = self.ask(policy, &batch);
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
@@ -56,10 +57,12 @@ impl Run {
                 return Ok(Err(Fault::BadPlan { rejections: verdict.rejections }));
             }
             self.rejections += verdict.rejections.len() as u64;
-            self.events.extend(verdict.rejections.iter().cloned().map(Event::Rejected));
-            if verdict.rejections.iter().any(concerns_the_plan) {
-                return Ok(Ok(()));
-            }
+            self.events.push(Event::Rejected(verdict.rejections.len() as u32));
+        }
+        let refused = verdict.rejections.iter().any(concerns_the_plan);
+        self.world().rejections.clone_from(&verdict.rejections);
+        if refused {
+            return Ok(Ok(()));
         }
         for (index, action) in plan.actions.iter().enumerate() {
             if verdict.accepted(index) {

@@ -4,7 +4,9 @@ use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, 
 
 use super::Run;
 use crate::cluster::Phase;
-use crate::contract::{ChangeCause, Demand, Event, JobEnd, JobInfo, JobPhase, NodeChange, NodeHealth, PhaseChange};
+use crate::contract::{
+    Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NodeChange, NodeHealth, PhaseChange,
+};
 use crate::ledger::AccountingError;
 use crate::visibility::{elasticity, never_fits};
 
@@ -35,7 +37,7 @@ impl Run {
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
                     self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
-                    self.wake = true;
+                    self.ended = true;
                 }
                 BackendEvent::Failed { job, status } => {
                     self.ledger.crashed(job, status);
@@ -43,12 +45,12 @@ impl Run {
                     self.live -= 1;
                     (self.idle, self.barren) = (0, 0);
                     self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
-                    self.wake = true;
+                    self.ended = true;
                 }
                 BackendEvent::Running(job) => {
                     self.ledger.running(job);
                     self.mark_for_report(job);
-                    self.world().cluster.phase[job] = Phase::Running;
+                    self.world().cluster.set_phase(job, Phase::Running);
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
                 BackendEvent::Pace { job, pace } => self.ledger.pace(job, pace),
@@ -59,9 +61,9 @@ impl Run {
                 BackendEvent::Stalled(job) => {
                     self.ledger.stopped(job, false);
                     // A plan that sets a job's batch and then preempts it was judged whole: the job is stopping already.
-                    let phase = &mut self.world().cluster.phase[job];
-                    if *phase == Phase::Running {
-                        *phase = Phase::Starting;
+                    let cluster = &mut self.world().cluster;
+                    if cluster.phase[job] == Phase::Running {
+                        cluster.set_phase(job, Phase::Starting);
                         self.tell(job, JobPhase::Starting, at, ChangeCause::Asked);
                     }
                 }
@@ -125,11 +127,11 @@ impl Run {
                 None => unreachable!("the world is lent only to a call"),
             };
             if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
-                world.cluster.phase[id] = Phase::Ended;
+                world.cluster.set_phase(id, Phase::Ended);
                 self.ledger.rejected(id, reason);
                 continue;
             }
-            world.cluster.phase[id] = Phase::Queued;
+            world.cluster.set_phase(id, Phase::Queued);
             self.ledger.submitted(id);
             self.live += 1;
             (self.idle, self.barren) = (0, 0);
@@ -141,22 +143,25 @@ impl Run {
 
     /// What a policy is told of a job that comes.
     pub(super) fn arrival(&mut self, id: JobId) -> Event {
+        let memory_mib = self.memory_told(id);
         let job = &self.inputs.jobs[id];
-        Event::JobArrived(JobInfo {
-            id: id.number(),
-            submitted: job.submit.as_micros(),
-            demand: Demand {
-                gpus: job.gpus,
-                share_milli: job.share,
-                memory_mib: self.memory_told(id),
-                gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),
-                preemptible: job.preemptible,
-            },
-            declared_run_time: job.declared.filter(|_| self.inputs.reveal.declared_run_time).map(Duration::as_micros),
-            workload: self.workloads.number(job),
-            user: job.user.clone(),
+        let class = self.introduced.class(Demand {
+            gpus: job.gpus,
+            share_milli: job.share,
+            memory_mib,
+            gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),
+            preemptible: job.preemptible,
             elastic: elasticity(&self.inputs.laws, job),
             service: job.service.map(ServiceId::number),
+        });
+        let declared = job.declared.filter(|_| self.inputs.reveal.declared_run_time).map(Duration::as_micros);
+        Event::JobArrived(Arrival {
+            job: id.number(),
+            class,
+            submitted: job.submit.as_micros(),
+            user: self.introduced.user(&job.user),
+            workload: self.introduced.workload(job),
+            declared_run_time: declared.unwrap_or(NEVER),
         })
     }
 

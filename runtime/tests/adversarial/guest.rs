@@ -47,7 +47,7 @@ pub struct Parts {
     pub realloc: String,
     pub describe: String,
     pub init: String,
-    /// `$seq`, `$now`, `$trigger`, `$events`, `$count`.
+    /// `$seq`, `$now`, `$trigger`, `$fresh`, `$events`, `$count`.
     pub decide: String,
     /// Runs after the host has read the answer of `decide`.
     pub post: String,
@@ -206,16 +206,21 @@ pub fn module(parts: &Parts) -> String {
     let decide = if decide.is_empty() { ANSWER_PLAN } else { decide };
     format!(
         r#"(module
-  (import "{NAME}/cluster@0.1.0" "now" (func $now (result i64)))
-  (import "{NAME}/cluster@0.1.0" "free-gpus" (func $free (param i32)))
-  (import "{NAME}/cluster@0.1.0" "occupancy" (func $occupancy (param i32)))
-  (import "{NAME}/cluster@0.1.0" "check" (func $check (param i32 i32 i32)))
-  (import "{NAME}/cluster@0.1.0" "speeds" (func $speeds (param i32 i32 i32)))
-  (import "{NAME}/predictor@0.1.0" "similarity" (func $similarity (param i32 i32 i32 i32 i32 i32)))
-  (import "{NAME}/predictor@0.1.0" "pair-speed" (func $pairs (param i32 i32 i32 i32 i32 i32)))
-  (import "{NAME}/predictor@0.1.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32 i32 i32)))
-  (import "{NAME}/log@0.1.0" "write" (func $write (param i32 i32 i32)))
-  (import "{NAME}/log@0.1.0" "panic" (func $panic (param i32 i32)))
+  (import "{NAME}/cluster@0.2.0" "now" (func $now (result i64)))
+  (import "{NAME}/cluster@0.2.0" "free-gpus" (func $free (param i32)))
+  (import "{NAME}/cluster@0.2.0" "occupancy" (func $occupancy (param i32)))
+  (import "{NAME}/cluster@0.2.0" "check" (func $check (param i32 i32 i32)))
+  (import "{NAME}/cluster@0.2.0" "speeds" (func $speeds (param i32 i32 i32)))
+  (import "{NAME}/cluster@0.2.0" "rejections" (func $rejections (param i32)))
+  (import "{NAME}/introductions@0.2.0" "classes" (func $classes (param i32)))
+  (import "{NAME}/introductions@0.2.0" "workloads" (func $workloads (param i32)))
+  (import "{NAME}/introductions@0.2.0" "users" (func $users (param i32)))
+  (import "{NAME}/introductions@0.2.0" "samples" (func $samples (param i32)))
+  (import "{NAME}/predictor@0.2.0" "similarity" (func $similarity (param i32 i32 i32 i32 i32 i32)))
+  (import "{NAME}/predictor@0.2.0" "pair-speed" (func $pairs (param i32 i32 i32 i32 i32 i32)))
+  (import "{NAME}/predictor@0.2.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "{NAME}/log@0.2.0" "write" (func $write (param i32 i32 i32)))
+  (import "{NAME}/log@0.2.0" "panic" (func $panic (param i32 i32)))
   {import}
   (memory $memory (export "memory") {memory})
   (global $heap (mut i32) (i32.const {HEAP}))
@@ -224,15 +229,15 @@ pub fn module(parts: &Parts) -> String {
   (global $plans i64 (i64.const {plans}))
   (func $realloc (export "cabi_realloc")
     (param $old i32) (param $was i32) (param $align i32) (param $size i32) (result i32) {realloc})
-  (func $describe (export "{NAME}/scheduler@0.1.0#describe") (result i32) {describe})
-  (func $init (export "{NAME}/scheduler@0.1.0#init")
+  (func $describe (export "{NAME}/scheduler@0.2.0#describe") (result i32) {describe})
+  (func $init (export "{NAME}/scheduler@0.2.0#init")
     (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
-  (func $decide (export "{NAME}/scheduler@0.1.0#decide")
-    (param $seq i64) (param $now i64) (param $trigger i32) (param $events i32) (param $count i32)
-    (param $workloads i32) (param $strangers i32) (param $samples i32) (param $reports i32) (result i32)
+  (func $decide (export "{NAME}/scheduler@0.2.0#decide")
+    (param $seq i64) (param $now i64) (param $trigger i32) (param $fresh i32) (param $events i32) (param $count i32)
+    (result i32)
     (global.set $heap (i32.const {HEAP})) {decide})
-  (func $post (export "cabi_post_{NAME}/scheduler@0.1.0#decide") (param i32) {post})
+  (func $post (export "cabi_post_{NAME}/scheduler@0.2.0#decide") (param i32) {post})
   {declare}
   {segments})"#,
         plans = parts.plans.len(),
@@ -264,7 +269,7 @@ pub fn guest(parts: &Parts) -> Vec<u8> {
 /// A component of a world that includes ours and adds something.
 pub fn guest_of_larger_world(addition: &str, parts: &Parts) -> Vec<u8> {
     let (mut resolve, _) = contract();
-    let text = format!("package test:larger; world larger {{ include sandtable:policy/policy@0.1.0; {addition} }}");
+    let text = format!("package test:larger; world larger {{ include sandtable:policy/policy@0.2.0; {addition} }}");
     let _ =
         resolve.push_str("other.wit", "package foo:bar@1.0.0; interface baz { f: func(); }").expect("another package");
     let package = resolve.push_str("larger.wit", &text).expect("a larger world");

@@ -1,5 +1,8 @@
 //! Files that are no policies, or not for long.
 
+use wit_component::{ComponentEncoder, StringEncoding, dummy_module, embed_component_metadata};
+use wit_parser::{ManglingAndAbi, Resolve};
+
 use crate::guest::{Parts, guest, guest_of_larger_world, leb};
 
 /// A component in text form.
@@ -105,8 +108,9 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("unknown interface", unknown_interface()),
         ("one import too many", guest_of_larger_world("import ask: func();", &asking())),
         ("one export too many", guest_of_larger_world("export more: func();", &more())),
-        ("a newer version of the contract", wrong_types("sandtable:policy/scheduler@0.2.0")),
+        ("a newer version of the contract", wrong_types("sandtable:policy/scheduler@0.3.0")),
         ("an older version of the contract", wrong_types("sandtable:policy/scheduler@0.0.9")),
+        ("a policy of contract 0.1", of_contract_0_1()),
         ("an import of an older contract", import_of("sandtable:policy/log@0.0.9")),
         ("a name without a version", wrong_types("sandtable:policy/scheduler")),
         ("memory64", holding("(memory i64 1)")),
@@ -125,6 +129,17 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("table begins over the cap", declaring("(table 20001 funcref)")),
         ("data beyond the memory", declaring("(data (i32.const 16777216) \"x\")")),
     ]
+}
+
+/// A policy of the contract before this one, of which `contracts/policy-0.1.wit` is a copy.
+fn of_contract_0_1() -> Vec<u8> {
+    let mut resolve = Resolve::default();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contracts/policy-0.1.wit");
+    let (package, _) = resolve.push_path(path).expect("the contract 0.1");
+    let world = resolve.select_world(&[package], Some("policy")).expect("the world");
+    let mut module = dummy_module(&resolve, world, ManglingAndAbi::Standard32);
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
+    ComponentEncoder::default().module(&module).expect("a module").encode().expect("a component")
 }
 
 fn unknown_interface() -> Vec<u8> {

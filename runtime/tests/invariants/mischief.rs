@@ -7,14 +7,14 @@ use sandtable_hardware::SECOND;
 use sandtable_hardware::random::Stream;
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Action, BatchSplit, JobInfo, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
+    Action, BatchSplit, Demand, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
 };
 
 /// What actions are drawn from.
 pub struct Scene<'a> {
     pub stream: &'a mut Stream,
     pub setup: &'a Setup,
-    pub announced: &'a BTreeMap<u32, JobInfo>,
+    pub announced: &'a BTreeMap<u32, Demand>,
     pub state: &'a Cluster,
 }
 
@@ -178,7 +178,7 @@ impl Scene<'_> {
         }
         let info = self.announced.get(&job);
         let elastic = info.is_some_and(|info| info.elastic.is_some());
-        let asked = info.map_or(1, |info| info.demand.gpus as usize);
+        let asked = info.map_or(1, |info| info.gpus as usize);
         let more = usize::from(self.one_in(12));
         gpus.truncate(if elastic && self.one_in(2) { 1 + self.any(gpus.len() + 1) } else { asked + more });
         if self.one_in(12) {

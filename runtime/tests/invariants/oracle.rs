@@ -10,7 +10,7 @@ use sandtable_hardware::{GpuId, Instant, JobId, ServiceId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
-    Abilities, Action, BatchSplit, Elasticity, JobInfo, Node, Preempt, Protect, SetBatch, Setup, Sharing, Start,
+    Abilities, Action, BatchSplit, Demand, Elasticity, Node, Preempt, Protect, SetBatch, Setup, Sharing, Start,
     Throttle, Timer,
 };
 
@@ -24,7 +24,7 @@ const MOST_TIMERS: usize = 1024;
 pub struct Site<'a> {
     pub setup: &'a Setup,
     pub uses: Abilities,
-    pub announced: &'a BTreeMap<u32, JobInfo>,
+    pub announced: &'a BTreeMap<u32, Demand>,
 }
 
 /// An action that is refused.
@@ -159,19 +159,19 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
 
 /// V08: «the job may not have this number of GPUs, or the action resizes it or sets its batch although it is not elastic.» An elastic one has a «maximum number of
 /// GPUs; the minimum is 1», any other «always runs on exactly the GPUs that it asked for», and has no batch to be told.
-fn wrong_count(job: &JobInfo, it: &Start) -> Option<RejectCode> {
+fn wrong_count(job: &Demand, it: &Start) -> Option<RejectCode> {
     let count = it.gpus.len();
     let right = match &job.elastic {
         Some(elastic) => (1..=elastic.most_gpus as usize).contains(&count),
-        None => count == job.demand.gpus as usize && it.batch.is_none(),
+        None => count == job.gpus as usize && it.batch.is_none(),
     };
     (!right).then_some(NotElastic)
 }
 
 /// V12: «the job does not allow the GPU type, or the gang mixes types.» «Empty means any type.»
-fn wrong_type(site: &Site, job: &JobInfo, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
+fn wrong_type(site: &Site, job: &Demand, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
     let types: BTreeSet<u32> = gpus.iter().map(|gpu| node(site, *gpu).gpu_type).collect();
-    let allowed = |kind: &u32| job.demand.gpu_types.is_empty() || job.demand.gpu_types.contains(kind);
+    let allowed = |kind: &u32| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
     (types.len() > 1 || !types.iter().all(allowed)).then_some(GpuTypeNotAllowed)
 }
 
@@ -192,14 +192,14 @@ fn promised(site: &Site, state: &Cluster, gpu: u32) -> bool {
 
 /// V14: «another job holds the GPU, or the shares on it leave too little.» V16: «more jobs than the GPU accepts.» V26:
 /// «`share`: starts jobs next to others on packed GPUs»; without it the GPU is held by another job, which is V14 too.
-fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectCode> {
+fn crowded(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Vec<RejectCode> {
     let others = &state.residents[gpu as usize];
-    let share = |other: &JobId| site.announced[&other.number()].demand.share_milli;
+    let share = |other: &JobId| site.announced[&other.number()].share_milli;
     match sharing(site, gpu) {
         Sharing::Exclusive if promised(site, state, gpu) => vec![],
         Sharing::Exclusive => Vec::from_iter((!others.is_empty()).then_some(GpuOverCommitted)),
         Sharing::Shares => {
-            let shares = others.iter().map(share).sum::<u32>() + job.demand.share_milli;
+            let shares = others.iter().map(share).sum::<u32>() + job.share_milli;
             Vec::from_iter((shares > 1000).then_some(GpuOverCommitted))
         }
         Sharing::Packed(most) => {
@@ -214,11 +214,10 @@ fn crowded(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Vec<RejectC
 
 /// V15: «the jobs need more memory than the GPU has.» A GPU's memory is
 /// 0 «if unknown, and then memory is not checked».
-fn too_little_memory(site: &Site, state: &Cluster, job: &JobInfo, gpu: u32) -> Option<RejectCode> {
+fn too_little_memory(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Option<RejectCode> {
     let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
     let others = state.residents[gpu as usize].iter();
-    let needed: u32 =
-        others.map(|other| site.announced[&other.number()].demand.memory_mib).sum::<u32>() + job.demand.memory_mib;
+    let needed: u32 = others.map(|other| site.announced[&other.number()].memory_mib).sum::<u32>() + job.memory_mib;
     (has > 0 && needed > has).then_some(MemoryOverCommitted)
 }
 
@@ -255,7 +254,7 @@ fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode
     let mut broken = Vec::from_iter(moves.is_empty().then_some(BadNumber));
     for it in moves {
         broken.extend(known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]));
-        let rigid = |job: &JobInfo| job.elastic.is_none();
+        let rigid = |job: &Demand| job.elastic.is_none();
         broken.extend(site.announced.get(&it.job).is_some_and(rigid).then_some(NotElastic));
     }
     for it in moves.iter().filter(|it| site.announced.contains_key(&it.job)) {
@@ -276,7 +275,7 @@ fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode
 /// false.»
 fn preempt(site: &Site, state: &mut Cluster, it: &Preempt) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
-    let bound = |job: &JobInfo| !job.demand.preemptible;
+    let bound = |job: &Demand| !job.preemptible;
     broken.extend(site.announced.get(&it.job).is_some_and(bound).then_some(NotPreemptible));
     if broken.is_empty() {
         leave(site, state, it.job);
@@ -339,14 +338,14 @@ fn put(site: &Site, state: &mut Cluster, it: &Start) {
         }
     }
     state.held[it.job as usize] = GpuId::list(it.gpus.clone());
-    state.phase[it.job as usize] = Phase::Starting;
+    state.set_phase(JobId::new(it.job), Phase::Starting);
     count_free(site, state);
 }
 
 /// A job lets its GPUs go: they «are free at once for the job that starts next» (`runtime/src/cluster.rs`).
 fn leave(site: &Site, state: &mut Cluster, job: u32) {
     state.residents.iter_mut().for_each(|there| there.retain(|other| *other != JobId::new(job)));
-    state.phase[job as usize] = Phase::Stopping;
+    state.set_phase(JobId::new(job), Phase::Stopping);
     count_free(site, state);
 }
 

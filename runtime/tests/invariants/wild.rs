@@ -8,7 +8,7 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Job, JobId, PerformanceModel, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, Cadence, Descriptor, Event, JobInfo, Plan, Readiness, RejectCode, Rejection, Setup,
+    Abilities, Action, Batch, Cadence, Demand, Descriptor, Event, Fresh, Plan, Readiness, RejectCode, Rejection, Setup,
     Start, Timer,
 };
 use sandtable_runtime::fault::Fault;
@@ -26,7 +26,8 @@ pub struct Wild {
     jobs: Arc<[Job]>,
     laws: Arc<PerformanceModel>,
     setup: Option<Setup>,
-    announced: BTreeMap<u32, JobInfo>,
+    announced: BTreeMap<u32, Demand>,
+    classes: Vec<Demand>,
     /// What the oracle says of the latest plan.
     foretold: Vec<Refused>,
     latest: Vec<Action>,
@@ -38,8 +39,8 @@ impl Wild {
         (uses, mischief, near): (Abilities, u64, bool),
         (jobs, laws): (Arc<[Job]>, Arc<PerformanceModel>),
     ) -> Wild {
-        let (announced, foretold, latest) = Default::default();
-        Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, foretold, latest }
+        let (announced, classes, foretold, latest) = Default::default();
+        Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, classes, foretold, latest }
     }
 
     /// Legal starts: whatever is free now, lowest first.
@@ -54,7 +55,7 @@ impl Wild {
         }
         let mut actions = Vec::new();
         for (job, info) in &self.announced {
-            let gpus = info.demand.gpus as usize;
+            let gpus = info.gpus as usize;
             // Some are left for what is drawn, some are tried whatever the check says.
             let luck = if self.near && self.mischief > 0 { self.stream.integer() % 4 } else { 1 };
             if luck == 0 || free.len() < gpus || actions.len() >= setup.max_actions as usize {
@@ -88,7 +89,7 @@ impl Wild {
 
     /// The state that the judge leaves of a plan.
     fn after(&self, world: &DecisionContext, setup: &Setup, base: u64, actions: &[Action]) -> Cluster {
-        let told = |job: u32| self.announced.get(&job).map_or(0, |info| info.demand.memory_mib);
+        let told = |job: u32| self.announced.get(&job).map_or(0, |info| info.memory_mib);
         let memory: Vec<u32> = (0..self.jobs.len() as u32).map(told).collect();
         let (fleet, jobs, laws, uses) = (world.fleet(), &self.jobs[..], &*self.laws, self.uses);
         let mut state = world.cluster.clone();
@@ -105,7 +106,7 @@ impl Policy for Wild {
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
         self.setup = Some(setup.clone());
-        Ok(Readiness { cadence: Cadence { round: None, on_events: true } })
+        Ok(Readiness { cadence: Cadence::EVENTS })
     }
 
     fn decide(
@@ -113,11 +114,18 @@ impl Policy for Wild {
         batch: &Batch,
         mut world: Box<DecisionContext>,
     ) -> (Box<DecisionContext>, Result<Plan, Fault>) {
+        assert_eq!(batch.fresh.contains(Fresh::CLASSES), !world.introductions.classes.is_empty());
+        self.classes.extend_from_slice(&world.introductions.classes);
         let mut told = Vec::new();
         for event in &batch.events {
             match event {
-                Event::JobArrived(info) => drop(self.announced.insert(info.id, info.clone())),
-                Event::Rejected(rejection) => told.push(rejection.clone()),
+                Event::JobArrived(arrival) => {
+                    drop(self.announced.insert(arrival.job, self.classes[arrival.class as usize].clone()));
+                }
+                Event::Rejected(count) => {
+                    told.clone_from(&world.rejections);
+                    assert_eq!(*count as usize, told.len());
+                }
                 _ => {}
             }
         }

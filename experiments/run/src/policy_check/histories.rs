@@ -20,6 +20,10 @@ pub(super) struct Tally {
     pub(super) follows: usize,
     /// Runs that gave other plans when they were repeated.
     pub(super) unlike: Vec<String>,
+    /// Runs of a policy that is not called for ends while no job waits.
+    pub(super) saving: u64,
+    /// Those that had another schedule when it was.
+    pub(super) woken: Vec<String>,
 }
 
 /// How a random history ended.

@@ -7,7 +7,7 @@ use sandtable_core::output;
 use sandtable_plan::artifact::Finder;
 use sandtable_plan::{Options, plan};
 use sandtable_run::execute::{Compiled, Extras, simulate};
-use sandtable_run::observed_policy::ObservedPolicy;
+use sandtable_run::observed_policy::{Call, ObservedPolicy};
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::sandbox::{Sandboxed, Settings};
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
         let cell = &plan.cells[0];
         let mut policy = Sandboxed::new(&component, cell.setting.limits).map_err(failed)?;
         policy.describe().map_err(failed)?;
-        let mut observed = ObservedPolicy::new(policy, |_: &_, _: &_| true);
+        let mut observed = ObservedPolicy::new(policy, |_: &Call<'_>| true);
         let compiled = Compiled::new(&Settings::default(), std::iter::empty())?;
         let predictors = compiled.predictors(cell).map_err(failed)?;
         let begun = now();

@@ -123,7 +123,7 @@ impl Packer {
     pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
         self.view.take_in(&batch.events, cluster);
         for event in &batch.events {
-            if let Some(job) = cluster.queued_by(event) {
+            for job in cluster.queued_by(event) {
                 let kind = job.gpu_types[0];
                 let used = if self.order == Order::Fifo { 0.0 } else { self.view.task(job, kind).util_avg };
                 // A job that held GPUs before goes behind the jobs that have waited longer.

@@ -1,8 +1,8 @@
 use sandtable_needs::needs;
-use sandtable_policy::testing::data;
+use sandtable_policy::testing::{data, demand};
 use sandtable_policy::{
-    Batch, Cluster, Demand, Draws, Event, GpuType, JobEnd, JobInfo, Knowledge, Node as Machine, NodeChange, NodeHealth,
-    Quantity, Setup, Sharing, Topology, Trigger,
+    Arrival, Batch, Cluster, Draws, Event, Fresh, GpuType, Introductions, JobEnd, Knowledge, NEVER, NO_WORKLOAD,
+    Node as Machine, NodeChange, NodeHealth, Quantity, Setup, Sharing, Topology, Trigger,
 };
 use serde_json::Value;
 
@@ -163,22 +163,14 @@ fn what_is_remembered_is_what_would_be_worked_out() {
             events.push(Event::NodeChanged(NodeChange { node, at: u64::from(step), health }));
         }
         let gpus = 1 + draws.below(4) as u32;
-        let demand = Demand { gpus, share_milli: 1000, memory_mib: 0, gpu_types: vec![], preemptible: true };
-        let (declared_run_time, workload, user) = (None, None, String::new());
-        let info = JobInfo {
-            id: step,
-            submitted: u64::from(step),
-            demand,
-            declared_run_time,
-            workload,
-            user,
-            elastic: None,
-            service: None,
-        };
-        events.push(Event::JobArrived(info));
-        let (seq, trigger) = (u64::from(step), Trigger::Event);
-        let batch = Batch { seq, now: u64::from(step), trigger, events, workloads: vec![], samples: vec![] };
-        cluster.take_in(&batch);
+        let (at, job) = (u64::from(step), step);
+        let (user, workload, declared_run_time) = (0, NO_WORKLOAD, NEVER);
+        let arrival = Arrival { job, class: step, submitted: at, user, workload, declared_run_time };
+        events.push(Event::JobArrived(arrival));
+        let users = if step == 0 { vec![String::new()] } else { vec![] };
+        let new = Introductions { classes: vec![demand(gpus)], users, ..Introductions::default() };
+        let batch = Batch { seq: at, now: at, trigger: Trigger::Event, fresh: Fresh::CLASSES, events };
+        cluster.take_in(&batch, new);
         view.take_in(&batch.events, &cluster);
         view.refresh(&cluster);
         let job = cluster.job(step).clone();

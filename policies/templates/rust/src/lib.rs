@@ -36,7 +36,7 @@ impl Policy for Mine {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        for job in batch.events.iter().filter_map(|event| cluster.queued_by(event)) {
+        for job in batch.events.iter().flat_map(|event| cluster.queued_by(event)) {
             // The order in which jobs are looked at; ties go to the lower id.
             self.waiting.push(job, job.submitted);
         }
