@@ -230,8 +230,11 @@ fn elastic_jobs(out: &mut String) {
     }
 }
 
+/// Writes a part of the page.
+type Part = fn(&mut String);
+
 /// The parts of the page; `cargo bench --bench speed -- NAME` runs those that are named.
-const PARTS: [(&str, fn(&mut String)); 6] = [
+const PARTS: [(&str, Part); 6] = [
     ("calling", calling),
     ("by-size", by_size),
     ("by-jobs", by_jobs),

@@ -106,9 +106,9 @@ pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
 pub struct Introductions {
     /// Demands that no earlier job had.
     pub classes: Vec<Demand>,
-    /// Workloads of which no job had arrived.
+    /// Workloads that no earlier job had.
     pub workloads: Vec<WorkloadProfile>,
-    /// Names of users of whom no job had arrived.
+    /// Names of users that no earlier job belongs to.
     pub users: Vec<String>,
     /// Measurements of elastic jobs, by job.
     pub samples: Vec<Sample>,

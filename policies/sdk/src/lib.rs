@@ -29,6 +29,8 @@ pub mod bindings {
     });
 }
 
+#[cfg(any(target_arch = "wasm32", test))]
+mod alloc;
 mod backlog;
 mod cluster;
 mod colocate;
@@ -89,9 +91,9 @@ impl Cadence {
 pub struct Introductions {
     /// Demands that no earlier job had.
     pub classes: Vec<Demand>,
-    /// Workloads of which no job had arrived.
+    /// Workloads that no earlier job had.
     pub workloads: Vec<WorkloadProfile>,
-    /// Names of users of whom no job had arrived.
+    /// Names of users that no earlier job belongs to.
     pub users: Vec<String>,
     /// Measurements of elastic jobs, by job.
     pub samples: Vec<Sample>,

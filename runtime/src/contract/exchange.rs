@@ -24,7 +24,7 @@ record! {
         "job" job: JobId,
         "class" class: ClassId,
         "submitted" submitted: Instant,
-        /// The user whom the job belongs to; one whose name is empty is unknown.
+        /// The user that the job belongs to; a user whose name is empty is unknown.
         "user" user: UserId,
         /// 2^32 - 1 if nothing is known of the workload.
         "workload" workload: WorkloadId,
