@@ -5,6 +5,7 @@
 
 mod histories;
 mod report;
+mod trial;
 
 use std::path::Path;
 
@@ -12,13 +13,13 @@ use sandtable_core::error::Error;
 use sandtable_core::output;
 use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
 use sandtable_plan::{Cell, Options, plan};
+use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Descriptor, PolicyError, Wake};
 use sandtable_runtime::fault::{Fault, Place};
-use sandtable_runtime::inputs::{Succession, Successor};
+use sandtable_runtime::inputs::Successor;
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Component, Sandbox, Sandboxed, Settings, Variation};
-use sandtable_runtime::schedule::{Finished, run};
-use sandtable_runtime::{JobOutcome, JobRow, Policy as _};
+use sandtable_runtime::schedule::run;
 use serde_json::{Value, json};
 
 use crate::code;
@@ -28,37 +29,13 @@ use crate::observed_policy::{Call, ObservedPolicy};
 pub use histories::FleetKind;
 use histories::{Ended, Tally};
 pub use report::{Check, Report, Verdict};
+use trial::{Relay, Seen, Trial, waiters, waiting, wide};
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Histories of each kind.
     pub histories: u64,
-}
-
-/// What one history showed.
-struct Seen {
-    finished: Finished,
-    /// blake3 over every plan.
-    plans: String,
-    /// blake3 over where each job was, and when.
-    stays: String,
-    /// Which ends of jobs it is to be called for.
-    ends: Option<Wake>,
-    calls: u64,
-    most_fuel: u64,
-    memory: usize,
-}
-
-/// How a history is run.
-#[derive(Clone, Copy, Default)]
-struct Trial {
-    /// FIFO begins, and the policy takes over at this instant.
-    after: Option<Instant>,
-    /// The seed that the policy is told, where it is not the history's.
-    seed: Option<u64>,
-    /// Every end of a job calls the policy, whatever its cadence says.
-    every_end_calls: bool,
 }
 
 struct CheckSuite<'a> {
@@ -475,38 +452,5 @@ fn ill_typed(of: &Value) -> Option<&'static str> {
         (None, Some("string")) => Some("17"),
         (None, Some("number" | "integer" | "boolean" | "array" | "object")) => Some("\"no such value\""),
         (None, _) => None,
-    }
-}
-
-/// Jobs that could have run and never ended.
-fn waiters(seen: &Seen) -> impl Iterator<Item = &JobRow> {
-    let rows = seen.finished.ledger.rows.iter();
-    rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_)))
-}
-
-fn waiting(seen: &Seen) -> usize {
-    waiters(seen).count()
-}
-
-/// Those of them that no single node could hold: a policy may be for gangs of one node.
-fn wide(seen: &Seen, cell: &Cell) -> usize {
-    let node = cell.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
-    waiters(seen).filter(|row| row.gpus > node).count()
-}
-
-/// One policy takes over, once.
-struct Relay(Option<(Instant, Successor)>);
-
-impl Succession for Relay {
-    fn asked(&mut self, now: Instant) -> Option<Successor> {
-        self.0.take_if(|(at, _)| *at <= now).map(|(_, next)| next)
-    }
-
-    fn due(&self) -> Option<Instant> {
-        self.0.as_ref().map(|(at, _)| *at)
-    }
-
-    fn fallback(&mut self, _: &Fault) -> Option<Successor> {
-        None
     }
 }
