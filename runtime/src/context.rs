@@ -8,9 +8,9 @@ use sandtable_hardware::{Backend, Fleet, Job, JobId, PerformanceModel, SECOND, T
 use crate::cluster::Cluster;
 use crate::contract::{Abilities, Action, Knowledge, Quantity, Rejection, WorkloadProfile};
 use crate::fault::Fault;
+use crate::introductions::Introductions;
 use crate::judge::{Bench, Verdict, judge};
 use crate::predict::{Alone, Answerer, Answers, Facts, Score};
-use crate::visibility::Introductions;
 
 /// What answers for the quantity `remaining`.
 #[derive(Clone, Copy, Debug, PartialEq)]

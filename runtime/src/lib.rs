@@ -34,6 +34,7 @@ pub mod decision_log;
 mod distribution;
 pub mod fault;
 pub mod inputs;
+mod introductions;
 pub mod judge;
 mod ledger;
 pub mod limits;
@@ -52,6 +53,7 @@ mod window;
 
 pub use context::{DecisionContext, Predictors, Remaining, VisibleInfo};
 pub use distribution::Distribution;
+pub use introductions::Introductions;
 pub use ledger::{AccountingError, Ledger};
 pub use metrics::Summary;
 pub use policy::Policy;
@@ -59,7 +61,7 @@ pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};
 pub use serving::{Serving, Tasks};
-pub use visibility::{Introductions, capacities, never_fits};
+pub use visibility::{capacities, never_fits};
 pub use window::{Until, Window};
 
 /// The contract's package, as components name it.

@@ -7,10 +7,11 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
-    ClassId, Communication, Demand, Elasticity, Fresh, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth, Pool,
-    Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
+    ClassId, Communication, Demand, Elasticity, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth, Pool, Sample,
+    Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
+use crate::introductions::Introductions;
 use crate::predict::shown;
 
 /// GPU utilisation of each job alone by type of GPU, where it is known of all.
@@ -97,33 +98,6 @@ pub(crate) fn report(job: JobId, found: &sandtable_hardware::Sample) -> Sample {
         sync_time: found.sync_s,
         gradient_sqr: found.sqr,
         gradient_variance: found.variance,
-    }
-}
-
-/// What jobs refer to by number and a batch introduces, in the order of the numbers; and what elastic jobs report.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct Introductions {
-    /// Demands that no earlier job had.
-    pub classes: Vec<Demand>,
-    /// Workloads that no earlier job had.
-    pub workloads: Vec<WorkloadProfile>,
-    /// Names of users that no earlier job belongs to.
-    pub users: Vec<String>,
-    /// Measurements of elastic jobs, by job.
-    pub samples: Vec<Sample>,
-}
-
-impl Introductions {
-    /// Which of the lists have entries.
-    pub(crate) fn fresh(&self) -> Fresh {
-        let lists = [
-            (self.classes.is_empty(), Fresh::CLASSES),
-            (self.workloads.is_empty(), Fresh::WORKLOADS),
-            (self.users.is_empty(), Fresh::USERS),
-            (self.samples.is_empty(), Fresh::SAMPLES),
-        ];
-        lists.iter().filter(|(is_empty, _)| !is_empty).fold(Fresh::empty(), |all, (_, fresh)| all | *fresh)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One binary for all integration tests: a link of wasmtime each would cost more than they do.
 
+mod attacks;
 mod authors;
 mod bad_specs;
 mod browser;

@@ -4,9 +4,9 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use sandtable::input::sorted;
-use sandtable_needs::needs;
 
-use crate::help::{cells, command, data, dist, ran, sandtable, skipped};
+use crate::attacks;
+use crate::help::{cells, command, dist, ran, sandtable, skipped};
 use crate::hostile::{folder, run, spec};
 
 #[test]
@@ -44,12 +44,16 @@ fn is_harmless(text: &str, lie: &str) {
     assert!(!text.lines().any(|line| line.trim_start().starts_with(lie)), "{text}");
 }
 
-#[needs("data:attacks")]
 #[test]
 fn the_words_of_a_guest_stay_in_their_line() {
-    let attacks = data("attacks");
     let folder = tempfile::tempdir().expect("a folder");
-    let of = |name: &str| attacks.join(name).display().to_string();
+    let of = |name: &str| format!("./{name}");
+    for (name, bytes) in [
+        ("d01-describe-escapes.wasm", attacks::describes_itself_in_escapes()),
+        ("v04-error-text-escapes.wasm", attacks::refuses_in_escapes()),
+    ] {
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+    }
     for args in [
         &["policy", "inspect", &of("d01-describe-escapes.wasm")][..],
         &["policy", "inspect", "--json", &of("d01-describe-escapes.wasm")],
@@ -57,6 +61,7 @@ fn the_words_of_a_guest_stay_in_their_line() {
         &["policy", "check", &of("v04-error-text-escapes.wasm")],
     ] {
         let ran = sandtable(folder.path(), args);
+        assert!((ran.stdout.clone() + &ran.stderr).contains("fake"), "{args:?}: {}{}", ran.stdout, ran.stderr);
         is_harmless(&(ran.stdout + &ran.stderr), "error: fake");
     }
     let text = spec(&[&of("v04-error-text-escapes.wasm")]);

@@ -64,6 +64,8 @@ impl Run {
         self.world().cluster.timers.clear();
         self.introduced.restart();
         self.events.clear();
+        // Those of the policy before.
+        self.world().rejections.clear();
         self.resync = true;
         let nodes = self.world().cluster.up.clone();
         for (node, _) in nodes.iter().enumerate().filter(|(_, up)| !**up) {
