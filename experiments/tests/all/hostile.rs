@@ -195,13 +195,11 @@ fn a_policy_pays_for_what_its_predictor_uses() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("burn.wasm"), bytes).expect("written");
-    let text = format!(
-        "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"P100-PCIE-16GB\", sharing: Packed(2)), \
+    let text = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"P100-PCIE-16GB\", sharing: Packed(2)), \
          profile: File(\"gavel-fit.ron\"), reveal: [SoloProfile, Memory], \
          workload: Generate(jobs: 40, arrivals: Poisson(load: 1.5), durations: LogNormal(median: \"20min\", sigma: 1.0), \
-         gpus: {{1: 1.0}}), policies: [Policy(name: \"clwp-nlwp\")], predictors: {{\"pair-speed\": Oracle, \
-         \"similarity\": Component(name: \"./burn.wasm\")}})"
-    );
+         gpus: {1: 1.0}), policies: [Policy(name: \"clwp-nlwp\")], predictors: {\"pair-speed\": Oracle, \
+         \"similarity\": Component(name: \"./burn.wasm\")})";
     std::fs::write(folder.path().join("spec.ron"), text).expect("written");
     let dist = dist();
     let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "s", "--policies", &dist, "--no-progress"]);
