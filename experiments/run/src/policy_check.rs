@@ -356,9 +356,10 @@ impl CheckSuite<'_> {
         }
         if seen.ends == Some(Wake::WhileWaiting) {
             tally.saving += 1;
-            let called = self.live(&cell, &self.component, Trial { every_end_calls: true, ..Trial::default() })?;
-            if called.map_or(true, |called| called.stays != seen.stays) {
-                tally.woken.push(format!("{}, seed {seed}", kind.name()));
+            match self.live(&cell, &self.component, Trial { every_end_calls: true, ..Trial::default() })? {
+                Ok(called) if called.stays == seen.stays => {}
+                Ok(_) => tally.woken.push(format!("{}, seed {seed}", kind.name())),
+                Err(fault) => self.report.fault(format!("{what}, seed {seed}, called for every end"), &fault),
             }
         }
         Ok(Ended::All { wide })
