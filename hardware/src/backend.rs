@@ -160,4 +160,10 @@ pub trait Backend {
     /// The truth about what is left of a job, in seconds: on the GPUs that it holds, else on this type, restart
     /// costs included. NaN where the backend can't know. For oracles and for scoring predictors.
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64;
+
+    /// Whether between events about a job `remaining` is constant while it holds no GPUs, and falls with the clock, to 0,
+    /// while it holds some.
+    fn remaining_is_steady(&self) -> bool {
+        false
+    }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Backend, Fleet, Job, JobId, PerformanceModel, SECOND, TypeId};
+use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, PerformanceModel, SECOND, TypeId};
 
 use crate::cluster::Cluster;
-use crate::contract::{Abilities, Action, Knowledge, Quantity, Rejection, WorkloadProfile};
+use crate::contract::{
+    Abilities, Action, Event, Knowledge, NEVER, Quantity, Rejection, RemainingChange, WorkloadProfile,
+};
 use crate::fault::Fault;
 use crate::introductions::Introductions;
 use crate::judge::{Bench, Verdict, judge};
@@ -88,6 +90,8 @@ pub struct DecisionContext {
     /// By quantity. `remaining` has errors alone: what answers for it is in `bound`.
     answers: [Answers; Quantity::ALL.len()],
     pub(crate) uses: Abilities,
+    /// Whether events say what is left of jobs.
+    tells_remaining: bool,
     max_actions: u32,
     /// Fuel that the policy has left for predictions.
     allowance: u64,
@@ -119,6 +123,7 @@ impl DecisionContext {
             jobs,
             laws,
             uses: Abilities::empty(),
+            tells_remaining: false,
             max_actions,
             allowance: u64::MAX,
         }
@@ -269,6 +274,19 @@ impl DecisionContext {
         self.told.memory.get(job.index()).copied().unwrap_or(0)
     }
 
+    /// The policy that decides from now on may do and needs this.
+    pub(crate) fn serve(&mut self, uses: Abilities, needs: Knowledge) {
+        self.uses = uses;
+        self.tells_remaining =
+            needs.contains(Knowledge::REMAINING) && self.bound().contains(Knowledge::REMAINING_IN_EVENTS);
+    }
+
+    /// Tells that what is left of a job changed, if events say it.
+    pub(crate) fn remaining_change(&mut self, job: JobId, at: Instant) -> Option<Event> {
+        let (job, at, remaining) = (job.number(), at.as_micros(), self.remaining_told(job));
+        self.tells_remaining.then_some(Event::RemainingChanged(RemainingChange { job, at, remaining }))
+    }
+
     /// Sets the fuel that the policy has left for predictions.
     pub(crate) fn allow(&mut self, fuel: u64) {
         self.allowance = fuel;
@@ -285,7 +303,9 @@ impl DecisionContext {
             Quantity::Remaining => self.bound != Remaining::Unbound,
             other => self.answers[*other as usize].is_bound(),
         };
-        Quantity::ALL.into_iter().filter(is_bound).fold(Knowledge::empty(), |all, quantity| all | quantity.knowledge())
+        let exact = matches!(self.bound, Remaining::Oracle | Remaining::Declared) && self.backend.remaining_is_steady();
+        let in_events = if exact { Knowledge::REMAINING_IN_EVENTS } else { Knowledge::empty() };
+        Quantity::ALL.into_iter().filter(is_bound).fold(in_events, |all, quantity| all | quantity.knowledge())
     }
 
     /// How good the answers were, by quantity.
@@ -297,6 +317,22 @@ impl DecisionContext {
     /// Seconds left of each job on the type beside it; NaN where it is unknown, as for unknown ids.
     pub fn remaining(&mut self, jobs: &[JobId], types: &[TypeId]) -> Vec<f64> {
         jobs.iter().zip(types).map(|(job, gpu_type)| self.remaining_of(*job, *gpu_type)).collect()
+    }
+
+    /// What is left of a job, as events tell it: on the GPUs that it holds, else on the first type that it allows, rounded
+    /// to microseconds; [`NEVER`] where it is unknown.
+    pub(crate) fn remaining_told(&mut self, job: JobId) -> u64 {
+        use crate::cluster::Phase;
+        if !self.tells_remaining {
+            return NEVER;
+        }
+        let holds = matches!(self.cluster.phase[job], Phase::Starting | Phase::Running);
+        let held = self.cluster.held[job].first().filter(|_| holds);
+        let allowed = || self.jobs[job].gpu_types.first().copied().unwrap_or(TypeId::new(0));
+        let gpu_type = held.map_or_else(allowed, |gpu| self.fleet().type_of(*gpu));
+        let micros = (self.remaining_of(job, gpu_type) * SECOND.as_micros_f64()).round();
+        // Also where it is NaN.
+        if micros < NEVER as f64 { micros as u64 } else { NEVER }
     }
 
     fn remaining_of(&mut self, job: JobId, gpu_type: TypeId) -> f64 {

@@ -14,7 +14,7 @@ use sandtable_hardware::{Backend, Duration, Instant, JobId, TimedEvent};
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::context::DecisionContext;
-use crate::contract::{Abilities, Cadence, Event, Setup, Trigger, Wake};
+use crate::contract::{Abilities, Cadence, Event, Knowledge, Setup, Trigger, Wake};
 use crate::decision_log::{Agreement, DecisionLog, ReplayScript};
 use crate::fault::Fault;
 use crate::inputs::{Inputs, Takeover};
@@ -105,14 +105,15 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, AccountingError> {
     let (mut run, setup) = Run::new(backend, inputs);
     let fault = match begin(policy, &setup) {
-        Ok((uses, cadence)) => {
+        Ok(Begun { uses, needs, cadence }) => {
             // What is recorded was allowed to the policy that did it.
-            run.world().uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
+            let uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
+            run.world().serve(uses, needs);
             run.until_the_end(policy, cadence, &setup)?.err()
         }
         Err(fault) if run.inputs.script.is_some() && !fault.is_no_guests() => {
             run.inputs.script.iter_mut().for_each(|script| script.failed(Instant::START));
-            run.world().uses = Abilities::all();
+            run.world().serve(Abilities::all(), Knowledge::empty());
             let cadence = Cadence::EVENTS;
             run.until_the_end(policy, cadence, &setup)?.err()
         }
@@ -193,7 +194,14 @@ impl Run {
     }
 }
 
-fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence), Fault> {
+/// What a policy says before it decides.
+struct Begun {
+    uses: Abilities,
+    needs: Knowledge,
+    cadence: Cadence,
+}
+
+fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<Begun, Fault> {
     let descriptor = policy.describe()?;
     let cadence = policy.init(setup)?.cadence;
     let why = match cadence.round {
@@ -204,7 +212,7 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<(Abilities, Cadence),
     };
     match why.map(str::to_string) {
         Some(message) => Err(Fault::BadValue { place: crate::fault::Place::Init, message }),
-        None => Ok((descriptor.uses, cadence)),
+        None => Ok(Begun { uses: descriptor.uses, needs: descriptor.needs, cadence }),
     }
 }
 

@@ -49,13 +49,19 @@ impl<P: guest::Policy> Policy for Native<P> {
         if d.uses.contains(guest::Abilities::TIMERS) {
             uses |= contract::Abilities::TIMERS;
         }
-        let needs = contract::Knowledge::empty();
+        let mut needs = contract::Knowledge::empty();
+        if d.needs.contains(guest::Knowledge::REMAINING) {
+            needs |= contract::Knowledge::REMAINING;
+        }
         let (name, version, about, config_schema) = (d.name, d.version, d.about, d.config_schema);
         Ok(contract::Descriptor { name, version, about, uses, needs, config_schema })
     }
 
     fn init(&mut self, setup: &contract::Setup) -> Result<contract::Readiness, Fault> {
         let mut knowledge = guest::Knowledge::empty();
+        if setup.knowledge.contains(contract::Knowledge::REMAINING_IN_EVENTS) {
+            knowledge |= guest::Knowledge::REMAINING_IN_EVENTS;
+        }
         if setup.knowledge.contains(contract::Knowledge::REMAINING) {
             knowledge |= guest::Knowledge::REMAINING;
         }
@@ -166,6 +172,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             user: arrival.user,
             workload: guest::NO_WORKLOAD,
             declared_run_time: arrival.declared_run_time,
+            remaining: arrival.remaining,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
         contract::Event::JobChanged(change) => guest::Event::JobChanged(guest::PhaseChange {
@@ -183,6 +190,12 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
                 contract::ChangeCause::NodeLost => guest::ChangeCause::NodeLost,
                 contract::ChangeCause::OutOfMemory => guest::ChangeCause::OutOfMemory,
             },
+            remaining: change.remaining,
+        }),
+        contract::Event::RemainingChanged(change) => guest::Event::RemainingChanged(guest::RemainingChange {
+            job: change.job,
+            at: change.at,
+            remaining: change.remaining,
         }),
         contract::Event::NodeChanged(change) => guest::Event::NodeChanged(guest::NodeChange {
             node: change.node,

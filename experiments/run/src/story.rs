@@ -85,6 +85,10 @@ impl Names {
                 };
                 format!("job {} is {}{cause}", self.job(JobId::new(change.job)), phase(change.phase))
             }
+            Event::RemainingChanged(change) => {
+                let left = if change.remaining == NEVER { "unknown".into() } else { span(change.remaining as f64 / 1e6) };
+                format!("time left of job {}: {left}", self.job(JobId::new(change.job)))
+            }
             Event::NodeChanged(change) => {
                 format!("node {} is {}", change.node, if change.health == NodeHealth::Up { "up" } else { "down" })
             }
@@ -143,6 +147,7 @@ impl Names {
             Event::JobArrived(arrival) => Some(JobId::new(arrival.job)),
             Event::JobEnded(end) => Some(JobId::new(end.job)),
             Event::JobChanged(change) => Some(JobId::new(change.job)),
+            Event::RemainingChanged(change) => Some(JobId::new(change.job)),
             Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => None,
         }
     }

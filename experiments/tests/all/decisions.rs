@@ -198,15 +198,15 @@ impl Scene {
         for (id, actor) in self.actors.iter().enumerate() {
             let (gpus, memory_mib) = (actor.gpus, actor.memory_mib);
             let (job, submitted) = (id as u32, actor.submitted);
-            let (user, declared_run_time) = (0, NEVER);
-            let arrival = Arrival { job, class: job, submitted, user, workload: job, declared_run_time };
+            let (user, declared_run_time, remaining) = (0, NEVER, NEVER);
+            let arrival = Arrival { job, class: job, submitted, user, workload: job, declared_run_time, remaining };
             events.push(Event::JobArrived(arrival));
             let (share_milli, gpu_types, preemptible) = (1000, vec![], true);
             let (elastic, service) = (None, None);
             classes.push(Demand { gpus, share_milli, memory_mib, gpu_types, preemptible, elastic, service });
             if !actor.holds.is_empty() {
                 let (job, phase, at, cause) = (id as u32, JobPhase::Running, 0, ChangeCause::Asked);
-                events.push(Event::JobChanged(PhaseChange { job, phase, at, cause }));
+                events.push(Event::JobChanged(PhaseChange { job, phase, at, cause, remaining }));
             }
         }
         let mut world = Box::new(self.world());

@@ -10,7 +10,9 @@ use sandtable_hardware::{
     Costs, Duration, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
     TypeId,
 };
-use sandtable_policy::{About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Setup};
+use sandtable_policy::{
+    About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Ties,
+};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
 use sandtable_runtime::limits::Limits;
@@ -213,6 +215,41 @@ impl PlainEasy {
 fn easy_by_queues_is_easy_by_a_look_at_all() {
     let again = equal::<fifo::Fifo, PlainEasy>(0..10_000, Some("\"backfill\":\"easy\""));
     assert!(again > 1_000, "{again} stays after a failure");
+}
+
+/// Jobs by what is left of them, asked for and sorted at every pass; `SERVICE`: time left times GPUs.
+struct Plain<const SERVICE: bool> {
+    ranking: Ranking,
+    place: Placement,
+}
+
+impl<const SERVICE: bool> Policy for Plain<SERVICE> {
+    fn about() -> About {
+        srtf::Srtf::about()
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        let (ties, place) = (Ties::named(config.choice("ties")), Placement::named(config.choice("placement")));
+        Ok(Plain { ranking: Ranking::new(ties), place })
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let key = |seconds: f64, gpus: u32| seconds * f64::from(if SERVICE { gpus } else { 1 });
+        self.ranking.pass(batch, cluster, self.place, key);
+        Ok(())
+    }
+}
+
+#[test]
+fn srtf_in_order_is_srtf_by_a_sort_of_all() {
+    let again = equal::<srtf::Srtf, Plain<false>>(0..10_000, Some("\"ties\":\"kept\""));
+    assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}
+
+#[test]
+fn srsf_in_order_is_srsf_by_a_sort_of_all() {
+    let again = equal::<srsf::Srsf, Plain<true>>(0..10_000, Some("\"ties\":\"kept\""));
+    assert!(again > 20_000, "{again} stays after a preemption or a failure");
 }
 
 /// Instructions of a call, as fuel counts them: they depend on the workload, and hardly on the size of the cluster.

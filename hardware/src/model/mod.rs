@@ -439,4 +439,9 @@ impl Backend for SimulatedBackend {
         };
         micros / SECOND.as_micros_f64()
     }
+
+    /// Elastic jobs learn faster and slower as they go.
+    fn remaining_is_steady(&self) -> bool {
+        self.states.iter().all(|state| matches!(state.work, Work::Rigid))
+    }
 }

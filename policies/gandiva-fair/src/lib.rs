@@ -93,7 +93,8 @@ impl Policy for GandivaFair {
         for event in &batch.events {
             match event {
                 Event::JobArrived(arrival) => {
-                    let user = user_of(cluster.job(arrival.job));
+                    // One that has ended since came for nothing.
+                    let Some(user) = cluster.get(arrival.job).map(user_of) else { continue };
                     self.users.entry(user.clone()).or_default().jobs.insert(arrival.job);
                     self.jobs.insert(arrival.job, user);
                 }

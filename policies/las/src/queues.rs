@@ -66,7 +66,7 @@ impl Queues {
     pub(crate) fn new(config: &Config) -> Result<Queues, PolicyError> {
         Ok(Queues {
             jobs: JobMap::default(),
-            order: QuotaQueue::new(),
+            order: QuotaQueue::default(),
             displaced: Vec::new(),
             sorted: 0,
             crossings: BTreeSet::new(),

@@ -286,7 +286,7 @@ impl Cluster {
                     _ => {}
                 },
                 Event::NodeChanged(change) => self.set_up(change.node, change.health == NodeHealth::Up),
-                Event::Timer(_) => {}
+                Event::RemainingChanged(_) | Event::Timer(_) => {}
                 Event::Rejected(_) => self.rejections = host::rejections(),
             }
         }
@@ -339,7 +339,8 @@ impl Cluster {
             _ => None,
         });
         for id in arrived {
-            let types = self.job(id).gpu_types.clone();
+            // One that has ended since came for nothing.
+            let Some(types) = self.get(id).map(|job| job.gpu_types.clone()) else { continue };
             if types.len() < 2 {
                 continue;
             }

@@ -13,6 +13,7 @@
 //! - [`predictor`]: the SDK for predictors.
 //! - [`Draws`]: all the randomness that a policy may have.
 //! - [`walk`]: the quota walk of preemptive policies; [`Ranking`]: the list that it walks.
+//! - [`QuotaQueue`]: the same walk over jobs that are kept in order; [`ShortestFirst`]: by what is left of them.
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
 //! - [`host`]: the imports, with a stand-in for native tests; `testing`: a small cluster for them.
 
@@ -29,7 +30,7 @@ pub mod bindings {
     });
 }
 
-#[cfg(any(target_arch = "wasm32", test))]
+#[cfg(any(all(target_arch = "wasm32", feature = "allocator"), test))]
 mod alloc;
 mod backlog;
 mod cluster;
@@ -39,6 +40,7 @@ pub mod driver;
 pub mod host;
 mod job;
 mod job_map;
+mod line;
 mod moves;
 mod node_set;
 mod place;
@@ -48,6 +50,7 @@ mod random;
 mod ranking;
 mod residents;
 mod sharing;
+mod shortest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod walk;
@@ -58,7 +61,7 @@ pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand, Elasticity,
     Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node, NodeChange,
     NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode, Rejection,
-    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger,
+    RemainingChange,    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger,
     UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
@@ -68,9 +71,10 @@ pub use job::{Ask, Job};
 pub use job_map::JobMap;
 pub use moves::Moves;
 pub use place::Placement;
-pub use quota::{QuotaChanges, QuotaQueue};
+pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};
+pub use shortest::{Least, ShortestFirst};
 pub use walk::walk;
 
 /// The instant or duration that stands for never or unknown: 2^53 - 1 µs.

@@ -1,109 +1,30 @@
 //! The quota walk of [`crate::walk`] over jobs that are kept in order, so that a pass costs what changes and not what runs.
 
-use std::collections::BTreeSet;
-use std::ops::Bound::{Excluded, Unbounded};
+use std::cmp::Ordering;
 use std::rc::Rc;
 
+use crate::line::{Line, Stand};
 use crate::{Cluster, GpuTypeId, Job, JobId, JobMap, Placement};
 
-/// Where a job stands in an order, and its id.
-type Stand<K> = (K, JobId);
+/// How jobs of a [`QuotaQueue`] stand to each other.
+pub trait QuotaOrder<K> {
+    /// Whether the first stands before the second now. It may change with time who of a job that holds GPUs and one that waits comes
+    /// first, but not among those of one side and one group.
+    fn order(&self, first: &Stand<K>, second: &Stand<K>) -> Ordering;
 
-/// Most entries of a block of [`Line`].
-const BLOCK: usize = 128;
-
-/// Neighbours of a [`Line`].
-struct Block<K> {
-    /// Where each stands, and what it asks for; never empty.
-    entries: Vec<(Stand<K>, u32)>,
-    /// What they ask for together.
-    sum: u64,
-}
-
-impl<K: Ord + Copy> Block<K> {
-    fn of(entries: Vec<(Stand<K>, u32)>) -> Block<K> {
-        let sum = entries.iter().map(|(_, asks)| u64::from(*asks)).sum();
-        Block { entries, sum }
-    }
-
-    fn first(&self) -> Stand<K> {
-        self.entries[0].0
+    /// The group of a job that holds GPUs.
+    fn group(&self, _key: &K) -> u32 {
+        0
     }
 }
 
-/// Jobs in order, with what those before a place ask for together.
-struct Line<K> {
-    blocks: Vec<Block<K>>,
-    total: u64,
-}
+/// By key, and by id among equals.
+#[derive(Clone, Copy, Default)]
+pub struct ByKey;
 
-impl<K: Ord + Copy> Line<K> {
-    fn new() -> Line<K> {
-        Line { blocks: Vec::new(), total: 0 }
-    }
-
-    /// The block where this stands, or would.
-    fn block(&self, stand: Stand<K>) -> usize {
-        self.blocks.partition_point(|block| block.first() <= stand).saturating_sub(1)
-    }
-
-    fn insert(&mut self, stand: Stand<K>, asks: u32) {
-        self.total += u64::from(asks);
-        let at = self.block(stand);
-        let Some(block) = self.blocks.get_mut(at) else {
-            self.blocks.push(Block::of(vec![(stand, asks)]));
-            return;
-        };
-        let place = block.entries.partition_point(|(other, _)| *other < stand);
-        block.entries.insert(place, (stand, asks));
-        block.sum += u64::from(asks);
-        if block.entries.len() > BLOCK {
-            let tail = Block::of(block.entries.split_off(BLOCK / 2));
-            block.sum -= tail.sum;
-            self.blocks.insert(at + 1, tail);
-        }
-    }
-
-    /// # Panics
-    /// Where it does not stand there.
-    fn remove(&mut self, stand: Stand<K>) {
-        let at = self.block(stand);
-        let block = &mut self.blocks[at];
-        let place = block.entries.partition_point(|(other, _)| *other < stand);
-        assert!(block.entries.get(place).is_some_and(|(other, _)| *other == stand), "job {} stands elsewhere", stand.1);
-        let (_, asks) = block.entries.remove(place);
-        block.sum -= u64::from(asks);
-        self.total -= u64::from(asks);
-        if block.entries.is_empty() {
-            self.blocks.remove(at);
-        }
-    }
-
-    /// What those ask for that stand before this.
-    fn before(&self, stand: Stand<K>) -> u64 {
-        let Some(last) = self.blocks.partition_point(|block| block.first() < stand).checked_sub(1) else { return 0 };
-        let whole: u64 = self.blocks[..last].iter().map(|block| block.sum).sum();
-        let part = self.blocks[last].entries.iter().take_while(|(other, _)| *other < stand);
-        whole + part.map(|(_, asks)| u64::from(*asks)).sum::<u64>()
-    }
-
-    /// The first after `after` up to which, itself included, they ask for more than `most`.
-    fn first_over(&self, most: i64, after: Option<Stand<K>>) -> Option<(Stand<K>, u32)> {
-        let is_after = |stand: Stand<K>| after.is_none_or(|after| stand > after);
-        let mut sum = 0;
-        for block in &self.blocks {
-            let whole = sum + block.sum as i64;
-            if whole > most && block.entries.last().is_some_and(|(stand, _)| is_after(*stand)) {
-                for entry in &block.entries {
-                    sum += i64::from(entry.1);
-                    if sum > most && is_after(entry.0) {
-                        return Some(*entry);
-                    }
-                }
-            }
-            sum = whole;
-        }
-        None
+impl<K: Ord> QuotaOrder<K> for ByKey {
+    fn order(&self, first: &Stand<K>, second: &Stand<K>) -> Ordering {
+        first.cmp(second)
     }
 }
 
@@ -111,23 +32,32 @@ impl<K: Ord + Copy> Line<K> {
 struct DemandClass<K> {
     asks: u32,
     gpu_types: Rc<[GpuTypeId]>,
-    jobs: BTreeSet<Stand<K>>,
+    jobs: Line<K>,
+}
+
+/// Jobs of a group that hold GPUs of a type.
+struct Holders<K> {
+    gpu_type: GpuTypeId,
+    group: u32,
+    jobs: Line<K>,
 }
 
 /// Where a job stands now.
 #[derive(Clone, Copy)]
 enum Entry<K> {
-    /// Among those that hold GPUs of a type.
-    Holds(K, GpuTypeId),
+    /// Among those that hold GPUs, and of which group.
+    Holds(K, usize),
     /// Among those that wait, of a class.
     Waits(K, usize),
 }
 
-/// Live jobs in a total order of keys and ids: those that hold GPUs by type, those that wait by what they ask for. Jobs that hold
-/// GPUs and may not be preempted are left out: the walk takes what they hold off the quota first.
-pub struct QuotaQueue<K> {
-    held: Vec<Line<K>>,
-    // Few classes: a scan is quicker than a map.
+/// Live jobs in a total order of keys and ids: those that hold GPUs by type and group, those that wait by what they ask for. Jobs
+/// that hold GPUs and may not be preempted are left out: the walk takes what they hold off the quota first.
+pub struct QuotaQueue<K, O = ByKey> {
+    /// The order. It may change for jobs that are not in the queue.
+    pub order: O,
+    // Few groups and classes: a scan is quicker than a map.
+    held: Vec<Holders<K>>,
     classes: Vec<DemandClass<K>>,
     entries: JobMap<Entry<K>>,
 }
@@ -141,26 +71,25 @@ pub struct QuotaChanges {
     pub chosen: Vec<(JobId, GpuTypeId)>,
 }
 
-impl<K: Ord + Copy> QuotaQueue<K> {
+impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     /// An empty queue.
-    pub fn new() -> QuotaQueue<K> {
-        QuotaQueue { held: Vec::new(), classes: Vec::new(), entries: JobMap::default() }
+    pub fn new(order: O) -> QuotaQueue<K, O> {
+        QuotaQueue { order, held: Vec::new(), classes: Vec::new(), entries: JobMap::default() }
     }
 
     /// Puts a job where its key says, among those that hold GPUs, those that wait, or, if it does neither, nowhere.
     pub fn put(&mut self, cluster: &Cluster, id: JobId, key: K) {
         self.take(id);
         let job = cluster.job(id);
+        let asks = asks(cluster, job);
         let entry = if job.waits() {
-            let class = self.class(asks(cluster, job), &job.gpu_types);
-            self.classes[class].jobs.insert((key, id));
+            let class = self.class(asks, &job.gpu_types);
+            self.classes[class].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
             Entry::Waits(key, class)
         } else if job.holds() && job.preemptible {
-            let gpu_type = cluster.type_of(job);
-            let types = cluster.types().max(self.held.len());
-            self.held.resize_with(types, Line::new);
-            self.held[gpu_type as usize].insert((key, id), asks(cluster, job));
-            Entry::Holds(key, gpu_type)
+            let group = self.group(cluster.type_of(job), self.order.group(&key));
+            self.held[group].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
+            Entry::Holds(key, group)
         } else {
             return;
         };
@@ -169,21 +98,50 @@ impl<K: Ord + Copy> QuotaQueue<K> {
 
     /// Takes a job out, wherever it is.
     pub fn take(&mut self, id: JobId) {
-        match self.entries.remove(id) {
-            Some(Entry::Holds(key, gpu_type)) => self.held[gpu_type as usize].remove((key, id)),
-            Some(Entry::Waits(key, class)) => {
-                self.classes[class].jobs.remove(&(key, id));
-            }
-            None => {}
-        }
+        let (line, key) = match self.entries.remove(id) {
+            Some(Entry::Holds(key, group)) => (&mut self.held[group].jobs, key),
+            Some(Entry::Waits(key, class)) => (&mut self.classes[class].jobs, key),
+            None => return,
+        };
+        line.remove(&(key, id), |a, b| self.order.order(a, b));
     }
 
     fn class(&mut self, asks: u32, gpu_types: &Rc<[GpuTypeId]>) -> usize {
         let known = self.classes.iter().position(|class| class.asks == asks && class.gpu_types == *gpu_types);
         known.unwrap_or_else(|| {
-            self.classes.push(DemandClass { asks, gpu_types: gpu_types.clone(), jobs: BTreeSet::new() });
+            self.classes.push(DemandClass { asks, gpu_types: gpu_types.clone(), jobs: Line::new() });
             self.classes.len() - 1
         })
+    }
+
+    fn group(&mut self, gpu_type: GpuTypeId, group: u32) -> usize {
+        let known = self.held.iter().position(|held| held.gpu_type == gpu_type && held.group == group);
+        known.unwrap_or_else(|| {
+            self.held.push(Holders { gpu_type, group, jobs: Line::new() });
+            self.held.len() - 1
+        })
+    }
+
+    /// What those hold of a type that stand before this.
+    fn taken(&self, gpu_type: GpuTypeId, stand: &Stand<K>) -> u64 {
+        let lines = self.held.iter().filter(|held| held.gpu_type == gpu_type);
+        lines.map(|held| held.jobs.before(stand, |a, b| self.order.order(a, b))).sum()
+    }
+
+    /// The first behind `last` of those that hold GPUs of a type up to which, itself included, they hold more than `left`.
+    fn loser(&self, gpu_type: GpuTypeId, left: i64, last: Option<&Stand<K>>) -> Option<(Stand<K>, u32)> {
+        let of = || self.held.iter().enumerate().filter(|(_, held)| held.gpu_type == gpu_type);
+        if of().map(|(_, held)| held.jobs.total() as i64).sum::<i64>() <= left {
+            return None;
+        }
+        let losers = of().filter_map(|(line, held)| {
+            held.jobs.first_where(|stand, sum| {
+                let others = of().filter(|(other, _)| *other != line);
+                let taken = others.map(|(_, held)| held.jobs.before(stand, |a, b| self.order.order(a, b)));
+                last.is_none_or(|last| self.order.order(stand, last).is_gt()) && (sum + taken.sum::<u64>()) as i64 > left
+            })
+        });
+        losers.min_by(|a, b| self.order.order(&a.0, &b.0))
     }
 
     /// Carries out what [`crate::walk`] would over the same jobs in this order. Returns what changed, of the chosen those
@@ -214,7 +172,7 @@ impl<K: Ord + Copy> QuotaQueue<K> {
     /// All that wait, where there is room for all on the only type.
     fn all(&self) -> QuotaChanges {
         let mut all: Vec<Stand<K>> = self.classes.iter().flat_map(|class| class.jobs.iter().copied()).collect();
-        all.sort_unstable();
+        all.sort_unstable_by(|a, b| self.order.order(a, b));
         QuotaChanges { preempted: Vec::new(), chosen: all.into_iter().map(|(_, id)| (id, 0)).collect() }
     }
 
@@ -232,29 +190,31 @@ impl<K: Ord + Copy> QuotaQueue<K> {
         let mut heads: Vec<(Stand<K>, &DemandClass<K>)> =
             self.classes.iter().filter_map(|class| Some((*class.jobs.first()?, class))).collect();
         loop {
-            let losers = self.held.iter().zip(&types).enumerate().filter_map(|(gpu_type, (line, (left, last)))| {
-                let over = line.total as i64 > *left;
-                over.then(|| line.first_over(*left, *last)).flatten().map(|loser| (loser, gpu_type))
+            let losers = (0..).zip(&types).filter_map(|(gpu_type, (left, last))| {
+                self.loser(gpu_type, *left, last.as_ref()).map(|loser| (loser, gpu_type))
             });
-            let loser = losers.min();
-            let head = (0..heads.len()).min_by_key(|head| heads[*head].0);
+            let loser = losers.min_by(|a, b| self.order.order(&a.0.0, &b.0.0));
+            let head = (0..heads.len()).min_by(|a, b| self.order.order(&heads[*a].0, &heads[*b].0));
             match (loser, head) {
-                (Some(((stand, asks), gpu_type)), head) if head.is_none_or(|head| stand < heads[head].0) => {
+                (Some(((stand, asks), gpu_type)), head)
+                    if head.is_none_or(|head| self.order.order(&stand, &heads[head].0).is_lt()) =>
+                {
                     found.preempted.push(stand.1);
-                    let (left, last) = &mut types[gpu_type];
+                    let (left, last) = &mut types[gpu_type as usize];
                     *left += i64::from(asks);
                     *last = Some(stand);
                 }
                 (_, Some(head)) => {
                     let (stand, class) = heads[head];
                     let fits = |gpu_type: &&GpuTypeId| {
-                        let taken = self.held.get(**gpu_type as usize).map_or(0, |line| line.before(stand));
-                        i64::from(class.asks) <= types[**gpu_type as usize].0 - taken as i64
+                        let left = types[**gpu_type as usize].0;
+                        i64::from(class.asks) <= left
+                            && i64::from(class.asks) <= left - self.taken(**gpu_type, &stand) as i64
                     };
                     let next = class.gpu_types.iter().find(fits).and_then(|gpu_type| {
                         found.chosen.push((stand.1, *gpu_type));
                         types[*gpu_type as usize].0 -= i64::from(class.asks);
-                        class.jobs.range((Excluded(stand), Unbounded)).next()
+                        class.jobs.next(&stand, |a, b| self.order.order(a, b))
                     });
                     match next {
                         Some(next) => heads[head].0 = *next,
@@ -267,9 +227,9 @@ impl<K: Ord + Copy> QuotaQueue<K> {
     }
 }
 
-impl<K: Ord + Copy> Default for QuotaQueue<K> {
-    fn default() -> QuotaQueue<K> {
-        QuotaQueue::new()
+impl<K: Copy, O: QuotaOrder<K> + Default> Default for QuotaQueue<K, O> {
+    fn default() -> QuotaQueue<K, O> {
+        QuotaQueue::new(O::default())
     }
 }
 

@@ -28,6 +28,8 @@ struct Ranked {
     key: f64,
     /// Whether it held GPUs then: a waiting job makes no progress, so its answer stays valid.
     held: bool,
+    /// Whether the pass then started or preempted it.
+    moved: bool,
     since: u64,
 }
 
@@ -67,7 +69,8 @@ impl Ranking {
         let unplaced = walk(cluster, self.list.iter().map(|ranked| ranked.id), place);
         for ranked in &mut self.list {
             let holds = cluster.job(ranked.id).holds();
-            if holds != ranked.held {
+            ranked.moved = holds != ranked.held;
+            if ranked.moved {
                 ranked.since = self.moves;
                 self.moves += 1;
             }
@@ -81,7 +84,7 @@ impl Ranking {
             match event {
                 Event::JobArrived(arrival) => {
                     let (left, key) = (f64::NAN, f64::NAN);
-                    self.list.push(Ranked { id: arrival.job, left, key, held: true, since: self.moves });
+                    self.list.push(Ranked { id: arrival.job, left, key, held: true, moved: false, since: self.moves });
                     self.moves += 1;
                 }
                 Event::JobEnded(_) => ended = true,
@@ -93,9 +96,9 @@ impl Ranking {
         }
     }
 
-    /// What waits and waited when last asked has not moved.
+    /// What waits and has waited since it was last asked has not moved.
     fn ask(&mut self, cluster: &Cluster, key: impl Fn(f64, u32) -> f64) {
-        let moved = |ranked: &&mut Ranked| ranked.held || cluster.job(ranked.id).holds();
+        let moved = |ranked: &&mut Ranked| ranked.held || ranked.moved || cluster.job(ranked.id).holds();
         let ids: Vec<JobId> = self.list.iter_mut().filter(moved).map(|ranked| ranked.id).collect();
         let mut answers = cluster.remaining(&ids).into_iter();
         for ranked in self.list.iter_mut().filter(moved) {

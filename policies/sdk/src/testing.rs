@@ -119,6 +119,7 @@ impl TestRun<'_> {
                 user: 0,
                 workload: NO_WORKLOAD,
                 declared_run_time: seconds * SECOND,
+                remaining: seconds * SECOND,
             }));
             self.arrived += 1;
         }
@@ -156,7 +157,8 @@ impl TestRun<'_> {
                 return;
             }
         };
-        self.events.push(Event::JobChanged(PhaseChange { job, phase, at: now, cause: ChangeCause::Asked }));
+        let remaining = (self.left.borrow()[job as usize] * 1e6).round() as u64;
+        self.events.push(Event::JobChanged(PhaseChange { job, phase, at: now, cause: ChangeCause::Asked, remaining }));
     }
 
     fn is_running(&self, job: usize) -> bool {
@@ -184,8 +186,15 @@ pub fn demand(gpus: u32) -> Demand {
 /// A batch of one arrival for each of these demands: the jobs are numbered from 0, submitted at 0 and known by nothing else.
 pub fn arrivals(demands: Vec<Demand>) -> (Batch, Introductions) {
     let arrival = |job| {
-        let declared_run_time = crate::NEVER;
-        Event::JobArrived(Arrival { job, class: job, submitted: 0, user: 0, workload: NO_WORKLOAD, declared_run_time })
+        Event::JobArrived(Arrival {
+            job,
+            class: job,
+            submitted: 0,
+            user: 0,
+            workload: NO_WORKLOAD,
+            declared_run_time: crate::NEVER,
+            remaining: crate::NEVER,
+        })
     };
     let events = (0..demands.len() as JobId).map(arrival).collect();
     let new = Introductions { classes: demands, users: vec![String::new()], ..Introductions::default() };

@@ -5,17 +5,12 @@
 //! that was chosen but found no place (Lucid's simulator decides every second).
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy, PolicyError, Ranking, Setup,
-    Ties,
+    Abilities, About, Batch, Cluster, Config, Kind, Knowledge, Least, Param, Placement, Policy, PolicyError, Setup,
+    ShortestFirst, Ties,
 };
 
 /// The policy.
-pub struct Srtf {
-    ranking: Ranking,
-    place: Placement,
-    tick: u64,
-    timer: Option<u64>,
-}
+pub struct Srtf(ShortestFirst);
 
 impl Policy for Srtf {
     fn about() -> About {
@@ -47,18 +42,12 @@ impl Policy for Srtf {
         }
     }
 
-    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
-        Ok(Srtf {
-            ranking: Ranking::new(Ties::named(config.choice("ties"))),
-            place: Placement::named(config.choice("placement")),
-            tick: config.micros("tick"),
-            timer: None,
-        })
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        Ok(Srtf(ShortestFirst::new(config, setup, Least::Time)))
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let change = self.ranking.pass(batch, cluster, self.place, |seconds, _| seconds);
-        self.ranking.wake(batch, cluster, &mut self.timer, self.tick, change);
+        self.0.decide(batch, cluster);
         Ok(())
     }
 }

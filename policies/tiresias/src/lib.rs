@@ -55,8 +55,9 @@ impl Policy for Tiresias {
         let reach = self.scheduler.reach();
         for event in &batch.events {
             let Event::JobArrived(arrival) = event else { continue };
-            let Job { id, gpus, .. } = *cluster.job(arrival.job);
-            if gpus > reach {
+            // One that has ended since came for nothing.
+            let Some(Job { id, gpus, .. }) = cluster.get(arrival.job) else { continue };
+            if *gpus > reach {
                 let why = format!("job {id} asks for {gpus} GPUs, training may have {reach}: it would wait for ever");
                 return Err(PolicyError::Unsupported(why));
             }

@@ -30,6 +30,9 @@ record! {
         "workload" workload: WorkloadId,
         /// Run time that the user declared; 2^53 - 1 if the user declared none or the experiment does not reveal it.
         "declared-run-time" declared_run_time: Duration,
+        /// Time left, as `predictor.estimate(remaining, …)` returns it for the first GPU type that the job allows,
+        /// rounded to microseconds; 2^53 - 1 if unknown or without `remaining-in-events`.
+        "remaining" remaining: Duration,
     }
 }
 
@@ -58,6 +61,20 @@ record! {
         /// When it happened: may be earlier than `batch.now`, because delivery of an event may be deferred.
         "at" at: Instant,
         "cause" cause: ChangeCause,
+        /// Time left at `at`; on the GPUs of the job if it holds any, otherwise as `arrival.remaining`.
+        "remaining" remaining: Duration,
+    }
+}
+
+record! {
+    /// The time left of a job changed without an arrival or a phase change: a start that the job has to wait for, a
+    /// preemption that saves its state, other jobs on its GPUs. Only with `remaining-in-events`.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct RemainingChange {
+        "job" job: JobId,
+        "at" at: Instant,
+        /// As `phase-change.remaining`.
+        "remaining" remaining: Duration,
     }
 }
 
@@ -135,6 +152,7 @@ variant! {
         "job-arrived" JobArrived(Arrival),
         "job-ended" JobEnded(JobEnd),
         "job-changed" JobChanged(PhaseChange),
+        "remaining-changed" RemainingChanged(RemainingChange),
         "node-changed" NodeChanged(NodeChange),
         /// A timer that the policy set, by its token.
         "timer" Timer(u64),
@@ -160,7 +178,7 @@ record! {
     /// Everything that happened since the previous call, in the order of time. Events of the same instant are ordered
     /// as ends, node changes, phase changes, arrivals, timers, each by id. An event that only reports the outcome of
     /// the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is delivered with
-    /// the next call and does not cause one; nor do ends that `cadence.ends` excepts.
+    /// the next call and does not cause one; nor do `remaining-changed` and ends that `cadence.ends` excepts.
     #[derive(Clone, PartialEq)]
     pub struct Batch {
         "seq" seq: u64,
@@ -290,15 +308,16 @@ flags! {
     Knowledge {
         "declared-run-time" DECLARED_RUN_TIME = 1,
         "remaining" REMAINING = 2,
-        "solo-profile" SOLO_PROFILE = 4,
-        "model-facts" MODEL_FACTS = 8,
-        "references" REFERENCES = 16,
-        "similarity" SIMILARITY = 32,
-        "pair-speed" PAIR_SPEED = 64,
-        "throughput" THROUGHPUT = 128,
-        "utilisation" UTILISATION = 256,
-        "memory" MEMORY = 512,
-        "steps" STEPS = 1024,
+        "remaining-in-events" REMAINING_IN_EVENTS = 4,
+        "solo-profile" SOLO_PROFILE = 8,
+        "model-facts" MODEL_FACTS = 16,
+        "references" REFERENCES = 32,
+        "similarity" SIMILARITY = 64,
+        "pair-speed" PAIR_SPEED = 128,
+        "throughput" THROUGHPUT = 256,
+        "utilisation" UTILISATION = 512,
+        "memory" MEMORY = 1024,
+        "steps" STEPS = 2048,
     }
 }
 

@@ -282,15 +282,22 @@ pub(super) fn rejections(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Rejec
 /// `introductions.classes`
 pub(super) fn classes(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Demand>> {
     let classes = answer(cx, "introductions.classes", |world| world.introductions.classes.clone())?;
-    charge(cx, classes.len() * 512)?;
+    charge(cx, classes.iter().map(|class| 512 + size_of_val(class.gpu_types.as_slice())).sum())?;
     Ok(classes)
 }
 
 /// `introductions.workloads`
 pub(super) fn workloads(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::WorkloadProfile>> {
     let workloads = answer(cx, "introductions.workloads", |world| world.introductions.workloads.clone())?;
-    charge(cx, workloads.len() * 8192)?;
+    charge(cx, workloads.iter().map(weight).sum())?;
     Ok(workloads)
+}
+
+/// What it costs to hand a profile over, in bytes: what there is of it once, and its columns.
+fn weight(profile: &contract::WorkloadProfile) -> usize {
+    let (mib, rates) = (size_of_val(profile.memory_mib.as_slice()), size_of_val(profile.throughput.as_slice()));
+    let columns = [&profile.gpu_utilisation, &profile.memory_utilisation, &profile.step_time];
+    8192 + mib + rates + columns.iter().map(|column| size_of_val(column.as_slice())).sum::<usize>()
 }
 
 /// `introductions.users`
@@ -303,7 +310,7 @@ pub(super) fn users(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<String>> {
 /// `introductions.samples`
 pub(super) fn samples(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Sample>> {
     let samples = answer(cx, "introductions.samples", |world| world.introductions.samples.clone())?;
-    charge(cx, size_of_val(samples.as_slice()))?;
+    charge(cx, samples.len() * 512)?;
     Ok(samples)
 }
 

@@ -4,6 +4,7 @@ use sandtable_hardware::{GpuId, Instant, JobId, Move, Split, StopMode};
 
 use super::Run;
 use crate::capsule::Step;
+use crate::cluster::Phase;
 use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, Trigger};
 use crate::decision_log::ReplayScript;
 use crate::fault::Fault;
@@ -109,12 +110,15 @@ impl Run {
 
     fn carry_out(&mut self, action: &Action) -> Result<(), AccountingError> {
         let mut happened = std::mem::take(&mut self.happened);
+        // A job that may have to wait before it runs or lets its GPUs go, and its phase until then.
+        let mut delayed = None;
         match action {
             Action::Start(start) => {
                 self.idle = 0;
                 let (job, gpus) = placement(start);
                 self.ledger.given(job, &gpus)?;
                 self.world().backend.start(job, &gpus, start.batch.map(split), &mut happened);
+                delayed = Some((job, Phase::Starting));
             }
             Action::Reassign(moves) => {
                 self.idle = 0;
@@ -144,6 +148,7 @@ impl Run {
                     PreemptMode::Kill => StopMode::Kill,
                 };
                 self.world().backend.stop(JobId::new(preempt.job), mode, &mut happened);
+                delayed = Some((JobId::new(preempt.job), Phase::Stopping));
             }
             Action::Throttle(throttle) => {
                 self.world().backend.throttle(JobId::new(throttle.job), throttle.milli, &mut happened);
@@ -152,6 +157,13 @@ impl Run {
         }
         let outcome = self.take_in(&mut happened, true);
         self.happened = happened;
+        if let Some((job, phase)) = delayed {
+            let world = self.world();
+            if world.cluster.phase[job] == phase {
+                let change = world.remaining_change(job, world.cluster.now);
+                self.events.extend(change);
+            }
+        }
         outcome
     }
 }

@@ -53,7 +53,11 @@ impl Run {
                     self.world().cluster.set_phase(job, Phase::Running);
                     self.tell(job, JobPhase::Running, at, ChangeCause::Asked);
                 }
-                BackendEvent::Pace { job, pace } => self.ledger.pace(job, pace),
+                BackendEvent::Pace { job, pace } => {
+                    self.ledger.pace(job, pace);
+                    let change = self.world().remaining_change(job, at);
+                    self.events.extend(change);
+                }
                 BackendEvent::Epoch(job) => {
                     self.mark_for_report(job);
                     self.epoch |= self.world().fleet().costs.epochs_end_on > Duration::ZERO;
@@ -115,7 +119,8 @@ impl Run {
     }
 
     pub(super) fn tell(&mut self, job: JobId, phase: JobPhase, at: Instant, cause: ChangeCause) {
-        self.events.push(Event::JobChanged(PhaseChange { job: job.number(), phase, at: at.as_micros(), cause }));
+        let (remaining, job, at) = (self.world().remaining_told(job), job.number(), at.as_micros());
+        self.events.push(Event::JobChanged(PhaseChange { job, phase, at, cause, remaining }));
     }
 
     pub(super) fn submit(&mut self, now: Instant) {
@@ -154,14 +159,17 @@ impl Run {
             elastic: elasticity(&self.inputs.laws, job),
             service: job.service.map(ServiceId::number),
         });
+        let (user, workload) = (self.introduced.user(&job.user), self.introduced.workload(job));
+        let submitted = job.submit.as_micros();
         let declared = job.declared.filter(|_| self.inputs.reveal.declared_run_time).map(Duration::as_micros);
         Event::JobArrived(Arrival {
             job: id.number(),
             class,
-            submitted: job.submit.as_micros(),
-            user: self.introduced.user(&job.user),
-            workload: self.introduced.workload(job),
+            submitted,
+            user,
+            workload,
             declared_run_time: declared.unwrap_or(NEVER),
+            remaining: self.world().remaining_told(id),
         })
     }
 

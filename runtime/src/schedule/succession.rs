@@ -3,9 +3,9 @@
 
 use sandtable_hardware::{Instant, JobId};
 
-use super::{Run, begin};
+use super::{Begun, Run, begin};
 use crate::cluster::Phase;
-use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, PhaseChange, Setup};
+use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, Setup};
 use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
@@ -36,10 +36,10 @@ impl Run {
         let Successor { name, mut policy, config } = next;
         let setup = Setup { config, ..setup.clone() };
         match begin(&mut *policy, &setup) {
-            Ok((uses, cadence)) => {
+            Ok(Begun { uses, needs, cadence }) => {
                 let at = self.world().cluster.now;
                 self.takeovers.push(Takeover { at, to: name, fault: why, begun: true });
-                self.world().uses = uses;
+                self.world().serve(uses, needs);
                 self.replacement = Some(policy);
                 // A capsule is of one policy, and what was recorded is of the one before.
                 (self.inputs.record, self.steps) = (None, Vec::new());
@@ -84,12 +84,7 @@ impl Run {
             self.events.push(arrival);
             self.mark_for_report(job);
             if phase != JobPhase::Queued {
-                self.events.push(Event::JobChanged(PhaseChange {
-                    job: job.number(),
-                    phase,
-                    at: at.as_micros(),
-                    cause: ChangeCause::Asked,
-                }));
+                self.tell(job, phase, at, ChangeCause::Asked);
             }
         }
     }

@@ -1,0 +1,231 @@
+//! Policies that serve the least first, of what is left of each job.
+//!
+//! Where the host tells in events what is left ([`Knowledge::REMAINING_IN_EVENTS`]), jobs are kept in order between passes, and a
+//! pass costs what changes. Where it does not, or a job's answer moves in another way, [`Ranking`] asks and sorts at every pass.
+
+use std::cmp::Ordering;
+
+use crate::line::Stand;
+use crate::quota::QuotaOrder;
+use crate::{
+    Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, NEVER, Placement, QuotaQueue, Ranking, Setup, Ties,
+};
+
+/// What counts of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Least {
+    /// The time left.
+    Time,
+    /// The time left times its GPUs.
+    Service,
+}
+
+impl Least {
+    fn weight(self, gpus: u32) -> u32 {
+        match self {
+            Least::Time => 1,
+            Least::Service => gpus,
+        }
+    }
+}
+
+/// The walk over jobs in the order of what is left of them. Its parameters are `placement`, `ties` and `tick`.
+pub struct ShortestFirst {
+    least: Least,
+    place: Placement,
+    jobs: Jobs,
+}
+
+enum Jobs {
+    Kept(Kept),
+    Ranked { ranking: Ranking, tick: u64, timer: Option<u64> },
+}
+
+impl ShortestFirst {
+    /// The order of a configuration with these parameters.
+    pub fn new(config: &Config, setup: &Setup, least: Least) -> ShortestFirst {
+        let (ties, tick) = (Ties::named(config.choice("ties")), config.micros("tick"));
+        // What events tell is of the first type that a job allows, whatever it prefers.
+        let one_type = setup.topology.gpu_types.len() == 1 || config.choice("placement") != Placement::FASTEST;
+        let told = setup.knowledge.contains(Knowledge::REMAINING_IN_EVENTS) && one_type;
+        let jobs = if told && ties == Ties::Kept && tick == 0 {
+            Jobs::Kept(Kept::new(least))
+        } else {
+            Jobs::Ranked { ranking: Ranking::new(ties), tick, timer: None }
+        };
+        ShortestFirst { least, place: Placement::named(config.choice("placement")), jobs }
+    }
+
+    /// Preempts and starts jobs as the quota says.
+    pub fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) {
+        match &mut self.jobs {
+            Jobs::Kept(kept) => kept.pass(batch, cluster, self.place),
+            Jobs::Ranked { ranking, tick, timer } => {
+                let least = self.least;
+                let key = |seconds: f64, gpus| seconds * f64::from(least.weight(gpus));
+                let change = ranking.pass(batch, cluster, self.place, key);
+                ranking.wake(batch, cluster, timer, *tick, change);
+            }
+        }
+    }
+}
+
+/// What is left of a job, from a pass on.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// µs; where it falls, the instant at which nothing is left.
+    left: u64,
+    /// Whether it falls with the clock.
+    falls: bool,
+    /// What a µs counts.
+    weight: u32,
+    /// The pass, its instant, and the instant of the pass before.
+    pass: u64,
+    at: Instant,
+    before: Instant,
+}
+
+impl Piece {
+    /// What is left at an instant, as it counts.
+    fn counts(&self, at: Instant) -> u64 {
+        let left = if self.falls { self.left.saturating_sub(at) } else { self.left };
+        left.saturating_mul(u64::from(self.weight))
+    }
+}
+
+/// The order that a stable sort at every pass leaves: by what is left at this pass, among equals by what was left at the pass before,
+/// and so on back to the pass at which one of them came, which stands behind.
+#[derive(Default)]
+struct Passes {
+    now: Instant,
+    /// Of each live job, the latest last.
+    pieces: JobMap<Vec<Piece>>,
+}
+
+impl QuotaOrder<Piece> for Passes {
+    fn order(&self, first: &Stand<Piece>, second: &Stand<Piece>) -> Ordering {
+        let by_now = first.0.counts(self.now).cmp(&second.0.counts(self.now));
+        by_now.then_with(|| self.order_before(first, second))
+    }
+
+    fn group(&self, piece: &Piece) -> u32 {
+        piece.weight
+    }
+}
+
+impl Passes {
+    /// Among jobs of which as much is left now.
+    fn order_before(&self, first: &Stand<Piece>, second: &Stand<Piece>) -> Ordering {
+        let ids = (first.1, second.1);
+        if ids.0 == ids.1 {
+            return Ordering::Equal;
+        }
+        let earlier = |id: JobId| self.pieces.get(id).and_then(|pieces| pieces.split_last()).map_or(&[][..], |all| all.1);
+        let (mut all_first, mut all_second) = (earlier(ids.0), earlier(ids.1));
+        let (mut a, mut b) = (first.0, second.0);
+        loop {
+            // What falls has fallen since both pieces began, what does not has not: at all passes since, one had less left if it
+            // had less at the first of them.
+            let later = if a.pass >= b.pass { a } else { b };
+            let then = a.counts(later.at).cmp(&b.counts(later.at));
+            if then.is_ne() {
+                return then;
+            }
+            // At the pass before that.
+            let (a_began, b_began) = (a.pass == later.pass, b.pass == later.pass);
+            let previous = |began: bool, piece: Piece, all: &mut &[Piece]| {
+                if !began {
+                    return Some(piece);
+                }
+                let (last, rest) = all.split_last()?;
+                *all = rest;
+                Some(*last)
+            };
+            match (previous(a_began, a, &mut all_first), previous(b_began, b, &mut all_second)) {
+                (Some(one), Some(other)) => (a, b) = (one, other),
+                (Some(_), None) => return Ordering::Less,
+                (None, Some(_)) => return Ordering::Greater,
+                (None, None) => return ids.0.cmp(&ids.1),
+            }
+            let before = a.counts(later.before).cmp(&b.counts(later.before));
+            if before.is_ne() {
+                return before;
+            }
+        }
+    }
+}
+
+/// Jobs in that order.
+struct Kept {
+    least: Least,
+    queue: QuotaQueue<Piece, Passes>,
+    passes: u64,
+    /// The instant of the latest pass.
+    last: Instant,
+    /// Jobs that the latest pass started or preempted.
+    moved: Vec<JobId>,
+}
+
+impl Kept {
+    fn new(least: Least) -> Kept {
+        Kept { least, queue: QuotaQueue::new(Passes::default()), passes: 0, last: 0, moved: Vec::new() }
+    }
+
+    fn pass(&mut self, batch: &Batch, cluster: &mut Cluster, place: Placement) {
+        self.passes += 1;
+        self.queue.order.now = batch.now;
+        // Where a job stands that was refused, or of which nothing was told.
+        for id in std::mem::take(&mut self.moved) {
+            self.put(cluster, id);
+        }
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(arrival) => self.tell(cluster, arrival.job, arrival.submitted, arrival.remaining),
+                Event::JobChanged(change) => self.tell(cluster, change.job, change.at, change.remaining),
+                Event::RemainingChanged(change) => self.tell(cluster, change.job, change.at, change.remaining),
+                Event::JobEnded(end) => {
+                    self.queue.take(end.job);
+                    self.queue.order.pieces.remove(end.job);
+                }
+                Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => {}
+            }
+        }
+        self.last = batch.now;
+        let changes = self.queue.walk(cluster, place);
+        self.moved = changes.preempted;
+        self.moved.extend(changes.chosen.iter().map(|(id, _)| *id));
+    }
+
+    /// So much is left of a job at that instant.
+    fn tell(&mut self, cluster: &Cluster, id: JobId, at: Instant, left: u64) {
+        let Some(job) = cluster.get(id) else { return };
+        let falls = job.holds() && left < NEVER;
+        let left = match left {
+            NEVER => u64::MAX,
+            left if falls => at + left,
+            left => left,
+        };
+        self.queue.take(id);
+        let (weight, pass, now) = (self.least.weight(job.gpus), self.passes, self.queue.order.now);
+        let piece = Piece { left, falls, weight, pass, at: now, before: self.last };
+        let pieces = &mut self.queue.order.pieces;
+        match pieces.get_mut(id) {
+            None => drop(pieces.insert(id, vec![piece])),
+            Some(all) => match all.last_mut() {
+                Some(last) if (last.left, last.falls) == (left, falls) => {}
+                // A pass sees what is left by then.
+                Some(last) if last.pass == pass => (last.left, last.falls) = (left, falls),
+                _ => all.push(piece),
+            },
+        }
+        self.put(cluster, id);
+    }
+
+    fn put(&mut self, cluster: &Cluster, id: JobId) {
+        let piece = self.queue.order.pieces.get(id).and_then(|pieces| pieces.last().copied());
+        match (cluster.get(id), piece) {
+            (Some(_), Some(piece)) => self.queue.put(cluster, id, piece),
+            _ => self.queue.take(id),
+        }
+    }
+}
