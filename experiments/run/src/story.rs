@@ -86,7 +86,8 @@ impl Names {
                 format!("job {} is {}{cause}", self.job(JobId::new(change.job)), phase(change.phase))
             }
             Event::RemainingChanged(change) => {
-                let left = if change.remaining == NEVER { "unknown".into() } else { span(change.remaining as f64 / 1e6) };
+                let left =
+                    if change.remaining == NEVER { "unknown".into() } else { span(change.remaining as f64 / 1e6) };
                 format!("time left of job {}: {left}", self.job(JobId::new(change.job)))
             }
             Event::NodeChanged(change) => {

@@ -276,7 +276,12 @@ fn a_larger_cluster_costs_a_policy_no_more_instructions() {
         assert_eq!(finished.fault, None);
         policy.fuel_used() as f64 / finished.calls as f64
     };
-    for policy in ["Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})", "Policy(name: \"las\")"] {
+    for policy in [
+        "Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})",
+        "Policy(name: \"las\")",
+        "Policy(name: \"srtf\")",
+        "Policy(name: \"srsf\")",
+    ] {
         let [small, large] = [16, 256].map(|nodes| fuel_of_a_call(policy, nodes));
         assert!(large < 1.5 * small, "{policy}: {small:.0} a call on 16 nodes, {large:.0} on 256");
     }

@@ -61,8 +61,8 @@ pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand, Elasticity,
     Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node, NodeChange,
     NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode, Rejection,
-    RemainingChange,    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger,
-    UserId, Wake, WorkloadId, WorkloadProfile,
+    RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer,
+    Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};

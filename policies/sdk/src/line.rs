@@ -102,11 +102,7 @@ impl<K: Copy> Line<K> {
     }
 
     /// The first behind this.
-    pub(crate) fn next(
-        &self,
-        stand: &Stand<K>,
-        order: impl Fn(&Stand<K>, &Stand<K>) -> Ordering,
-    ) -> Option<&Stand<K>> {
+    pub(crate) fn next(&self, stand: &Stand<K>, order: impl Fn(&Stand<K>, &Stand<K>) -> Ordering) -> Option<&Stand<K>> {
         let behind = |other: &Stand<K>| order(other, stand).is_gt();
         let at = self.blocks.partition_point(|block| block.entries.last().is_none_or(|(last, _)| !behind(last)));
         let entries = &self.blocks.get(at)?.entries;

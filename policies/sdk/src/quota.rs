@@ -138,7 +138,8 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
             held.jobs.first_where(|stand, sum| {
                 let others = of().filter(|(other, _)| *other != line);
                 let taken = others.map(|(_, held)| held.jobs.before(stand, |a, b| self.order.order(a, b)));
-                last.is_none_or(|last| self.order.order(stand, last).is_gt()) && (sum + taken.sum::<u64>()) as i64 > left
+                last.is_none_or(|last| self.order.order(stand, last).is_gt())
+                    && (sum + taken.sum::<u64>()) as i64 > left
             })
         });
         losers.min_by(|a, b| self.order.order(&a.0, &b.0))

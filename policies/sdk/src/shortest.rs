@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use crate::line::Stand;
 use crate::quota::QuotaOrder;
 use crate::{
-    Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, NEVER, Placement, QuotaQueue, Ranking, Setup, Ties,
+    Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, NEVER, Placement, QuotaQueue, Ranking, Setup,
+    Ties,
 };
 
 /// What counts of a job.
@@ -120,7 +121,8 @@ impl Passes {
         if ids.0 == ids.1 {
             return Ordering::Equal;
         }
-        let earlier = |id: JobId| self.pieces.get(id).and_then(|pieces| pieces.split_last()).map_or(&[][..], |all| all.1);
+        let earlier =
+            |id: JobId| self.pieces.get(id).and_then(|pieces| pieces.split_last()).map_or(&[][..], |all| all.1);
         let (mut all_first, mut all_second) = (earlier(ids.0), earlier(ids.1));
         let (mut a, mut b) = (first.0, second.0);
         loop {

@@ -356,6 +356,7 @@ mod tests {
         "types.readiness" Readiness,
         "types.reject-code" RejectCode,
         "types.rejection" Rejection,
+        "types.remaining-change" RemainingChange,
         "types.sample" Sample,
         "types.service" Service,
         "types.set-batch" SetBatch,

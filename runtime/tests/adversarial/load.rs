@@ -133,9 +133,20 @@ pub fn cases() -> Vec<(&'static str, Vec<u8>)> {
 
 /// A policy of the contract before this one, of which `contracts/policy-0.1.wit` is a copy.
 fn of_contract_0_1() -> Vec<u8> {
+    of_contract(include_str!("../contracts/policy-0.1.wit"))
+}
+
+/// A policy of this version of the contract, but for one field of an event.
+pub fn of_another_event() -> Vec<u8> {
+    let contract = include_str!("../../../wit/policy.wit");
+    let other = contract.replace("submitted: instant,", "submitted: f64,");
+    assert_ne!(contract, other);
+    of_contract(&other)
+}
+
+fn of_contract(wit: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contracts/policy-0.1.wit");
-    let (package, _) = resolve.push_path(path).expect("the contract 0.1");
+    let package = resolve.push_str("policy.wit", wit).expect("a contract");
     let world = resolve.select_world(&[package], Some("policy")).expect("the world");
     let mut module = dummy_module(&resolve, world, ManglingAndAbi::Standard32);
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");

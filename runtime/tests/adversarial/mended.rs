@@ -71,6 +71,7 @@ fn names_in_files_do_not_reach_the_terminal_raw() {
 #[test]
 fn wrong_types_are_found_at_load() {
     assert_eq!(kind_of(&load::wrong_types("sandtable:policy/scheduler@0.2.0"), limits()), "load-wrong-world");
+    assert_eq!(kind_of(&load::of_another_event(), limits()), "load-wrong-world");
 }
 
 /// Too many memories, tables or instances have a fault, which is not that of a bad value.
