@@ -164,12 +164,7 @@ impl ElasticScheduler {
         let mut task_done = false;
         for event in &batch.events {
             match event {
-                Event::JobArrived(arrival) => {
-                    // One that has ended since came for nothing.
-                    if let Some(job) = cluster.get(arrival.job) {
-                        self.arrives(job, cluster)?;
-                    }
-                }
+                Event::JobArrived(new) => cluster.get(new.job).map_or(Ok(()), |job| self.arrives(job, cluster))?,
                 Event::JobEnded(end) => match self.jobs.iter().position(|job| job.id == end.job) {
                     Some(at) => drop(self.jobs.remove(at)),
                     None => {

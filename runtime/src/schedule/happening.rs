@@ -32,20 +32,12 @@ impl Run {
                 BackendEvent::Ended(_) if at >= Instant::END => {}
                 BackendEvent::Ended(job) => {
                     self.ledger.ended(job, at)?;
-                    self.change(job, Phase::Ended);
+                    self.end(job, at);
                     self.keep_model(job);
-                    self.live -= 1;
-                    (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
-                    self.ended = true;
                 }
                 BackendEvent::Failed { job, status } => {
                     self.ledger.crashed(job, status);
-                    self.change(job, Phase::Ended);
-                    self.live -= 1;
-                    (self.idle, self.barren) = (0, 0);
-                    self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
-                    self.ended = true;
+                    self.end(job, at);
                 }
                 BackendEvent::Running(job) => {
                     self.ledger.running(job);
@@ -98,6 +90,14 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    fn end(&mut self, job: JobId, at: Instant) {
+        self.change(job, Phase::Ended);
+        self.live -= 1;
+        (self.idle, self.barren) = (0, 0);
+        self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
+        self.ended = true;
     }
 
     pub(super) fn node_changed(&mut self, node: NodeId, at: Instant, health: NodeHealth) {
