@@ -297,7 +297,7 @@ impl DecisionContext {
         self.answers.iter_mut().map(|answers| std::mem::take(&mut answers.spent)).fold(0, u64::saturating_add)
     }
 
-    /// Returns what a policy may ask for: the quantities that are bound.
+    /// Returns what a policy may ask for, the quantities that are bound, and whether events say what is left of jobs.
     pub(crate) fn bound(&self) -> Knowledge {
         let is_bound = |quantity: &Quantity| match quantity {
             Quantity::Remaining => self.bound != Remaining::Unbound,

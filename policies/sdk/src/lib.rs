@@ -69,6 +69,7 @@ pub use colocate::{ColocationQueue, Place};
 pub use config::{Config, Kind, Param};
 pub use job::{Ask, Job};
 pub use job_map::JobMap;
+pub use line::Stand;
 pub use moves::Moves;
 pub use place::Placement;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};

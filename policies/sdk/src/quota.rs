@@ -8,8 +8,8 @@ use crate::{Cluster, GpuTypeId, Job, JobId, JobMap, Placement};
 
 /// How jobs of a [`QuotaQueue`] stand to each other.
 pub trait QuotaOrder<K> {
-    /// Whether the first stands before the second now. It may change with time who of a job that holds GPUs and one that waits comes
-    /// first, but not among those of one side and one group.
+    /// How the first stands to the second now. It may change with time whether a job that holds GPUs stands before one that waits or one of
+    /// another group, but not how jobs of a group, or jobs that wait, stand to each other.
     fn order(&self, first: &Stand<K>, second: &Stand<K>) -> Ordering;
 
     /// The group of a job that holds GPUs.
@@ -208,9 +208,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
                 (_, Some(head)) => {
                     let (stand, class) = heads[head];
                     let fits = |gpu_type: &&GpuTypeId| {
-                        let left = types[**gpu_type as usize].0;
-                        i64::from(class.asks) <= left
-                            && i64::from(class.asks) <= left - self.taken(**gpu_type, &stand) as i64
+                        i64::from(class.asks) <= types[**gpu_type as usize].0 - self.taken(**gpu_type, &stand) as i64
                     };
                     let next = class.gpu_types.iter().find(fits).and_then(|gpu_type| {
                         found.chosen.push((stand.1, *gpu_type));

@@ -32,14 +32,13 @@ impl Least {
 
 /// The walk over jobs in the order of what is left of them. Its parameters are `placement`, `ties` and `tick`.
 pub struct ShortestFirst {
-    least: Least,
     place: Placement,
     jobs: Jobs,
 }
 
 enum Jobs {
     Kept(Kept),
-    Ranked { ranking: Ranking, tick: u64, timer: Option<u64> },
+    Ranked { ranking: Ranking, least: Least, tick: u64, timer: Option<u64> },
 }
 
 impl ShortestFirst {
@@ -52,17 +51,16 @@ impl ShortestFirst {
         let jobs = if told && ties == Ties::Kept && tick == 0 {
             Jobs::Kept(Kept::new(least))
         } else {
-            Jobs::Ranked { ranking: Ranking::new(ties), tick, timer: None }
+            Jobs::Ranked { ranking: Ranking::new(ties), least, tick, timer: None }
         };
-        ShortestFirst { least, place: Placement::named(config.choice("placement")), jobs }
+        ShortestFirst { place: Placement::named(config.choice("placement")), jobs }
     }
 
     /// Preempts and starts jobs as the quota says.
     pub fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) {
         match &mut self.jobs {
             Jobs::Kept(kept) => kept.pass(batch, cluster, self.place),
-            Jobs::Ranked { ranking, tick, timer } => {
-                let least = self.least;
+            Jobs::Ranked { ranking, least, tick, timer } => {
                 let key = |seconds: f64, gpus| seconds * f64::from(least.weight(gpus));
                 let change = ranking.pass(batch, cluster, self.place, key);
                 ranking.wake(batch, cluster, timer, *tick, change);
@@ -105,8 +103,29 @@ struct Passes {
 
 impl QuotaOrder<Piece> for Passes {
     fn order(&self, first: &Stand<Piece>, second: &Stand<Piece>) -> Ordering {
-        let by_now = first.0.counts(self.now).cmp(&second.0.counts(self.now));
-        by_now.then_with(|| self.order_before(first, second))
+        let (mut a, mut b, mut at) = (first.0, second.0, self.now);
+        // Their pieces up to these, once they are asked for.
+        let mut known: Option<(&[Piece], &[Piece])> = None;
+        loop {
+            // What falls has fallen since both pieces began, what does not has not: at all passes since, one had less left if it
+            // had less at the first of them.
+            let later = if a.pass >= b.pass { a } else { b };
+            let least = |at| a.counts(at).cmp(&b.counts(at));
+            let order = least(at).then_with(|| least(later.at));
+            if order.is_ne() || first.1 == second.1 {
+                return order;
+            }
+            let (of_a, of_b) = known.unwrap_or_else(|| (self.of(first.1), self.of(second.1)));
+            // At the pass before that.
+            let (of_a, of_b) = (before(of_a, later.pass), before(of_b, later.pass));
+            (a, b) = match (of_a.last(), of_b.last()) {
+                (Some(a), Some(b)) => (*a, *b),
+                (None, None) => return first.1.cmp(&second.1),
+                (None, Some(_)) => return Ordering::Greater,
+                (Some(_), None) => return Ordering::Less,
+            };
+            (at, known) = (later.before, Some((of_a, of_b)));
+        }
     }
 
     fn group(&self, piece: &Piece) -> u32 {
@@ -115,45 +134,16 @@ impl QuotaOrder<Piece> for Passes {
 }
 
 impl Passes {
-    /// Among jobs of which as much is left now.
-    fn order_before(&self, first: &Stand<Piece>, second: &Stand<Piece>) -> Ordering {
-        let ids = (first.1, second.1);
-        if ids.0 == ids.1 {
-            return Ordering::Equal;
-        }
-        let earlier =
-            |id: JobId| self.pieces.get(id).and_then(|pieces| pieces.split_last()).map_or(&[][..], |all| all.1);
-        let (mut all_first, mut all_second) = (earlier(ids.0), earlier(ids.1));
-        let (mut a, mut b) = (first.0, second.0);
-        loop {
-            // What falls has fallen since both pieces began, what does not has not: at all passes since, one had less left if it
-            // had less at the first of them.
-            let later = if a.pass >= b.pass { a } else { b };
-            let then = a.counts(later.at).cmp(&b.counts(later.at));
-            if then.is_ne() {
-                return then;
-            }
-            // At the pass before that.
-            let (a_began, b_began) = (a.pass == later.pass, b.pass == later.pass);
-            let previous = |began: bool, piece: Piece, all: &mut &[Piece]| {
-                if !began {
-                    return Some(piece);
-                }
-                let (last, rest) = all.split_last()?;
-                *all = rest;
-                Some(*last)
-            };
-            match (previous(a_began, a, &mut all_first), previous(b_began, b, &mut all_second)) {
-                (Some(one), Some(other)) => (a, b) = (one, other),
-                (Some(_), None) => return Ordering::Less,
-                (None, Some(_)) => return Ordering::Greater,
-                (None, None) => return ids.0.cmp(&ids.1),
-            }
-            let before = a.counts(later.before).cmp(&b.counts(later.before));
-            if before.is_ne() {
-                return before;
-            }
-        }
+    fn of(&self, id: JobId) -> &[Piece] {
+        self.pieces.get(id).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A job's pieces, the latest last, without one that began at this pass; none began later.
+fn before(pieces: &[Piece], pass: u64) -> &[Piece] {
+    match pieces.split_last() {
+        Some((last, earlier)) if last.pass == pass => earlier,
+        _ => pieces,
     }
 }
 

@@ -61,7 +61,7 @@ record! {
         /// When it happened: may be earlier than `batch.now`, because delivery of an event may be deferred.
         "at" at: Instant,
         "cause" cause: ChangeCause,
-        /// Time left at `at`; on the GPUs of the job if it holds any, otherwise as `arrival.remaining`.
+        /// As `arrival.remaining`, but at `at` and on the GPUs of the job if it holds any.
         "remaining" remaining: Duration,
     }
 }
@@ -176,9 +176,10 @@ enumeration! {
 
 record! {
     /// Everything that happened since the previous call, in the order of time. Events of the same instant are ordered
-    /// as ends, node changes, phase changes, arrivals, timers, each by id. An event that only reports the outcome of
-    /// the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is delivered with
-    /// the next call and does not cause one; nor do `remaining-changed` and ends that `cadence.ends` excepts.
+    /// as ends, node changes, changes of phase and time left, arrivals, timers, each by id. An event that only reports
+    /// the outcome of the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is
+    /// delivered with the next call and does not cause one; nor do `remaining-changed` and ends that `cadence.ends`
+    /// excepts.
     #[derive(Clone, PartialEq)]
     pub struct Batch {
         "seq" seq: u64,
