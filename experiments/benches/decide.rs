@@ -58,7 +58,17 @@ fn setup() -> Setup {
 fn arrivals(count: u32) -> Batch {
     let arrival = |job| {
         let (workload, declared_run_time, remaining) = (NO_WORKLOAD, NEVER, NEVER);
-        Event::JobArrived(Arrival { job, class: 0, submitted: 0, user: 0, workload, declared_run_time, remaining })
+        Event::JobArrived(Arrival {
+            job,
+            class: 0,
+            submitted: 0,
+            user: 0,
+            workload,
+            declared_run_time,
+            deadline: NEVER,
+            priority: 0,
+            remaining,
+        })
     };
     let fresh = if count > 0 { Fresh::CLASSES | Fresh::USERS } else { Fresh::empty() };
     Batch { seq: 1, now: 0, trigger: Trigger::Event, fresh, events: (0..count).map(arrival).collect() }

@@ -308,7 +308,8 @@ impl Bytes<'_> {
 
     fn action(&mut self, now: u64) -> Action {
         let job = self.less(9);
-        match self.less(9) {
+        match self.less(10) {
+            9 => Action::Refuse(job),
             0..=2 => Action::Start(self.start(job)),
             3 => {
                 let mode = if self.less(2) == 0 { PreemptMode::Checkpoint } else { PreemptMode::Kill };

@@ -15,6 +15,10 @@ pub struct Job {
     pub work: Duration,
     /// What its user said that it would take.
     pub declared: Option<Duration>,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
+    /// Higher is more important; only policies give it a meaning.
+    pub priority: i32,
     /// The types that it may run on; empty: any.
     pub gpu_types: Vec<TypeId>,
     /// Whether it may be preempted.
@@ -49,6 +53,8 @@ impl Job {
             gpus,
             work,
             declared: None,
+            deadline: None,
+            priority: 0,
             gpu_types: Vec::new(),
             preemptible: true,
             share: Job::WHOLE,

@@ -66,6 +66,7 @@ pub(crate) enum Undo {
     /// The job that it moved, from where and in which phase; and the pods that it evicted.
     Reassign(Vec<(JobId, Vec<GpuId>, Phase)>, Vec<(GpuId, Pod)>),
     Protect(GpuId, Instant),
+    Refuse(JobId),
     Set(u64),
     Cancel(u64, Instant),
     Nothing,
@@ -191,6 +192,7 @@ impl Cluster {
                 self.restore(pods);
             }
             Undo::Protect(gpu, until) => self.pods[gpu].until = until,
+            Undo::Refuse(job) => self.set_phase(job, Phase::Queued),
             Undo::Preempt(job, before) => {
                 let gpus = std::mem::take(&mut self.held[job]);
                 self.give(fleet, job, gpus);

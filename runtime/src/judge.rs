@@ -7,7 +7,7 @@
 use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
-use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start};
+use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start, Timer};
 
 /// Most timers at a time.
 pub const TIMERS: usize = 1024;
@@ -77,6 +77,7 @@ pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Act
                     Action::Preempt(preempt) => Some(preempt.job),
                     Action::Throttle(throttle) => Some(throttle.job),
                     Action::SetBatch(set) => Some(set.job),
+                    Action::Refuse(job) => Some(*job),
                     // All or none: the one that is refused is in the message.
                     Action::Reassign(_) => None,
                     Action::SetTimer(_) | Action::CancelTimer(_) | Action::Protect(_) => None,
@@ -129,6 +130,16 @@ fn act(
             check_batch(bench, job, cluster.held[job].len(), Some(set.batch))?;
             Ok(Undo::Nothing)
         }
+        Action::Refuse(number) => {
+            let job = known(cluster, *number)?;
+            negotiated(bench, Abilities::REFUSE, "refuse")?;
+            if cluster.phase[job] != Phase::Queued {
+                return wrong_phase(cluster, job, "refuse");
+            }
+            once(placed, job)?;
+            cluster.set_phase(job, Phase::Ended);
+            Ok(Undo::Refuse(job))
+        }
         Action::Protect(protect) => {
             negotiated(bench, Abilities::PROTECT, "protect")?;
             keep(cluster, protect)
@@ -139,30 +150,12 @@ fn act(
             if cluster.phase[job] != Phase::Running {
                 return wrong_phase(cluster, job, "throttle");
             }
-            if !(1..=1000).contains(&throttle.milli) {
-                let found = throttle.milli;
-                let message = format!("V22: job {job} is held to {found} thousandths, expected 1 to 1000");
-                return Err((RejectCode::BadNumber, message));
-            }
+            check_throttle(job, throttle.milli)?;
             Ok(Undo::Nothing)
         }
         Action::SetTimer(timer) => {
             negotiated(bench, Abilities::TIMERS, "set-timer")?;
-            let refuse = |why: String| Err((RejectCode::BadTime, format!("V23: {why}")));
-            if timer.at <= cluster.now.as_micros() {
-                return refuse(format!("timer at {} µs, now is {} µs", timer.at, cluster.now));
-            }
-            if timer.at >= 1 << 53 {
-                return refuse(format!("timer at {} µs, instants end at 2^53", timer.at));
-            }
-            if cluster.timers.contains_key(&timer.token) {
-                return refuse(format!("timer {} is already set", timer.token));
-            }
-            if cluster.timers.len() >= TIMERS {
-                return refuse(format!("more than {TIMERS} timers"));
-            }
-            cluster.timers.insert(timer.token, Instant::from_micros(timer.at));
-            Ok(Undo::Set(timer.token))
+            set_timer(cluster, *timer)
         }
         Action::CancelTimer(token) => {
             negotiated(bench, Abilities::TIMERS, "cancel-timer")?;
@@ -172,6 +165,33 @@ fn act(
             }
         }
     }
+}
+
+fn set_timer(cluster: &mut Cluster, timer: Timer) -> Result<Undo, Refusal> {
+    let refuse = |why: String| Err((RejectCode::BadTime, format!("V23: {why}")));
+    if timer.at <= cluster.now.as_micros() {
+        return refuse(format!("timer at {} µs, now is {} µs", timer.at, cluster.now));
+    }
+    if timer.at >= 1 << 53 {
+        return refuse(format!("timer at {} µs, instants end at 2^53", timer.at));
+    }
+    if cluster.timers.contains_key(&timer.token) {
+        return refuse(format!("timer {} is already set", timer.token));
+    }
+    if cluster.timers.len() >= TIMERS {
+        return refuse(format!("more than {TIMERS} timers"));
+    }
+    cluster.timers.insert(timer.token, Instant::from_micros(timer.at));
+    Ok(Undo::Set(timer.token))
+}
+
+/// A limit on the speed of a job is a part of its speed.
+fn check_throttle(job: JobId, milli: u32) -> Result<(), Refusal> {
+    if (1..=1000).contains(&milli) {
+        return Ok(());
+    }
+    let message = format!("V22: job {job} is held to {milli} thousandths, expected 1 to 1000");
+    Err((RejectCode::BadNumber, message))
 }
 
 /// The job that a policy names by this number.
@@ -192,7 +212,7 @@ fn once(placed: &mut std::collections::BTreeSet<JobId>, job: JobId) -> Result<()
     if placed.insert(job) {
         return Ok(());
     }
-    Err((RejectCode::DuplicateJob, format!("V11: job {job} is started or preempted twice in one plan")))
+    Err((RejectCode::DuplicateJob, format!("V11: job {job} is started, preempted or refused twice in one plan")))
 }
 
 fn negotiated(bench: &Bench<'_>, ability: Abilities, action: &str) -> Result<(), Refusal> {

@@ -3,6 +3,7 @@
 //! GPU-time is counted where it is physical: a GPU that drains belongs to the job that saves its state, even where it is
 //! promised to another. All sums that must balance are integers, so they balance exactly or not at all.
 
+mod balance;
 mod integrals;
 mod moves;
 
@@ -107,6 +108,7 @@ impl Ledger {
         let rows = jobs.iter().map(|job| JobRow {
             submit: job.submit,
             gpus: job.gpus,
+            deadline: job.deadline,
             first_start: None,
             first_run: None,
             began: None,
@@ -196,6 +198,13 @@ impl Ledger {
     /// A job can never run.
     pub fn rejected(&mut self, job: JobId, reason: String) {
         self.rows[job].outcome = Outcome::Rejected(reason.into());
+    }
+
+    /// The policy refused a job that waited.
+    pub fn refused(&mut self, job: JobId) {
+        let row = &mut self.rows[job];
+        (row.outcome, row.end) = (Outcome::Refused, Some(self.now));
+        self.rates.demanded -= u64::from(row.gpus);
     }
 
     /// A job is given GPUs; those that drain come to it when they have.
@@ -386,45 +395,6 @@ impl Ledger {
             status => format!("exit code {status}").into(),
         });
         self.rates.demanded -= u64::from(row.gpus);
-    }
-
-    /// Closes the books at the end of a run and checks that they balance.
-    ///
-    /// # Errors
-    /// The balance that does not close.
-    pub fn close(&mut self) -> Result<(), AccountingError> {
-        for gpu in 0..self.total {
-            for job in self.there[gpu as usize].clone() {
-                self.vacate(GpuId::new(gpu), job);
-                self.measured.let_go();
-            }
-        }
-        for (job, row) in self.rows.iter_mut().enumerate() {
-            if let Some(since) = row.running_since.take() {
-                row.productive += self.now - since;
-            }
-            if row.outcome == Outcome::Unfinished(Unfinished::HeldGpus) {
-                row.held += if row.awaited == 0 { self.now - row.given_at } else { Duration::ZERO };
-            }
-            let ends = u32::from(row.end.is_some());
-            if (row.outcome == Outcome::Completed) != (ends == 1) {
-                return Err(AccountingError::Ends { job: JobId::at(job), times: ends });
-            }
-        }
-        for (gpu, held) in self.gpu_held.iter().enumerate() {
-            let most = match self.sharing {
-                Sharing::Exclusive => 1,
-                Sharing::Packed(most) => u64::from(most),
-                Sharing::Shares => u64::from(Job::WHOLE),
-            };
-            if *held > self.now.since_start().saturating_mul(most) {
-                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });
-            }
-        }
-        let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
-        let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(held.as_micros())).sum();
-        let clock = self.measured.all.resident as i128;
-        if jobs == gpus && gpus == clock { Ok(()) } else { Err(AccountingError::GpuTime { jobs, gpus, clock }) }
     }
 
     /// Stays that are kept, and the GPUs of each, all together.

@@ -55,7 +55,7 @@ pub use context::{DecisionContext, Predictors, Remaining, VisibleInfo};
 pub use distribution::Distribution;
 pub use introductions::Introductions;
 pub use ledger::{AccountingError, Ledger};
-pub use metrics::Summary;
+pub use metrics::{Deadlines, Summary};
 pub use policy::Policy;
 pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};

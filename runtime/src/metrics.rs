@@ -29,6 +29,12 @@ pub struct Summary {
     pub completed: usize,
     /// Those that could never run on this fleet.
     pub rejected: usize,
+    /// Those that the policy refused.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused: usize,
+    /// How jobs with a deadline fared; none where no job has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadlines: Option<Deadlines>,
     /// Those whose process failed; only on real machines.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub crashed: usize,
@@ -100,11 +106,46 @@ pub struct Summary {
     pub predictors: Vec<Score>,
 }
 
+/// How jobs with a deadline fared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Deadlines {
+    /// Jobs with a deadline.
+    pub jobs: usize,
+    /// Those that completed by then.
+    pub met: usize,
+    /// How long after their deadlines jobs completed, 0 where before: the mean over those that completed, in seconds.
+    pub tardiness_mean: f64,
+    /// The longest of these times.
+    pub tardiness_max: f64,
+}
+
+impl Deadlines {
+    fn of(rows: &[&JobRow]) -> Option<Deadlines> {
+        let jobs = rows.iter().filter(|row| row.deadline.is_some()).count();
+        let done = rows.iter().filter(|row| row.outcome == Outcome::Completed);
+        let ended = done.filter_map(|row| row.end.zip(row.deadline));
+        let tardiness: Vec<Duration> = ended.map(|(end, deadline)| end.saturating_since(deadline)).collect();
+        let late: Duration = tardiness.iter().copied().sum();
+        (jobs > 0).then(|| Deadlines {
+            jobs,
+            met: tardiness.iter().filter(|late| late.is_zero()).count(),
+            tardiness_mean: ratio(late.as_secs_f64(), tardiness.len() as f64),
+            tardiness_max: tardiness.iter().max().map_or(0.0, |late| late.as_secs_f64()),
+        })
+    }
+}
+
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
 impl Summary {
+    /// Jobs that the policy left unfinished or refused: times are those of the others.
+    pub fn left_by_policy(&self) -> usize {
+        self.unfinished + self.refused
+    }
+
     /// These metrics, with how good the predictors of the run were.
     #[must_use]
     pub fn with_scores(self, predictors: Vec<Score>) -> Summary {
@@ -144,6 +185,8 @@ impl Summary {
             heaviest: heaviest(&rows),
             completed: done.len(),
             rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
+            refused: rows.iter().filter(|row| row.outcome == Outcome::Refused).count(),
+            deadlines: Deadlines::of(&rows),
             crashed: rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count(),
             unfinished: rows.iter().filter(|row| matches!(row.outcome, Outcome::Unfinished(_))).count(),
             jct: of(&jct),

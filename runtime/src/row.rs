@@ -9,6 +9,8 @@ use sandtable_hardware::{Duration, GpuId, Instant, JobId, ServiceId};
 pub enum Outcome {
     /// It did all its work.
     Completed,
+    /// The policy refused it.
+    Refused,
     /// It could never have run, for this reason.
     Rejected(Box<str>),
     /// The run ended before the job did.
@@ -48,6 +50,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Completed => f.write_str("completed"),
+            Outcome::Refused => f.write_str("refused"),
             Outcome::Rejected(why) => write!(f, "rejected: {why}"),
             Outcome::Failed(why) => write!(f, "failed: {why}"),
             Outcome::Unfinished(why) => write!(f, "unfinished: {why}"),
@@ -62,6 +65,8 @@ pub struct JobRow {
     pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
     /// When it was first given GPUs.
     pub first_start: Option<Instant>,
     /// When it first made progress; of a task: when it was served.
@@ -73,7 +78,7 @@ pub struct JobRow {
     /// What its first start takes: how long it held all its GPUs before its first progress; where that start was cut short, what
     /// the fleet says of starts.
     pub startup: Duration,
-    /// When it ended.
+    /// When it ended, or was refused.
     pub end: Option<Instant>,
     /// How.
     pub outcome: Outcome,

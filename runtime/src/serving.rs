@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 use crate::ledger::Ledger;
 use crate::pools::Use;
-use crate::row::JobRow;
+use crate::row::{JobRow, Outcome};
 
 /// Tasks of services; times in seconds, shares in 0..=1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Tasks {
         let since = |at: fn(&JobRow) -> Option<Instant>| -> Vec<Duration> {
             rows.iter().filter_map(|row| at(row).map(|at| at - row.submit)).collect()
         };
-        let done: Vec<&&JobRow> = rows.iter().filter(|row| row.end.is_some()).collect();
+        let done: Vec<&&JobRow> = rows.iter().filter(|row| row.outcome == Outcome::Completed).collect();
         let warm = done.iter().filter(|row| row.first_run == row.first_start).count();
         let kept = |row: &&&JobRow| {
             let Some(slo) = slo(row) else { return true };

@@ -78,10 +78,10 @@ fn case() -> impl Strategy<Value = Case> {
     // Every second policy may do anything.
     let uses = prop_oneof![
         Just(Abilities::all()),
-        prop::collection::vec(any::<bool>(), 6).prop_map(|some| {
+        prop::collection::vec(any::<bool>(), 7).prop_map(|some| {
             let each =
                 [Abilities::PREEMPT, Abilities::TIMERS, Abilities::SHARE, Abilities::THROTTLE, Abilities::ELASTIC];
-            let each = each.into_iter().chain([Abilities::PROTECT]).zip(some);
+            let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE]).zip(some);
             each.filter(|(_, may)| *may).fold(Abilities::empty(), |all, (one, _)| all | one)
         })
     ];
@@ -254,7 +254,8 @@ proptest! {
             if case.seed.is_multiple_of(2) {
                 prop_assert_eq!(summary.out_of_memory, 0);
             }
-            prop_assert_eq!(summary.completed + summary.rejected + summary.unfinished, summary.jobs);
+            let ended = summary.completed + summary.rejected + summary.refused;
+            prop_assert_eq!(ended + summary.unfinished, summary.jobs);
             // On one node whatever fits is started sooner or later: nothing is lost.
             if case.nodes.len() == 1 && case.mischief == 0 {
                 prop_assert_eq!(summary.unfinished, 0);

@@ -172,6 +172,8 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             user: arrival.user,
             workload: guest::NO_WORKLOAD,
             declared_run_time: arrival.declared_run_time,
+            deadline: arrival.deadline,
+            priority: arrival.priority,
             remaining: arrival.remaining,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),
@@ -226,6 +228,7 @@ fn action(action: guest::Action) -> contract::Action {
             contract::Action::Throttle(contract::Throttle { job: throttle.job, milli: throttle.milli })
         }
         guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
+        guest::Action::Refuse(job) => contract::Action::Refuse(job),
         guest::Action::Reassign(_) | guest::Action::SetBatch(_) | guest::Action::Protect(_) => {
             unreachable!("the policies of this benchmark don't")
         }

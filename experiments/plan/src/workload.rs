@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Fleet, Job, Profile, ServiceId, TypeId, WorkloadId};
-use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
+use sandtable_inputs::trace::{self, DeadlineDraws, FleetShape, Recipe, Row, Trace};
 
 use crate::spec::{Arrivals, DemandSpec, Durations, Ties};
 pub(super) use read::{LastTrace, resolve};
@@ -24,21 +24,26 @@ pub struct Workload {
     services: Vec<String>,
 }
 
-/// Where jobs come from: the fields are those of the spec's `Generate`.
+/// Where jobs come from.
 enum From {
     /// Drawn anew for every seed.
-    Generated {
-        jobs: u32,
-        arrivals: Arrivals,
-        durations: Durations,
-        gpus: std::collections::BTreeMap<u32, f64>,
-        /// Names and weights.
-        workloads: Vec<(String, f64)>,
-        users: Vec<(String, f64)>,
-        declared: Option<f64>,
-    },
+    Generated(Box<Drawn>),
     /// The same for every seed.
     Fixed(Arc<Trace>),
+}
+
+/// What jobs are drawn from: the fields are those of the spec's `Generate`.
+struct Drawn {
+    jobs: u32,
+    arrivals: Arrivals,
+    durations: Durations,
+    gpus: std::collections::BTreeMap<u32, f64>,
+    /// Names and weights.
+    workloads: Vec<(String, f64)>,
+    users: Vec<(String, f64)>,
+    declared: Option<f64>,
+    deadlines: Option<DeadlineDraws>,
+    priorities: std::collections::BTreeMap<i32, f64>,
 }
 
 impl Workload {
@@ -46,7 +51,7 @@ impl Workload {
     pub fn fixed(&self) -> Option<&Trace> {
         match &self.from {
             From::Fixed(trace) => Some(trace),
-            From::Generated { .. } => None,
+            From::Generated(_) => None,
         }
     }
 
@@ -54,7 +59,7 @@ impl Workload {
     pub fn len(&self) -> usize {
         match &self.from {
             From::Fixed(trace) => trace.rows.len(),
-            From::Generated { jobs, .. } => *jobs as usize,
+            From::Generated(drawn) => drawn.jobs as usize,
         }
     }
 
@@ -62,7 +67,7 @@ impl Workload {
     pub fn declares(&self) -> bool {
         match &self.from {
             From::Fixed(trace) => trace.rows.iter().any(|row| row.declared.is_some()),
-            From::Generated { declared, .. } => declared.is_some(),
+            From::Generated(drawn) => drawn.declared.is_some(),
         }
     }
 
@@ -87,20 +92,30 @@ impl Workload {
     fn jobs_of(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         match &self.from {
             From::Fixed(trace) => trace.clone(),
-            From::Generated { jobs, arrivals, durations, gpus, workloads, users, declared } => {
+            From::Generated(drawn) => {
                 let of = |kind: TypeId| fleet.gpus_of(kind);
                 let capacity =
                     TypeId::first(fleet.types.len()).map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum();
                 let largest = TypeId::first(fleet.types.len()).map(of).max().unwrap_or(0);
-                let (jobs, arrivals, declared) = (*jobs, *arrivals, *declared);
                 let elastic = |name: &str| {
                     let profile = self.profile.as_ref()?;
                     profile.workloads[profile.id(name)?].elastic.as_ref()
                 };
                 let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
                 let fleet = FleetShape { capacity, largest, node };
-                let recipe =
-                    Recipe { jobs, arrivals, durations, gpus, workloads, users, declared, elastic: &elastic, fleet };
+                let recipe = Recipe {
+                    jobs: drawn.jobs,
+                    arrivals: drawn.arrivals,
+                    durations: &drawn.durations,
+                    gpus: &drawn.gpus,
+                    workloads: &drawn.workloads,
+                    users: &drawn.users,
+                    declared: drawn.declared,
+                    deadlines: drawn.deadlines,
+                    priorities: &drawn.priorities,
+                    elastic: &elastic,
+                    fleet,
+                };
                 Arc::new(trace::generate(&recipe, seed))
             }
         }
@@ -185,8 +200,8 @@ impl Workload {
     pub(super) fn workloads(&self) -> Result<Vec<WorkloadId>, Error> {
         let profile = self.profile.as_deref();
         let mut ids: Vec<WorkloadId> = match &self.from {
-            From::Generated { workloads, .. } => {
-                let there = workloads.iter().filter(|(_, weight)| *weight > 0.0);
+            From::Generated(drawn) => {
+                let there = drawn.workloads.iter().filter(|(_, weight)| *weight > 0.0);
                 there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
             From::Fixed(trace) => {
@@ -224,6 +239,8 @@ impl Workload {
             if self.slots > 1 { (parts.min(u64::from(u32::MAX)) as u32, Job::WHOLE) } else { (row.gpus, row.share) };
         Ok(Job {
             declared: row.declared,
+            deadline: row.deadline,
+            priority: row.priority,
             gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
             // A task is done in one go.
             preemptible: row.preemptible && row.service.is_none(),

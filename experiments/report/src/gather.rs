@@ -136,16 +136,21 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
 
 /// Jobs without a completion time, by policy: every mean is over the others.
 fn left_out(plan: &Plan, known: &[CellStatus]) -> Vec<String> {
-    let mut all: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    let mut all: BTreeMap<&str, [u64; 5]> = BTreeMap::new();
     for (cell, known) in plan.cells.iter().zip(known) {
         if let CellStatus::Done(summary) = known {
             let counts = all.entry(&cell.label).or_default();
-            let own = [summary.unfinished, summary.rejected, summary.crashed, summary.jobs];
+            let own = [summary.unfinished, summary.refused, summary.rejected, summary.crashed, summary.jobs];
             counts.iter_mut().zip(own).for_each(|(count, own)| *count += own as u64);
         }
     }
-    let words = |(label, [unfinished, rejected, crashed, jobs]): (&str, [u64; 4])| {
-        let parts = [(unfinished, "never ended"), (rejected, "could never run on this fleet"), (crashed, "failed")];
+    let words = |(label, [unfinished, refused, rejected, crashed, jobs]): (&str, [u64; 5])| {
+        let parts = [
+            (unfinished, "never ended"),
+            (refused, "were refused by the policy"),
+            (rejected, "could never run on this fleet"),
+            (crashed, "failed"),
+        ];
         let said: Vec<String> =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         (!said.is_empty())

@@ -172,7 +172,7 @@ fn of_rows(rows: &[PolicyRuns<'_>]) -> Frame {
             };
             let half = of.half.filter(|_| headline);
             let mut text = half.map_or_else(|| metric.unit.text(of.mean), |half| metric.unit.interval(of.mean, half));
-            if metric.name == HEADLINE && row.done.iter().any(|summary| summary.unfinished > 0) {
+            if metric.name == HEADLINE && row.done.iter().any(|summary| summary.left_by_policy() > 0) {
                 text.push('*');
             }
             values.push(Value::Estimate(of).shown(text));
@@ -206,14 +206,15 @@ const SHORT: f64 = 0.5;
 fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     for row in rows {
-        let (left, jobs) = row.done.iter().fold((0, 0), |(left, jobs), s| (left + s.unfinished, jobs + s.jobs));
-        if left > 0 {
-            let at = row.cell.variant_text();
-            let at = if at.is_empty() { at } else { format!(" at {at}") };
-            let who = &row.cell.label;
-            notes.push(format!(
-                "* {left} of {jobs} jobs never ended under {who}{at}: its times are those of the others"
-            ));
+        let sum = |of: fn(&Summary) -> usize| row.done.iter().map(|summary| of(summary)).sum::<usize>();
+        let (left, refused, jobs) = (sum(|of| of.unfinished), sum(|of| of.refused), sum(|of| of.jobs));
+        let at = row.cell.variant_text();
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
+        let under = format!("under {}{at}: its times are those of the others", row.cell.label);
+        for (count, what) in [(left, "never ended"), (refused, "were refused")] {
+            if count > 0 {
+                notes.push(format!("* {count} of {jobs} jobs {what} {under}"));
+            }
         }
     }
     let done: Vec<&Summary> = rows.iter().flat_map(|row| row.done.iter().copied()).collect();

@@ -49,7 +49,7 @@ pub struct Measured<'a> {
     pub missing: usize,
     /// Runs whose result has no such figure, in words.
     pub without: Vec<String>,
-    /// Runs in which a policy left jobs unfinished, in words: times of the others say nothing of it.
+    /// Runs in which a policy left jobs unfinished or refused them, in words: times of the others say nothing of it.
     pub starved: Vec<String>,
     /// Seeds left out since their results are those of another seed.
     pub repeated: usize,
@@ -62,7 +62,7 @@ pub enum Verdict {
     Judged(bool, Surety),
     /// A policy failed: what the other runs say is not the claim's.
     CellsFailed,
-    /// A policy left jobs unfinished: times of the others are not the claim's.
+    /// A policy left jobs unfinished or refused them: times of the others are not the claim's.
     JobsUnfinished,
     /// Some runs have no result, or no such figure.
     Incomplete,
@@ -237,8 +237,8 @@ fn one<'a>(plan: &Plan, results: &Results<'_>, claim: &'a Claim) -> Measured<'a>
             match known {
                 Some(CellStatus::Done(summary)) => {
                     prints.push(serde_json::to_string(summary).unwrap_or_default());
-                    if metric.is_of_completed() && summary.unfinished > 0 {
-                        let (left, jobs) = (summary.unfinished, summary.jobs);
+                    if metric.is_of_completed() && summary.left_by_policy() > 0 {
+                        let (left, jobs) = (summary.left_by_policy(), summary.jobs);
                         measured.starved.push(format!("{}: {left} of {jobs} jobs", which()));
                     }
                     match metric.of(summary) {

@@ -1,7 +1,7 @@
 //! The metrics of a run: one table, from which tables, claims, comparisons, reports and the book's page are made.
 
 use sandtable_core::display::Unit;
-use sandtable_runtime::{Serving, Summary, Tasks};
+use sandtable_runtime::{Deadlines as Deadline, Serving, Summary, Tasks};
 
 /// Which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Has {
     Elastic,
     /// Runs with services.
     Serving,
+    /// Runs in which a job has a deadline.
+    Deadlines,
 }
 
 /// One metric of a summary.
@@ -88,7 +90,7 @@ impl Metric {
 }
 
 use Better::{Higher, Lower, Neither};
-use Has::{Completed, Elastic, Profiled, Run, Serving as Serves};
+use Has::{Completed, Deadlines, Elastic, Profiled, Run, Serving as Serves};
 use Unit::{Count, Seconds, Share, Times};
 
 /// Every metric, in the order of the columns.
@@ -150,6 +152,11 @@ pub const METRICS: &[Metric] = &[
     of("gpus_serving", Share, Neither, Serves, |s| serving(s, |of| of.uses[2]), "GPU-time that serves or has a model loaded, over all GPU-time."),
     of("gpus_protected", Share, Neither, Serves, |s| serving(s, |of| of.uses[3]), "Free GPU-time that is kept for a service, over all GPU-time."),
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
+    of("deadlines", Count, Neither, Deadlines, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
+    of("deadlines_met", Share, Higher, Deadlines, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
+    of("tardiness_mean_s", Seconds, Lower, Deadlines, |s| deadlines(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
+    of("tardiness_max_s", Seconds, Lower, Deadlines, |s| deadlines(s, |of| of.tardiness_max), "The longest of these times."),
+    of("refused", Count, Neither, Run, |s| s.refused as f64, "Jobs that the policy refused."),
     of("jobs", Count, Neither, Run, |s| s.jobs as f64, "Jobs that count: training jobs submitted in the window."),
     of("left_out", Count, Neither, Run, |s| s.left_out as f64, "Jobs submitted outside of the window."),
     of("completed", Count, Higher, Run, |s| s.completed as f64, "Jobs that completed.").compared(),
@@ -161,6 +168,11 @@ pub const METRICS: &[Metric] = &[
 /// A number of the inference side; NaN where there is none.
 fn serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
     summary.serving.as_ref().map_or(f64::NAN, get)
+}
+
+/// A number of the jobs with deadlines; NaN where there are none.
+fn deadlines(summary: &Summary, get: fn(&Deadline) -> f64) -> f64 {
+    summary.deadlines.as_ref().map_or(f64::NAN, get)
 }
 
 fn tasks(summary: &Summary, get: fn(&Tasks) -> f64) -> f64 {
@@ -203,6 +215,7 @@ pub fn page() -> String {
             Profiled => "those whose workloads have a known utilisation",
             Elastic => "those with elastic jobs",
             Serves => "those with services",
+            Deadlines => "those in which a job has a deadline",
         };
         let name = metric.shown.map_or(String::new(), |shown| format!(" (\"{shown}\" in tables)"));
         out.push_str(&format!(

@@ -215,7 +215,10 @@ pub fn observe(
         (swaps.say)(&format!("error: the devices are not as they were found: {}", changed.join("; ")));
     }
     let outcome = outcome(&finished, &changed);
-    let jct = |row: &sandtable_runtime::JobRow| row.end.map(|end| end - row.submit);
+    let jct = |row: &sandtable_runtime::JobRow| match row.outcome {
+        sandtable_runtime::JobOutcome::Completed => row.end.map(|end| end - row.submit),
+        _ => None,
+    };
     let times = finished.ledger.rows.iter().zip(jobs.iter()).map(|(row, job)| (job.name.clone(), jct(row))).collect();
     Ok(Observed { outcome, files, jobs: times, readings, log })
 }

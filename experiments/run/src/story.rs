@@ -71,10 +71,18 @@ impl Names {
                     NEVER => String::new(),
                     time => format!(", said to take {}", span(time as f64 / 1e6)),
                 };
+                let deadline = match arrival.deadline {
+                    NEVER => String::new(),
+                    at => format!(", due at {} s", seconds(Duration::from_micros(at))),
+                };
+                let priority = match arrival.priority {
+                    0 => String::new(),
+                    priority => format!(", priority {priority}"),
+                };
                 let id = JobId::new(arrival.job);
                 let (service, gpus) = self.jobs.get(id.index()).map_or((None, 0), |job| (job.service, job.gpus));
                 let kind = if service.is_some() { "task" } else { "job" };
-                format!("{kind} {} arrived: {gpus} GPUs{declared}", self.job(id))
+                format!("{kind} {} arrived: {gpus} GPUs{declared}{deadline}{priority}", self.job(id))
             }
             Event::JobEnded(end) => format!("job {} ended", self.job(JobId::new(end.job))),
             Event::JobChanged(change) => {
@@ -137,6 +145,7 @@ impl Names {
             Action::Protect(protect) => {
                 format!("protect GPU {} until {} s", protect.gpu, seconds(Duration::from_micros(protect.until)))
             }
+            Action::Refuse(job) => format!("refuse {}", self.job(JobId::new(*job))),
             Action::SetTimer(timer) => format!("wake me at {} s", seconds(Duration::from_micros(timer.at))),
             Action::CancelTimer(token) => format!("cancel timer {token}"),
         }
@@ -158,6 +167,7 @@ impl Names {
         match action {
             Action::Start(start) => vec![JobId::new(start.job)],
             Action::Preempt(preempt) => vec![JobId::new(preempt.job)],
+            Action::Refuse(job) => vec![JobId::new(*job)],
             Action::Throttle(throttle) => vec![JobId::new(throttle.job)],
             Action::SetBatch(set) => vec![JobId::new(set.job)],
             Action::Reassign(moves) => moves.iter().map(|start| JobId::new(start.job)).collect(),

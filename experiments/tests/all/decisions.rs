@@ -199,7 +199,17 @@ impl Scene {
             let (gpus, memory_mib) = (actor.gpus, actor.memory_mib);
             let (job, submitted) = (id as u32, actor.submitted);
             let (user, declared_run_time, remaining) = (0, NEVER, NEVER);
-            let arrival = Arrival { job, class: job, submitted, user, workload: job, declared_run_time, remaining };
+            let arrival = Arrival {
+                job,
+                class: job,
+                submitted,
+                user,
+                workload: job,
+                declared_run_time,
+                deadline: NEVER,
+                priority: 0,
+                remaining,
+            };
             events.push(Event::JobArrived(arrival));
             let (share_milli, gpu_types, preemptible) = (1000, vec![], true);
             let (elastic, service) = (None, None);

@@ -24,6 +24,7 @@ const SHARED: &str = r#"Experiment(
     workload: Generate(
         jobs: 5, arrivals: Poisson(load: 0.5), durations: LogNormal(median: "10min", sigma: 1.0, least: "1min", most: "2h"),
         gpus: {1: 2, 2: 1}, workloads: {"A3C": 2, "CycleGAN": 1}, users: {"u": 1, "v": 1}, declared: 0.5,
+        deadlines: Deadlines(least: 0.5, most: 1.5, share: 0.5), priorities: {0: 3, 1: 1},
     ),
     semantics: Semantics(ties: Shuffled, judge: Strict),
     costs: Costs(
@@ -246,6 +247,11 @@ const MOVES: &[Edits] = &[
             ("WorkloadSpec.Generate.workloads", "\"CycleGAN\": 1", "\"CycleGAN\": 2"),
             ("WorkloadSpec.Generate.users", "\"v\": 1", "\"w\": 1"),
             ("WorkloadSpec.Generate.declared", "declared: 0.5", "declared: 0.6"),
+            ("WorkloadSpec.Generate.deadlines", "deadlines: Deadlines(least: 0.5, most: 1.5, share: 0.5),", ""),
+            ("WorkloadSpec.Generate.priorities", "{0: 3, 1: 1}", "{0: 3, 2: 1}"),
+            ("Deadlines.least", "least: 0.5", "least: 0.6"),
+            ("Deadlines.most", "most: 1.5", "most: 1.6"),
+            ("Deadlines.share", "share: 0.5", "share: 0.6"),
         ],
     ),
     (CATALOGUE, &[("LawSpec.Utilisation", "law: Profile", "law: Utilisation(0.5)")]),
@@ -288,6 +294,8 @@ const MOVES: &[Edits] = &[
             ("Job.preemptible", "preemptible: false", "preemptible: true"),
             ("Job.declared", "declared: \"2h\"", "declared: \"3h\""),
             ("Job.user", "user: \"u\"", "user: \"v\""),
+            ("Job.deadline", "user: \"u\"", "user: \"u\", deadline: \"9h\""),
+            ("Job.priority", "user: \"u\"", "user: \"u\", priority: -1"),
             ("Job.share", "share: 0.5", "share: 0.25"),
             ("Job.memory", "memory: \"1GiB\"", "memory: \"2GiB\""),
             ("PredictorSpec.Declared", "{\"remaining\": Declared}", "{}"),

@@ -8,6 +8,7 @@ mod claims;
 mod cli;
 mod components;
 mod corpus;
+mod deadlines;
 mod decisions;
 mod docs;
 mod edits;

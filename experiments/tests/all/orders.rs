@@ -80,7 +80,14 @@ impl Scene {
                 ..Job::new("", Instant::at(SECOND * submitted), gpus, SECOND * of(draw, &lengths))
             }
         });
-        let jobs = jobs.collect();
+        let mut jobs: Vec<Job> = jobs.collect();
+        let mut dues = Stream::new(seed, "orders/due");
+        for job in &mut jobs {
+            let due = of(&mut dues, &[None, Some(5), Some(10), Some(20), Some(20)]);
+            job.deadline = due.map(|seconds| job.submit + SECOND * seconds);
+            job.priority = of(&mut dues, &[0, 0, 1, -3]);
+        }
+        let jobs = jobs.into();
         let limits = (of(draw, &[2, 3, 4]), of(draw, &[6, 8, 12]));
         let starvation = of(draw, &["0", "0", "0.5", "2"]);
         let placement = of(draw, &["packed", "consolidate", "count"]);
@@ -249,6 +256,44 @@ fn srtf_in_order_is_srtf_by_a_sort_of_all() {
 #[test]
 fn srsf_in_order_is_srsf_by_a_sort_of_all() {
     let again = equal::<srsf::Srsf, Plain<true>>(0..10_000, Some("\"ties\":\"kept\""));
+    assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}
+
+/// Jobs by a key that never changes, all of them sorted and walked at every pass; `DUE`: by deadline, else by priority.
+struct PlainFixed<const DUE: bool> {
+    place: Placement,
+}
+
+impl<const DUE: bool> Policy for PlainFixed<DUE> {
+    fn about() -> About {
+        priority::Priority::about()
+    }
+
+    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
+        Ok(PlainFixed { place: Placement::named(config.choice("placement")) })
+    }
+
+    fn decide(&mut self, _: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let key = |job: &sandtable_policy::Job| match DUE {
+            true => (job.deadline.map_or(u128::MAX, u128::from), job.id),
+            false => ((i128::from(i32::MAX) - i128::from(job.priority)) as u128, job.id),
+        };
+        let mut order: Vec<(u128, JobId)> = cluster.jobs().map(key).collect();
+        order.sort_unstable();
+        sandtable_policy::walk(cluster, order.into_iter().map(|(_, id)| id), self.place);
+        Ok(())
+    }
+}
+
+#[test]
+fn edf_in_order_is_edf_by_a_sort_of_all() {
+    let again = equal::<edf::Edf, PlainFixed<true>>(0..10_000, Some("\"preempt\":true"));
+    assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}
+
+#[test]
+fn priorities_in_order_are_priorities_by_a_sort_of_all() {
+    let again = equal::<priority::Priority, PlainFixed<false>>(0..10_000, Some("\"preempt\":true"));
     assert!(again > 20_000, "{again} stays after a preemption or a failure");
 }
 

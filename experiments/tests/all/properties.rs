@@ -47,7 +47,7 @@ fn without_ties_the_order_of_rows_changes_nothing() {
             std::fs::write(folder.path().join("t.csv"), text).expect("written");
             let spec = "Experiment(title: \"p\", fleet: Model(nodes: 3, gpus: 8, kind: \"K80\"), \
                 workload: Trace(file: \"t.csv\"), predictors: {\"remaining\": Oracle}, policies: [Policy(name: \"fifo\"), \
-                Policy(name: \"sjf\"), Policy(name: \"srtf\"), Policy(name: \"srsf\"), Policy(name: \"las\")])";
+                Policy(name: \"sjf\"), Policy(name: \"srtf\"), Policy(name: \"srsf\"), Policy(name: \"las\"), Policy(name: \"edf\"), Policy(name: \"priority\")])";
             results.push(ends(&expand(folder.path(), spec)));
             for index in (1..rows.len()).rev() {
                 rows.swap(index, (stream.integer() % (index as u64 + 1)) as usize);

@@ -116,6 +116,15 @@ impl Backlog {
         }
     }
 
+    /// Removes a job that waits no more, by the key that it was added with.
+    pub fn remove(&mut self, job: &Job, key: u64) {
+        for queue in &mut self.queues {
+            if queue.ask == job.ask() && queue.gpu_types == job.gpu_types {
+                queue.remove((key, job.id));
+            }
+        }
+    }
+
     /// Starts what the order and `backfill` allow now.
     pub fn start(&mut self, cluster: &mut Cluster, place: Placement, backfill: Backfill) {
         for queue in &mut self.queues {

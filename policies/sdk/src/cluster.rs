@@ -206,6 +206,13 @@ impl Cluster {
         self.actions.push(Action::Preempt(Preempt { job: id, mode: PreemptMode::Checkpoint }));
     }
 
+    /// Refuses a waiting job: it ends, for good, and the next batch says so.
+    pub fn refuse(&mut self, id: JobId) {
+        let now = self.now;
+        self.release(id, now, JobPhase::Ended);
+        self.actions.push(Action::Refuse(id));
+    }
+
     /// Holds a running job to thousandths of its own speed.
     pub fn throttle(&mut self, id: JobId, milli: u32) {
         self.actions.push(Action::Throttle(Throttle { job: id, milli }));
@@ -315,6 +322,8 @@ impl Cluster {
             gpu_types: gpu_types.clone(),
             preemptible: demand.preemptible,
             declared_run_time: Some(declared).filter(|declared| *declared != NEVER),
+            deadline: Some(arrival.deadline).filter(|deadline| *deadline != NEVER),
+            priority: arrival.priority,
             user: self.users[arrival.user as usize].clone(),
             elastic: demand.elastic,
             serves: demand.service,
@@ -368,7 +377,8 @@ impl Cluster {
                 truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
             let mut mirrored = self.job(id).held.clone();
             mirrored.sort_unstable();
-            if mirrored != held {
+            // A live job that has ended here: the policy was not allowed to refuse it.
+            if mirrored != held || self.job(id).phase == JobPhase::Ended {
                 self.release(id, self.now, JobPhase::Queued);
                 moved.push((id, held));
             }

@@ -29,6 +29,10 @@ pub struct Job {
     pub preemptible: bool,
     /// Run time that its user declared, µs.
     pub declared_run_time: Option<u64>,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
+    /// Higher is more important.
+    pub priority: i32,
     /// Its user; empty: unknown.
     pub user: Rc<str>,
     /// How it may change its size, if it may.

@@ -37,6 +37,7 @@ mod cluster;
 mod colocate;
 mod config;
 pub mod driver;
+mod fixed_order;
 pub mod host;
 mod job;
 mod job_map;
@@ -67,6 +68,7 @@ pub use bindings::sandtable::policy::types::{
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
 pub use config::{Config, Kind, Param};
+pub use fixed_order::FixedOrder;
 pub use job::{Ask, Job};
 pub use job_map::JobMap;
 pub use line::Stand;

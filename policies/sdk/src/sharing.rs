@@ -131,4 +131,9 @@ impl Cluster {
         let ids = job.into_iter().chain(refused.iter().filter_map(|rejection| rejection.job));
         ids.filter_map(|id| self.get(id)).filter(|job| job.waits())
     }
+
+    /// Jobs with an action in the previous plan that was refused.
+    pub fn refused_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.rejections.iter().filter_map(|rejection| rejection.job)
+    }
 }

@@ -119,6 +119,8 @@ impl TestRun<'_> {
                 user: 0,
                 workload: NO_WORKLOAD,
                 declared_run_time: seconds * SECOND,
+                deadline: crate::NEVER,
+                priority: 0,
                 remaining: seconds * SECOND,
             }));
             self.arrived += 1;
@@ -147,6 +149,11 @@ impl TestRun<'_> {
                 (preempt.job, JobPhase::Queued)
             }
             Action::Throttle(_) | Action::Protect(_) => return,
+            Action::Refuse(job) => {
+                self.ends[job as usize] = Some(now);
+                self.events.push(Event::JobEnded(JobEnd { job, at: now }));
+                return;
+            }
             Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
             Action::SetTimer(timer) => {
                 assert!(timer.at > now && self.timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
@@ -193,6 +200,8 @@ pub fn arrivals(demands: Vec<Demand>) -> (Batch, Introductions) {
             user: 0,
             workload: NO_WORKLOAD,
             declared_run_time: crate::NEVER,
+            deadline: crate::NEVER,
+            priority: 0,
             remaining: crate::NEVER,
         })
     };

@@ -197,7 +197,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers! { u8 u16 u32 u64 f64 }
+numbers! { u8 u16 u32 u64 i32 f64 }
 
 impl Value for () {
     const SIZE: usize = 0;

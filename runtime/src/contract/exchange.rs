@@ -30,6 +30,11 @@ record! {
         "workload" workload: WorkloadId,
         /// Run time that the user declared; 2^53 - 1 if the user declared none or the experiment does not reveal it.
         "declared-run-time" declared_run_time: Duration,
+        /// When the job should have ended; 2^53 - 1 if it has no deadline.
+        "deadline" deadline: Instant,
+        /// The more important job has the higher number; 0 unless the experiment says otherwise. Only a policy gives it
+        /// a meaning.
+        "priority" priority: i32,
         /// Time left, as `predictor.estimate(remaining, …)` returns it for the first GPU type that the job allows,
         /// rounded to microseconds; 2^53 - 1 if unknown or without `remaining-in-events`.
         "remaining" remaining: Duration,
@@ -109,7 +114,7 @@ enumeration! {
         "not-elastic" NotElastic,
         /// V10: a placement names a GPU twice.
         "duplicate-gpu" DuplicateGpu,
-        /// V11: a plan has two placing actions (start, preempt, reassign) for one job.
+        /// V11: a plan has two placing actions (start, preempt, reassign, refuse) for one job.
         "duplicate-job" DuplicateJob,
         /// V12: the job does not allow the GPU type, or the gang mixes types.
         "gpu-type-not-allowed" GpuTypeNotAllowed,
@@ -278,6 +283,8 @@ variant! {
         "reassign" Reassign(Vec<Start>),
         "set-batch" SetBatch(SetBatch),
         "protect" Protect(Protect),
+        /// A queued job ends without having been completed, for good: its deadline cannot be met, for example.
+        "refuse" Refuse(JobId),
     }
 }
 
@@ -301,6 +308,7 @@ flags! {
         "throttle" THROTTLE = 8,
         "elastic" ELASTIC = 16,
         "protect" PROTECT = 32,
+        "refuse" REFUSE = 64,
     }
 }
 

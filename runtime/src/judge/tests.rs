@@ -127,3 +127,15 @@ fn a_protected_gpu_is_for_its_service_alone() {
     assert_eq!(play(&[vec![protect(9, 5)]]).0, [[RejectCode::UnknownGpu]]);
     assert_eq!(play(&[vec![protect(3, 1 << 53)]]).0, [[RejectCode::BadTime]]);
 }
+
+#[test]
+fn a_job_is_refused_while_it_waits_and_never_again() {
+    let refuse = |job| Action::Refuse(job);
+    let preempt = |job| Action::Preempt(Preempt { job, mode: PreemptMode::Checkpoint });
+    // A rehearsal, which `play` does first, takes it back.
+    assert_eq!(play(&[vec![refuse(2)], vec![refuse(2)]]).0, [vec![], vec![RejectCode::WrongPhase]]);
+    assert_eq!(play(&[vec![refuse(2)], vec![Action::Start(start(2, &[3]))]]).0[1], [RejectCode::WrongPhase]);
+    assert_eq!(play(&[vec![Action::Start(start(2, &[3])), refuse(2)]]).0, [[RejectCode::WrongPhase]]);
+    assert_eq!(play(&[starts(), vec![preempt(0), refuse(0)]]).0[1], [RejectCode::WrongPhase]);
+    assert_eq!(play(&[vec![refuse(9)]]).0, [[RejectCode::UnknownJob]]);
+}

@@ -153,6 +153,12 @@ impl Run {
             Action::Throttle(throttle) => {
                 self.world().backend.throttle(JobId::new(throttle.job), throttle.milli, &mut happened);
             }
+            Action::Refuse(job) => {
+                let job = JobId::new(*job);
+                self.ledger.refused(job);
+                let now = self.world().cluster.now;
+                self.leave(job, now);
+            }
             Action::SetTimer(_) | Action::CancelTimer(_) => {}
         }
         let outcome = self.take_in(&mut happened, true);

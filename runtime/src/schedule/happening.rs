@@ -93,11 +93,16 @@ impl Run {
     }
 
     fn end(&mut self, job: JobId, at: Instant) {
+        self.leave(job, at);
+        self.ended = true;
+    }
+
+    /// A job is not live any more. The next call tells.
+    pub(super) fn leave(&mut self, job: JobId, at: Instant) {
         self.change(job, Phase::Ended);
         self.live -= 1;
         (self.idle, self.barren) = (0, 0);
         self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
-        self.ended = true;
     }
 
     pub(super) fn node_changed(&mut self, node: NodeId, at: Instant, health: NodeHealth) {
@@ -169,6 +174,8 @@ impl Run {
             user,
             workload,
             declared_run_time: declared.unwrap_or(NEVER),
+            deadline: job.deadline.map_or(NEVER, Instant::as_micros),
+            priority: job.priority,
             remaining: self.world().remaining_told(id),
         })
     }

@@ -35,7 +35,8 @@ impl Scene<'_> {
     fn anything(&mut self) -> Action {
         let job = self.any(self.announced.len() + 2) as u32;
         let now = self.state.now;
-        match self.any(11) {
+        match self.any(12) {
+            11 => Action::Refuse(job),
             8 => {
                 // Swaps, growths, moves and nonsense, one to three at a time; rarely nobody at all.
                 let moves = if self.one_in(20) { 0 } else { 1 + self.any(3) };

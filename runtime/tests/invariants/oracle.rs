@@ -86,6 +86,12 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
         Action::Throttle(it) => broken.extend(throttle(site, state, it)),
         Action::SetBatch(it) => broken.extend(set_batch(site, state, it)),
         Action::Protect(it) => broken.extend(protect(site, state, it)),
+        Action::Refuse(job) => {
+            broken.extend(known_and_in(site, state, *job, &[Phase::Queued]));
+            if broken.is_empty() {
+                state.set_phase(JobId::new(*job), Phase::Ended);
+            }
+        }
         Action::SetTimer(it) => broken.extend(set_timer(state, it)),
         // No word says what becomes of a timer that is not there: it counts as a bad one.
         Action::CancelTimer(token) => broken.extend(state.timers.remove(token).is_none().then_some(BadTime)),
@@ -93,17 +99,18 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
     broken
 }
 
-/// The jobs that an action places: «placing actions (start, preempt, reassign)».
+/// The jobs that an action places: «placing actions (start, preempt, reassign, refuse)».
 fn placing(action: &Action) -> Vec<u32> {
     match action {
         Action::Start(it) => vec![it.job],
         Action::Preempt(it) => vec![it.job],
+        Action::Refuse(job) => vec![*job],
         Action::Reassign(moves) => moves.iter().map(|it| it.job).collect(),
         _ => vec![],
     }
 }
 
-/// V11: «a plan has two placing actions (start, preempt, reassign) for one job.» What was refused was no action.
+/// V11: «a plan has two placing actions (start, preempt, reassign, refuse) for one job.» What was refused was no action.
 fn placed_twice(placed: &BTreeSet<u32>, action: &Action) -> Option<RejectCode> {
     let mut all = placed.clone();
     placing(action).into_iter().any(|job| !all.insert(job)).then_some(DuplicateJob)
@@ -119,6 +126,7 @@ fn not_negotiated(site: &Site, action: &Action) -> Option<RejectCode> {
         // «`elastic`: `reassign` and `set-batch`.»
         Action::Reassign(_) | Action::SetBatch(_) => Abilities::ELASTIC,
         Action::Protect(_) => Abilities::PROTECT,
+        Action::Refuse(_) => Abilities::REFUSE,
     };
     (!site.uses.contains(needs)).then_some(NotNegotiated)
 }

@@ -168,6 +168,7 @@ fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
             Some(Action::Preempt(it)) => Some(it.job),
             Some(Action::Throttle(it)) => Some(it.job),
             Some(Action::SetBatch(it)) => Some(it.job),
+            Some(Action::Refuse(job)) => Some(*job),
             _ => None,
         };
         assert_eq!(judged.job, job, "{action:?}: {judged:?}");

@@ -18,6 +18,8 @@ struct Mapping<'a> {
     gpus: &'a str,
     length: Length<'a>,
     declared: Option<&'a str>,
+    deadline: Option<&'a str>,
+    priority: Option<&'a str>,
     workload: Option<&'a str>,
     user: Option<&'a str>,
     /// Of a log: start, end, partition, outcome.
@@ -40,6 +42,8 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
         gpus,
         length: Length::Duration(duration),
         declared: None,
+        deadline: None,
+        priority: None,
         workload: None,
         user: None,
         log: [None; 4],
@@ -82,6 +86,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
+    needed.extend(map.deadline.into_iter().chain(map.priority));
     needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
     table.need(&needed)?;
     let mut rows = Rows::new();
@@ -101,9 +106,22 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             },
         };
         let recorded = map.recorded(row, &mut rows)?;
+        let given = |column: Option<&str>| column.and_then(|column| row.find(column)).filter(|text| !absent(text));
+        let deadline = match map.deadline.filter(|column| given(Some(column)).is_some()) {
+            Some(column) => {
+                let found = row.instant(column, map.unit)?;
+                Some(rows.at(row, column, found)?)
+            }
+            None => None,
+        };
+        let priority = match map.priority.zip(given(map.priority)) {
+            Some((column, text)) => super::native::priority(row, column, text)?,
+            None => 0,
+        };
         if let Some(job) = rows.push(row, map.name.and_then(|column| row.find(column)), submit, (gpus, duration)) {
             job.share = share;
             job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
+            (job.deadline, job.priority) = (deadline, priority);
             job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
             job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
             job.recorded = recorded;
@@ -143,7 +161,7 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 17] = [
         "submit",
         "gpus",
         "hundredths",
@@ -152,6 +170,8 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         "end",
         "name",
         "declared",
+        "deadline",
+        "priority",
         "workload",
         "user",
         "unit",
@@ -184,6 +204,8 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         hundredths: get("hundredths").is_some(),
         length,
         declared: get("declared"),
+        deadline: get("deadline"),
+        priority: get("priority"),
         workload: get("workload"),
         user: get("user"),
         // A start and an end that say how long a job took are what was recorded of it.

@@ -41,10 +41,25 @@ pub struct Recipe<'a> {
     pub users: &'a [(String, f64)],
     /// Sigma of the users' error.
     pub declared: Option<f64>,
+    /// When jobs should have ended.
+    pub deadlines: Option<DeadlineDraws>,
+    /// Weights of priorities; empty: all have 0.
+    pub priorities: &'a BTreeMap<i32, f64>,
     /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
     pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
     /// For which machines.
     pub fleet: FleetShape,
+}
+
+/// How deadlines are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeadlineDraws {
+    /// Least time from submission to deadline, in run times of the job.
+    pub least: f64,
+    /// Most time, likewise; all values between are equally likely.
+    pub most: f64,
+    /// Part of the jobs that have a deadline.
+    pub share: f64,
 }
 
 /// What of a fleet decides what is drawn.
@@ -118,7 +133,28 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
         rows.push(row);
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
+    prioritise(&mut rows, recipe.priorities, &mut Stream::new(seed, "workload/priorities"));
+    if let Some(draws) = recipe.deadlines {
+        set_deadlines(&mut rows, draws, &mut Stream::new(seed, "workload/deadlines"));
+    }
     Trace { rows, ..Trace::default() }
+}
+
+fn prioritise(rows: &mut [Row], weights: &BTreeMap<i32, f64>, stream: &mut Stream) {
+    let (priorities, weights): (Vec<i32>, Vec<f64>) = weights.iter().unzip();
+    if !priorities.is_empty() {
+        rows.iter_mut().for_each(|row| row.priority = priorities[stream.weighted(&weights)]);
+    }
+}
+
+/// Deadlines are a multiple of a job's run time after its submission, to the second above.
+fn set_deadlines(rows: &mut [Row], draws: DeadlineDraws, stream: &mut Stream) {
+    for row in rows {
+        // Both are drawn of every job: which jobs have a deadline moves no deadline of the others.
+        let (has, factor) = (stream.uniform() < draws.share, stream.uniform());
+        let seconds = row.duration.as_secs_f64() * (draws.least + factor * (draws.most - draws.least));
+        row.deadline = has.then(|| row.submit + (seconds.ceil() as u64) * SECOND);
+    }
 }
 
 fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {

@@ -9,7 +9,9 @@
 //! # Format
 //! The native format is CSV with a header. `submit_s`, `gpus` and `duration_s` must be there: decimal seconds from the
 //! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
-//! number by default), `declared_s` (what the user said), `gpu_types` (kinds that the job may run on, separated by a
+//! number by default), `declared_s` (what the user said), `deadline_s` (when the
+//! job should have ended, from the start of the experiment), `job_priority` (a whole number, the higher is more important; 0 by
+//! default), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
 //! `user` (the user), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
@@ -41,7 +43,7 @@ use sandtable_hardware::{Duration, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use generate::{FleetShape, PHILLY_GPUS, Recipe, generate};
+pub use generate::{DeadlineDraws, FleetShape, PHILLY_GPUS, Recipe, generate};
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, DemandBursts, DemandSpec, Durations, TraceFormat};
 pub use stats::Stats;
@@ -60,6 +62,10 @@ pub struct Row {
     pub duration: Duration,
     /// What its user said that it would take.
     pub declared: Option<Duration>,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
+    /// Higher is more important.
+    pub priority: i32,
     /// Kinds of GPU that it may run on; empty: any.
     pub kinds: Vec<String>,
     /// Whether it may be preempted.
@@ -97,7 +103,7 @@ pub struct Recorded {
     pub partition: Option<String>,
     /// Quality of service.
     pub qos: Option<String>,
-    /// Its priority.
+    /// Its priority, as a scheduler computed it.
     pub priority: Option<u32>,
     /// Where it ran, as the log lists it.
     pub nodes: Option<String>,
@@ -112,6 +118,8 @@ impl Row {
             gpus,
             duration,
             declared: None,
+            deadline: None,
+            priority: 0,
             kinds: Vec::new(),
             preemptible: true,
             share: sandtable_hardware::Job::WHOLE,
@@ -185,8 +193,10 @@ impl Trace {
         fn at(row: &Row, get: fn(&Recorded) -> Option<Instant>) -> Option<String> {
             get(row.recorded.as_deref()?).map(|at| seconds(at.since_start()))
         }
-        let optional: [Column; 18] = [
+        let optional: [Column; 20] = [
             ("declared_s", |row| row.declared.map(seconds)),
+            ("deadline_s", |row| row.deadline.map(|at| seconds(at.since_start()))),
+            ("job_priority", |row| (row.priority != 0).then(|| row.priority.to_string())),
             ("gpu_types", |row| Some(csv_cell(&row.kinds.join("|")).into_owned()).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
             ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),

@@ -9,31 +9,35 @@ use super::rows::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Recorded, Row, Trace, plain};
 
+/// The columns that it may have.
+const KNOWN: [&str; 24] = [
+    "job_id",
+    "submit_s",
+    "gpus",
+    "duration_s",
+    "declared_s",
+    "deadline_s",
+    "job_priority",
+    "gpu_types",
+    "preemptible",
+    "share_milli",
+    "memory_mib",
+    "workload",
+    "user",
+    "batch",
+    "service",
+    "submitted_s",
+    "start_s",
+    "end_s",
+    "outcome",
+    "account",
+    "partition",
+    "qos",
+    "priority",
+    "nodes",
+];
+
 pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 22] = [
-        "job_id",
-        "submit_s",
-        "gpus",
-        "duration_s",
-        "declared_s",
-        "gpu_types",
-        "preemptible",
-        "share_milli",
-        "memory_mib",
-        "workload",
-        "user",
-        "batch",
-        "service",
-        "submitted_s",
-        "start_s",
-        "end_s",
-        "outcome",
-        "account",
-        "partition",
-        "qos",
-        "priority",
-        "nodes",
-    ];
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "gpus", "duration_s"])?;
     if let Some(unknown) =
@@ -63,6 +67,10 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
         }
         trace.rows.push(Row {
             declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
+            deadline: given("deadline_s")
+                .map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at))
+                .transpose()?,
+            priority: given("job_priority").map(|text| priority(row, "job_priority", text)).transpose()?.unwrap_or(0),
             kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
             share,
@@ -79,6 +87,12 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     // Every column is one that it knows.
     trace.account.of(Read { ignored: Vec::new(), ..read });
     Ok(trace)
+}
+
+/// A priority: a whole number, possibly negative.
+pub(super) fn priority(row: &Record<'_>, column: &str, text: &str) -> Result<i32, TraceError> {
+    text.parse()
+        .map_err(|_| row.wrong(column, format!("expected a whole number from -2^31 to 2^31 - 1, found {text:?}")))
 }
 
 /// What a native trace has of a log.

@@ -143,6 +143,12 @@ pub enum WorkloadSpec {
         /// Users declare their job's run time times a log-normal error of this sigma; none: they declare nothing.
         #[serde(default)]
         declared: Option<f64>,
+        /// When jobs should have ended; none: they have no deadlines.
+        #[serde(default)]
+        deadlines: Option<DeadlinesSpec>,
+        /// Weight of each priority, a whole number of which the higher is more important; by default all have 0.
+        #[serde(default)]
+        priorities: BTreeMap<i32, f64>,
     },
     /// Read from a file.
     Trace {
@@ -166,6 +172,23 @@ pub enum WorkloadSpec {
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
+}
+
+/// Deadlines that are drawn: each is the submission plus the run time of the job on a GPU of speed 1 times a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename = "Deadlines", deny_unknown_fields)]
+pub struct DeadlinesSpec {
+    /// The least factor. ElasticFlow (ASPLOS 2023) draws from 0.5 to 1.5.
+    pub least: f64,
+    /// The greatest; all between are equally likely.
+    pub most: f64,
+    /// Part of the jobs that have a deadline, above 0 to 1.
+    #[serde(default = "whole")]
+    pub share: f64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// One job, written down.
@@ -193,6 +216,12 @@ pub struct JobSpec {
     pub preemptible: Option<bool>,
     #[serde(default)]
     pub declared: Option<Span>,
+    /// When it should have ended, from the start of the experiment.
+    #[serde(default)]
+    pub deadline: Option<Span>,
+    /// Higher is more important; 0 by default.
+    #[serde(default)]
+    pub priority: i32,
     /// A name of the profile.
     #[serde(default)]
     pub workload: Option<String>,

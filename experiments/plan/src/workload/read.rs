@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, Profile};
-use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
+use sandtable_inputs::trace::{self, DeadlineDraws, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
-use super::{From, Workload};
+use super::{Drawn, From, Workload};
 use crate::number;
-use crate::spec::{Arrivals, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
+use crate::spec::{Arrivals, DeadlinesSpec, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
 
 /// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
 #[derive(Default)]
@@ -98,7 +98,9 @@ fn read(
 
 /// Jobs that are drawn by the parameters of a spec.
 fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) -> Result<(From, Value), Error> {
-    let WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared } = spec else {
+    let WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared, deadlines, priorities } =
+        spec
+    else {
         return Err(Error::internal("only `Generate` draws jobs"));
     };
     let users: Vec<(String, f64)> = users.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
@@ -116,15 +118,53 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         }
     }
     check(source, *jobs, *arrivals, durations, gpus, *declared)?;
+    let deadlines = deadlines.map(|spec| deadline_draws(source, spec)).transpose()?;
+    if priorities.values().any(bad) || (!priorities.is_empty() && priorities.values().sum::<f64>() <= 0.0) {
+        return Err(source.error("workload.priorities", "expected weights of at least 0, not all of them 0", "here"));
+    }
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
-    let key = json!({"generate": {
+    let mut key = json!({"generate": {
         "jobs": jobs, "arrivals": arrivals_key(*arrivals), "durations": durations_key(durations),
         "gpus": gpus.iter().map(|(size, weight)| json!([size, number(*weight)])).collect::<Vec<_>>(),
         "declared": declared.map(number), "workloads": workload_weights, "users": user_weights,
     }});
-    let (jobs, arrivals, declared, gpus) = (*jobs, *arrivals, *declared, gpus.clone());
-    Ok((From::Generated { jobs, arrivals, durations: durations.clone(), gpus, workloads, users, declared }, key))
+    if let Some(draws) = deadlines {
+        key["generate"]["deadlines"] = json!([number(draws.least), number(draws.most), number(draws.share)]);
+    }
+    if !priorities.is_empty() {
+        let weights = priorities.iter().map(|(priority, weight)| json!([priority, number(*weight)]));
+        key["generate"]["priorities"] = weights.collect();
+    }
+    let drawn = Drawn {
+        jobs: *jobs,
+        arrivals: *arrivals,
+        durations: durations.clone(),
+        gpus: gpus.clone(),
+        workloads,
+        users,
+        declared: *declared,
+        deadlines,
+        priorities: priorities.clone(),
+    };
+    Ok((From::Generated(Box::new(drawn)), key))
+}
+
+/// How deadlines are drawn, if the numbers make sense.
+fn deadline_draws(source: &Source, spec: DeadlinesSpec) -> Result<DeadlineDraws, Error> {
+    let DeadlinesSpec { least, most, share } = spec;
+    let wrong =
+        |field: &str, message: String| Err(source.error(&format!("workload.deadlines.{field}"), &message, "here"));
+    if !(0.0..=1e6).contains(&least) {
+        return wrong("least", format!("expected a factor of run times from 0 to 10^6, found {least}"));
+    }
+    if !(least..=1e6).contains(&most) {
+        return wrong("most", format!("expected a factor from `least`, {least}, to 10^6, found {most}"));
+    }
+    if !(share > 0.0 && share <= 1.0) {
+        return wrong("share", format!("expected a part of the jobs above 0 and at most 1, found {share}"));
+    }
+    Ok(DeadlineDraws { least, most, share })
 }
 
 /// Checks the jobs that a spec lists.
@@ -150,6 +190,8 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
 fn listed(list: &[JobSpec]) -> Trace {
     let rows = list.iter().enumerate().map(|(index, job)| Row {
         declared: job.declared.map(|span| span.0),
+        deadline: job.deadline.map(|span| Instant::at(span.0)),
+        priority: job.priority,
         kinds: job.kinds.clone(),
         preemptible: job.preemptible.unwrap_or(true),
         share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),

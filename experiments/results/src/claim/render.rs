@@ -153,7 +153,7 @@ pub fn in_words(one: &Measured<'_>) -> ClaimRow {
         None => ("-".into(), "-".into()),
     };
     let mut notes = lines("failed", &one.failed);
-    notes.extend(lines("jobs left unfinished", &one.starved));
+    notes.extend(lines("jobs left unfinished or refused", &one.starved));
     notes.extend(lines("without such a figure", &one.without));
     if one.missing > 0 {
         notes.push(format!("{} runs have no result", one.missing));

@@ -182,6 +182,7 @@ pub(super) mod outcome {
         let (word, why) = text.split_once(": ").unwrap_or((&text, ""));
         match word {
             "completed" => Ok(JobOutcome::Completed),
+            "refused" => Ok(JobOutcome::Refused),
             "rejected" => Ok(JobOutcome::Rejected(why.into())),
             "failed" => Ok(JobOutcome::Failed(why.into())),
             "unfinished" => {

@@ -165,7 +165,17 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         let gpus = 1 + draws.below(4) as u32;
         let (at, job) = (u64::from(step), step);
         let (user, workload, declared_run_time) = (0, NO_WORKLOAD, NEVER);
-        let arrival = Arrival { job, class: step, submitted: at, user, workload, declared_run_time, remaining: NEVER };
+        let arrival = Arrival {
+            job,
+            class: step,
+            submitted: at,
+            user,
+            workload,
+            declared_run_time,
+            deadline: NEVER,
+            priority: 0,
+            remaining: NEVER,
+        };
         events.push(Event::JobArrived(arrival));
         let users = if step == 0 { vec![String::new()] } else { vec![] };
         let new = Introductions { classes: vec![demand(gpus)], users, ..Introductions::default() };

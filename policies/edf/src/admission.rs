@@ -1,0 +1,171 @@
+//! Which jobs are refused.
+
+use std::collections::BTreeSet;
+
+use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, JobMap};
+
+/// When a job is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rule {
+    /// It waits, and would miss its deadline if it started now.
+    Hopeful,
+    /// As it comes, it would miss its deadline, or make a job miss its own that would meet it otherwise.
+    Feasible,
+}
+
+impl Rule {
+    pub(crate) const WORDS: &'static [&'static str] = &["all", "hopeful", "feasible"];
+
+    pub(crate) fn named(word: &str) -> Option<Rule> {
+        match word {
+            "hopeful" => Some(Rule::Hopeful),
+            "feasible" => Some(Rule::Feasible),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) struct Admission {
+    rule: Rule,
+    /// Jobs with a deadline that wait, by the instant at which they must start at the latest.
+    starts: BTreeSet<(Instant, JobId)>,
+    /// The instant of each.
+    latest: JobMap<Instant>,
+}
+
+impl Admission {
+    pub(crate) fn new(rule: Rule) -> Admission {
+        Admission { rule, starts: BTreeSet::new(), latest: JobMap::default() }
+    }
+
+    /// The jobs that are refused now, all of which wait.
+    pub(crate) fn refused(&mut self, batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
+        match self.rule {
+            Rule::Hopeful => self.hopeless(batch, cluster),
+            Rule::Feasible => infeasible(batch, cluster),
+        }
+    }
+
+    fn hopeless(&mut self, batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
+        let queued = batch.events.iter().flat_map(|event| cluster.queued_by(event));
+        let due: Vec<&Job> = queued.filter(|job| job.deadline.is_some()).collect();
+        let ids: Vec<JobId> = due.iter().map(|job| job.id).collect();
+        for (job, left) in due.into_iter().zip(lasts(cluster, &ids)) {
+            self.forget(job.id);
+            let deadline = job.deadline.unwrap_or(Instant::MAX);
+            // A deadline that passed before it came is missed, however short the job.
+            let latest = deadline.saturating_sub(left);
+            if left != Instant::MAX {
+                self.starts.insert((latest, job.id));
+                self.latest.insert(job.id, latest);
+            }
+        }
+        let late: Vec<JobId> = self.starts.range(..(cluster.now(), 0)).map(|(_, id)| *id).collect();
+        late.iter().for_each(|id| self.forget(*id));
+        late.into_iter().filter(|id| cluster.get(*id).is_some_and(Job::waits)).collect()
+    }
+
+    fn forget(&mut self, id: JobId) {
+        if let Some(latest) = self.latest.remove(id) {
+            self.starts.remove(&(latest, id));
+        }
+    }
+}
+
+/// What is left of each job, rounded up to µs; the greatest number where it is unknown.
+fn lasts(cluster: &Cluster, ids: &[JobId]) -> Vec<u64> {
+    let micros = |left: f64| if left.is_nan() { u64::MAX } else { (left * 1e6).ceil() as u64 };
+    cluster.remaining(ids).into_iter().map(micros).collect()
+}
+
+/// Jobs that come with this batch, one after the other, laid out by deadline with those that are here.
+fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
+    let came = batch.events.iter().filter_map(|event| match event {
+        Event::JobArrived(arrival) => cluster.get(arrival.job),
+        _ => None,
+    });
+    let came: Vec<JobId> = came.filter(|job| job.waits() && job.deadline.is_some()).map(|job| job.id).collect();
+    if came.is_empty() {
+        return Vec::new();
+    }
+    let of = |job: &Job| job.deadline.is_some() && job.phase != sandtable_policy::JobPhase::Ended;
+    let ids: Vec<JobId> = cluster.jobs().filter(|job| of(job)).map(|job| job.id).collect();
+    let asks = ids.iter().zip(lasts(cluster, &ids)).map(|(id, left)| {
+        let job = cluster.job(*id);
+        Due { id: *id, deadline: job.deadline.unwrap_or(Instant::MAX), gpus: job.gpus, left }
+    });
+    let (mut dues, new): (Vec<Due>, Vec<Due>) = asks.partition(|due| !came.contains(&due.id));
+    dues.sort_unstable_by_key(|due| (due.deadline, due.id));
+    let capacity = (0..cluster.types()).map(|gpu_type| cluster.up_gpus(gpu_type as u32)).sum();
+    let mut missed = missed(&dues, cluster.now(), capacity);
+    let mut refused = Vec::new();
+    for due in new {
+        let at = dues.partition_point(|other| (other.deadline, other.id) < (due.deadline, due.id));
+        dues.insert(at, due);
+        let then = self::missed(&dues, cluster.now(), capacity);
+        if then.iter().all(|id| missed.contains(id)) {
+            missed = then;
+        } else {
+            dues.remove(at);
+            refused.push(due.id);
+        }
+    }
+    refused
+}
+
+/// A job with a deadline.
+#[derive(Clone, Copy)]
+struct Due {
+    id: JobId,
+    deadline: Instant,
+    gpus: u32,
+    /// µs.
+    left: u64,
+}
+
+/// The jobs that miss their deadline where each, by deadline, gets its GPUs as early as those before leave them, in as many pieces as
+/// it takes.
+fn missed(dues: &[Due], now: Instant, capacity: u32) -> BTreeSet<JobId> {
+    // Free GPUs from each instant on.
+    let mut profile: Vec<(Instant, u32)> = vec![(now, capacity)];
+    let mut missed = BTreeSet::new();
+    for due in dues {
+        let (mut left, mut at) = (due.left, 0);
+        while left > 0 && at < profile.len() {
+            let (from, free) = profile[at];
+            if free >= due.gpus {
+                let end = from.saturating_add(left);
+                let until = profile.get(at + 1).map_or(Instant::MAX, |(next, _)| *next);
+                if end < until {
+                    profile.insert(at + 1, (end, free));
+                }
+                profile[at].1 -= due.gpus;
+                left -= (end.min(until) - from).min(left);
+            }
+            at += 1;
+        }
+        let end = if left > 0 { Instant::MAX } else { profile.get(at).map_or(Instant::MAX, |(from, _)| *from) };
+        if end > due.deadline {
+            missed.insert(due.id);
+        }
+    }
+    missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(id: JobId, deadline: Instant, gpus: u32, left: u64) -> Due {
+        Due { id, deadline, gpus, left }
+    }
+
+    #[test]
+    fn jobs_are_laid_out_by_deadline_in_what_those_before_leave() {
+        let all = [due(0, 10, 2, 10), due(1, 20, 3, 10), due(2, 20, 1, 15), due(3, 25, 1, 5)];
+        assert_eq!(missed(&all, 0, 3), BTreeSet::from([2]), "job 2 has one GPU from 0 to 10, and again from 20 on");
+        assert_eq!(missed(&all, 0, 4), BTreeSet::new());
+        assert_eq!(missed(&all, 0, 1), BTreeSet::from([0, 1]), "gangs that the cluster can't hold");
+        assert_eq!(missed(&[due(0, 5, 1, u64::MAX)], 7, 1), BTreeSet::from([0]), "of unknown length");
+    }
+}

@@ -1,0 +1,107 @@
+//! Jobs in an order that never changes: by a key that a job has for life, and by id among equals.
+
+use crate::{
+    Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Knowledge, Param, Placement, PolicyError,
+    QuotaQueue, Setup,
+};
+
+/// The jobs of a policy that serves the one with the least key first, with or without preemption.
+pub struct FixedOrder {
+    way: Way,
+    place: Placement,
+}
+
+enum Way {
+    /// The first jobs share the cluster, the others stop.
+    Preempt(QuotaQueue<u64>),
+    /// Jobs keep what they hold.
+    Wait(Backlog, Backfill),
+}
+
+impl FixedOrder {
+    /// Its parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Param {
+            name: "preempt",
+            kind: Kind::Flag,
+            default: "true",
+            about: "Whether a job that comes first takes the GPUs of jobs that come later.",
+        },
+        Param {
+            name: "backfill",
+            kind: Kind::Choice(Backfill::WORDS),
+            default: "\"skip\"",
+            about: "Without `preempt`: what happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
+        },
+        Param {
+            name: "placement",
+            kind: Kind::Choice(Placement::WORDS),
+            default: "\"packed\"",
+            about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
+        },
+    ];
+
+    /// The order of a configuration with [`FixedOrder::PARAMS`].
+    ///
+    /// # Errors
+    /// `Unsupported` where EASY is asked for and the host gives no estimate of the time left.
+    pub fn new(config: &Config, setup: &Setup) -> Result<FixedOrder, PolicyError> {
+        let backfill = Backfill::named(config.choice("backfill"));
+        let way = match config.flag("preempt") {
+            true => Way::Preempt(QuotaQueue::default()),
+            false if backfill == Backfill::Easy && !setup.knowledge.contains(Knowledge::REMAINING) => {
+                return Err(PolicyError::Unsupported("backfill \"easy\" needs to be told `remaining`".into()));
+            }
+            false => Way::Wait(Backlog::default(), backfill),
+        };
+        Ok(FixedOrder { way, place: Placement::named(config.choice("placement")) })
+    }
+
+    /// Takes in what a batch tells of jobs. `key` must be the same for a job as long as it lives.
+    pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster, key: impl Fn(&Job) -> u64) {
+        for event in &batch.events {
+            match (&mut self.way, event) {
+                (Way::Wait(backlog, _), _) => {
+                    cluster.queued_by(event).for_each(|job| backlog.push(job, key(job)));
+                }
+                (Way::Preempt(queue), Event::JobArrived(arrival)) => put(queue, cluster, arrival.job, &key),
+                (Way::Preempt(queue), Event::JobChanged(change)) => put(queue, cluster, change.job, &key),
+                (Way::Preempt(queue), Event::JobEnded(end)) => queue.take(end.job),
+                (Way::Preempt(queue), Event::Rejected(_)) => {
+                    let ids: Vec<JobId> = cluster.refused_jobs().collect();
+                    ids.into_iter().for_each(|id| put(queue, cluster, id, &key));
+                }
+                (Way::Preempt(_), _) => {}
+            }
+        }
+    }
+
+    /// Takes out a job that waits.
+    pub fn remove(&mut self, job: &Job, key: u64) {
+        match &mut self.way {
+            Way::Preempt(queue) => queue.take(job.id),
+            Way::Wait(backlog, _) => backlog.remove(job, key),
+        }
+    }
+
+    /// Starts and preempts jobs as the order says.
+    pub fn pass(&mut self, cluster: &mut Cluster, key: impl Fn(&Job) -> u64) {
+        match &mut self.way {
+            Way::Wait(backlog, backfill) => backlog.start(cluster, self.place, *backfill),
+            Way::Preempt(queue) => {
+                let changes = queue.walk(cluster, self.place);
+                let chosen = changes.chosen.into_iter().map(|(id, _)| id);
+                for id in changes.preempted.into_iter().chain(chosen) {
+                    put(queue, cluster, id, &key);
+                }
+            }
+        }
+    }
+}
+
+fn put(queue: &mut QuotaQueue<u64>, cluster: &Cluster, id: JobId, key: impl Fn(&Job) -> u64) {
+    match cluster.get(id) {
+        Some(job) => queue.put(cluster, id, key(job)),
+        None => queue.take(id),
+    }
+}

@@ -1,0 +1,47 @@
+//! The end of a run, and whether the books balance.
+
+use sandtable_hardware::{Duration, GpuId, Job, JobId, Sharing};
+
+use super::{AccountingError, Ledger};
+use crate::row::{Outcome, Unfinished};
+
+impl Ledger {
+    /// Closes the books at the end of a run and checks that they balance.
+    ///
+    /// # Errors
+    /// The balance that does not close.
+    pub fn close(&mut self) -> Result<(), AccountingError> {
+        for gpu in 0..self.total {
+            for job in self.there[gpu as usize].clone() {
+                self.vacate(GpuId::new(gpu), job);
+                self.measured.let_go();
+            }
+        }
+        for (job, row) in self.rows.iter_mut().enumerate() {
+            if let Some(since) = row.running_since.take() {
+                row.productive += self.now - since;
+            }
+            if row.outcome == Outcome::Unfinished(Unfinished::HeldGpus) {
+                row.held += if row.awaited == 0 { self.now - row.given_at } else { Duration::ZERO };
+            }
+            let ends = u32::from(row.end.is_some());
+            if matches!(row.outcome, Outcome::Completed | Outcome::Refused) != (ends == 1) {
+                return Err(AccountingError::Ends { job: JobId::at(job), times: ends });
+            }
+        }
+        for (gpu, held) in self.gpu_held.iter().enumerate() {
+            let most = match self.sharing {
+                Sharing::Exclusive => 1,
+                Sharing::Packed(most) => u64::from(most),
+                Sharing::Shares => u64::from(Job::WHOLE),
+            };
+            if *held > self.now.since_start().saturating_mul(most) {
+                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });
+            }
+        }
+        let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
+        let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(held.as_micros())).sum();
+        let clock = self.measured.all.resident as i128;
+        if jobs == gpus && gpus == clock { Ok(()) } else { Err(AccountingError::GpuTime { jobs, gpus, clock }) }
+    }
+}
