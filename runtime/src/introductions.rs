@@ -1,6 +1,6 @@
 //! What a batch brings for the first time.
 
-use crate::contract::{Demand, Fresh, Sample, WorkloadProfile};
+use crate::contract::{AttainedTime, Demand, Fresh, Sample, WorkloadProfile};
 
 /// What jobs refer to by number and a batch introduces, in the order of the numbers; and what elastic jobs report.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Introductions {
     pub users: Vec<String>,
     /// Measurements of elastic jobs, by job.
     pub samples: Vec<Sample>,
+    /// What live jobs have had, by job, for a policy that takes over.
+    pub attained: Vec<AttainedTime>,
 }
 
 impl Introductions {
@@ -24,6 +26,7 @@ impl Introductions {
             (self.workloads.is_empty(), Fresh::WORKLOADS),
             (self.users.is_empty(), Fresh::USERS),
             (self.samples.is_empty(), Fresh::SAMPLES),
+            (self.attained.is_empty(), Fresh::ATTAINED),
         ];
         lists.iter().filter(|(is_empty, _)| !is_empty).fold(Fresh::empty(), |all, (_, fresh)| all | *fresh)
     }

@@ -397,6 +397,16 @@ impl Ledger {
         self.rates.demanded -= u64::from(row.gpus);
     }
 
+    /// For how long a job has made progress, and the GPU time that it has held.
+    pub(crate) fn attained(&self, job: JobId) -> (Duration, Duration) {
+        let row = &self.rows[job];
+        let now = row.running_since.map_or(Duration::ZERO, |since| self.now - since);
+        let holds = row.last_gpus.iter().filter(|gpu| self.there[gpu.index()].contains(&job)).count();
+        // While it is on a GPU, the instant at which it came there is taken off.
+        let gpu_time = row.gpu_time + i128::from(self.now.as_micros()) * holds as i128;
+        (row.productive + row.lost + now, Duration::from_micros(gpu_time.max(0) as u64))
+    }
+
     /// Stays that are kept, and the GPUs of each, all together.
     pub(crate) fn stays(&self) -> usize {
         self.stays

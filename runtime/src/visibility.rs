@@ -7,8 +7,8 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
-    ClassId, Communication, Demand, Elasticity, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth, Pool, Sample,
-    Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
+    AttainedTime, ClassId, Communication, Demand, Elasticity, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth,
+    Pool, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
 use crate::introductions::Introductions;
@@ -142,6 +142,11 @@ impl Introduced {
             self.known += 1;
             self.known - 1
         })
+    }
+
+    /// What a job has had, for a policy that takes over.
+    pub(crate) fn attained(&mut self, attained: AttainedTime) {
+        self.new.attained.push(attained);
     }
 
     /// The number of a demand.

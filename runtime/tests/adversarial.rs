@@ -184,7 +184,7 @@ fn capsules_replay_to_the_same_fault() {
         (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 0) (i32.const 1280))
         (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280)) (call $rejections (i32.const 1280))
         (call $classes (i32.const 1280)) (call $users (i32.const 1280)) (call $workloads (i32.const 1280))
-        (call $samples (i32.const 1280))
+        (call $samples (i32.const 1280)) (call $attained (i32.const 1280))
         (call $similarity (i32.const 0) (i32.const 4096) (i32.const 1) (i32.const 4096) (i32.const 1) (i32.const 1280))";
     let failing = |evil: &str| {
         let body = format!("{asking} (if (i64.eq (local.get $seq) (i64.const 2)) (then {evil}))");

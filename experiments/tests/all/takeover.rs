@@ -295,3 +295,36 @@ fn a_slow_decision_is_a_fault_where_there_is_a_deadline() {
     let finished = run(&mut policy, Box::new(model), inputs).expect("balanced books");
     assert_eq!(finished.fault.as_ref().map(Fault::kind), Some("too-slow"));
 }
+
+/// LAS that takes over from LAS knows what jobs have had: the long job that runs is preempted by a new one at once, and one that waits
+/// after it ran long does not come before it.
+#[test]
+fn a_policy_that_takes_over_knows_what_jobs_have_had() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // By 100 s job 0 has had 40 s × 2 GPUs and waits, job 1 runs and has had 60 s × 2; both have left the first queue.
+    let spec = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 2, kind: \"g\", speed: 1.0), workload: Jobs([
+        Job(submit: \"0s\", gpus: 2, duration: \"300s\"),
+        Job(submit: \"40s\", gpus: 2, duration: \"300s\"),
+        Job(submit: \"110s\", gpus: 2, duration: \"10s\"),
+    ]), costs: Costs(start: \"0s\", checkpoint: \"0s\", restore: \"0s\"), policies: [Policy(name: \"las\", with: {\"limits\": [60, 100000]}), Policy(name: \"fifo\")])";
+    let plan = expand(folder.path(), spec);
+    let (las, fifo) = (&plan.cells[0], &plan.cells[1]);
+    let sandbox = sandbox();
+    let component = load(&sandbox, las);
+    let starts = |finished: &Finished| -> Vec<_> {
+        assert!(finished.fault.is_none(), "{:?}", finished.fault);
+        finished.ledger.segments.iter().map(|stay| (stay.job, stay.from, stay.to)).collect()
+    };
+    let alone = relayed(las, &component, None);
+    let again = Plans { at: vec![(Instant::at(100 * SECOND), alive(&component, las))], fallback: None };
+    let relay = relayed(las, &component, Some(again));
+    assert_eq!(relay.takeovers.len(), 1);
+    assert_eq!(starts(&relay), starts(&alone));
+    let short = |finished: &Finished| finished.ledger.rows[2].end.map(sandtable_hardware::Instant::since_start);
+    assert_eq!(short(&relay), Some(120 * SECOND));
+    // From FIFO too, under which the first job has had all of the 100 s: the second takes its turn at once.
+    let plans = Plans { at: vec![(Instant::at(100 * SECOND), alive(&component, las))], fallback: None };
+    let from_fifo = relayed(fifo, &load(&sandbox, fifo), Some(plans));
+    let second = from_fifo.ledger.rows[1].first_start.map(sandtable_hardware::Instant::since_start);
+    assert_eq!(second, Some(100 * SECOND));
+}

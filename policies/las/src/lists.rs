@@ -92,7 +92,10 @@ impl Lists {
         for event in &batch.events {
             match event {
                 Event::JobArrived(arrival) => {
-                    self.queues[0].push(arrival.job);
+                    // Where this policy takes over, jobs have run already.
+                    let service = cluster.get(arrival.job).map_or(0, |job| job.service(batch.now));
+                    let level = self.limits.partition_point(|limit| *limit <= service);
+                    self.queues[level].push(arrival.job);
                     if self.within == Within::Submitted {
                         self.waiting.push(arrival.job);
                     }
@@ -100,6 +103,7 @@ impl Lists {
                     if self.levels.len() <= arrival.job as usize {
                         self.levels.resize(arrival.job as usize + 1, (0, 0));
                     }
+                    self.levels[arrival.job as usize].0 = level as u8;
                 }
                 Event::JobEnded(end) => {
                     let level = usize::from(self.levels[end.job as usize].0);

@@ -114,8 +114,11 @@ impl Queues {
                     new += 1;
                     // One that holds GPUs when this policy takes over comes as new.
                     let (fresh, due) = (None, Due::Nothing);
-                    let key = (0, true, self.back);
-                    self.jobs.insert(arrival.job, Entry { level: 0, forgiven: 0, key, fresh, displaced: false, due });
+                    // Where this policy takes over, jobs have run already.
+                    let service = cluster.get(arrival.job).map_or(0, |job| job.service(batch.now));
+                    let level = self.limits.partition_point(|limit| *limit <= service) as u8;
+                    let key = (level, true, self.back);
+                    self.jobs.insert(arrival.job, Entry { level, forgiven: 0, key, fresh, displaced: false, due });
                     self.stand_last(cluster, arrival.job);
                 }
                 Event::JobEnded(end) => {

@@ -300,6 +300,11 @@ impl Cluster {
         if !self.rejections.is_empty() || batch.trigger == Trigger::Resync {
             self.resync();
         }
+        for attained in new.attained {
+            if let Some(job) = self.job_mut(attained.job) {
+                (job.run_time, job.attained) = (attained.run_time, attained.gpu_time);
+            }
+        }
     }
 
     fn arrive(&mut self, arrival: &Arrival) {

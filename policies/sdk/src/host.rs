@@ -173,6 +173,9 @@ pub fn introductions(fresh: Fresh) -> Introductions {
         if fresh.contains(Fresh::SAMPLES) {
             new.samples = introductions::samples();
         }
+        if fresh.contains(Fresh::ATTAINED) {
+            new.attained = introductions::attained();
+        }
         new
     }
     #[cfg(not(target_arch = "wasm32"))]

@@ -59,11 +59,11 @@ mod walk;
 pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
-    Abilities, Action, Arrival, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand, Elasticity,
-    Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node, NodeChange,
-    NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode, Rejection,
-    RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer,
-    Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
+    Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node,
+    NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode,
+    Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput,
+    Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
@@ -104,6 +104,8 @@ pub struct Introductions {
     pub users: Vec<String>,
     /// Measurements of elastic jobs, by job.
     pub samples: Vec<Sample>,
+    /// What live jobs have had before this policy took over.
+    pub attained: Vec<AttainedTime>,
 }
 
 /// What a policy says about itself.

@@ -328,6 +328,7 @@ mod tests {
         "types.abilities" Abilities,
         "types.action" Action,
         "types.arrival" Arrival,
+        "types.attained-time" AttainedTime,
         "types.batch" Batch,
         "types.batch-split" BatchSplit,
         "types.cadence" Cadence,

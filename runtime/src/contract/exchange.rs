@@ -195,6 +195,18 @@ record! {
     }
 }
 
+record! {
+    /// What a live job has had before the policy took over from another.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct AttainedTime {
+        "job" job: JobId,
+        /// Time for which it has made progress, restarts included.
+        "run-time" run_time: Duration,
+        /// Sum over its GPUs of the time for which it has held them, draining included.
+        "gpu-time" gpu_time: Duration,
+    }
+}
+
 flags! {
     /// What a batch introduces; the function of that name in `introductions` returns it.
     Fresh {
@@ -202,6 +214,7 @@ flags! {
         "workloads" WORKLOADS = 2,
         "users" USERS = 4,
         "samples" SAMPLES = 8,
+        "attained" ATTAINED = 16,
     }
 }
 

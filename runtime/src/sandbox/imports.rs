@@ -5,6 +5,7 @@ use wasmtime::{ResourceLimiter, StoreContextMut, Trap};
 
 use super::bindings::sandtable::policy::log::Level;
 use super::bindings::sandtable::policy::predictor::{Quantity, Shapes};
+use super::log::Log;
 use super::names::{CLUSTER, INTRODUCTIONS, LOG, PREDICTOR, TYPES};
 use crate::DecisionContext;
 use crate::answers::ImportLog;
@@ -41,58 +42,6 @@ impl Guest {
             may_leave: true,
             blocks: Vec::new(),
         }
-    }
-}
-
-/// Lines that a policy wrote: diagnostics, never part of a result.
-#[derive(Default)]
-pub(super) struct Log {
-    pub(super) lines: Vec<String>,
-    room: usize,
-    /// What is left of this call's.
-    in_call: usize,
-    dropped: u64,
-}
-
-/// Bytes of log lines of one call.
-const LOG_OF_A_CALL: usize = 64 << 10;
-
-impl Log {
-    pub(super) fn new(room: usize) -> Log {
-        Log { lines: Vec::new(), room, in_call: LOG_OF_A_CALL, dropped: 0 }
-    }
-
-    /// Another call begins.
-    pub(super) fn turn(&mut self) {
-        self.in_call = LOG_OF_A_CALL;
-    }
-
-    fn write(&mut self, level: Level, message: &str) {
-        let level = match level {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
-        };
-        // One line a call: a policy must not write what looks like another's.
-        let line = format!("{level}: {}", escape_control_chars(message, 4096));
-        let bytes = size_of::<String>() + line.len();
-        if bytes > self.room.min(self.in_call) {
-            self.dropped += 1;
-        } else {
-            self.room -= bytes;
-            self.in_call -= bytes;
-            self.lines.push(line);
-        }
-    }
-
-    /// The lines, and a note of those that were dropped.
-    pub(super) fn finish(&mut self) -> Vec<String> {
-        let mut lines = std::mem::take(&mut self.lines);
-        if self.dropped > 0 {
-            lines.push(format!("({} more lines were dropped)", self.dropped));
-        }
-        lines
     }
 }
 
@@ -314,6 +263,13 @@ pub(super) fn samples(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Sample>>
     Ok(samples)
 }
 
+/// `introductions.attained`
+pub(super) fn attained(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::AttainedTime>> {
+    let attained = answer(cx, "introductions.attained", |world| world.introductions.attained.clone())?;
+    charge(cx, attained.len() * 512)?;
+    Ok(attained)
+}
+
 /// The quantity of this number in the contract.
 pub(super) fn quantity(number: u32) -> wasmtime::Result<Quantity> {
     Ok(match number {
@@ -424,6 +380,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     introductions.func_wrap("workloads", |mut cx: Cx<'_>, (): ()| Ok((workloads(&mut cx)?,)))?;
     introductions.func_wrap("users", |mut cx: Cx<'_>, (): ()| Ok((users(&mut cx)?,)))?;
     introductions.func_wrap("samples", |mut cx: Cx<'_>, (): ()| Ok((samples(&mut cx)?,)))?;
+    introductions.func_wrap("attained", |mut cx: Cx<'_>, (): ()| Ok((attained(&mut cx)?,)))?;
 
     let mut predictor = linker.instance(PREDICTOR)?;
     predictor.func_wrap("estimate", |mut cx: Cx<'_>, (what, shapes): (Quantity, Shapes)| {

@@ -11,6 +11,7 @@ mod component;
 mod engine;
 mod imports;
 mod instance;
+mod log;
 mod names;
 mod policy;
 mod provider;

@@ -326,7 +326,7 @@ const EXPORTS: [&str; 2] = [SCHEDULER, PROVIDER];
 
 const IMPORTS: [(&str, &[&str]); 4] = [
     (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "check", "rejections"]),
-    (INTRODUCTIONS, &["classes", "workloads", "users", "samples"]),
+    (INTRODUCTIONS, &["classes", "workloads", "users", "samples", "attained"]),
     (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
     (LOG, &["write", "panic"]),
 ];
@@ -393,6 +393,7 @@ fn define_introductions(store: &mut Store<Guest>, name: &str, at: Border) -> Opt
         "workloads" => a_list(store, at, imports::workloads),
         "users" => a_list(store, at, imports::users),
         "samples" => a_list(store, at, imports::samples),
+        "attained" => a_list(store, at, imports::attained),
         _ => return None,
     })
 }

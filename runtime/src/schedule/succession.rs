@@ -5,7 +5,7 @@ use sandtable_hardware::{Instant, JobId};
 
 use super::{Begun, Run, begin};
 use crate::cluster::Phase;
-use crate::contract::{Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, Setup};
+use crate::contract::{AttainedTime, Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, Setup};
 use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
@@ -83,9 +83,19 @@ impl Run {
             let arrival = self.arrival(job);
             self.events.push(arrival);
             self.mark_for_report(job);
+            self.attained(job);
             if phase != JobPhase::Queued {
                 self.tell(job, phase, at, ChangeCause::Asked);
             }
+        }
+    }
+
+    /// Tells the policy that takes over what a job has had.
+    fn attained(&mut self, job: JobId) {
+        let (run_time, gpu_time) = self.ledger.attained(job);
+        if !gpu_time.is_zero() {
+            let (job, run_time, gpu_time) = (job.number(), run_time.as_micros(), gpu_time.as_micros());
+            self.introduced.attained(AttainedTime { job, run_time, gpu_time });
         }
     }
 }

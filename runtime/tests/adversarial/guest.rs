@@ -216,6 +216,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/introductions@0.2.0" "workloads" (func $workloads (param i32)))
   (import "{NAME}/introductions@0.2.0" "users" (func $users (param i32)))
   (import "{NAME}/introductions@0.2.0" "samples" (func $samples (param i32)))
+  (import "{NAME}/introductions@0.2.0" "attained" (func $attained (param i32)))
   (import "{NAME}/predictor@0.2.0" "similarity" (func $similarity (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/predictor@0.2.0" "pair-speed" (func $pairs (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/predictor@0.2.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32 i32 i32)))
