@@ -121,6 +121,9 @@ pub trait Backend {
     /// appended.
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>);
 
+    /// A job that waits, or was never submitted, will never be started.
+    fn forget(&mut self, _job: JobId) {}
+
     /// Gives elastic jobs that hold GPUs others, all of them at once: each may have what another leaves. What follows
     /// at once is appended.
     fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>);

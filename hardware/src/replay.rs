@@ -129,6 +129,10 @@ impl Backend for Recorder {
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
+    fn forget(&mut self, job: JobId) {
+        self.inner.forget(job);
+    }
+
     fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         self.command(happened, |inner, happened| inner.reassign(moves, happened));
     }

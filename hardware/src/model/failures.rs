@@ -50,10 +50,11 @@ impl SimulatedBackend {
         let place = &self.fleet.nodes[node];
         let gpus = place.gpu_indices();
         let holds = |phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping);
-        let states = self.states.iter().enumerate();
-        let there =
-            states.filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(&gpu.index())));
-        there.map(|(id, _)| JobId::at(id)).collect()
+        let there = self
+            .states
+            .live()
+            .filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(&gpu.index())));
+        there.map(|(id, _)| id).collect()
     }
 }
 

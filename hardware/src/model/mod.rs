@@ -8,6 +8,7 @@
 mod failures;
 mod resize;
 mod sharing;
+mod states;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::{
 };
 use failures::NodeClock;
 use resize::Training;
+use states::States;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -95,7 +97,7 @@ enum Due {
 pub struct SimulatedBackend {
     fleet: Fleet,
     jobs: Arc<[Job]>,
-    states: Vec<JobState>,
+    states: States,
     /// When a GPU has finished saving the state of the job that it ran last.
     drained: Vec<Instant>,
     nodes: Vec<NodeClock>,
@@ -130,24 +132,9 @@ impl SimulatedBackend {
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
-        let state = |job: &Job| JobState {
-            phase: Phase::Waiting,
-            work: Work::Rigid,
-            left: job.work.as_micros_f64(),
-            saved: job.work.as_micros_f64(),
-            unsaved: Duration::ZERO,
-            started_before: false,
-            progress_from: Instant::START,
-            gpus: Vec::new(),
-            speed: 1.0,
-            rate: 1.0,
-            throttle: 1.0,
-            died: false,
-            generation: 0,
-        };
         let alone = fleet.sharing == Sharing::Exclusive && fleet.slots == 1;
         let mut model = SimulatedBackend {
-            states: jobs.iter().map(state).collect(),
+            states: States::new(jobs.clone()),
             drained: vec![Instant::START; fleet.gpus() as usize],
             nodes: Vec::new(),
             laws: laws.under(seed),
@@ -200,6 +187,7 @@ impl SimulatedBackend {
                 self.load(id, &gpus);
                 happened.push(TimedEvent { at, what: BackendEvent::Ended(id) });
                 self.leave(id, &gpus, happened);
+                self.states.end(id);
             }
             Due::NodeDown(node) => self.fail(node, happened),
             Due::NodeUp(node) => self.repair(node, happened),
@@ -337,6 +325,10 @@ impl Backend for SimulatedBackend {
         }
     }
 
+    fn forget(&mut self, job: JobId) {
+        self.states.end(job);
+    }
+
     fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         self.carry_over(moves, happened);
     }
@@ -442,6 +434,6 @@ impl Backend for SimulatedBackend {
 
     /// Elastic jobs learn faster and slower as they go.
     fn remaining_is_steady(&self) -> bool {
-        self.states.iter().all(|state| matches!(state.work, Work::Rigid))
+        self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
     }
 }

@@ -21,8 +21,11 @@ pub(super) struct Training {
 impl SimulatedBackend {
     /// Jobs whose workload says so are elastic.
     pub(super) fn begin_training(&mut self) {
-        for (state, job) in self.states.iter_mut().zip(self.jobs.iter()) {
+        for (id, job) in self.jobs.iter().enumerate().map(|(id, job)| (JobId::at(id), job)) {
             if let (Some(elastic), Some(batch)) = (self.laws.elastic(job), job.batch) {
+                // Its last report is asked for after its end.
+                self.states.keep(id);
+                let state = &mut self.states[id];
                 let split = elastic.split(batch, job.gpus);
                 state.work = Work::Elastic(Training { epoch: 0, placement: Vec::new(), split, ended: None });
                 state.left = elastic.epoch(0);

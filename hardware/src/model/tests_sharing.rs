@@ -135,13 +135,13 @@ fn only_those_touched_are_looked_at() {
     let mut model = model(Costs::default(), vec![job(0, 1, 100), job(0, 1, 100), job(1, 1, 10)]);
     start(&mut model, JobId::new(0), &[GpuId::new(0)]);
     start(&mut model, JobId::new(1), &[GpuId::new(1)]);
-    let generation = model.states[1].generation;
+    let generation = model.states[JobId::new(1)].generation;
     let happened = start(&mut model, JobId::new(2), &[GpuId::new(0)]);
     assert!(
         happened.iter().all(|what| !matches!(what, BackendEvent::Pace { job, .. } if *job == JobId::new(1))),
         "{happened:?}"
     );
-    assert_eq!(model.states[1].generation, generation);
+    assert_eq!(model.states[JobId::new(1)].generation, generation);
 }
 
 #[test]

@@ -156,6 +156,7 @@ impl Run {
             Action::Refuse(job) => {
                 let job = JobId::new(*job);
                 self.ledger.refused(job);
+                self.world().backend.forget(job);
                 let now = self.world().cluster.now;
                 self.leave(job, now);
             }

@@ -138,6 +138,7 @@ impl Run {
             };
             if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
                 world.cluster.set_phase(id, Phase::Ended);
+                world.backend.forget(id);
                 self.ledger.rejected(id, reason);
                 continue;
             }
