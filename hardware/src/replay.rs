@@ -130,6 +130,7 @@ impl Backend for Recorder {
     }
 
     fn forget(&mut self, job: JobId) {
+        self.begun.remove(&job);
         self.inner.forget(job);
     }
 

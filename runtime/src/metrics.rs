@@ -112,6 +112,8 @@ pub struct Summary {
 pub struct Deadlines {
     /// Jobs with a deadline.
     pub jobs: usize,
+    /// Those that completed.
+    pub completed: usize,
     /// Those that completed by then.
     pub met: usize,
     /// How long after their deadlines jobs completed, 0 where before: the mean over those that completed, in seconds.
@@ -129,6 +131,7 @@ impl Deadlines {
         let late: Duration = tardiness.iter().copied().sum();
         (jobs > 0).then(|| Deadlines {
             jobs,
+            completed: tardiness.len(),
             met: tardiness.iter().filter(|late| late.is_zero()).count(),
             tardiness_mean: ratio(late.as_secs_f64(), tardiness.len() as f64),
             tardiness_max: tardiness.iter().max().map_or(0.0, |late| late.as_secs_f64()),

@@ -77,7 +77,7 @@ impl Tasks {
             done: done.len(),
             wait: Distribution::of(since(|row| row.first_start)),
             delay: Distribution::of(since(|row| row.first_run)),
-            latency: Distribution::of(since(|row| row.end)),
+            latency: Distribution::of(done.iter().filter_map(|row| Some(row.end? - row.submit)).collect()),
             warm: share(warm, done.len()),
             in_slo: share(rows.iter().filter(kept).count(), rows.len()),
         }

@@ -30,6 +30,8 @@ pub enum Has {
     Serving,
     /// Runs in which a job has a deadline.
     Deadlines,
+    /// Runs in which a job with a deadline completed. It is of those jobs alone.
+    CompletedDeadlines,
 }
 
 /// One metric of a summary.
@@ -73,7 +75,7 @@ impl Metric {
 
     /// Whether it is of completed jobs alone.
     pub fn is_of_completed(&self) -> bool {
-        self.has == Has::Completed
+        matches!(self.has, Has::Completed | Has::CompletedDeadlines)
     }
 
     const fn shown(self, shown: &'static str) -> Metric {
@@ -90,7 +92,7 @@ impl Metric {
 }
 
 use Better::{Higher, Lower, Neither};
-use Has::{Completed, Deadlines, Elastic, Profiled, Run, Serving as Serves};
+use Has::{Completed, CompletedDeadlines, Deadlines, Elastic, Profiled, Run, Serving as Serves};
 use Unit::{Count, Seconds, Share, Times};
 
 /// Every metric, in the order of the columns.
@@ -154,8 +156,8 @@ pub const METRICS: &[Metric] = &[
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
     of("deadlines", Count, Neither, Deadlines, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
     of("deadlines_met", Share, Higher, Deadlines, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
-    of("tardiness_mean_s", Seconds, Lower, Deadlines, |s| deadlines(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
-    of("tardiness_max_s", Seconds, Lower, Deadlines, |s| deadlines(s, |of| of.tardiness_max), "The longest of these times."),
+    of("tardiness_mean_s", Seconds, Lower, CompletedDeadlines, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
+    of("tardiness_max_s", Seconds, Lower, CompletedDeadlines, |s| tardiness(s, |of| of.tardiness_max), "The longest of these times."),
     of("refused", Count, Neither, Run, |s| s.refused as f64, "Jobs that the policy refused."),
     of("jobs", Count, Neither, Run, |s| s.jobs as f64, "Jobs that count: training jobs submitted in the window."),
     of("left_out", Count, Neither, Run, |s| s.left_out as f64, "Jobs submitted outside of the window."),
@@ -173,6 +175,11 @@ fn serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
 /// A number of the jobs with deadlines; NaN where there are none.
 fn deadlines(summary: &Summary, get: fn(&Deadline) -> f64) -> f64 {
     summary.deadlines.as_ref().map_or(f64::NAN, get)
+}
+
+/// How late completed jobs were; NaN where none with a deadline completed.
+fn tardiness(summary: &Summary, get: fn(&Deadline) -> f64) -> f64 {
+    summary.deadlines.as_ref().filter(|of| of.completed > 0).map_or(f64::NAN, get)
 }
 
 fn tasks(summary: &Summary, get: fn(&Tasks) -> f64) -> f64 {
@@ -216,6 +223,7 @@ pub fn page() -> String {
             Elastic => "those with elastic jobs",
             Serves => "those with services",
             Deadlines => "those in which a job has a deadline",
+            CompletedDeadlines => "those in which a job with a deadline completed",
         };
         let name = metric.shown.map_or(String::new(), |shown| format!(" (\"{shown}\" in tables)"));
         out.push_str(&format!(

@@ -398,6 +398,7 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[CellStatu
 fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
     let mut code = ExitCode::Done;
     let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
+    let mut refused = 0;
     let mut timed_out = 0;
     for ((_, cell), known) in cells.iter().zip(known) {
         match known {
@@ -428,6 +429,7 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> Exit
             CellStatus::Done(summary) => {
                 rejected += summary.rejected;
                 unfinished += summary.unfinished;
+                refused += summary.refused;
                 crashed += summary.crashed;
             }
         }
@@ -444,6 +446,9 @@ fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> Exit
     }
     if crashed > 0 {
         ui::note(&format!("warning: {crashed} jobs failed: see `outcome` in jobs.csv, and logs.txt"));
+    }
+    if refused > 0 {
+        ui::note(&format!("note: {refused} jobs were refused by their policy: see `outcome` in jobs.csv"));
     }
     if unfinished > 0 {
         ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv"));

@@ -75,6 +75,20 @@ fn a_job_that_would_make_another_miss_its_deadline_is_refused_as_it_comes() {
 }
 
 #[test]
+fn a_job_is_admitted_to_the_microsecond_and_refused_from_the_first_instant_on() {
+    let jobs = "Jobs([
+        Job(submit: \"0s\", gpus: 2, duration: \"10s\", deadline: \"5s\"),
+        Job(submit: \"100s\", gpus: 2, duration: \"8.3s\", deadline: \"108.3s\"),
+    ])";
+    for admission in ["hopeful", "feasible"] {
+        let policy = format!("Policy(name: \"edf\", with: {{\"admission\": {admission:?}}})");
+        let (summary, rows) = ran(&policy, jobs);
+        assert_eq!(ends(&rows), [(0.0, true), (108.3, false)], "{admission}");
+        assert_eq!(summary.deadlines.map(|of| (of.jobs, of.completed, of.met)), Some((2, 1, 1)));
+    }
+}
+
+#[test]
 fn admission_needs_to_be_told_how_long_jobs_take() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 1, kind: \"K80\"), workload: Generate(jobs: 3), \

@@ -53,6 +53,15 @@ impl Backend for Live {
         self.launch_ready();
     }
 
+    fn forget(&mut self, job: JobId) {
+        let state = &mut self.states[job];
+        (state.phase, state.aside) = (Phase::Over, None);
+        // One that was put aside still has its process.
+        if let Some(process) = state.process.take() {
+            process.dismiss();
+        }
+    }
+
     fn reassign(&mut self, moves: Vec<Move>, happened: &mut Vec<TimedEvent>) {
         for Move { job, gpus, split } in moves {
             if !self.attend(job, happened) {

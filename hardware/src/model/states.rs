@@ -44,10 +44,8 @@ impl States {
 
     /// A job is over.
     pub(super) fn end(&mut self, id: JobId) {
+        self[id].phase = Phase::Ended;
         let page = &mut self.pages[id.index() / PAGE];
-        if let Some(states) = page.states.get_mut() {
-            states[id.index() % PAGE].phase = Phase::Ended;
-        }
         page.left -= 1;
         if page.left == 0 && !page.stays {
             page.states = OnceCell::new();
@@ -125,7 +123,9 @@ mod tests {
         assert_eq!((states[last].left, states.live().count()), (1e6, 5));
         assert_eq!(states.live().next().map(|(id, _)| id), Some(JobId::at(PAGE)));
         // One that ends before anything is asked of it, as one that fits on no fleet.
-        JobId::first(PAGE).for_each(|id| states.end(id));
+        states.end(JobId::at(0));
+        assert!(states[JobId::at(0)].phase == Phase::Ended && states[JobId::at(1)].phase == Phase::Waiting);
+        JobId::first(PAGE).skip(1).for_each(|id| states.end(id));
         (PAGE..PAGE + 5).for_each(|id| states.end(JobId::at(id)));
         assert_eq!(states.live().count(), 0);
         assert!([JobId::at(0), last].iter().all(|id| states[*id].phase == Phase::Ended));

@@ -50,17 +50,19 @@ impl Admission {
         let queued = batch.events.iter().flat_map(|event| cluster.queued_by(event));
         let due: Vec<&Job> = queued.filter(|job| job.deadline.is_some()).collect();
         let ids: Vec<JobId> = due.iter().map(|job| job.id).collect();
+        let mut late: Vec<JobId> = Vec::new();
         for (job, left) in due.into_iter().zip(lasts(cluster, &ids)) {
             self.forget(job.id);
-            let deadline = job.deadline.unwrap_or(Instant::MAX);
-            // A deadline that passed before it came is missed, however short the job.
-            let latest = deadline.saturating_sub(left);
-            if left != Instant::MAX {
-                self.starts.insert((latest, job.id));
-                self.latest.insert(job.id, latest);
+            let (Some(deadline), Some(left)) = (job.deadline, left) else { continue };
+            match deadline.checked_sub(left) {
+                Some(latest) => {
+                    self.starts.insert((latest, job.id));
+                    self.latest.insert(job.id, latest);
+                }
+                None => late.push(job.id),
             }
         }
-        let late: Vec<JobId> = self.starts.range(..(cluster.now(), 0)).map(|(_, id)| *id).collect();
+        late.extend(self.starts.range(..(cluster.now(), 0)).map(|(_, id)| *id));
         late.iter().for_each(|id| self.forget(*id));
         late.into_iter().filter(|id| cluster.get(*id).is_some_and(Job::waits)).collect()
     }
@@ -72,9 +74,9 @@ impl Admission {
     }
 }
 
-/// What is left of each job, rounded up to µs; the greatest number where it is unknown.
-fn lasts(cluster: &Cluster, ids: &[JobId]) -> Vec<u64> {
-    let micros = |left: f64| if left.is_nan() { u64::MAX } else { (left * 1e6).ceil() as u64 };
+/// What is left of each job, µs; none where it is unknown.
+fn lasts(cluster: &Cluster, ids: &[JobId]) -> Vec<Option<u64>> {
+    let micros = |left: f64| (!left.is_nan()).then(|| (left * 1e6).round() as u64);
     cluster.remaining(ids).into_iter().map(micros).collect()
 }
 
@@ -90,13 +92,16 @@ fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
     }
     let of = |job: &Job| job.deadline.is_some() && job.phase != sandtable_policy::JobPhase::Ended;
     let ids: Vec<JobId> = cluster.jobs().filter(|job| of(job)).map(|job| job.id).collect();
-    let asks = ids.iter().zip(lasts(cluster, &ids)).map(|(id, left)| {
+    // A job of unknown length is neither refused nor in the way of others.
+    let asks = ids.iter().zip(lasts(cluster, &ids)).filter_map(|(id, left)| {
         let job = cluster.job(*id);
-        Due { id: *id, deadline: job.deadline.unwrap_or(Instant::MAX), gpus: job.gpus, left }
+        let milli = u64::from(job.gpus) * u64::from(if cluster.is_part(job.share) { job.share } else { 1000 });
+        Some(Due { id: *id, deadline: job.deadline?, milli, left: left? })
     });
     let (mut dues, new): (Vec<Due>, Vec<Due>) = asks.partition(|due| !came.contains(&due.id));
     dues.sort_unstable_by_key(|due| (due.deadline, due.id));
-    let capacity = (0..cluster.types()).map(|gpu_type| cluster.up_gpus(gpu_type as u32)).sum();
+    let gpus: u64 = (0..cluster.types()).map(|gpu_type| u64::from(cluster.up_gpus(gpu_type as u32))).sum();
+    let capacity = 1000 * gpus;
     let mut missed = missed(&dues, cluster.now(), capacity);
     let mut refused = Vec::new();
     for due in new {
@@ -118,28 +123,29 @@ fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
 struct Due {
     id: JobId,
     deadline: Instant,
-    gpus: u32,
+    /// Thousandths of a GPU.
+    milli: u64,
     /// µs.
     left: u64,
 }
 
 /// The jobs that miss their deadline where each, by deadline, gets its GPUs as early as those before leave them, in as many pieces as
 /// it takes.
-fn missed(dues: &[Due], now: Instant, capacity: u32) -> BTreeSet<JobId> {
-    // Free GPUs from each instant on.
-    let mut profile: Vec<(Instant, u32)> = vec![(now, capacity)];
+fn missed(dues: &[Due], now: Instant, capacity: u64) -> BTreeSet<JobId> {
+    // Free thousandths of GPUs from each instant on.
+    let mut profile: Vec<(Instant, u64)> = vec![(now, capacity)];
     let mut missed = BTreeSet::new();
     for due in dues {
         let (mut left, mut at) = (due.left, 0);
         while left > 0 && at < profile.len() {
             let (from, free) = profile[at];
-            if free >= due.gpus {
+            if free >= due.milli {
                 let end = from.saturating_add(left);
                 let until = profile.get(at + 1).map_or(Instant::MAX, |(next, _)| *next);
                 if end < until {
                     profile.insert(at + 1, (end, free));
                 }
-                profile[at].1 -= due.gpus;
+                profile[at].1 -= due.milli;
                 left -= (end.min(until) - from).min(left);
             }
             at += 1;
@@ -156,8 +162,8 @@ fn missed(dues: &[Due], now: Instant, capacity: u32) -> BTreeSet<JobId> {
 mod tests {
     use super::*;
 
-    fn due(id: JobId, deadline: Instant, gpus: u32, left: u64) -> Due {
-        Due { id, deadline, gpus, left }
+    fn due(id: JobId, deadline: Instant, milli: u64, left: u64) -> Due {
+        Due { id, deadline, milli, left }
     }
 
     #[test]

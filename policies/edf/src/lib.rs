@@ -26,7 +26,7 @@ const ADMISSION: Param = Param {
     name: "admission",
     kind: Kind::Choice(Rule::WORDS),
     default: "\"all\"",
-    about: "Which jobs are refused: none; those that wait and could not meet their deadline if they started now; or, as they come, those that would miss their deadline or make another job miss its own, if all GPUs were one pool and preemption free (both need `remaining`).",
+    about: "Which jobs are refused: none; those that wait and could not meet their deadline if they started now; or, as they come, those that would miss their deadline or make another job miss its own, if all GPUs that are up were one pool and preemption free (both need `remaining`, on the first type that a job allows; a job of unknown length is not refused). The time that `feasible` takes grows with the square of the jobs with deadlines.",
 };
 
 impl Policy for Edf {

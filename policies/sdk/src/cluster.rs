@@ -303,6 +303,8 @@ impl Cluster {
         for attained in new.attained {
             if let Some(job) = self.job_mut(attained.job) {
                 (job.run_time, job.attained) = (attained.run_time, attained.gpu_time);
+                // Since when it waits is not told: it begins to wait anew.
+                job.waiting_since = batch.now;
             }
         }
     }

@@ -97,7 +97,7 @@ impl Cluster {
     }
 
     /// Whether a fractional job asks for room beside others instead of for a whole GPU.
-    pub(crate) fn is_part(&self, share: u32) -> bool {
+    pub fn is_part(&self, share: u32) -> bool {
         share < 1000 && self.residents.by_share
     }
 

@@ -182,9 +182,9 @@ enumeration! {
 record! {
     /// Everything that happened since the previous call, in the order of time. Events of the same instant are ordered
     /// as ends, node changes, changes of phase and time left, arrivals, timers, each by id. An event that only reports
-    /// the outcome of the policy's own action (`job-changed` with cause `asked` that frees no GPU, or `rejected`) is
-    /// delivered with the next call and does not cause one; nor do `remaining-changed` and ends that `cadence.ends`
-    /// excepts.
+    /// the outcome of the policy's own action (`job-changed` with cause `asked` that frees no GPU, `rejected`, or the end
+    /// of a job that it refused) is delivered with the next call and does not cause one; nor do `remaining-changed` and
+    /// ends that `cadence.ends` excepts. Outcomes of actions of one instant are in the order of the actions.
     #[derive(Clone, PartialEq)]
     pub struct Batch {
         "seq" seq: u64,

@@ -133,6 +133,7 @@ impl Rows {
             self.trace.account.origin = Some(first.since_start());
             for row in &mut self.trace.rows {
                 row.submit = Instant::at(row.submit - first);
+                row.deadline = row.deadline.map(|at| Instant::at(at.saturating_since(first)));
                 if let Some(recorded) = &mut row.recorded {
                     let times = [&mut recorded.submitted, &mut recorded.start, &mut recorded.end];
                     times.into_iter().flatten().for_each(|at| *at = Instant::at(at.saturating_since(first)));

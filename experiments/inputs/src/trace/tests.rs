@@ -392,3 +392,21 @@ fn public_traces_are_read() {
         assert!(trace.rows.iter().all(|row| row.gpus > 0), "{file}");
     }
 }
+
+#[test]
+fn deadlines_count_from_the_first_submission_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    let text = "s,g,d,by,class\n2017-07-14 02:40:00,1,60,2017-07-14 03:40:00,-2\n2017-07-14 02:41:00,1,60,,\n";
+    std::fs::write(&path, text).expect("written");
+    let columns = [("submit", "s"), ("gpus", "g"), ("duration", "d"), ("deadline", "by"), ("priority", "class")];
+    let columns = columns.map(|(what, column)| (what.to_string(), column.to_string())).into();
+    let trace = read(&path, TraceFormat::Csv, &Options { columns, ..Options::default() }).expect("a trace");
+    let told: Vec<_> = trace.rows.iter().map(|row| (row.submit, row.deadline, row.priority)).collect();
+    assert_eq!(told, [(Instant::START, Some(after(3600)), -2), (after(60), None, 0)]);
+    // The native format has both.
+    let native = folder.path().join("n.csv");
+    std::fs::write(&native, trace.to_csv()).expect("written");
+    let again = read(&native, TraceFormat::Native, &Options::default()).expect("a trace");
+    assert_eq!(again.rows.iter().map(|row| (row.submit, row.deadline, row.priority)).collect::<Vec<_>>(), told);
+}

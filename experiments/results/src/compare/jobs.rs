@@ -33,7 +33,7 @@ impl Comparison {
 
     /// Whether a side left jobs behind, or lost other jobs than the other side.
     pub(super) fn is_of_other_jobs(&self) -> bool {
-        let starves = |pair: &Pair| pair.summaries.iter().any(|summary| summary.unfinished > 0);
+        let starves = |pair: &Pair| pair.summaries.iter().any(|summary| summary.left_by_policy() > 0);
         let ([first, second], _) = self.left_behind();
         first != second || self.pairs.iter().any(starves)
     }

@@ -171,8 +171,8 @@ fn of_model(cell: &Cell, profile: &Profile) -> Result<Run, Error> {
     })?;
     let mut times = BTreeMap::new();
     for row in rows::<JobRecord>(&executed.files)? {
-        if let Some(end) = row.end_s {
-            times.insert(row.job_id, end.since(row.submit_s));
+        if let Some(jct) = row.jct() {
+            times.insert(row.job_id, jct);
         }
     }
     let seen = shown(cell, profile, &rows(&executed.files)?, summary.makespan)?;
