@@ -135,12 +135,14 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 15] = [
+const PACKING: [&str; 17] = [
     "fifo",
     "sjf",
     "srtf",
     "srsf",
     "las",
+    "edf",
+    "priority",
     "share",
     "packer",
     "horus",

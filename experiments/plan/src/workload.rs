@@ -7,9 +7,9 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Fleet, Job, Profile, ServiceId, TypeId, WorkloadId};
-use sandtable_inputs::trace::{self, DeadlineDraws, FleetShape, Recipe, Row, Trace};
+use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 
-use crate::spec::{Arrivals, DemandSpec, Durations, Ties};
+use crate::spec::{Arrivals, Deadlines, DemandSpec, Durations, Ties};
 pub(super) use read::{LastTrace, resolve};
 
 /// The jobs of a spec.
@@ -42,7 +42,7 @@ struct Drawn {
     workloads: Vec<(String, f64)>,
     users: Vec<(String, f64)>,
     declared: Option<f64>,
-    deadlines: Option<DeadlineDraws>,
+    deadlines: Option<Deadlines>,
     priorities: std::collections::BTreeMap<i32, f64>,
 }
 

@@ -1,7 +1,7 @@
 //! The metrics of a run: one table, from which tables, claims, comparisons, reports and the book's page are made.
 
 use sandtable_core::display::Unit;
-use sandtable_runtime::{Deadlines as Deadline, Serving, Summary, Tasks};
+use sandtable_runtime::{Deadlines, Serving, Summary, Tasks};
 
 /// Which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub enum Has {
     /// Runs with services.
     Serving,
     /// Runs in which a job has a deadline.
-    Deadlines,
+    Due,
     /// Runs in which a job with a deadline completed. It is of those jobs alone.
-    CompletedDeadlines,
+    CompletedDue,
 }
 
 /// One metric of a summary.
@@ -75,7 +75,7 @@ impl Metric {
 
     /// Whether it is of completed jobs alone.
     pub fn is_of_completed(&self) -> bool {
-        matches!(self.has, Has::Completed | Has::CompletedDeadlines)
+        matches!(self.has, Has::Completed | Has::CompletedDue)
     }
 
     const fn shown(self, shown: &'static str) -> Metric {
@@ -92,7 +92,7 @@ impl Metric {
 }
 
 use Better::{Higher, Lower, Neither};
-use Has::{Completed, CompletedDeadlines, Deadlines, Elastic, Profiled, Run, Serving as Serves};
+use Has::{Completed, CompletedDue, Due, Elastic, Profiled, Run, Serving as Serves};
 use Unit::{Count, Seconds, Share, Times};
 
 /// Every metric, in the order of the columns.
@@ -154,10 +154,10 @@ pub const METRICS: &[Metric] = &[
     of("gpus_serving", Share, Neither, Serves, |s| serving(s, |of| of.uses[2]), "GPU-time that serves or has a model loaded, over all GPU-time."),
     of("gpus_protected", Share, Neither, Serves, |s| serving(s, |of| of.uses[3]), "Free GPU-time that is kept for a service, over all GPU-time."),
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
-    of("deadlines", Count, Neither, Deadlines, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
-    of("deadlines_met", Share, Higher, Deadlines, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
-    of("tardiness_mean_s", Seconds, Lower, CompletedDeadlines, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
-    of("tardiness_max_s", Seconds, Lower, CompletedDeadlines, |s| tardiness(s, |of| of.tardiness_max), "The longest of these times."),
+    of("deadlines", Count, Neither, Due, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
+    of("deadlines_met", Share, Higher, Due, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
+    of("tardiness_mean_s", Seconds, Lower, CompletedDue, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
+    of("tardiness_max_s", Seconds, Lower, CompletedDue, |s| tardiness(s, |of| of.tardiness_max), "The longest of these times."),
     of("refused", Count, Neither, Run, |s| s.refused as f64, "Jobs that the policy refused."),
     of("jobs", Count, Neither, Run, |s| s.jobs as f64, "Jobs that count: training jobs submitted in the window."),
     of("left_out", Count, Neither, Run, |s| s.left_out as f64, "Jobs submitted outside of the window."),
@@ -173,12 +173,12 @@ fn serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
 }
 
 /// A number of the jobs with deadlines; NaN where there are none.
-fn deadlines(summary: &Summary, get: fn(&Deadline) -> f64) -> f64 {
+fn deadlines(summary: &Summary, get: fn(&Deadlines) -> f64) -> f64 {
     summary.deadlines.as_ref().map_or(f64::NAN, get)
 }
 
 /// How late completed jobs were; NaN where none with a deadline completed.
-fn tardiness(summary: &Summary, get: fn(&Deadline) -> f64) -> f64 {
+fn tardiness(summary: &Summary, get: fn(&Deadlines) -> f64) -> f64 {
     summary.deadlines.as_ref().filter(|of| of.completed > 0).map_or(f64::NAN, get)
 }
 
@@ -222,8 +222,8 @@ pub fn page() -> String {
             Profiled => "those whose workloads have a known utilisation",
             Elastic => "those with elastic jobs",
             Serves => "those with services",
-            Deadlines => "those in which a job has a deadline",
-            CompletedDeadlines => "those in which a job with a deadline completed",
+            Due => "those in which a job has a deadline",
+            CompletedDue => "those in which a job with a deadline completed",
         };
         let name = metric.shown.map_or(String::new(), |shown| format!(" (\"{shown}\" in tables)"));
         out.push_str(&format!(

@@ -167,7 +167,7 @@ pub struct JobRecord {
     pub gpus: u32,
     /// When it was first given GPUs.
     pub first_start_s: Option<Seconds>,
-    /// When it ended.
+    /// When it ended, or was refused.
     pub end_s: Option<Seconds>,
     /// How long it held all its GPUs.
     pub held_s: Seconds,

@@ -136,6 +136,14 @@ fn drawn_deadlines_follow_submissions_by_run_times_and_priorities_have_their_wei
 }
 
 #[test]
+fn a_deadline_beyond_the_end_of_time_is_none_to_a_policy() {
+    let endless =
+        "Generate(jobs: 3, gpus: {1: 1}, durations: Fixed(\"8760h\"), deadlines: Deadlines(least: 1e6, most: 1e6))";
+    let (summary, _) = ran("Policy(name: \"edf\")", endless);
+    assert_eq!(summary.deadlines.map(|of| (of.jobs, of.met)), Some((3, 3)));
+}
+
+#[test]
 fn what_is_wrong_with_deadlines_and_priorities_is_said_at_its_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("spec.ron");

@@ -38,12 +38,18 @@ fn without_ties_the_order_of_rows_changes_nothing() {
             .map(|job| {
                 let (gpus, seconds) = (1 << (stream.integer() % 4), 30 + stream.integer() % 4000);
                 // Primes keep submissions and ends from ever meeting.
-                format!("j{job},{}.{:03},{gpus},{seconds}.{:03}", job * 97, job % 89, (job * 7) % 83)
+                let (due, priority) = (job * 97 + stream.integer() % 9000, stream.integer() % 3);
+                format!(
+                    "j{job},{}.{:03},{gpus},{seconds}.{:03},{due}.{job:03},{priority}",
+                    job * 97,
+                    job % 89,
+                    (job * 7) % 83
+                )
             })
             .collect();
         let mut results = Vec::new();
         for _ in 0..3 {
-            let text = format!("job_id,submit_s,gpus,duration_s\n{}\n", rows.join("\n"));
+            let text = format!("job_id,submit_s,gpus,duration_s,deadline_s,job_priority\n{}\n", rows.join("\n"));
             std::fs::write(folder.path().join("t.csv"), text).expect("written");
             let spec = "Experiment(title: \"p\", fleet: Model(nodes: 3, gpus: 8, kind: \"K80\"), \
                 workload: Trace(file: \"t.csv\"), predictors: {\"remaining\": Oracle}, policies: [Policy(name: \"fifo\"), \

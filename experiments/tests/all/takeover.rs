@@ -59,7 +59,7 @@ fn rigid() -> String {
     format!(
         "Experiment(title: \"t\", fleet: Model(nodes: 2, gpus: 4, kind: \"T4\", failures: (mtbf: \"3h\", repair: \"10min\")), \
          costs: Costs(checkpoint: \"10s\", restore: \"20s\"), workload: Generate(jobs: 24, arrivals: Poisson(load: 1.2), \
-         durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1}}), policies: [{}], \
+         durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1}}, deadlines: Deadlines(least: 1, most: 4), priorities: {{0: 2, 5: 1}}), policies: [{}], \
          predictors: {{\"remaining\": Oracle}})",
         policies(RIGID)
     )

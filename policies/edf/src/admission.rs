@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, JobMap};
+use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, JobMap, JobPhase, Trigger};
 
 /// When a job is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,17 +80,18 @@ fn lasts(cluster: &Cluster, ids: &[JobId]) -> Vec<Option<u64>> {
     cluster.remaining(ids).into_iter().map(micros).collect()
 }
 
-/// Jobs that come with this batch, one after the other, laid out by deadline with those that are here.
+/// Jobs that come with this batch, one after the other, laid out by deadline with those that are here. Those that were here before the
+/// policy took over have been admitted.
 fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
     let came = batch.events.iter().filter_map(|event| match event {
         Event::JobArrived(arrival) => cluster.get(arrival.job),
         _ => None,
     });
-    let came: Vec<JobId> = came.filter(|job| job.waits() && job.deadline.is_some()).map(|job| job.id).collect();
-    if came.is_empty() {
+    let came: BTreeSet<JobId> = came.filter(|job| job.waits() && job.deadline.is_some()).map(|job| job.id).collect();
+    if came.is_empty() || batch.trigger == Trigger::Resync {
         return Vec::new();
     }
-    let of = |job: &Job| job.deadline.is_some() && job.phase != sandtable_policy::JobPhase::Ended;
+    let of = |job: &Job| job.deadline.is_some() && job.phase != JobPhase::Ended;
     let ids: Vec<JobId> = cluster.jobs().filter(|job| of(job)).map(|job| job.id).collect();
     // A job of unknown length is neither refused nor in the way of others.
     let asks = ids.iter().zip(lasts(cluster, &ids)).filter_map(|(id, left)| {
@@ -172,6 +173,6 @@ mod tests {
         assert_eq!(missed(&all, 0, 3), BTreeSet::from([2]), "job 2 has one GPU from 0 to 10, and again from 20 on");
         assert_eq!(missed(&all, 0, 4), BTreeSet::new());
         assert_eq!(missed(&all, 0, 1), BTreeSet::from([0, 1]), "gangs that the cluster can't hold");
-        assert_eq!(missed(&[due(0, 5, 1, u64::MAX)], 7, 1), BTreeSet::from([0]), "of unknown length");
+        assert_eq!(missed(&[due(0, 5, 1, u64::MAX)], 7, 1), BTreeSet::from([0]), "one that never ends");
     }
 }

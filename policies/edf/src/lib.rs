@@ -18,7 +18,7 @@ pub struct Edf {
 }
 
 /// Ids follow submissions, so the id orders jobs of one deadline.
-pub(crate) fn key(job: &Job) -> u64 {
+fn key(job: &Job) -> u64 {
     job.deadline.unwrap_or(u64::MAX)
 }
 
@@ -26,7 +26,7 @@ const ADMISSION: Param = Param {
     name: "admission",
     kind: Kind::Choice(Rule::WORDS),
     default: "\"all\"",
-    about: "Which jobs are refused: none; those that wait and could not meet their deadline if they started now; or, as they come, those that would miss their deadline or make another job miss its own, if all GPUs that are up were one pool and preemption free (both need `remaining`, on the first type that a job allows; a job of unknown length is not refused). The time that `feasible` takes grows with the square of the jobs with deadlines.",
+    about: "Which jobs are refused: none; those that wait and could not meet their deadline if they started now; or, as they come, those that would miss their deadline or make another job miss its own, if all GPUs that are up were one pool and preemption free (both need `remaining`, on the first type that a job allows; a job of unknown length is not refused, nor by `feasible` one that was there before the policy took over). The time that `feasible` takes grows with the square of the jobs with deadlines.",
 };
 
 impl Policy for Edf {
@@ -46,7 +46,7 @@ impl Policy for Edf {
             let found = config.choice("admission");
             return Err(PolicyError::Unsupported(format!("admission {found:?} needs to be told `remaining`")));
         }
-        Ok(Edf { order: FixedOrder::new(config, setup)?, admission })
+        Ok(Edf { order: FixedOrder::new(config, setup, key)?, admission })
     }
 
     fn cadence(&self) -> Cadence {
@@ -54,14 +54,14 @@ impl Policy for Edf {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.order.take_in(batch, cluster, key);
+        self.order.take_in(batch, cluster);
         if let Some(admission) = &mut self.admission {
             for id in admission.refused(batch, cluster) {
-                self.order.remove(cluster.job(id), key(cluster.job(id)));
+                self.order.remove(cluster.job(id));
                 cluster.refuse(id);
             }
         }
-        self.order.pass(cluster, key);
+        self.order.pass(cluster);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Kind, Knowledge, Param, Placement, Policy,
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Knowledge, Param, Placement, Policy,
     PolicyError, Setup,
 };
 
@@ -23,20 +23,7 @@ impl Policy for Fifo {
             about: "first in, first out, never preempts; backfill none, skip (Tiresias' fjf) or easy",
             uses: Abilities::empty(),
             needs: Knowledge::empty(),
-            params: &[
-                Param {
-                    name: "backfill",
-                    kind: Kind::Choice(Backfill::WORDS),
-                    default: "\"none\"",
-                    about: "What happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
-                },
-                Param {
-                    name: "placement",
-                    kind: Kind::Choice(Placement::WORDS),
-                    default: "\"packed\"",
-                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
-                },
-            ],
+            params: &[Param { default: "\"none\"", ..Backfill::PARAM }, Placement::PARAM],
         }
     }
 

@@ -106,12 +106,7 @@ impl Policy for Las {
                     default: "3250",
                     about: "For the index: the quantum of service, GPU-s.",
                 },
-                Param {
-                    name: "placement",
-                    kind: Kind::Choice(Placement::WORDS),
-                    default: "\"packed\"",
-                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
-                },
+                Placement::PARAM,
             ],
         }
     }

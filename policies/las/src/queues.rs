@@ -112,7 +112,6 @@ impl Queues {
             match event {
                 Event::JobArrived(arrival) => {
                     new += 1;
-                    // One that holds GPUs when this policy takes over comes as new.
                     let (fresh, due) = (None, Due::Nothing);
                     // Where this policy takes over, jobs have run already.
                     let service = cluster.get(arrival.job).map_or(0, |job| job.service(batch.now));

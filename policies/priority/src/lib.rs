@@ -28,7 +28,7 @@ impl Policy for Priority {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        FixedOrder::new(config, setup).map(Priority)
+        FixedOrder::new(config, setup, key).map(Priority)
     }
 
     fn cadence(&self) -> Cadence {
@@ -36,8 +36,8 @@ impl Policy for Priority {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.0.take_in(batch, cluster, key);
-        self.0.pass(cluster, key);
+        self.0.take_in(batch, cluster);
+        self.0.pass(cluster);
         Ok(())
     }
 }

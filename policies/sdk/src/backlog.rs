@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Placement, Quantity, host};
+use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Kind, Param, Placement, Quantity, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,14 @@ pub enum Backfill {
 impl Backfill {
     /// The words by which configurations name the ways.
     pub const WORDS: &'static [&'static str] = &["none", "skip", "easy"];
+
+    /// The parameter by which policies name the way; by default a job that finds no place is skipped.
+    pub const PARAM: Param = Param {
+        name: "backfill",
+        kind: Kind::Choice(Backfill::WORDS),
+        default: "\"skip\"",
+        about: "What happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
+    };
 
     /// The way of a word of [`Backfill::WORDS`].
     pub fn named(word: &str) -> Backfill {

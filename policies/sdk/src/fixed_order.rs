@@ -7,6 +7,8 @@ use crate::{
 
 /// The jobs of a policy that serves the one with the least key first, with or without preemption.
 pub struct FixedOrder {
+    /// The same for a job as long as it lives.
+    key: fn(&Job) -> u64,
     way: Way,
     place: Placement,
 }
@@ -28,24 +30,17 @@ impl FixedOrder {
             about: "Whether a job that comes first takes the GPUs of jobs that come later.",
         },
         Param {
-            name: "backfill",
-            kind: Kind::Choice(Backfill::WORDS),
-            default: "\"skip\"",
             about: "Without `preempt`: what happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
+            ..Backfill::PARAM
         },
-        Param {
-            name: "placement",
-            kind: Kind::Choice(Placement::WORDS),
-            default: "\"packed\"",
-            about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
-        },
+        Placement::PARAM,
     ];
 
-    /// The order of a configuration with [`FixedOrder::PARAMS`].
+    /// The order of a configuration with [`FixedOrder::PARAMS`]. `key` must be the same for a job as long as it lives.
     ///
     /// # Errors
     /// `Unsupported` where EASY is asked for and the host gives no estimate of the time left.
-    pub fn new(config: &Config, setup: &Setup) -> Result<FixedOrder, PolicyError> {
+    pub fn new(config: &Config, setup: &Setup, key: fn(&Job) -> u64) -> Result<FixedOrder, PolicyError> {
         let backfill = Backfill::named(config.choice("backfill"));
         let way = match config.flag("preempt") {
             true => Way::Preempt(QuotaQueue::default()),
@@ -54,22 +49,22 @@ impl FixedOrder {
             }
             false => Way::Wait(Backlog::default(), backfill),
         };
-        Ok(FixedOrder { way, place: Placement::named(config.choice("placement")) })
+        Ok(FixedOrder { key, way, place: Placement::named(config.choice("placement")) })
     }
 
-    /// Takes in what a batch tells of jobs. `key` must be the same for a job as long as it lives.
-    pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster, key: impl Fn(&Job) -> u64) {
+    /// Takes in what a batch tells of jobs.
+    pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
+        let key = self.key;
         for event in &batch.events {
             match (&mut self.way, event) {
                 (Way::Wait(backlog, _), _) => {
                     cluster.queued_by(event).for_each(|job| backlog.push(job, key(job)));
                 }
-                (Way::Preempt(queue), Event::JobArrived(arrival)) => put(queue, cluster, arrival.job, &key),
-                (Way::Preempt(queue), Event::JobChanged(change)) => put(queue, cluster, change.job, &key),
+                (Way::Preempt(queue), Event::JobArrived(arrival)) => put(queue, cluster, arrival.job, key),
+                (Way::Preempt(queue), Event::JobChanged(change)) => put(queue, cluster, change.job, key),
                 (Way::Preempt(queue), Event::JobEnded(end)) => queue.take(end.job),
                 (Way::Preempt(queue), Event::Rejected(_)) => {
-                    let ids: Vec<JobId> = cluster.refused_jobs().collect();
-                    ids.into_iter().for_each(|id| put(queue, cluster, id, &key));
+                    cluster.rejected_jobs().for_each(|id| put(queue, cluster, id, key));
                 }
                 (Way::Preempt(_), _) => {}
             }
@@ -77,29 +72,29 @@ impl FixedOrder {
     }
 
     /// Takes out a job that waits.
-    pub fn remove(&mut self, job: &Job, key: u64) {
+    pub fn remove(&mut self, job: &Job) {
         match &mut self.way {
             Way::Preempt(queue) => queue.take(job.id),
-            Way::Wait(backlog, _) => backlog.remove(job, key),
+            Way::Wait(backlog, _) => backlog.remove(job, (self.key)(job)),
         }
     }
 
     /// Starts and preempts jobs as the order says.
-    pub fn pass(&mut self, cluster: &mut Cluster, key: impl Fn(&Job) -> u64) {
+    pub fn pass(&mut self, cluster: &mut Cluster) {
         match &mut self.way {
             Way::Wait(backlog, backfill) => backlog.start(cluster, self.place, *backfill),
             Way::Preempt(queue) => {
                 let changes = queue.walk(cluster, self.place);
                 let chosen = changes.chosen.into_iter().map(|(id, _)| id);
                 for id in changes.preempted.into_iter().chain(chosen) {
-                    put(queue, cluster, id, &key);
+                    put(queue, cluster, id, self.key);
                 }
             }
         }
     }
 }
 
-fn put(queue: &mut QuotaQueue<u64>, cluster: &Cluster, id: JobId, key: impl Fn(&Job) -> u64) {
+fn put(queue: &mut QuotaQueue<u64>, cluster: &Cluster, id: JobId, key: fn(&Job) -> u64) {
     match cluster.get(id) {
         Some(job) => queue.put(cluster, id, key(job)),
         None => queue.take(id),

@@ -1,7 +1,7 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
 use crate::node_set::NodeSet;
-use crate::{Ask, Cluster, GpuId, GpuTypeId, NodeId};
+use crate::{Ask, Cluster, GpuId, GpuTypeId, Kind, NodeId, Param};
 
 /// A rule of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,14 @@ impl Placement {
 
     /// [`Placement::Packed`] on the type on which the job is fastest, of those with room. It needs `throughput`.
     pub const FASTEST: &'static str = "fastest";
+
+    /// The parameter by which policies name the rule.
+    pub const PARAM: Param = Param {
+        name: "placement",
+        kind: Kind::Choice(Placement::WORDS),
+        default: "\"packed\"",
+        about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
+    };
 
     /// The rule of a word of [`Placement::WORDS`].
     pub fn named(word: &str) -> Placement {

@@ -122,18 +122,18 @@ impl Cluster {
     /// The jobs that an event of the current batch puts into the queue: one that arrived or lost its GPUs, or those
     /// whose starts were refused (under lenient judging).
     pub fn queued_by(&self, event: &Event) -> impl Iterator<Item = &Job> {
-        let (job, refused) = match event {
-            Event::JobArrived(arrival) => (Some(arrival.job), &[][..]),
-            Event::JobChanged(change) if change.phase == JobPhase::Queued => (Some(change.job), &[][..]),
-            Event::Rejected(_) => (None, self.rejections.as_slice()),
-            _ => (None, &[][..]),
+        let (job, rejected) = match event {
+            Event::JobArrived(arrival) => (Some(arrival.job), false),
+            Event::JobChanged(change) if change.phase == JobPhase::Queued => (Some(change.job), false),
+            Event::Rejected(_) => (None, true),
+            _ => (None, false),
         };
-        let ids = job.into_iter().chain(refused.iter().filter_map(|rejection| rejection.job));
+        let ids = job.into_iter().chain(rejected.then(|| self.rejected_jobs()).into_iter().flatten());
         ids.filter_map(|id| self.get(id)).filter(|job| job.waits())
     }
 
-    /// Jobs with an action in the previous plan that was refused.
-    pub fn refused_jobs(&self) -> impl Iterator<Item = JobId> {
+    /// Jobs with an action in the previous plan that was rejected.
+    pub fn rejected_jobs(&self) -> impl Iterator<Item = JobId> {
         self.rejections.iter().filter_map(|rejection| rejection.job)
     }
 }

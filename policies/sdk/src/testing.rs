@@ -9,9 +9,9 @@ use std::rc::Rc;
 use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
-    Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuType, GpuTypeId, Introductions,
-    JobEnd, JobId, JobPhase, Knowledge, NO_WORKLOAD, Node, NodeHealth, PhaseChange, Policy, Pool, Quantity, Setup,
-    Sharing, Topology, Trigger,
+    Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuType, GpuTypeId, Instant,
+    Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, PhaseChange, Policy, Pool,
+    Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -91,9 +91,9 @@ impl TestRun<'_> {
     fn advance(&mut self, round: Option<u64>) {
         let running: Vec<usize> = (0..self.jobs.len()).filter(|job| self.is_running(*job)).collect();
         let done = running.iter().map(|job| self.now + (self.left.borrow()[*job] * 1e6).round() as u64);
-        let arrival = self.jobs.get(self.arrived).map(|job| job.0 * SECOND);
+        let submission = self.jobs.get(self.arrived).map(|job| job.0 * SECOND);
         let round = round.map(|period| (self.now / period + 1) * period);
-        let next = done.chain(arrival).chain(self.timers.values().copied()).chain(round).min();
+        let next = done.chain(submission).chain(self.timers.values().copied()).chain(round).min();
         let next = next.expect("the policy leaves jobs behind");
         for job in running {
             self.left.borrow_mut()[job] -= (next - self.now) as f64 / 1e6;
@@ -112,17 +112,9 @@ impl TestRun<'_> {
                 self.classes.push(*gpus);
                 self.classes.len() - 1
             });
-            self.events.push(Event::JobArrived(Arrival {
-                job: self.arrived as JobId,
-                class: class as ClassId,
-                submitted: next,
-                user: 0,
-                workload: NO_WORKLOAD,
-                declared_run_time: seconds * SECOND,
-                deadline: crate::NEVER,
-                priority: 0,
-                remaining: seconds * SECOND,
-            }));
+            let left = seconds * SECOND;
+            let told = arrival(self.arrived as JobId, class as ClassId, next);
+            self.events.push(Event::JobArrived(Arrival { declared_run_time: left, remaining: left, ..told }));
             self.arrived += 1;
         }
         let due: Vec<u64> = self.timers.iter().filter(|(_, at)| **at <= next).map(|(token, _)| *token).collect();
@@ -190,22 +182,24 @@ pub fn demand(gpus: u32) -> Demand {
     }
 }
 
+/// A job of the first user, of which nothing else is known.
+pub fn arrival(job: JobId, class: ClassId, submitted: Instant) -> Arrival {
+    Arrival {
+        job,
+        class,
+        submitted,
+        user: 0,
+        workload: NO_WORKLOAD,
+        declared_run_time: NEVER,
+        deadline: NEVER,
+        priority: 0,
+        remaining: NEVER,
+    }
+}
+
 /// A batch of one arrival for each of these demands: the jobs are numbered from 0, submitted at 0 and known by nothing else.
 pub fn arrivals(demands: Vec<Demand>) -> (Batch, Introductions) {
-    let arrival = |job| {
-        Event::JobArrived(Arrival {
-            job,
-            class: job,
-            submitted: 0,
-            user: 0,
-            workload: NO_WORKLOAD,
-            declared_run_time: crate::NEVER,
-            deadline: crate::NEVER,
-            priority: 0,
-            remaining: crate::NEVER,
-        })
-    };
-    let events = (0..demands.len() as JobId).map(arrival).collect();
+    let events = (0..demands.len() as JobId).map(|job| Event::JobArrived(arrival(job, job, 0))).collect();
     let new = Introductions { classes: demands, users: vec![String::new()], ..Introductions::default() };
     (Batch { seq: 1, now: 0, trigger: Trigger::Event, fresh: Fresh::CLASSES | Fresh::USERS, events }, new)
 }

@@ -5,8 +5,8 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Kind, Knowledge, Param, Placement,
-    Policy, PolicyError, Setup,
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Knowledge, Placement, Policy,
+    PolicyError, Setup,
 };
 
 /// The policy.
@@ -23,20 +23,7 @@ impl Policy for Sjf {
             about: "shortest job first by the bound estimate of run time, never preempts",
             uses: Abilities::empty(),
             needs: Knowledge::REMAINING,
-            params: &[
-                Param {
-                    name: "backfill",
-                    kind: Kind::Choice(Backfill::WORDS),
-                    default: "\"skip\"",
-                    about: "What happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
-                },
-                Param {
-                    name: "placement",
-                    kind: Kind::Choice(Placement::WORDS),
-                    default: "\"packed\"",
-                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
-                },
-            ],
+            params: &[Backfill::PARAM, Placement::PARAM],
         }
     }
 

@@ -20,12 +20,7 @@ impl Policy for Srsf {
             uses: Abilities::PREEMPT | Abilities::TIMERS,
             needs: Knowledge::REMAINING,
             params: &[
-                Param {
-                    name: "placement",
-                    kind: Kind::Choice(Placement::WORDS),
-                    default: "\"packed\"",
-                    about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
-                },
+                Placement::PARAM,
                 Param {
                     name: "ties",
                     kind: Kind::Choice(Ties::WORDS),

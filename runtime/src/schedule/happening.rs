@@ -175,7 +175,7 @@ impl Run {
             user,
             workload,
             declared_run_time: declared.unwrap_or(NEVER),
-            deadline: job.deadline.map_or(NEVER, Instant::as_micros),
+            deadline: job.deadline.map_or(NEVER, |at| at.as_micros().min(NEVER)),
             priority: job.priority,
             remaining: self.world().remaining_told(id),
         })

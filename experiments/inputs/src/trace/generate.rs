@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Duration, Elastic, Instant, SECOND};
 
-use super::{Arrivals, Durations};
+use super::{Arrivals, Deadlines, Durations};
 use super::{Row, Trace};
 
 /// Gang sizes of the 71,149 public Philly jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
@@ -42,24 +42,13 @@ pub struct Recipe<'a> {
     /// Sigma of the users' error.
     pub declared: Option<f64>,
     /// When jobs should have ended.
-    pub deadlines: Option<DeadlineDraws>,
+    pub deadlines: Option<Deadlines>,
     /// Weights of priorities; empty: all have 0.
     pub priorities: &'a BTreeMap<i32, f64>,
     /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
     pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
     /// For which machines.
     pub fleet: FleetShape,
-}
-
-/// How deadlines are drawn.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DeadlineDraws {
-    /// Least time from submission to deadline, in run times of the job.
-    pub least: f64,
-    /// Most time, likewise; all values between are equally likely.
-    pub most: f64,
-    /// Part of the jobs that have a deadline.
-    pub share: f64,
 }
 
 /// What of a fleet decides what is drawn.
@@ -148,12 +137,14 @@ fn prioritise(rows: &mut [Row], weights: &BTreeMap<i32, f64>, stream: &mut Strea
 }
 
 /// Deadlines are a multiple of a job's run time after its submission, to the second above.
-fn set_deadlines(rows: &mut [Row], draws: DeadlineDraws, stream: &mut Stream) {
+fn set_deadlines(rows: &mut [Row], draws: Deadlines, stream: &mut Stream) {
     for row in rows {
         // Both are drawn of every job: which jobs have a deadline moves no deadline of the others.
         let (has, factor) = (stream.uniform() < draws.share, stream.uniform());
         let seconds = row.duration.as_secs_f64() * (draws.least + factor * (draws.most - draws.least));
-        row.deadline = has.then(|| row.submit + (seconds.ceil() as u64) * SECOND);
+        // Nothing happens after the end of time.
+        let time = Duration::from_micros_f64(seconds.ceil() * SECOND.as_micros_f64());
+        row.deadline = has.then(|| row.submit.saturating_add(time).min(Instant::END));
     }
 }
 

@@ -43,9 +43,9 @@ use sandtable_hardware::{Duration, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use generate::{DeadlineDraws, FleetShape, PHILLY_GPUS, Recipe, generate};
+pub use generate::{FleetShape, PHILLY_GPUS, Recipe, generate};
 pub use rows::{Options, ReadLimits};
-pub use settings::{Arrivals, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, TraceFormat};
 pub use stats::Stats;
 pub use table::TraceError;
 

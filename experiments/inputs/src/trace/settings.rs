@@ -58,6 +58,23 @@ impl Default for Durations {
     }
 }
 
+/// Deadlines that are drawn: each is the submission plus the run time of the job on a GPU of speed 1 times a factor.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Deadlines {
+    /// The least factor. ElasticFlow (ASPLOS 2023) draws from 0.5 to 1.5.
+    pub least: f64,
+    /// The greatest; all between are equally likely.
+    pub most: f64,
+    /// Part of the jobs that have a deadline, above 0 to 1.
+    #[serde(default = "whole")]
+    pub share: f64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
 /// A trace's format. The names are those of `trace import`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]

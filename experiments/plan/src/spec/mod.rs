@@ -18,7 +18,7 @@ use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
 pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group};
-pub use sandtable_inputs::trace::{Arrivals, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
@@ -145,7 +145,7 @@ pub enum WorkloadSpec {
         declared: Option<f64>,
         /// When jobs should have ended; none: they have no deadlines.
         #[serde(default)]
-        deadlines: Option<DeadlinesSpec>,
+        deadlines: Option<Deadlines>,
         /// Weight of each priority, a whole number of which the higher is more important; by default all have 0.
         #[serde(default)]
         priorities: BTreeMap<i32, f64>,
@@ -172,23 +172,6 @@ pub enum WorkloadSpec {
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
-}
-
-/// Deadlines that are drawn: each is the submission plus the run time of the job on a GPU of speed 1 times a factor.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename = "Deadlines", deny_unknown_fields)]
-pub struct DeadlinesSpec {
-    /// The least factor. ElasticFlow (ASPLOS 2023) draws from 0.5 to 1.5.
-    pub least: f64,
-    /// The greatest; all between are equally likely.
-    pub most: f64,
-    /// Part of the jobs that have a deadline, above 0 to 1.
-    #[serde(default = "whole")]
-    pub share: f64,
-}
-
-fn whole() -> f64 {
-    1.0
 }
 
 /// One job, written down.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, Profile};
-use sandtable_inputs::trace::{self, DeadlineDraws, ReadLimits, Row, Trace};
+use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
 use crate::number;
-use crate::spec::{Arrivals, DeadlinesSpec, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
+use crate::spec::{Arrivals, Deadlines, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
 
 /// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
 #[derive(Default)]
@@ -118,7 +118,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         }
     }
     check(source, *jobs, *arrivals, durations, gpus, *declared)?;
-    let deadlines = deadlines.map(|spec| deadline_draws(source, spec)).transpose()?;
+    deadlines.map_or(Ok(()), |draws| check_deadlines(source, draws))?;
     if priorities.values().any(bad) || (!priorities.is_empty() && priorities.values().sum::<f64>() <= 0.0) {
         return Err(source.error("workload.priorities", "expected weights of at least 0, not all of them 0", "here"));
     }
@@ -144,15 +144,14 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         workloads,
         users,
         declared: *declared,
-        deadlines,
+        deadlines: *deadlines,
         priorities: priorities.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
 }
 
-/// How deadlines are drawn, if the numbers make sense.
-fn deadline_draws(source: &Source, spec: DeadlinesSpec) -> Result<DeadlineDraws, Error> {
-    let DeadlinesSpec { least, most, share } = spec;
+/// Checks how deadlines are drawn.
+fn check_deadlines(source: &Source, Deadlines { least, most, share }: Deadlines) -> Result<(), Error> {
     let wrong =
         |field: &str, message: String| Err(source.error(&format!("workload.deadlines.{field}"), &message, "here"));
     if !(0.0..=1e6).contains(&least) {
@@ -164,7 +163,7 @@ fn deadline_draws(source: &Source, spec: DeadlinesSpec) -> Result<DeadlineDraws,
     if !(share > 0.0 && share <= 1.0) {
         return wrong("share", format!("expected a part of the jobs above 0 and at most 1, found {share}"));
     }
-    Ok(DeadlineDraws { least, most, share })
+    Ok(())
 }
 
 /// Checks the jobs that a spec lists.

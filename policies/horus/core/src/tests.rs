@@ -1,8 +1,8 @@
 use sandtable_needs::needs;
-use sandtable_policy::testing::{data, demand};
+use sandtable_policy::testing::{arrival, data, demand};
 use sandtable_policy::{
-    Arrival, Batch, Cluster, Draws, Event, Fresh, GpuType, Introductions, JobEnd, Knowledge, NEVER, NO_WORKLOAD,
-    Node as Machine, NodeChange, NodeHealth, Quantity, Setup, Sharing, Topology, Trigger,
+    Batch, Cluster, Draws, Event, Fresh, GpuType, Introductions, JobEnd, Knowledge, Node as Machine, NodeChange,
+    NodeHealth, Quantity, Setup, Sharing, Topology, Trigger,
 };
 use serde_json::Value;
 
@@ -164,19 +164,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         }
         let gpus = 1 + draws.below(4) as u32;
         let (at, job) = (u64::from(step), step);
-        let (user, workload, declared_run_time) = (0, NO_WORKLOAD, NEVER);
-        let arrival = Arrival {
-            job,
-            class: step,
-            submitted: at,
-            user,
-            workload,
-            declared_run_time,
-            deadline: NEVER,
-            priority: 0,
-            remaining: NEVER,
-        };
-        events.push(Event::JobArrived(arrival));
+        events.push(Event::JobArrived(arrival(job, step, at)));
         let users = if step == 0 { vec![String::new()] } else { vec![] };
         let new = Introductions { classes: vec![demand(gpus)], users, ..Introductions::default() };
         let batch = Batch { seq: at, now: at, trigger: Trigger::Event, fresh: Fresh::CLASSES, events };
