@@ -124,18 +124,21 @@ pub struct Deadlines {
 
 impl Deadlines {
     fn of(rows: &[&JobRow]) -> Option<Deadlines> {
-        let jobs = rows.iter().filter(|row| row.deadline.is_some()).count();
-        let done = rows.iter().filter(|row| row.outcome == Outcome::Completed);
-        let ended = done.filter_map(|row| row.end.zip(row.deadline));
-        let tardiness: Vec<Duration> = ended.map(|(end, deadline)| end.saturating_since(deadline)).collect();
-        let late: Duration = tardiness.iter().copied().sum();
-        (jobs > 0).then(|| Deadlines {
-            jobs,
-            completed: tardiness.len(),
-            met: tardiness.iter().filter(|late| late.is_zero()).count(),
-            tardiness_mean: ratio(late.as_secs_f64(), tardiness.len() as f64),
-            tardiness_max: tardiness.iter().max().map_or(0.0, |late| late.as_secs_f64()),
-        })
+        let due = rows.iter().filter_map(|row| Some((row, row.deadline?)));
+        let mut of = Deadlines { jobs: 0, completed: 0, met: 0, tardiness_mean: 0.0, tardiness_max: 0.0 };
+        let (mut sum, mut most) = (Duration::ZERO, Duration::ZERO);
+        for (row, deadline) in due {
+            of.jobs += 1;
+            if let (Outcome::Completed, Some(end)) = (&row.outcome, row.end) {
+                let late = end.saturating_since(deadline);
+                of.completed += 1;
+                of.met += usize::from(late.is_zero());
+                (sum, most) = (sum + late, most.max(late));
+            }
+        }
+        of.tardiness_mean = ratio(sum.as_secs_f64(), of.completed as f64);
+        of.tardiness_max = most.as_secs_f64();
+        (of.jobs > 0).then_some(of)
     }
 }
 
@@ -179,6 +182,7 @@ impl Summary {
         let waited = |row: &JobRow| jct(row) - row.held.min(jct(row));
         // One that got GPUs which still drained waited for them.
         let first_wait = |row: &JobRow| row.began.unwrap_or(row.submit).saturating_since(row.submit).min(waited(row));
+        let [rejected, refused, crashed, unfinished] = without_completion(&rows);
         let of = |time: &dyn Fn(&JobRow) -> Duration| Distribution::of(done.iter().map(|row| time(row)).collect());
         Summary {
             jobs: rows.len(),
@@ -187,11 +191,11 @@ impl Summary {
             run: whole.time.as_secs_f64(),
             heaviest: heaviest(&rows),
             completed: done.len(),
-            rejected: rows.iter().filter(|row| matches!(row.outcome, Outcome::Rejected(_))).count(),
-            refused: rows.iter().filter(|row| row.outcome == Outcome::Refused).count(),
+            rejected,
+            refused,
             deadlines: Deadlines::of(&rows),
-            crashed: rows.iter().filter(|row| matches!(row.outcome, Outcome::Failed(_))).count(),
-            unfinished: rows.iter().filter(|row| matches!(row.outcome, Outcome::Unfinished(_))).count(),
+            crashed,
+            unfinished,
             jct: of(&jct),
             waiting_total: of(&waited),
             first_wait: of(&first_wait),
@@ -221,6 +225,21 @@ impl Summary {
             predictors: Vec::new(),
         }
     }
+}
+
+/// Jobs that were rejected, refused by the policy, failed, or were left behind.
+fn without_completion(rows: &[&JobRow]) -> [usize; 4] {
+    let [mut rejected, mut refused, mut crashed, mut unfinished] = [0; 4];
+    for row in rows {
+        match row.outcome {
+            Outcome::Completed => {}
+            Outcome::Rejected(_) => rejected += 1,
+            Outcome::Refused => refused += 1,
+            Outcome::Failed(_) => crashed += 1,
+            Outcome::Unfinished(_) => unfinished += 1,
+        }
+    }
+    [rejected, refused, crashed, unfinished]
 }
 
 /// Time with progress over time alone.
