@@ -7,8 +7,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Duration, Fleet, GpuType, Instant, Job, PerformanceModel, SimulatedBackend};
 use sandtable_runtime::contract::{
-    Arrival, Batch, Demand, Event, Fresh, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, Pool, Setup, Sharing,
-    Topology, Trigger,
+    Arrival, Batch, Demand, Event, Fresh, HostResources, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, Pool, Setup,
+    Sharing, Topology, Trigger,
 };
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
@@ -38,12 +38,13 @@ fn setup() -> Setup {
         gpus: 8,
         health: NodeHealth::Up,
         links: vec![],
-        rack: 0,
+        domains: vec![],
         pool: Pool::Training,
+        host: HostResources::UNKNOWN,
     };
     let kind =
         sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
-    let topology = Topology { gpu_types: vec![kind], nodes: (0..NODES).map(node).collect() };
+    let topology = Topology { gpu_types: vec![kind], levels: vec![], nodes: (0..NODES).map(node).collect() };
     Setup {
         config: "{}".into(),
         seed: 0,
@@ -76,15 +77,7 @@ fn arrivals(count: u32) -> Batch {
 
 /// What the batch of `arrivals` introduces.
 fn introduce(world: &mut DecisionContext) {
-    world.introductions.classes = vec![Demand {
-        gpus: 1,
-        share_milli: 1000,
-        memory_mib: 0,
-        gpu_types: vec![],
-        preemptible: true,
-        elastic: None,
-        service: None,
-    }];
+    world.introductions.classes = vec![Demand::whole(1)];
     world.introductions.users = vec![String::new()];
 }
 

@@ -13,7 +13,8 @@ use sandtable::store::Store;
 use sandtable::trace::{self, ReadLimits};
 use sandtable::{facts, output, profile, recording, results};
 use sandtable_hardware::{
-    Costs, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
+    Costs, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel, SECOND,
+    Sharing, SimulatedBackend,
 };
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
@@ -276,6 +277,12 @@ fn judge(bytes: &[u8]) {
     let costs = Costs { start: 3 * SECOND, checkpoint: 2 * SECOND, batch: SECOND, ..Costs::default() };
     let types = [(2, 4, GpuType::new("a", 1.0)), (1, 2, GpuType::new("b", 0.5))];
     let fleet = Fleet::new(&types, costs, failures).and_then(|fleet| fleet.shared(sharing)).expect("a fleet");
+    let hosts = [5, 0, 3].map(|cpu_milli| HostResources { cpu_milli, memory_mib: 0 });
+    let at = |seconds: u32| Instant::at(u64::from(seconds) * SECOND);
+    let from = bytes.less(60);
+    let planned =
+        Maintenance { node: NodeId::new(bytes.less(3)), announced: at(from / 2), from: at(from), to: at(from + 9) };
+    let fleet = fleet.hosted(&hosts).levelled(&[("rack".into(), 2)]).expect("levels").maintained(vec![planned]);
     let jobs: Vec<Job> = (0..1 + bytes.less(7))
         .map(|at| {
             let (submit, gpus) = (u64::from(bytes.less(50)) * SECOND, 1 + bytes.less(5));
@@ -283,6 +290,9 @@ fn judge(bytes: &[u8]) {
                 Job::new(&format!("j{at}"), Instant::at(submit), gpus, u64::from(1 + bytes.less(200)) * SECOND);
             job.preemptible = bytes.less(4) > 0;
             job.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
+            job.gpus_per_node = if bytes.less(3) == 0 { gpus.div_ceil(2) } else { 0 };
+            job.host.cpu_milli = bytes.less(5);
+            job.near.required = (bytes.less(4) == 0).then_some(0);
             job
         })
         .collect();

@@ -9,7 +9,7 @@ use crate::{Duration, Fleet, GpuId, Instant, JobId, NodeId, Sample, Split, TypeI
 pub enum Cause {
     /// The policy asked for it.
     Asked,
-    /// A node that it ran on failed.
+    /// A node that it ran on failed or was taken down.
     NodeLost,
     /// It wanted more device memory than was left.
     OutOfMemory,
@@ -29,7 +29,14 @@ pub enum StopMode {
 pub enum BackendEvent {
     /// The job did all its work and let its GPUs go.
     Ended(JobId),
-    /// The node failed. The jobs on it are [`BackendEvent::Released`] at the same instant.
+    /// The node is to go down at this instant.
+    NodeDrains {
+        /// The node.
+        node: NodeId,
+        /// When it goes down.
+        until: Instant,
+    },
+    /// The node failed, or was taken down. The jobs on it are [`BackendEvent::Released`] at the same instant.
     NodeDown(NodeId),
     /// The node is back.
     NodeUp(NodeId),
@@ -70,7 +77,7 @@ impl BackendEvent {
     /// The job that it happened to; none: a node.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            BackendEvent::NodeDown(_) | BackendEvent::NodeUp(_) => None,
+            BackendEvent::NodeDrains { .. } | BackendEvent::NodeDown(_) | BackendEvent::NodeUp(_) => None,
             BackendEvent::Ended(job)
             | BackendEvent::Running(job)
             | BackendEvent::Stalled(job)

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::elastic::Rescale;
-use crate::{Duration, GpuId, NodeId, SECOND, TypeId};
+use crate::{Duration, GpuId, HostResources, Instant, NodeId, SECOND, TypeId};
 
 /// Which jobs may be on a GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,10 +99,12 @@ pub struct Node {
     pub first_gpu: GpuId,
     /// How many.
     pub gpus: u32,
-    /// Nodes of one rack are near each other.
-    pub rack: u32,
+    /// Its domain at each of [`Fleet::levels`].
+    pub domains: Vec<u32>,
     /// What it is for.
     pub pool: Pool,
+    /// Its CPU and memory.
+    pub host: HostResources,
 }
 
 impl Node {
@@ -165,6 +167,19 @@ pub struct Failures {
     pub repair: Duration,
 }
 
+/// A node is taken down, and is back later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Maintenance {
+    /// The node.
+    pub node: NodeId,
+    /// When this is announced.
+    pub announced: Instant,
+    /// When it goes down.
+    pub from: Instant,
+    /// When it is back.
+    pub to: Instant,
+}
+
 /// The machines.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -173,10 +188,14 @@ pub struct Fleet {
     pub types: Vec<GpuType>,
     /// Nodes; GPUs are numbered node by node.
     pub nodes: Vec<Node>,
+    /// Names of the levels at which nodes are near each other, from wide to near.
+    pub levels: Vec<String>,
     /// What starting and stopping costs.
     pub costs: Costs,
     /// How nodes fail, if they do.
     pub failures: Option<Failures>,
+    /// When nodes are taken down.
+    pub maintenance: Vec<Maintenance>,
     /// Which jobs may be on a GPU together.
     pub sharing: Sharing,
     /// Virtual slots: so many GPUs in a row are one device, whose jobs slow each other down; 1: each is its own.
@@ -218,6 +237,12 @@ pub enum FleetError {
     /// Slots that are no part of a node, or shared.
     #[error("a device of {slots} virtual slots must be a part of a node, and its slots exclusive: a node has {gpus}")]
     Slots { slots: u32, gpus: u32 },
+    /// Domains of no nodes, or that cross those of a wider level.
+    #[error(
+        "a domain of level {name} needs at least one node, and those of the level before must be made of whole ones: found {nodes} nodes{}",
+        wider.map_or(String::new(), |wider| format!(" in domains of {wider}"))
+    )]
+    Level { name: String, nodes: u32, wider: Option<u32> },
     /// A matrix that fits no node.
     #[error("links between {found} GPUs, a node has {expected}")]
     LinkSize { found: usize, expected: u32 },
@@ -257,7 +282,9 @@ impl Fleet {
         let (services, keeps_models) = (Vec::new(), true);
         let (types, nodes) = (Vec::new(), Vec::new());
         let slots = 1;
-        let mut fleet = Fleet { types, nodes, costs, failures, sharing, slots, links, services, keeps_models };
+        let (levels, maintenance) = (Vec::new(), Vec::new());
+        let mut fleet =
+            Fleet { types, nodes, levels, costs, failures, maintenance, sharing, slots, links, services, keeps_models };
         let mut first_gpu = GpuId::new(0);
         for (nodes, gpus, kind) in groups {
             if !(1e-6..=1000.0).contains(&kind.speed) {
@@ -281,8 +308,9 @@ impl Fleet {
                     gpu_type: TypeId::at(gpu_type),
                     first_gpu,
                     gpus: *gpus,
-                    rack: 0,
+                    domains: Vec::new(),
                     pool: Pool::Training,
+                    host: HostResources::UNKNOWN,
                 });
                 first_gpu = GpuId::new(first_gpu.number() + gpus);
             }
@@ -318,11 +346,39 @@ impl Fleet {
         Ok(self)
     }
 
-    /// The same fleet in racks of so many nodes each, in their order.
+    /// The same fleet with these levels, from wide to near: the name of each, and how many nodes in their order are one of its domains.
+    ///
+    /// # Errors
+    /// A level of no nodes, or one whose domains are not parts of those of the level before.
+    pub fn levelled(mut self, levels: &[(String, u32)]) -> Result<Fleet, FleetError> {
+        for (at, (name, nodes)) in levels.iter().enumerate() {
+            let wider = at.checked_sub(1).map_or(u32::MAX, |before| levels[before].1);
+            if *nodes == 0 || (at > 0 && !wider.is_multiple_of(*nodes)) {
+                return Err(FleetError::Level { name: name.clone(), nodes: *nodes, wider: (at > 0).then_some(wider) });
+            }
+            self.nodes.iter_mut().zip(0..).for_each(|(node, id): (_, u32)| node.domains.push(id / nodes));
+        }
+        self.levels = levels.iter().map(|(name, _)| name.clone()).collect();
+        Ok(self)
+    }
+
+    /// The same fleet with CPU and memory; those of its nodes in their order.
     #[must_use]
-    pub fn racked(mut self, nodes: u32) -> Fleet {
-        self.nodes.iter_mut().enumerate().for_each(|(id, node)| node.rack = id as u32 / nodes.max(1));
+    pub fn hosted(mut self, hosts: &[HostResources]) -> Fleet {
+        self.nodes.iter_mut().zip(hosts).for_each(|(node, host)| node.host = *host);
         self
+    }
+
+    /// The same fleet, of which nodes are taken down.
+    #[must_use]
+    pub fn maintained(mut self, maintenance: Vec<Maintenance>) -> Fleet {
+        self.maintenance = maintenance;
+        self
+    }
+
+    /// Whether the CPU or the memory of any node is known.
+    pub fn knows_hosts(&self) -> bool {
+        self.nodes.iter().any(|node| !node.host.is_unknown())
     }
 
     /// The same fleet, serving these; the pools of its nodes in their order.

@@ -1,6 +1,6 @@
 //! What a job asks for and what it really takes.
 
-use crate::{Duration, Instant, ServiceId, TypeId, WorkloadId};
+use crate::{Duration, HostResources, Instant, Nearness, ServiceId, TypeId, WorkloadId};
 
 /// One job of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,6 +11,12 @@ pub struct Job {
     pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
+    /// Its GPUs on each of its nodes; 0: split over nodes in any way.
+    pub gpus_per_node: u32,
+    /// CPU and memory that the whole gang takes of its nodes.
+    pub host: HostResources,
+    /// How near to each other its nodes are.
+    pub near: Nearness,
     /// Its work: run time on GPUs of speed 1.
     pub work: Duration,
     /// What its user said that it would take.
@@ -51,6 +57,9 @@ impl Job {
             name: name.into(),
             submit,
             gpus,
+            gpus_per_node: 0,
+            host: HostResources::UNKNOWN,
+            near: Nearness::ANY,
             work,
             declared: None,
             deadline: None,

@@ -3,6 +3,7 @@
 //! # Architecture
 //! - [`catalogue`]: GPU models, each with its source.
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
+//! - [`HostResources`]: CPU and memory of nodes beside their GPUs.
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
 //! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
@@ -23,6 +24,7 @@ mod ids;
 mod job;
 pub mod live;
 mod model;
+mod nodes;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
 mod performance;
@@ -38,10 +40,13 @@ pub mod work;
 pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
-pub use fleet::{Costs, Failures, Fleet, FleetError, GpuType, Links, Node, Pool, RestartRule, Service, Sharing};
+pub use fleet::{
+    Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Service, Sharing,
+};
 pub use ids::{GpuId, JobId, NodeId, ServiceId, TypeId, WorkloadId};
 pub use job::Job;
 pub use model::SimulatedBackend;
+pub use nodes::{HostResources, HostUse, Nearness};
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use rates::DurationsOn;

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, GpuId, Instant, JobId, Node, ServiceId};
+use std::sync::Arc;
+
+use sandtable_hardware::{Fleet, GpuId, HostResources, HostUse, Instant, Job, JobId, Node, NodeId, ServiceId};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,12 +42,44 @@ pub struct Cluster {
     pub held: Vec<Vec<GpuId>>,
     /// Whether each node is up.
     pub up: Vec<bool>,
+    /// Nodes that are up and going down, and when they do.
+    pub draining: BTreeMap<NodeId, Instant>,
     /// GPUs of each node that no job has, also where the node is down.
     pub free: Vec<u32>,
     /// Timers by token.
     pub timers: BTreeMap<u64, Instant>,
+    /// What jobs take of CPU and memory; none where no node's are known.
+    pub hosts: Option<Hosts>,
     /// What each GPU keeps of the service that it served; empty where nothing is served.
     pub pods: Vec<Pod>,
+}
+
+/// CPU and memory that jobs have taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hosts {
+    jobs: Arc<[Job]>,
+    /// By node.
+    pub taken: Vec<HostUse>,
+}
+
+impl Hosts {
+    /// What a job takes of the nodes of its GPUs.
+    pub fn parts<'a>(
+        fleet: &'a Fleet,
+        job: &'a Job,
+        gpus: &'a [GpuId],
+    ) -> impl Iterator<Item = (NodeId, HostResources)> + 'a {
+        let gpus = if job.host.is_unknown() { &[] } else { gpus };
+        split(fleet, gpus).map(|(node, count)| (node, job.host.part(count, job.gpus)))
+    }
+}
+
+/// The nodes of a gang, and its GPUs on each.
+pub(crate) fn split(fleet: &Fleet, gpus: &[GpuId]) -> impl Iterator<Item = (NodeId, u32)> + use<> {
+    let mut nodes: Vec<NodeId> = gpus.iter().map(|gpu| fleet.node_of(*gpu)).collect();
+    nodes.sort_unstable();
+    let counts: Vec<(NodeId, u32)> = nodes.chunk_by(|a, b| a == b).map(|of| (of[0], of.len() as u32)).collect();
+    counts.into_iter()
 }
 
 /// A model that is loaded on a GPU.
@@ -74,8 +108,12 @@ pub(crate) enum Undo {
 
 impl Cluster {
     /// An empty cluster and jobs that are still to come.
-    pub fn new(fleet: &Fleet, jobs: usize) -> Cluster {
+    pub fn new(fleet: &Fleet, jobs: &Arc<[Job]>) -> Cluster {
+        let hosts = || Hosts { jobs: jobs.clone(), taken: vec![HostUse::default(); fleet.nodes.len()] };
+        let hosts = fleet.knows_hosts().then(hosts);
+        let jobs = jobs.len();
         Cluster {
+            hosts,
             now: Instant::START,
             seq: 0,
             residents: vec![Vec::new(); fleet.gpus() as usize],
@@ -83,6 +121,7 @@ impl Cluster {
             counts: [jobs, 0, 0, 0, 0, 0],
             held: vec![Vec::new(); jobs],
             up: vec![true; fleet.nodes.len()],
+            draining: BTreeMap::new(),
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
             timers: BTreeMap::new(),
             pods: vec![Pod::default(); if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
@@ -110,6 +149,9 @@ impl Cluster {
             let at = there.partition_point(|other| *other < job);
             assert_ne!(there.get(at), Some(&job), "GPU {gpu} is given to job {job} twice");
             there.insert(at, job);
+        }
+        if let Some(Hosts { jobs, taken }) = &mut self.hosts {
+            Hosts::parts(fleet, &jobs[job], &gpus).for_each(|(node, part)| taken[node] += part);
         }
         let evicted = self.evict(&gpus);
         self.held[job] = gpus;
@@ -159,6 +201,9 @@ impl Cluster {
             if there.is_empty() {
                 self.free[fleet.node_of(*gpu)] += 1;
             }
+        }
+        if let Some(Hosts { jobs, taken }) = &mut self.hosts {
+            Hosts::parts(fleet, &jobs[job], &self.held[job]).for_each(|(node, part)| taken[node] -= part);
         }
         self.set_phase(job, Phase::Stopping);
         Undo::Preempt(job, before)

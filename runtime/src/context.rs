@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, PerformanceModel, SECOND, TypeId};
+use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, NodeId, PerformanceModel, SECOND, TypeId};
 
 use crate::cluster::Cluster;
 use crate::contract::{
@@ -106,7 +106,7 @@ impl DecisionContext {
         told: VisibleInfo,
         max_actions: u32,
     ) -> DecisionContext {
-        let cluster = Cluster::new(backend.fleet(), jobs.len());
+        let cluster = Cluster::new(backend.fleet(), &jobs);
         let bound = predictors.remaining;
         let noise = if matches!(bound, Remaining::Noisy { .. }) { vec![None; jobs.len()] } else { Vec::new() };
         let guessed = matches!(bound, Remaining::Noisy { .. } | Remaining::Declared);
@@ -134,10 +134,12 @@ impl DecisionContext {
         self.backend.fleet()
     }
 
-    /// Number of GPUs that no job holds, by node; 0 for a node that is down.
+    /// Number of GPUs that no job holds, by node; 0 for a node that is down, or draining as far as the policy is told.
     pub fn free_gpus(&self) -> Vec<u32> {
-        let nodes = self.cluster.free.iter().zip(&self.cluster.up);
-        nodes.map(|(free, up)| if *up { *free } else { 0 }).collect()
+        let told = self.uses.contains(Abilities::DRAIN);
+        let takes = |node: NodeId| self.cluster.up[node] && !(told && self.cluster.draining.contains_key(&node));
+        let nodes = NodeId::first(self.cluster.free.len());
+        nodes.map(|node| if takes(node) { self.cluster.free[node] } else { 0 }).collect()
     }
 
     /// Pairs of GPU and job, ascending by GPU and then by job.

@@ -61,6 +61,29 @@ impl Cadence {
     pub const EVENTS: Cadence = Cadence { round: None, on_events: true, ends: Wake::Always };
 }
 
+impl HostResources {
+    /// Nothing is known.
+    pub const UNKNOWN: HostResources = HostResources { cpu_milli: 0, memory_mib: 0 };
+}
+
+impl Demand {
+    /// So many whole GPUs of any type on any nodes, by a job that may be preempted.
+    pub fn whole(gpus: u32) -> Demand {
+        Demand {
+            gpus,
+            gpus_per_node: 0,
+            host: HostResources::UNKNOWN,
+            near: Nearness { required: None, preferred: None },
+            share_milli: 1000,
+            memory_mib: 0,
+            gpu_types: Vec::new(),
+            preemptible: true,
+            elastic: None,
+            service: None,
+        }
+    }
+}
+
 impl Descriptor {
     /// What a policy that is compiled into the host says of itself at least: version 0, without
     /// configuration.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sandtable_hardware::{Instant, Job, PerformanceModel};
 
 use crate::context::Predictors;
+use crate::contract::Abilities;
 use crate::decision_log::{DecisionLog, ReplayScript};
 use crate::fault::Fault;
 use crate::limits::Limits;
@@ -15,6 +16,8 @@ use crate::window::Window;
 pub struct Inputs {
     /// By submission; their index is their id.
     pub jobs: Arc<[Job]>,
+    /// Demands that the policy must follow beside those of `jobs`: where it is only asked whether it would begin, there are none.
+    pub follow: Abilities,
     /// The policy's configuration: a JSON object, canonical.
     pub config: String,
     /// All the policy's randomness.
@@ -57,6 +60,7 @@ impl Inputs {
     pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
         Inputs {
             jobs,
+            follow: Abilities::empty(),
             config: "{}".into(),
             seed: 0,
             laws: Arc::new(PerformanceModel::none()),

@@ -4,6 +4,8 @@
 //! The rules carry the numbers of `reject-code` in `wit/policy.wit` (V01 to V26); those of mechanisms that the contract
 //! does not have yet are absent.
 
+mod nodes;
+
 use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
@@ -365,10 +367,14 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
         let name = &fleet.types[first].name;
         return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} does not allow {name}")));
     }
-    for gpu in gpus {
-        let node = fleet.node_of(gpu);
+    nodes::check_shape(fleet, job, asked, &gpus)?;
+    for gpu in &gpus {
+        let (gpu, node) = (*gpu, fleet.node_of(*gpu));
         if !cluster.up[node] {
             return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is down")));
+        }
+        if bench.uses.contains(Abilities::DRAIN) && cluster.draining.contains_key(&node) {
+            return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is on node {node}, which is draining")));
         }
         if let Some(pod) = cluster.pods.get(gpu.index())
             && pod.until > cluster.now
@@ -382,7 +388,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
         }
         room(bench, cluster, job, gpu, first)?;
     }
-    Ok(())
+    nodes::check_hosts(fleet, cluster, job, asked, &gpus)
 }
 
 /// Whether a GPU takes a job beside its residents.

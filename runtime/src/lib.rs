@@ -26,6 +26,7 @@ macro_rules! contract_version {
 }
 
 pub mod answers;
+mod capacity;
 pub mod capsule;
 pub mod cluster;
 mod context;
@@ -51,6 +52,7 @@ mod utilisation;
 mod visibility;
 mod window;
 
+pub use capacity::Capacities;
 pub use context::{DecisionContext, Predictors, Remaining, VisibleInfo};
 pub use distribution::Distribution;
 pub use introductions::Introductions;
@@ -61,7 +63,6 @@ pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
 pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};
 pub use serving::{Serving, Tasks};
-pub use visibility::{capacities, never_fits};
 pub use window::{Until, Window};
 
 /// The contract's package, as components name it.

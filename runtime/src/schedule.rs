@@ -9,21 +9,22 @@ mod happening;
 mod reports;
 mod succession;
 
-use sandtable_hardware::{Backend, Duration, Instant, JobId, TimedEvent};
+use sandtable_hardware::{Backend, Duration, Instant, Job, JobId, TimedEvent};
 
+use crate::capacity::Capacities;
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::context::DecisionContext;
-use crate::contract::{Abilities, Cadence, Event, Knowledge, Setup, Trigger, Wake};
+use crate::contract::{Abilities, Cadence, Event, Knowledge, PolicyError, Setup, Trigger, Wake};
 use crate::decision_log::{Agreement, DecisionLog, ReplayScript};
-use crate::fault::Fault;
+use crate::fault::{Fault, Place};
 use crate::inputs::{Inputs, Takeover};
 use crate::ledger::{AccountingError, Ledger};
 use crate::limits::Limits;
 use crate::policy::Policy;
 use crate::predict::Score;
 pub use crate::visibility::gpu_types;
-use crate::visibility::{Introduced, capacities, setup, told, utilisation};
+use crate::visibility::{Introduced, setup, told, utilisation};
 
 /// What came of a run.
 #[non_exhaustive]
@@ -104,7 +105,7 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 /// A balance that does not close: a defect of this crate or of the backend.
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, AccountingError> {
     let (mut run, setup) = Run::new(backend, inputs);
-    let fault = match begin(policy, &setup) {
+    let fault = match begin(policy, &setup, run.follow) {
         Ok(Begun { uses, needs, cadence }) => {
             // What is recorded was allowed to the policy that did it.
             let uses = if run.inputs.script.is_some() { Abilities::all() } else { uses };
@@ -165,7 +166,9 @@ impl Run {
             inputs.limits.actions,
         );
         let setup = setup(&world, &inputs);
-        let capacities = capacities(world.fleet());
+        let capacities = Capacities::of(world.fleet());
+        let recorded = inputs.script.is_some();
+        let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs) };
         let run = Run {
             world: Some(Box::new(world)),
             ledger,
@@ -176,6 +179,7 @@ impl Run {
             epoch: false,
             next_job: 0,
             capacities,
+            follow,
             introduced,
             fresh: Vec::new(),
             live: 0,
@@ -201,8 +205,27 @@ struct Begun {
     cadence: Cadence,
 }
 
-fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<Begun, Fault> {
+/// The demands of these jobs that not every policy follows.
+fn demanded(jobs: &[Job]) -> Abilities {
+    let of = |job: &Job| {
+        let shape = if job.gpus_per_node > 0 { Abilities::SHAPE } else { Abilities::empty() };
+        let host = if job.host.is_unknown() { Abilities::empty() } else { Abilities::HOST };
+        shape | host | if job.near.is_any() { Abilities::empty() } else { Abilities::NEAR }
+    };
+    jobs.iter().map(of).fold(Abilities::empty(), |all, of| all | of)
+}
+
+fn begin(policy: &mut dyn Policy, setup: &Setup, follow: Abilities) -> Result<Begun, Fault> {
     let descriptor = policy.describe()?;
+    let demands = [
+        (Abilities::SHAPE, "its placements do not follow the number of GPUs that gangs ask for on each node"),
+        (Abilities::HOST, "its placements do not follow the CPU and memory that jobs ask for"),
+        (Abilities::NEAR, "its placements do not follow how near to each other gangs ask their nodes to be"),
+    ];
+    let unmet = |(demand, _): &&(Abilities, _)| follow.contains(*demand) && !descriptor.uses.contains(*demand);
+    if let Some((_, why)) = demands.iter().find(unmet) {
+        return Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported((*why).into()) });
+    }
     let cadence = policy.init(setup)?.cadence;
     let why = match cadence.round {
         Some(0) => Some("the cadence has rounds of 0 µs"),
@@ -211,7 +234,7 @@ fn begin(policy: &mut dyn Policy, setup: &Setup) -> Result<Begun, Fault> {
         _ => None,
     };
     match why.map(str::to_string) {
-        Some(message) => Err(Fault::BadValue { place: crate::fault::Place::Init, message }),
+        Some(message) => Err(Fault::BadValue { place: Place::Init, message }),
         None => Ok(Begun { uses: descriptor.uses, needs: descriptor.needs, cadence }),
     }
 }
@@ -229,8 +252,9 @@ struct Run {
     /// An epoch has ended where jobs look at their batch then.
     epoch: bool,
     next_job: usize,
-    /// GPUs of each type, and their memory.
-    capacities: Vec<(u32, u32)>,
+    capacities: Capacities,
+    /// The demands of jobs that a policy must follow.
+    follow: Abilities,
     introduced: Introduced,
     /// Elastic jobs that have something new to report.
     fresh: Vec<JobId>,

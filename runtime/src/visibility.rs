@@ -7,8 +7,9 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
-    AttainedTime, ClassId, Communication, Demand, Elasticity, Knowledge, ModelFacts, NO_WORKLOAD, Node, NodeHealth,
-    Pool, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId, WorkloadProfile,
+    AttainedTime, ClassId, Communication, Demand, Elasticity, HostResources, Knowledge, ModelFacts, NO_WORKLOAD,
+    Nearness, Node, NodeHealth, Pool, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId,
+    WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
 use crate::introductions::Introductions;
@@ -210,11 +211,12 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
         first_gpu: node.first_gpu.number(),
         gpus: node.gpus,
         health: NodeHealth::Up,
-        rack: node.rack,
+        domains: node.domains.clone(),
         pool: match node.pool {
             sandtable_hardware::Pool::Training => Pool::Training,
             sandtable_hardware::Pool::Inference => Pool::Inference,
         },
+        host: host(node.host),
         links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
     });
     let facts = [
@@ -227,7 +229,7 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
     Setup {
         config: inputs.config.clone(),
         seed: inputs.seed,
-        topology: Topology { gpu_types: gpu_types(fleet), nodes: nodes.collect() },
+        topology: Topology { gpu_types: gpu_types(fleet), levels: fleet.levels.clone(), nodes: nodes.collect() },
         knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
         references: inputs.references.iter().map(|id| profile(inputs, id.index())).collect(),
         services: fleet
@@ -245,6 +247,16 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
     }
 }
 
+/// CPU and memory, as the contract has them.
+pub(crate) fn host(of: sandtable_hardware::HostResources) -> HostResources {
+    HostResources { cpu_milli: of.cpu_milli, memory_mib: of.memory_mib }
+}
+
+/// How near to each other the nodes of a gang are, as the contract has it.
+pub(crate) fn near(of: sandtable_hardware::Nearness) -> Nearness {
+    Nearness { required: of.required, preferred: of.preferred }
+}
+
 /// How a job may change its size, as policies are told.
 pub(crate) fn elasticity(laws: &PerformanceModel, job: &Job) -> Option<Elasticity> {
     let elastic = laws.elastic(job)?;
@@ -257,42 +269,4 @@ pub(crate) fn elasticity(laws: &PerformanceModel, job: &Job) -> Option<Elasticit
         least_local: elastic.least_local,
         most_local: elastic.most_local,
     })
-}
-
-/// How many GPUs of each type there are, and the memory of each, MiB.
-pub fn capacities(fleet: &Fleet) -> Vec<(u32, u32)> {
-    TypeId::first(fleet.types.len()).map(|id| (fleet.gpus_of(id), fleet.types[id].memory_mib)).collect()
-}
-
-/// Why a job can never run on GPUs of which there are so many of each type, with so much memory ([`capacities`]), if so: it
-/// would block a queue for ever.
-///
-/// ```
-/// use sandtable_hardware::{Instant, Job, PerformanceModel, SECOND};
-/// use sandtable_runtime::never_fits;
-///
-/// // 8 GPUs of one type, 16 GiB each.
-/// let why = never_fits(&[(8, 16 << 10)], &PerformanceModel::none(), &Job::new("wide", Instant::START, 16, SECOND));
-/// assert_eq!(why.as_deref(), Some("it asks for 16 GPUs of one type that it allows, the fleet has 8"));
-/// ```
-pub fn never_fits(capacities: &[(u32, u32)], laws: &PerformanceModel, job: &Job) -> Option<String> {
-    if job.gpus == 0 {
-        return Some("it asks for no GPU".into());
-    }
-    let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
-    let types = || TypeId::first(capacities.len()).filter(allowed).map(|kind| (kind, capacities[kind]));
-    let most = types().map(|(_, (gpus, _))| gpus).max().unwrap_or(0);
-    if types().all(|(kind, _)| laws.throughput(kind, job) == Some(0.0)) {
-        return Some("its workload runs on none of the types that it allows".into());
-    }
-    if job.gpus > most {
-        return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
-    }
-    let short = |(kind, (_, memory)): (TypeId, (u32, u32))| {
-        let needs = laws.memory(kind, job);
-        (memory > 0 && needs > memory).then_some((needs, memory))
-    };
-    let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
-    let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
-    Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
 }

@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, Instant, Interference,
-    InterferenceModel, Job, PerformanceModel, Pool, Profile, RestartRule, SECOND, Service, ServiceId, ShareMode,
-    Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
+    Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
+    InterferenceModel, Job, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, RestartRule, SECOND,
+    Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -78,11 +78,13 @@ fn case() -> impl Strategy<Value = Case> {
     // Every second policy may do anything.
     let uses = prop_oneof![
         Just(Abilities::all()),
-        prop::collection::vec(any::<bool>(), 7).prop_map(|some| {
+        prop::collection::vec(any::<bool>(), 8).prop_map(|some| {
             let each =
                 [Abilities::PREEMPT, Abilities::TIMERS, Abilities::SHARE, Abilities::THROTTLE, Abilities::ELASTIC];
-            let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE]).zip(some);
-            each.filter(|(_, may)| *may).fold(Abilities::empty(), |all, (one, _)| all | one)
+            let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE, Abilities::DRAIN]).zip(some);
+            // A policy that does not follow what jobs ask for does not begin.
+            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR;
+            each.filter(|(_, may)| *may).fold(follows, |all, (one, _)| all | one)
         })
     ];
     let actions = prop_oneof![4 => Just(2000u32), 1 => 4u32..12];
@@ -158,6 +160,23 @@ fn simulate(case: &Case) -> Finished {
     let services = if serves { vec![service("a"), service("b")] } else { vec![] };
     let keeps = !case.seed.is_multiple_of(4);
     let fleet = fleet.serving(services, keeps, &[Pool::Training, Pool::Inference, Pool::Training]);
+    // Of every third fleet nobody says what CPU it has, and of some nodes of the others.
+    let host = |id: u64| HostResources {
+        cpu_milli: if case.seed.is_multiple_of(3) { 0 } else { ((case.seed + id) % 8) as u32 },
+        memory_mib: if case.seed.is_multiple_of(6) { 5 } else { 0 },
+    };
+    let fleet = fleet.hosted(&(0..case.nodes.len() as u64).map(host).collect::<Vec<_>>());
+    // Racks of two nodes, in rows of four.
+    let levels = [("row".to_string(), 4), ("rack".to_string(), 2)];
+    let fleet = fleet.levelled(&levels).expect("levels");
+    // Times of maintenance that meet each other, and failures.
+    let maintenance = |at: u64| {
+        let from = SECOND * (50 * at + case.seed % 40);
+        let announced = Instant::at(from.saturating_sub(SECOND * (case.seed % 30)));
+        let node = NodeId::at((case.seed / 3 + at) as usize % case.nodes.len());
+        Maintenance { node, announced, from: Instant::at(from), to: Instant::at(from + SECOND * (1 + case.seed % 70)) }
+    };
+    let fleet = fleet.maintained((0..case.seed % 4).map(maintenance).collect());
     let mut jobs: Vec<Job> = Vec::new();
     for (submit, gpus, seconds) in &case.jobs {
         // Some are elastic, some are tasks.
@@ -177,6 +196,18 @@ fn simulate(case: &Case) -> Finished {
             },
             // Some kinds only; some that are not in this fleet.
             gpu_types: if seconds % 7 == 1 { TypeId::first(3).filter(allowed).collect() } else { vec![] },
+            gpus_per_node: match (elastic, *gpus, seconds % 4) {
+                (false, 1 | 2 | 4, 0 | 1) => gpus.div_ceil(1 + (*seconds % 2) as u32),
+                _ => 0,
+            },
+            host: HostResources {
+                cpu_milli: (*seconds % 6) as u32,
+                memory_mib: if seconds.is_multiple_of(2) { 0 } else { 2 },
+            },
+            near: Nearness {
+                required: (seconds % 3 == 0).then_some((*seconds / 3 % 2) as u32),
+                preferred: (seconds % 4 == 0).then_some(1),
+            },
             batch: elastic.then_some(if stiff { own } else { 4 + (*seconds % 9) as u32 }),
             service: task.then_some(ServiceId::new((*seconds / 2 % 2) as u32)),
             preemptible: !seconds.is_multiple_of(5),

@@ -42,13 +42,17 @@ impl<P: guest::Policy> Native<P> {
 impl<P: guest::Policy> Policy for Native<P> {
     fn describe(&mut self) -> Result<contract::Descriptor, Fault> {
         let d = describe::<P>("native");
-        let mut uses = contract::Abilities::empty();
-        if d.uses.contains(guest::Abilities::PREEMPT) {
-            uses |= contract::Abilities::PREEMPT;
-        }
-        if d.uses.contains(guest::Abilities::TIMERS) {
-            uses |= contract::Abilities::TIMERS;
-        }
+        let abilities = [
+            (guest::Abilities::PREEMPT, contract::Abilities::PREEMPT),
+            (guest::Abilities::TIMERS, contract::Abilities::TIMERS),
+            (guest::Abilities::REFUSE, contract::Abilities::REFUSE),
+            (guest::Abilities::SHAPE, contract::Abilities::SHAPE),
+            (guest::Abilities::HOST, contract::Abilities::HOST),
+            (guest::Abilities::NEAR, contract::Abilities::NEAR),
+            (guest::Abilities::DRAIN, contract::Abilities::DRAIN),
+        ];
+        let used = abilities.into_iter().filter(|(guest, _)| d.uses.contains(*guest));
+        let uses = used.fold(contract::Abilities::empty(), |all, (_, host)| all | host);
         let mut needs = contract::Knowledge::empty();
         if d.needs.contains(guest::Knowledge::REMAINING) {
             needs |= contract::Knowledge::REMAINING;
@@ -83,10 +87,15 @@ impl<P: guest::Policy> Policy for Native<P> {
             gpus: node.gpus,
             health: health(node.health),
             links: node.links.clone(),
-            rack: node.rack,
+            domains: node.domains.clone(),
             pool: guest::Pool::Training,
+            host: host(node.host),
         });
-        let topology = guest::Topology { gpu_types: kinds.collect(), nodes: nodes.collect() };
+        let topology = guest::Topology {
+            gpu_types: kinds.collect(),
+            levels: setup.topology.levels.clone(),
+            nodes: nodes.collect(),
+        };
         let (config, seed, max_actions) = (setup.config.clone(), setup.seed, setup.max_actions);
         let made = Driver::new(guest::Setup {
             config,
@@ -134,6 +143,7 @@ fn health(health: contract::NodeHealth) -> guest::NodeHealth {
     match health {
         contract::NodeHealth::Up => guest::NodeHealth::Up,
         contract::NodeHealth::Down => guest::NodeHealth::Down,
+        contract::NodeHealth::Draining => guest::NodeHealth::Draining,
     }
 }
 
@@ -148,10 +158,17 @@ fn batch_of(batch: &contract::Batch) -> guest::Batch {
     guest::Batch { seq: batch.seq, now: batch.now, trigger, fresh: guest::Fresh::empty(), events }
 }
 
+fn host(host: contract::HostResources) -> guest::HostResources {
+    guest::HostResources { cpu_milli: host.cpu_milli, memory_mib: host.memory_mib }
+}
+
 /// Demands and users: the policies here are told of nothing else.
 fn introductions(world: &DecisionContext) -> guest::Introductions {
     let demand = |demand: &contract::Demand| guest::Demand {
         gpus: demand.gpus,
+        gpus_per_node: demand.gpus_per_node,
+        host: host(demand.host),
+        near: guest::Nearness { required: demand.near.required, preferred: demand.near.preferred },
         share_milli: demand.share_milli,
         memory_mib: demand.memory_mib,
         gpu_types: demand.gpu_types.clone(),
@@ -203,6 +220,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             node: change.node,
             at: change.at,
             health: health(change.health),
+            until: change.until,
         }),
         contract::Event::Timer(token) => guest::Event::Timer(*token),
         contract::Event::Rejected(_) => return None,

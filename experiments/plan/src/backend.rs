@@ -118,6 +118,8 @@ pub(super) fn group(backend: &dyn CellBackend) -> Option<Group> {
         kind: shape.kind.clone(),
         speed: Some(1.0),
         memory: None,
+        cpus: None,
+        host_memory: None,
         pool: Pool::Training,
     })
 }

@@ -33,7 +33,11 @@ pub(super) fn groups(
     if let Some(group) = backend::group(backend) {
         return Ok(vec![group]);
     }
-    let FleetSpec::Model { nodes, gpus, kind, speed, memory, groups, .. } = &spec.fleet else { return Ok(Vec::new()) };
+    let FleetSpec::Model { nodes, gpus, kind, speed, memory, cpus, host_memory, groups, .. } = &spec.fleet else {
+        return Ok(Vec::new());
+    };
+    // Of nodes that are all alike.
+    let alone = speed.is_none() && memory.is_none() && cpus.is_none() && host_memory.is_none();
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
         (Some(nodes), Some(gpus), Some(kind), true) => {
             let one = Group {
@@ -42,16 +46,21 @@ pub(super) fn groups(
                 kind: kind.clone(),
                 speed: *speed,
                 memory: *memory,
+                cpus: *cpus,
+                host_memory: *host_memory,
                 pool: Pool::Training,
             };
             (vec![one], vec!["fleet".into()])
         }
-        (None, None, None, false) if speed.is_none() && memory.is_none() => {
+        (None, None, None, false) if alone => {
             (groups.clone(), (0..groups.len()).map(|index| format!("fleet.groups.{index}")).collect())
         }
         _ => {
             let message = "a fleet has either `nodes`, `gpus` and `kind`, or `groups`";
-            return Err(source.error("fleet", message, "here"));
+            let error = source.error("fleet", message, "here");
+            return Err(
+                error.hint("beside `groups`, `speed`, `memory`, `cpus` and `host_memory` are said of each group")
+            );
         }
     };
     for (group, place) in groups.iter().zip(places) {
@@ -143,8 +152,7 @@ pub(super) fn fleet(
     if let Some(fleet) = backend::fleet(backend, source) {
         return fleet;
     }
-    let FleetSpec::Model { failures, sharing, links, network, nodes_per_rack, slots: virtual_slots, .. } = &spec.fleet
-    else {
+    let FleetSpec::Model { failures, sharing, links, network, slots: virtual_slots, .. } = &spec.fleet else {
         unreachable!("every other fleet is not modelled")
     };
     let costs = costs(source, spec)?;
@@ -163,11 +171,7 @@ pub(super) fn fleet(
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
     let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;
-    let fleet = match nodes_per_rack {
-        Some(0) => return Err(source.error("fleet.nodes_per_rack", "expected at least 1, found 0", "here")),
-        Some(nodes) => fleet.racked(*nodes),
-        None => fleet,
-    };
+    let fleet = super::nodes::equip(source, &spec.fleet, groups, fleet)?;
     if let (None, Some(_)) = (links, network) {
         let message = "a network between nodes counts only beside `links` within them";
         return Err(source.error("fleet.network", message, "here"));
@@ -242,15 +246,13 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
             _ => runs.push((1, node.gpus, node.gpu_type)),
         }
     }
-    // Where each rack begins.
-    let begins = |id: &usize| *id > 0 && fleet.nodes[*id].rack != fleet.nodes[*id - 1].rack;
-    let racks: Vec<usize> = (0..fleet.nodes.len()).filter(begins).collect();
     let types: Vec<Value> =
         fleet.types.iter().map(|kind| json!([kind.name, number(kind.speed), kind.memory_mib])).collect();
     let mut key = json!({
         "types": types, "nodes": runs, "costs": fleet.costs, "failures": fleet.failures,
-        "sharing": fleet.sharing, "links": fleet.links, "racks": racks,
+        "sharing": fleet.sharing, "links": fleet.links,
     });
+    super::nodes::fleet_key(fleet, &mut key);
     let serving = super::serving::fleet_key(fleet);
     if !serving.is_null() {
         key["serving"] = serving;

@@ -19,6 +19,7 @@ pub mod files;
 pub mod fingerprint;
 mod fleet;
 pub mod gpus;
+mod nodes;
 mod performance;
 mod preset;
 pub mod recording;

@@ -186,9 +186,10 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
                 (BackendEvent::Pace { pace, .. }, _) if !(0.0..=1e6).contains(pace) => {
                     return wrong(format!("expected a pace of at least 0, found {pace}"));
                 }
-                (BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node), _)
-                    if node.number() >= header.shape.nodes.0 =>
-                {
+                (
+                    BackendEvent::NodeDown(node) | BackendEvent::NodeUp(node) | BackendEvent::NodeDrains { node, .. },
+                    _,
+                ) if node.number() >= header.shape.nodes.0 => {
                     return wrong(format!("expected a node below {}, found {node}", header.shape.nodes.0));
                 }
                 _ => {}

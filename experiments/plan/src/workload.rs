@@ -6,10 +6,13 @@ use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, Job, Profile, ServiceId, TypeId, WorkloadId};
+use sandtable_hardware::{Fleet, HostResources, Job, Nearness, Profile, ServiceId, TypeId, WorkloadId};
 use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
+use sandtable_runtime::Capacities;
+use sandtable_runtime::contract::Abilities;
 
-use crate::spec::{Arrivals, Deadlines, DemandSpec, Durations, Ties};
+use super::nodes;
+use crate::spec::{Arrivals, Deadlines, DemandSpec, Durations, Host, Near, Ties};
 pub(super) use read::{LastTrace, resolve};
 
 /// The jobs of a spec.
@@ -44,6 +47,16 @@ struct Drawn {
     declared: Option<f64>,
     deadlines: Option<Deadlines>,
     priorities: std::collections::BTreeMap<i32, f64>,
+    gpus_per_node: Option<u32>,
+    hosts: Vec<Host>,
+    near: Near,
+}
+
+impl Drawn {
+    /// Whether any job may have several GPUs: Philly's mix has.
+    fn has_gangs(&self) -> bool {
+        self.gpus.is_empty() || self.gpus.iter().any(|(gpus, weight)| *gpus > 1 && *weight > 0.0)
+    }
 }
 
 impl Workload {
@@ -69,6 +82,35 @@ impl Workload {
             From::Fixed(trace) => trace.rows.iter().any(|row| row.declared.is_some()),
             From::Generated(drawn) => drawn.declared.is_some(),
         }
+    }
+
+    /// The demands of its jobs that not every policy follows, on a fleet.
+    pub fn follow(&self, fleet: &Fleet) -> Abilities {
+        // A single GPU is on one node, whatever else is asked.
+        let gang = |row: &Row| row.gpus > 1 || self.slots > 1;
+        let any = |is: &dyn Fn(&Row) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
+            From::Fixed(trace) => trace.rows.iter().any(is),
+            From::Generated(of) => drawn(of),
+        };
+        let demands = [
+            (
+                Abilities::SHAPE,
+                any(&|row| gang(row) && row.gpus_per_node > 0, &|drawn| {
+                    drawn.gpus_per_node.is_some() && drawn.has_gangs()
+                }),
+            ),
+            (
+                Abilities::HOST,
+                fleet.knows_hosts() && any(&|row| !row.host.is_unknown(), &|drawn| !drawn.hosts.is_empty()),
+            ),
+            (
+                Abilities::NEAR,
+                any(&|row| gang(row) && row.near.is_some(), &|drawn| {
+                    drawn.near != Near::default() && drawn.has_gangs()
+                }),
+            ),
+        ];
+        demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
     }
 
     /// Whether it has no job.
@@ -113,6 +155,9 @@ impl Workload {
                     declared: drawn.declared,
                     deadlines: drawn.deadlines,
                     priorities: &drawn.priorities,
+                    gpus_per_node: drawn.gpus_per_node,
+                    hosts: &drawn.hosts,
+                    near: &drawn.near,
                     elastic: &elastic,
                     fleet,
                 };
@@ -140,7 +185,15 @@ impl Workload {
                 order.sort_by_key(|i| (rows[*i].submit, draws[*i]));
             }
         }
-        order.into_iter().map(|i| self.job(&rows[i], fleet)).collect()
+        let mut jobs: Vec<Job> = order.into_iter().map(|i| self.job(&rows[i], fleet)).collect::<Result<_, Error>>()?;
+        // A policy may look for a place on the first type with enough GPUs: of the others none is told.
+        if fleet.types.len() > 1 && jobs.iter().any(nodes::is_bound) {
+            let capacities = Capacities::of(fleet);
+            jobs.iter_mut()
+                .filter(|job| nodes::is_bound(job))
+                .for_each(|job| job.gpu_types = capacities.types_with_room(job));
+        }
+        Ok(jobs)
     }
 }
 
@@ -241,6 +294,9 @@ impl Workload {
             declared: row.declared,
             deadline: row.deadline,
             priority: row.priority,
+            gpus_per_node: nodes::gpus_per_node(row, gpus)?,
+            host: if fleet.knows_hosts() { row.host } else { HostResources::UNKNOWN },
+            near: if gpus > 1 { nodes::near(row, fleet)? } else { Nearness::ANY },
             gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
             // A task is done in one go.
             preemptible: row.preemptible && row.service.is_none(),

@@ -268,6 +268,7 @@ pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
         references: cell.setting.references.clone(),
         strict: cell.setting.judge == Judge::Strict,
         measured: cell.setting.measured,
+        follow: cell.setting.workload.follow(&cell.fleet),
         ..Inputs::plain(jobs, cell.setting.limits)
     }
 }

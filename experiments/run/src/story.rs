@@ -80,9 +80,11 @@ impl Names {
                     priority => format!(", priority {priority}"),
                 };
                 let id = JobId::new(arrival.job);
-                let (service, gpus) = self.jobs.get(id.index()).map_or((None, 0), |job| (job.service, job.gpus));
-                let kind = if service.is_some() { "task" } else { "job" };
-                format!("{kind} {} arrived: {gpus} GPUs{declared}{deadline}{priority}", self.job(id))
+                let (kind, asks) = match self.jobs.get(id.index()) {
+                    Some(job) => (if job.service.is_some() { "task" } else { "job" }, asks(job)),
+                    None => ("job", "0 GPUs".into()),
+                };
+                format!("{kind} {} arrived: {asks}{declared}{deadline}{priority}", self.job(id))
             }
             Event::JobEnded(end) => format!("job {} ended", self.job(JobId::new(end.job))),
             Event::JobChanged(change) => {
@@ -99,7 +101,14 @@ impl Names {
                 format!("time left of job {}: {left}", self.job(JobId::new(change.job)))
             }
             Event::NodeChanged(change) => {
-                format!("node {} is {}", change.node, if change.health == NodeHealth::Up { "up" } else { "down" })
+                let health = match change.health {
+                    NodeHealth::Up => "up".into(),
+                    NodeHealth::Down => "down".into(),
+                    NodeHealth::Draining => {
+                        format!("draining, down from {} s on", seconds(Duration::from_micros(change.until)))
+                    }
+                };
+                format!("node {} is {health}", change.node)
             }
             Event::Timer(token) => format!("its timer {token}"),
             Event::Rejected(count) => format!("refused: {count} actions"),
@@ -356,4 +365,22 @@ pub fn parting_object(parting: &FirstDivergence, names: &[Names; 2], sides: &[St
         "kind": "decision", "at_s": parting.at.as_secs_f64(), "alike": parting.alike,
         "of": sides, "first": side(0), "second": side(1),
     })
+}
+
+/// What a job asks for, in words.
+fn asks(job: &Job) -> String {
+    let mut asks = format!("{} GPUs", job.gpus);
+    if job.gpus_per_node > 0 {
+        asks.push_str(&format!(", {} on each node", job.gpus_per_node));
+    }
+    if job.host.cpu_milli > 0 {
+        asks.push_str(&format!(", {} CPUs", f64::from(job.host.cpu_milli) / 1000.0));
+    }
+    if job.host.memory_mib > 0 {
+        asks.push_str(&format!(", {} MiB of host memory", job.host.memory_mib));
+    }
+    if job.near.required.is_some() {
+        asks.push_str(", on nodes near each other");
+    }
+    asks
 }

@@ -10,8 +10,8 @@ use sandtable_plan::{Cell, Plan};
 use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, refusal};
+use sandtable_runtime::Capacities;
 use sandtable_runtime::fault::Fault;
-use sandtable_runtime::{capacities, never_fits};
 
 use crate::ui;
 
@@ -76,8 +76,8 @@ pub(super) fn never_run(plan: &Plan, cells: &[&Cell], warned: &mut Warned) -> Re
         }
         warned.variants.push(cell.variant.clone());
         let jobs = cell.jobs()?;
-        let capacities = capacities(&cell.fleet);
-        let why: Vec<String> = jobs.iter().filter_map(|job| never_fits(&capacities, &cell.setting.laws, job)).collect();
+        let capacities = Capacities::of(&cell.fleet);
+        let why: Vec<String> = jobs.iter().filter_map(|job| capacities.never_fits(&cell.setting.laws, job)).collect();
         if let Some(first) = why.first() {
             let (count, all) = (why.len(), jobs.len());
             let sentence = format!("{count} of {all} jobs can never run: the first, since {first}");

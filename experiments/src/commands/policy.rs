@@ -110,7 +110,8 @@ fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
     let list = |names: &[&str]| if names.is_empty() { "nothing".to_string() } else { names.join(", ") };
     let mut out = format!("{} {}\n{}\n\n", descriptor.name, descriptor.version, descriptor.about);
     out.push_str(&format!("blake3  {}\n", component.digest()));
-    out.push_str(&format!("uses    {} beside start\nneeds   {}\n", list(&uses), list(&needs)));
+    let uses: Vec<&str> = std::iter::once("start").chain(uses).collect();
+    out.push_str(&format!("uses    {}\nneeds   {}\n", uses.join(", "), list(&needs)));
     if let Some(parameters) = schema["properties"].as_object().filter(|map| !map.is_empty()) {
         out.push_str("\nparameters\n");
         for (name, parameter) in parameters {

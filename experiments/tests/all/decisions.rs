@@ -12,9 +12,9 @@ use sandtable_hardware::{
 use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
-    Action, Arrival, Batch, Communication, Demand, Event, Fresh, GpuType as ToldType, JobPhase, Knowledge, NEVER, Node,
-    NodeHealth, PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources, Topology, Trigger,
-    WorkloadProfile,
+    Action, Arrival, Batch, Communication, Demand, Event, Fresh, GpuType as ToldType, HostResources, JobPhase,
+    Knowledge, NEVER, Node, NodeHealth, PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources,
+    Topology, Trigger, WorkloadProfile,
 };
 use sandtable_runtime::contract::{ChangeCause, Quantity, Start};
 use sandtable_runtime::fault::Fault;
@@ -142,12 +142,13 @@ impl Scene {
                 gpus: *gpus,
                 health: if up { NodeHealth::Up } else { NodeHealth::Down },
                 links: self.links.clone(),
-                rack: *rack,
+                domains: vec![*rack],
                 pool: Pool::Training,
+                host: HostResources::UNKNOWN,
             }
         };
         let nodes = self.nodes.iter().enumerate().map(node).collect();
-        Topology { gpu_types: vec![kind], nodes }
+        Topology { gpu_types: vec![kind], levels: vec!["rack".into()], nodes }
     }
 
     fn world(&self) -> DecisionContext {
@@ -211,9 +212,7 @@ impl Scene {
                 remaining,
             };
             events.push(Event::JobArrived(arrival));
-            let (share_milli, gpu_types, preemptible) = (1000, vec![], true);
-            let (elastic, service) = (None, None);
-            classes.push(Demand { gpus, share_milli, memory_mib, gpu_types, preemptible, elastic, service });
+            classes.push(Demand { memory_mib, ..Demand::whole(gpus) });
             if !actor.holds.is_empty() {
                 let (job, phase, at, cause) = (id as u32, JobPhase::Running, 0, ChangeCause::Asked);
                 events.push(Event::JobChanged(PhaseChange { job, phase, at, cause, remaining }));

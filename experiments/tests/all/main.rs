@@ -32,6 +32,7 @@ mod models;
 /// Policies compiled in, as the benchmarks have them.
 #[path = "../../benches/native/mod.rs"]
 mod native;
+mod nodes;
 mod orders;
 mod predictors;
 mod properties;

@@ -90,7 +90,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("a negative throughput", "{1: 110.0, 2: 210.0}", "{1: -1.0}"),
     ("a gang of none", "{1: 110.0, 2: 210.0}", "{0: 1.0}"),
     ("durations on another kind", "reveal:", "durations_on: \"T4\",\n    reveal:"),
-    ("racks of no node", "    ]),\n    profile", "    ], nodes_per_rack: 0),\n    profile"),
+    ("racks of no node", "    ]),\n    profile", "    ], levels: [Level(name: \"rack\", nodes: 0)]),\n    profile"),
     ("rounds without a remaining time", ", \"remaining\": Oracle},", "},"),
     ("packing without estimates", "\"similarity\")", "\"similarity\", with: {\"packing\": true})"),
     ("a component for throughput", "\"throughput\": Oracle", "\"throughput\": Component(name: \"memory\")"),
@@ -350,7 +350,7 @@ fn nobody_is_lost_on_any_kind_of_fleet() {
     ];
     for sharing in ["Exclusive", "Packed(2)", "Packed(4)", "Shares"] {
         let spec = format!(
-            "Experiment(title: \"all\", fleet: Model(nodes: 3, gpus: 4, nodes_per_rack: 2, kind: \"RTX-3090\", \
+            "Experiment(title: \"all\", fleet: Model(nodes: 3, gpus: 4, levels: [Level(name: \"rack\", nodes: 2)], kind: \"RTX-3090\", \
              sharing: {sharing}, failures: (mtbf: \"4h\", repair: \"20min\")), costs: (checkpoint: \"5s\", restore: \"20s\"), \
              profile: Inline({}), references: [\"small-cnn/b32\"], reveal: [ModelFacts], \
              workload: Generate(jobs: 60, arrivals: Poisson(load: 1.3), durations: LogNormal(median: \"20min\", sigma: 1.0), \

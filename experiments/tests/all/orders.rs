@@ -7,8 +7,8 @@ use sandtable::execute::{Compiled, Extras, simulate};
 use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Costs, Duration, Failures, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND, Sharing, SimulatedBackend,
-    TypeId,
+    Costs, Duration, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel,
+    SECOND, Sharing, SimulatedBackend, TypeId,
 };
 use sandtable_policy::{
     About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Ties,
@@ -42,6 +42,32 @@ struct Played {
     stays: Vec<Segment>,
     calls: u64,
     fault: Option<Fault>,
+}
+
+/// On every third fleet jobs ask for CPU, for a number of GPUs on each node, and for nodes of one rack, and nodes are taken down.
+fn demand(mut stream: Stream, fleet: Fleet, jobs: &mut [Job]) -> Fleet {
+    let draw = &mut stream;
+    if !draw.integer().is_multiple_of(3) {
+        return fleet;
+    }
+    for job in jobs {
+        let each = of(draw, &[0, 0, 1, 2, 4]);
+        job.gpus_per_node = if each > 0 && job.gpus.is_multiple_of(each) { each } else { 0 };
+        job.host.cpu_milli = of(draw, &[0, 0, 500, 1000, 1500]) * job.gpus;
+        job.near.required = of(draw, &[None, None, None, Some(0)]);
+        job.near.preferred = of(draw, &[None, None, Some(0)]);
+    }
+    let host = |draw: &mut Stream| HostResources { cpu_milli: of(draw, &[0, 4000, 8000]), memory_mib: 0 };
+    let hosts: Vec<HostResources> = fleet.nodes.iter().map(|_| host(draw)).collect();
+    let rack = ("rack".to_string(), of(draw, &[1, 2]));
+    let at = |seconds: u64| Instant::at(SECOND * seconds);
+    let maintenance = |draw: &mut Stream| {
+        let (node, from) = (NodeId::at((draw.integer() % fleet.nodes.len() as u64) as usize), draw.integer() % 30);
+        let announced = at(from.saturating_sub(draw.integer() % 8));
+        Maintenance { node, announced, from: at(from), to: at(from + 1 + draw.integer() % 9) }
+    };
+    let planned = (0..of(draw, &[0, 0, 1, 2])).map(|_| maintenance(draw)).collect();
+    fleet.hosted(&hosts).levelled(&[rack]).expect("levels").maintained(planned)
 }
 
 impl Scene {
@@ -87,6 +113,7 @@ impl Scene {
             job.deadline = due.map(|seconds| job.submit + SECOND * seconds);
             job.priority = of(&mut dues, &[0, 0, 1, -3]);
         }
+        let fleet = demand(Stream::new(seed, "orders/nodes"), fleet, &mut jobs);
         let jobs = jobs.into();
         let limits = (of(draw, &[2, 3, 4]), of(draw, &[6, 8, 12]));
         let starvation = of(draw, &["0", "0", "0.5", "2"]);
@@ -131,6 +158,12 @@ fn equal<Fast: Policy, Plain: Policy>(seeds: std::ops::Range<u64>, config: Optio
         if plain.fault.is_none() {
             assert!(scene.played::<Fast>(false).stays == plain.stays, "seed {seed}: {}: ends matter", scene.config);
         }
+        assert!(
+            !matches!(plain.fault, Some(Fault::BadPlan { .. } | Fault::Refused { .. })),
+            "seed {seed}: {}: {:?}",
+            scene.config,
+            plain.fault
+        );
         stays += plain.stays.len() - scene.jobs.len().min(plain.stays.len());
     }
     stays
@@ -197,6 +230,9 @@ impl PlainEasy {
                 (shadow, extra) = (left, free - asked);
                 break;
             }
+        }
+        if !cluster.job(head).ask().is_unbound() {
+            extra = 0;
         }
         let behind: Vec<JobId> = self.waiting[1..].iter().map(|(_, id)| *id).collect();
         let lasts = sandtable_policy::host::estimate(

@@ -1,25 +1,103 @@
-//! Nodes that fail and are repaired, each with a stream of its own: what happens to one never moves another.
+//! Nodes that fail and are repaired, each with a stream of its own, so that what happens to one never moves another; and nodes
+//! that are taken down.
 
 use super::{Due, Phase, SimulatedBackend};
 use crate::random::Stream;
 use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, SECOND, TimedEvent};
 
-pub(super) struct NodeClock {
+/// Why a node is down, and what is to happen to it.
+#[derive(Default)]
+pub(super) struct NodeState {
+    /// Of one that may fail.
+    clock: Option<NodeClock>,
+    /// It has failed and is not repaired.
+    failed: bool,
+    /// Times of maintenance that have begun and are not over.
+    away: u32,
+    /// Times of maintenance that are announced and have not begun, by the instant at which they do.
+    announced: Vec<Instant>,
+}
+
+struct NodeClock {
     stream: Stream,
+}
+
+impl NodeState {
+    fn is_up(&self) -> bool {
+        !self.failed && self.away == 0
+    }
 }
 
 impl SimulatedBackend {
     pub(super) fn begin_failures(&mut self, seed: u64) {
-        let Some(failures) = self.fleet.failures else { return };
-        for node in 0..self.fleet.nodes.len() {
-            let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
-            let at = clock.draw(failures.mtbf);
-            self.nodes.push(clock);
-            self.schedule(Instant::at(at), Due::NodeDown(NodeId::at(node)), 0);
+        self.nodes.resize_with(self.fleet.nodes.len(), NodeState::default);
+        if let Some(failures) = self.fleet.failures {
+            for node in 0..self.fleet.nodes.len() {
+                let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
+                let at = clock.draw(failures.mtbf);
+                self.nodes[node].clock = Some(clock);
+                self.schedule(Instant::at(at), Due::NodeDown(NodeId::at(node)), 0);
+            }
+        }
+        for at in 0..self.fleet.maintenance.len() {
+            let maintenance = self.fleet.maintenance[at];
+            self.schedule(maintenance.announced, Due::Announce(at), 0);
+            self.schedule(maintenance.from, Due::TakeDown(at), 0);
+            self.schedule(maintenance.to, Due::BringBack(at), 0);
         }
     }
 
     pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        let was_up = self.nodes[node].is_up();
+        self.nodes[node].failed = true;
+        if was_up {
+            self.down(node, happened);
+        }
+        if let Some(back) = self.drawn(node, |failures| failures.repair) {
+            self.schedule(back, Due::NodeUp(node), 0);
+        }
+    }
+
+    pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        self.nodes[node].failed = false;
+        self.up(node, happened);
+        if let Some(at) = self.drawn(node, |failures| failures.mtbf) {
+            self.schedule(at, Due::NodeDown(node), 0);
+        }
+    }
+
+    /// Maintenance is announced.
+    pub(super) fn announce(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
+        let (node, until) = (self.fleet.maintenance[at].node, self.fleet.maintenance[at].from);
+        let state = &mut self.nodes[node];
+        state.announced.push(until);
+        if state.is_up() && until > self.now {
+            happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDrains { node, until } });
+        }
+    }
+
+    /// Maintenance begins.
+    pub(super) fn take_down(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
+        let (node, from) = (self.fleet.maintenance[at].node, self.fleet.maintenance[at].from);
+        let state = &mut self.nodes[node];
+        let was_up = state.is_up();
+        if let Some(at) = state.announced.iter().position(|until| *until == from) {
+            state.announced.remove(at);
+        }
+        state.away += 1;
+        if was_up {
+            self.down(node, happened);
+        }
+    }
+
+    /// Maintenance is over.
+    pub(super) fn bring_back(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
+        let node = self.fleet.maintenance[at].node;
+        self.nodes[node].away -= 1;
+        self.up(node, happened);
+    }
+
+    fn down(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
         let place = &self.fleet.nodes[node];
         // What was being saved there is gone: no start waits for it.
@@ -31,18 +109,24 @@ impl SimulatedBackend {
             let lost = self.roll_back(job);
             self.let_go(job, Cause::NodeLost, lost, happened);
         }
-        if let Some(failures) = self.fleet.failures {
-            let back = self.now + self.nodes[node].draw(failures.repair);
-            self.schedule(back, Due::NodeUp(node), 0);
+    }
+
+    /// The node is back, where nothing else keeps it down.
+    fn up(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        let state = &self.nodes[node];
+        if !state.is_up() {
+            return;
+        }
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeUp(node) });
+        if let Some(until) = state.announced.iter().copied().filter(|until| *until > self.now).min() {
+            happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDrains { node, until } });
         }
     }
 
-    pub(super) fn repair(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
-        happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeUp(node) });
-        if let Some(failures) = self.fleet.failures {
-            let at = self.now + self.nodes[node].draw(failures.mtbf);
-            self.schedule(at, Due::NodeDown(node), 0);
-        }
+    /// When a node that may fail fails or is repaired next.
+    fn drawn(&mut self, node: NodeId, mean: impl Fn(crate::Failures) -> Duration) -> Option<Instant> {
+        let (failures, clock) = (self.fleet.failures?, self.nodes[node].clock.as_mut()?);
+        Some(self.now + clock.draw(mean(failures)))
     }
 
     /// Jobs that hold a GPU of the node, by id. Failures are rare: a scan will do.

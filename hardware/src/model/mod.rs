@@ -22,7 +22,7 @@ use crate::{
     Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel, SECOND,
     Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
-use failures::NodeClock;
+use failures::NodeState;
 use resize::Training;
 use states::States;
 
@@ -89,6 +89,10 @@ enum Due {
     End(JobId),
     NodeDown(NodeId),
     NodeUp(NodeId),
+    /// Maintenance, by its index: over, begun, announced.
+    BringBack(usize),
+    TakeDown(usize),
+    Announce(usize),
     Release(JobId),
     Run(JobId),
 }
@@ -100,7 +104,7 @@ pub struct SimulatedBackend {
     states: States,
     /// When a GPU has finished saving the state of the job that it ran last.
     drained: Vec<Instant>,
-    nodes: Vec<NodeClock>,
+    nodes: Vec<NodeState>,
     laws: PerformanceModel,
     /// Jobs on each device, in the order of their starts, once for each of its GPUs; empty where GPUs are not shared.
     there: Vec<Vec<JobId>>,
@@ -157,7 +161,7 @@ impl SimulatedBackend {
     fn is_void(&self, due: Due, generation: u32) -> bool {
         match due {
             Due::End(job) | Due::Release(job) | Due::Run(job) => self.states[job].generation != generation,
-            Due::NodeDown(_) | Due::NodeUp(_) => false,
+            Due::NodeDown(_) | Due::NodeUp(_) | Due::BringBack(_) | Due::TakeDown(_) | Due::Announce(_) => false,
         }
     }
 
@@ -191,6 +195,9 @@ impl SimulatedBackend {
             }
             Due::NodeDown(node) => self.fail(node, happened),
             Due::NodeUp(node) => self.repair(node, happened),
+            Due::BringBack(at) => self.bring_back(at, happened),
+            Due::TakeDown(at) => self.take_down(at, happened),
+            Due::Announce(at) => self.announce(at, happened),
             Due::Release(id) => {
                 let state = &mut self.states[id];
                 let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
@@ -292,13 +299,19 @@ impl Backend for SimulatedBackend {
     }
 
     fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
-        let next = self.next_due();
-        let Some(to) = next.into_iter().chain(until).min() else { return };
-        assert!(to >= self.now, "time would go back from {} to {to}", self.now);
-        self.now = to;
-        while self.next_due() == Some(to) {
-            if let Some(Reverse((_, due, _))) = self.due.pop() {
-                self.happen(due, happened);
+        loop {
+            let next = self.next_due();
+            let Some(to) = next.into_iter().chain(until).min() else { return };
+            assert!(to >= self.now, "time would go back from {} to {to}", self.now);
+            self.now = to;
+            while self.next_due() == Some(to) {
+                if let Some(Reverse((_, due, _))) = self.due.pop() {
+                    self.happen(due, happened);
+                }
+            }
+            // A node that fails while it is away changes nothing.
+            if !happened.is_empty() || until == Some(to) {
+                return;
             }
         }
     }

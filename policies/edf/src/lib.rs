@@ -5,8 +5,8 @@
 mod admission;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Kind, Knowledge, Param, Policy, PolicyError,
-    Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Setup,
 };
 
 use crate::admission::{Admission, Rule};
@@ -34,9 +34,11 @@ impl Policy for Edf {
         About {
             name: "edf",
             about: "earliest deadline first, preempts; admission by deadlines as a parameter",
-            uses: Abilities::PREEMPT | Abilities::REFUSE,
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::REFUSE | Placement::follows(),
             needs: Knowledge::empty(),
-            params: const { &[FixedOrder::PARAMS[0], FixedOrder::PARAMS[1], FixedOrder::PARAMS[2], ADMISSION] },
+            params: const {
+                &[FixedOrder::PARAMS[0], FixedOrder::PARAMS[1], FixedOrder::PARAMS[2], FixedOrder::PARAMS[3], ADMISSION]
+            },
         }
     }
 

@@ -5,8 +5,7 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup,
+    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Knowledge, Param, Placement, Policy, PolicyError, Setup,
 };
 
 /// The policy.
@@ -21,7 +20,7 @@ impl Policy for Fifo {
         About {
             name: "fifo",
             about: "first in, first out, never preempts; backfill none, skip (Tiresias' fjf) or easy",
-            uses: Abilities::empty(),
+            uses: Placement::follows(),
             needs: Knowledge::empty(),
             params: &[Param { default: "\"none\"", ..Backfill::PARAM }, Placement::PARAM],
         }

@@ -55,7 +55,7 @@ impl Policy for Las {
         About {
             name: "las",
             about: "least attained service (GPU-time) in queues, or by Gittins index, preempts (Tiresias, NSDI 2019)",
-            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Placement::follows(),
             needs: Knowledge::empty(),
             params: &[
                 Param {

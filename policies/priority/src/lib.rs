@@ -5,7 +5,8 @@
 //! the cluster, the others stop. A job of the same priority is never preempted for one submitted later.
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Knowledge, Policy, PolicyError, Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Knowledge, Placement, Policy, PolicyError,
+    Setup,
 };
 
 /// The policy.
@@ -21,7 +22,7 @@ impl Policy for Priority {
         About {
             name: "priority",
             about: "higher priority first, then the order of submission; preempts jobs of a lower priority",
-            uses: Abilities::PREEMPT,
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Placement::follows(),
             needs: Knowledge::empty(),
             params: FixedOrder::PARAMS,
         }

@@ -162,6 +162,10 @@ impl Backlog {
         let head_job = cluster.job(head.1).clone();
         let gpu_type = head_job.gpu_types[0];
         let (shadow, mut extra) = reservation(cluster, &head_job, gpu_type);
+        if !head_job.ask().is_unbound() {
+            // By count it is not known which GPUs the head can do without.
+            extra = 0;
+        }
         self.ask(gpu_type, head);
         // All before this have had their turn.
         let mut turn = Some(head);

@@ -9,15 +9,14 @@ mod nodes;
 
 use std::rc::Rc;
 
-use self::nodes::ones;
 pub(crate) use self::nodes::{MirrorNode, TypePool};
 use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::residents::Residents;
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_WORKLOAD, NodeHealth, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer,
-    Topology, Trigger, WorkloadProfile, host,
+    NEVER, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer, Topology, Trigger,
+    WorkloadProfile, host,
 };
 
 /// What the jobs of a class ask for.
@@ -82,24 +81,13 @@ impl Cluster {
         for node in &topology.nodes {
             let pool = &mut cluster.pools[node.gpu_type as usize];
             pool.node_size = pool.node_size.max(node.gpus);
-            let words = node.gpus.div_ceil(64);
-            let mask = (0..words).map(|word| ones((node.gpus - word * 64).min(64))).collect();
-            cluster.nodes.push(MirrorNode {
-                gpu_type: node.gpu_type,
-                first: node.first_gpu,
-                gpus: node.gpus,
-                up: false,
-                free: node.gpus,
-                mask,
-                links: node.links.as_slice().into(),
-                rack: node.rack,
-            });
+            cluster.nodes.push(MirrorNode::new(node));
         }
         for pool in &mut cluster.pools {
             pool.by_free = vec![NodeSet::default(); pool.node_size as usize + 1];
         }
         for node in &topology.nodes {
-            cluster.set_up(node.id, node.health == NodeHealth::Up);
+            cluster.set_health(node.id, node.health);
         }
         cluster
     }
@@ -153,7 +141,7 @@ impl Cluster {
         self.pools.len()
     }
 
-    /// GPUs of a type on nodes that are up.
+    /// GPUs of a type on nodes that are up, and those that jobs hold on nodes that drain.
     pub fn up_gpus(&self, gpu_type: GpuTypeId) -> u32 {
         self.pools[gpu_type as usize].up_gpus
     }
@@ -189,7 +177,7 @@ impl Cluster {
         self.start_with(id, gpus, None);
     }
 
-    /// Whether a node is up.
+    /// Whether a node is up, and not draining.
     pub fn is_up(&self, node: NodeId) -> bool {
         self.nodes[node as usize].up
     }
@@ -292,7 +280,7 @@ impl Cluster {
                     }
                     _ => {}
                 },
-                Event::NodeChanged(change) => self.set_up(change.node, change.health == NodeHealth::Up),
+                Event::NodeChanged(change) => self.set_health(change.node, change.health),
                 Event::RemainingChanged(_) | Event::Timer(_) => {}
                 Event::Rejected(_) => self.rejections = host::rejections(),
             }
@@ -321,6 +309,9 @@ impl Cluster {
             id: arrival.job,
             submitted: arrival.submitted,
             gpus: demand.gpus,
+            gpus_per_node: demand.gpus_per_node,
+            host: demand.host,
+            near: demand.near,
             share: demand.share_milli,
             memory_mib: demand.memory_mib,
             profile: workload.map(|workload| self.workloads[workload as usize].clone()),
@@ -411,6 +402,8 @@ impl Cluster {
 
     fn hold(&mut self, id: JobId, gpus: &[GpuId]) {
         self.occupy(id, gpus);
+        let (host, all) = (self.job(id).host, self.job(id).gpus);
+        self.take_host(host, all, gpus, true);
         let now = self.now;
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
@@ -446,7 +439,7 @@ impl Cluster {
         let Some(job) = self.job_mut(id) else { return };
         job.attained += at.saturating_sub(job.given_at) * held.len() as u64;
         job.stop_clock(at);
-        let (pinned, slot) = (!job.preemptible, job.slot);
+        let (pinned, slot, host) = (!job.preemptible, job.slot, job.host);
         self.pinned -= usize::from(pinned);
         self.holders.swap_remove(slot);
         if let Some(moved) = self.holders.get(slot).copied()
@@ -454,6 +447,7 @@ impl Cluster {
         {
             moved.slot = slot;
         }
+        self.take_host(host, asked, &held, false);
         if self.residents.is_shared() {
             let share = self.job(id).share;
             for gpu in held {

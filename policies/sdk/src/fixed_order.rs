@@ -1,8 +1,8 @@
 //! Jobs in an order that never changes: by a key that a job has for life, and by id among equals.
 
 use crate::{
-    Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Knowledge, Param, Placement, PolicyError,
-    QuotaQueue, Setup,
+    Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Knowledge, NodeHealth, NodeId, Param,
+    Placement, PolicyError, QuotaQueue, Setup,
 };
 
 /// The jobs of a policy that serves the one with the least key first, with or without preemption.
@@ -11,6 +11,10 @@ pub struct FixedOrder {
     key: fn(&Job) -> u64,
     way: Way,
     place: Placement,
+    /// Whether jobs are moved off nodes that drain.
+    moves: bool,
+    /// Nodes that have begun to drain since the last pass.
+    draining: Vec<NodeId>,
 }
 
 enum Way {
@@ -34,6 +38,12 @@ impl FixedOrder {
             ..Backfill::PARAM
         },
         Placement::PARAM,
+        Param {
+            name: "draining",
+            kind: Kind::Choice(&["leave", "move"]),
+            default: "\"leave\"",
+            about: "What happens to jobs on a node that is about to go down: they run on, or save their state as soon as that is announced, to go on elsewhere.",
+        },
     ];
 
     /// The order of a configuration with [`FixedOrder::PARAMS`]. `key` must be the same for a job as long as it lives.
@@ -49,13 +59,20 @@ impl FixedOrder {
             }
             false => Way::Wait(Backlog::default(), backfill),
         };
-        Ok(FixedOrder { key, way, place: Placement::named(config.choice("placement")) })
+        let (place, moves) = (Placement::named(config.choice("placement")), config.choice("draining") == "move");
+        Ok(FixedOrder { key, way, place, moves, draining: Vec::new() })
     }
 
     /// Takes in what a batch tells of jobs.
     pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
         let key = self.key;
         for event in &batch.events {
+            match event {
+                Event::NodeChanged(change) if self.moves && change.health == NodeHealth::Draining => {
+                    self.draining.push(change.node);
+                }
+                _ => {}
+            }
             match (&mut self.way, event) {
                 (Way::Wait(backlog, _), _) => {
                     cluster.queued_by(event).for_each(|job| backlog.push(job, key(job)));
@@ -81,6 +98,17 @@ impl FixedOrder {
 
     /// Starts and preempts jobs as the order says.
     pub fn pass(&mut self, cluster: &mut Cluster) {
+        for node in std::mem::take(&mut self.draining) {
+            for id in cluster.holders_on(node) {
+                if cluster.job(id).preemptible {
+                    cluster.preempt(id);
+                    cluster.call_again();
+                    if let Way::Preempt(queue) = &mut self.way {
+                        queue.take(id);
+                    }
+                }
+            }
+        }
         match &mut self.way {
             Way::Wait(backlog, backfill) => backlog.start(cluster, self.place, *backfill),
             Way::Preempt(queue) => {

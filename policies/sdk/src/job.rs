@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::{Elasticity, GpuId, GpuTypeId, Instant, JobId, JobPhase, ServiceId, WorkloadProfile};
+use crate::{
+    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, ServiceId, WorkloadProfile,
+};
 
 /// A live job as the policy sees it.
 #[derive(Clone, Debug)]
@@ -13,6 +15,12 @@ pub struct Job {
     pub submitted: Instant,
     /// Size of its gang.
     pub gpus: u32,
+    /// Its GPUs on each of its nodes; 0: split in any way.
+    pub gpus_per_node: u32,
+    /// CPU and memory that the whole gang takes of its nodes.
+    pub host: HostResources,
+    /// How near to each other its nodes are.
+    pub near: Nearness,
     /// Thousandths of a GPU that it asks for.
     pub share: u32,
     /// MiB that it needs on each GPU; 0: unknown.
@@ -100,6 +108,16 @@ impl Job {
 pub struct Ask {
     /// Size of its gang.
     pub gpus: u32,
+    /// Its GPUs on each node; 0: split in any way.
+    pub gpus_per_node: u32,
+    /// Thousandths of a core that the whole gang takes of its nodes; 0: unknown.
+    pub cpu_milli: u32,
+    /// MiB beside GPUs that the whole gang takes of its nodes; 0: unknown.
+    pub host_memory_mib: u32,
+    /// The level within one domain of which its nodes must be.
+    pub required: Option<u32>,
+    /// The level within one domain of which its nodes should be.
+    pub preferred: Option<u32>,
     /// Thousandths of each GPU.
     pub share: u32,
     /// MiB on each GPU; 0: unknown.
@@ -111,6 +129,39 @@ pub struct Ask {
 impl Job {
     /// What it asks of a place.
     pub fn ask(&self) -> Ask {
-        Ask { gpus: self.gpus, share: self.share, memory_mib: self.memory_mib, alone: self.out_of_memory > 0 }
+        Ask {
+            gpus: self.gpus,
+            gpus_per_node: self.gpus_per_node,
+            cpu_milli: self.host.cpu_milli,
+            host_memory_mib: self.host.memory_mib,
+            required: self.near.required,
+            preferred: self.near.preferred,
+            share: self.share,
+            memory_mib: self.memory_mib,
+            alone: self.out_of_memory > 0,
+        }
+    }
+}
+
+impl Ask {
+    /// So many whole GPUs, on any nodes.
+    pub fn whole(gpus: u32) -> Ask {
+        Ask {
+            gpus,
+            gpus_per_node: 0,
+            cpu_milli: 0,
+            host_memory_mib: 0,
+            required: None,
+            preferred: None,
+            share: 1000,
+            memory_mib: 0,
+            alone: false,
+        }
+    }
+
+    /// Whether any GPUs will do.
+    pub fn is_unbound(&self) -> bool {
+        let nowhere = self.required.is_none() && self.preferred.is_none();
+        nowhere && self.gpus_per_node == 0 && self.cpu_milli == 0 && self.host_memory_mib == 0
     }
 }

@@ -50,6 +50,7 @@ mod quota;
 mod random;
 mod ranking;
 mod residents;
+mod rooms;
 mod sharing;
 mod shortest;
 #[cfg(not(target_arch = "wasm32"))]
@@ -60,10 +61,10 @@ pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
-    Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, Instant, JobEnd, JobId, JobPhase, Knowledge, ModelFacts, Node,
-    NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, RejectCode,
-    Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, Throttle, Throughput,
-    Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
+    ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt,
+    PreemptMode, Protect, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing,
+    Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};

@@ -1,7 +1,7 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
 use crate::node_set::NodeSet;
-use crate::{Ask, Cluster, GpuId, GpuTypeId, Kind, NodeId, Param};
+use crate::{Abilities, Ask, Cluster, GpuId, GpuTypeId, Kind, NodeId, Param, rooms};
 
 /// A rule of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +30,11 @@ impl Placement {
         about: "Which GPUs a gang gets: best fit, the fewest nodes or wait, any, or best fit on the type on which it is fastest (needs `throughput`).",
     };
 
+    /// What placements found by these rules follow, demands and draining nodes: a part of what a policy that finds all of its placements so uses.
+    pub fn follows() -> Abilities {
+        Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::DRAIN
+    }
+
     /// The rule of a word of [`Placement::WORDS`].
     pub fn named(word: &str) -> Placement {
         match word {
@@ -48,7 +53,7 @@ impl Placement {
     ///
     /// // Two idle nodes of 8 and 4 GPUs: the smaller one is the best fit for a gang of 4.
     /// let cluster = cluster(&[8, 4]);
-    /// let ask = Ask { gpus: 4, share: 1000, memory_mib: 0, alone: false };
+    /// let ask = Ask::whole(4);
     /// assert_eq!(Placement::Packed.find(&cluster, 0, ask), Some(vec![8, 9, 10, 11]));
     /// assert_eq!(Placement::Count.find(&cluster, 0, ask), Some(vec![0, 1, 2, 3]));
     /// assert_eq!(Placement::Packed.find(&cluster, 0, Ask { gpus: 13, ..ask }), None);
@@ -56,7 +61,10 @@ impl Placement {
     pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
         let gpus = ask.gpus;
         if cluster.is_part(ask.share) && !ask.alone {
-            let takes = |gpu| cluster.nodes[cluster.node_of(gpu)].up && cluster.has_memory(gpu, ask.memory_mib);
+            let takes = |gpu| {
+                let node = &cluster.nodes[cluster.node_of(gpu)];
+                node.up && rooms::most_gpus(node, ask, 1) == 1 && cluster.has_memory(gpu, ask.memory_mib)
+            };
             if let Some(gpu) = cluster.residents.best_fit(gpu_type, ask.share, takes) {
                 return Some(vec![gpu]);
             }
@@ -64,6 +72,9 @@ impl Placement {
         let pool = &cluster.pools[gpu_type as usize];
         if gpus == 0 || pool.free < gpus {
             return None;
+        }
+        if !ask.is_unbound() {
+            return rooms::find(self, cluster, gpu_type, ask);
         }
         let mut found = Vec::with_capacity(gpus as usize);
         match self {
@@ -151,24 +162,11 @@ fn consolidate(cluster: &Cluster, gpu_type: GpuTypeId, gpus: u32, found: &mut Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{arrivals, demand};
-    use crate::{GpuType, Node, NodeHealth, Sharing, Topology};
+    use crate::testing::{arrivals, demand, topology};
 
     /// Nodes of four GPUs with so many of them free.
     fn cluster(free: &[u32]) -> Cluster {
-        let nodes = free.iter().enumerate().map(|(index, _)| Node {
-            id: index as u32,
-            name: format!("n{index}"),
-            gpu_type: 0,
-            first_gpu: index as u32 * 4,
-            gpus: 4,
-            health: NodeHealth::Up,
-            links: vec![],
-            rack: 0,
-            pool: crate::Pool::Training,
-        });
-        let gpu_types = vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }];
-        let topology = Topology { gpu_types, nodes: nodes.collect() };
+        let topology = topology(&vec![4; free.len()]);
         let mut cluster = Cluster::new(&topology);
         // A free node has a job too, which never starts: ids are those of nodes.
         let (batch, new) = arrivals(free.iter().map(|free| demand(4 - free)).collect());
@@ -181,7 +179,7 @@ mod tests {
     }
 
     fn ask(gpus: u32) -> Ask {
-        Ask { gpus, share: 1000, memory_mib: 0, alone: false }
+        Ask::whole(gpus)
     }
 
     #[test]

@@ -34,9 +34,9 @@ impl Cluster {
         gpus
     }
 
-    /// The rack of a node.
-    pub fn rack(&self, node: NodeId) -> u32 {
-        self.nodes[node as usize].rack
+    /// The domains of a node, one for each level of the topology.
+    pub fn domains(&self, node: NodeId) -> &[u32] {
+        &self.nodes[node as usize].domains
     }
 
     /// GB/s between the GPUs of a node, row by row; empty: unknown.

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
-    Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuType, GpuTypeId, Instant,
-    Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, PhaseChange, Policy, Pool,
-    Quantity, Setup, Sharing, Topology, Trigger,
+    Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuId, GpuType, GpuTypeId,
+    HostResources, Instant, Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_WORKLOAD, Nearness, Node,
+    NodeHealth, NodeId, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -173,6 +173,9 @@ impl TestRun<'_> {
 pub fn demand(gpus: u32) -> Demand {
     Demand {
         gpus,
+        gpus_per_node: 0,
+        host: HostResources { cpu_milli: 0, memory_mib: 0 },
+        near: Nearness { required: None, preferred: None },
         share_milli: 1000,
         memory_mib: 0,
         gpu_types: vec![],
@@ -222,26 +225,33 @@ pub fn cluster(nodes: &[u32]) -> Cluster {
     Cluster::new(&topology(nodes))
 }
 
-fn topology(nodes: &[u32]) -> Topology {
+/// A node of the first type that is up, of which nothing else is known.
+pub fn node(id: NodeId, first_gpu: GpuId, gpus: u32) -> Node {
+    Node {
+        id,
+        name: format!("n{id}"),
+        gpu_type: 0,
+        first_gpu,
+        gpus,
+        health: NodeHealth::Up,
+        links: vec![],
+        domains: vec![],
+        pool: Pool::Training,
+        host: HostResources { cpu_milli: 0, memory_mib: 0 },
+    }
+}
+
+/// Nodes of these many GPUs.
+pub fn topology(nodes: &[u32]) -> Topology {
     let mut first_gpu = 0;
     let node = |(id, gpus): (usize, &u32)| {
-        let (name, health, links) = (format!("n{id}"), NodeHealth::Up, vec![]);
-        let node = Node {
-            id: id as u32,
-            name,
-            gpu_type: 0,
-            first_gpu,
-            gpus: *gpus,
-            health,
-            links,
-            rack: 0,
-            pool: Pool::Training,
-        };
+        let node = node(id as NodeId, first_gpu, *gpus);
         first_gpu += gpus;
         node
     };
     Topology {
         gpu_types: vec![GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive }],
+        levels: vec![],
         nodes: nodes.iter().enumerate().map(node).collect(),
     }
 }

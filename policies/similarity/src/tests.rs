@@ -4,9 +4,9 @@ use std::path::Path;
 use super::*;
 use sandtable_needs::needs;
 use sandtable_policy::driver::Driver;
-use sandtable_policy::testing::{arrivals, data, demand};
+use sandtable_policy::testing::{self, arrivals, data, demand};
 use sandtable_policy::{
-    Action, Communication, Event, GpuType, ModelFacts, Node, NodeHealth, Sharing, Throughput, Topology, WorkloadProfile,
+    Action, Communication, Event, GpuType, ModelFacts, Node, Sharing, Throughput, Topology, WorkloadProfile,
 };
 
 /// Rows of a CSV as maps.
@@ -163,19 +163,8 @@ fn fifteen_match_cases_are_exact() {
         for (kind, (_, name)) in SETS.iter().enumerate() {
             let gpus = number(&case["free"][*name]);
             if gpus > 0 {
-                let (name, health, links) = ((*name).to_string(), NodeHealth::Up, vec![]);
-                let (id, gpu_type) = (nodes.len() as u32, kind as u32);
-                nodes.push(Node {
-                    id,
-                    name,
-                    gpu_type,
-                    first_gpu,
-                    gpus,
-                    health,
-                    links,
-                    rack: 0,
-                    pool: sandtable_policy::Pool::Training,
-                });
+                let node = testing::node(nodes.len() as u32, first_gpu, gpus);
+                nodes.push(Node { name: (*name).to_string(), gpu_type: kind as u32, ..node });
                 first_gpu += gpus;
             }
         }
@@ -188,7 +177,11 @@ fn fifteen_match_cases_are_exact() {
         let setup = Setup {
             config: "{\"blend\": false}".into(),
             seed: 0,
-            topology: Topology { gpu_types: SETS.iter().enumerate().map(kind).collect(), nodes: nodes.clone() },
+            topology: Topology {
+                gpu_types: SETS.iter().enumerate().map(kind).collect(),
+                levels: vec![],
+                nodes: nodes.clone(),
+            },
             knowledge: Knowledge::all(),
             references: measured.iter().map(|reference| workload(reference, true)).collect(),
             services: vec![],

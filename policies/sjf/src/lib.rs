@@ -5,8 +5,7 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Knowledge, Placement, Policy,
-    PolicyError, Setup,
+    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Knowledge, Placement, Policy, PolicyError, Setup,
 };
 
 /// The policy.
@@ -21,7 +20,7 @@ impl Policy for Sjf {
         About {
             name: "sjf",
             about: "shortest job first by the bound estimate of run time, never preempts",
-            uses: Abilities::empty(),
+            uses: Placement::follows(),
             needs: Knowledge::REMAINING,
             params: &[Backfill::PARAM, Placement::PARAM],
         }

@@ -17,7 +17,7 @@ impl Policy for Srsf {
         About {
             name: "srsf",
             about: "shortest remaining service (time x GPUs) first by the bound estimate, preempts (Tiresias' shortest-gpu)",
-            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Placement::follows(),
             needs: Knowledge::REMAINING,
             params: &[
                 Placement::PARAM,

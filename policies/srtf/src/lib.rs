@@ -17,7 +17,7 @@ impl Policy for Srtf {
         About {
             name: "srtf",
             about: "shortest remaining time first by the bound estimate, preempts (Tiresias' shortest, Lucid's srtf)",
-            uses: Abilities::PREEMPT | Abilities::TIMERS,
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Placement::follows(),
             needs: Knowledge::REMAINING,
             params: &[
                 Placement::PARAM,

@@ -89,6 +89,8 @@ record! {
         "node" node: NodeId,
         "at" at: Instant,
         "health" health: NodeHealth,
+        /// When a draining node goes down; otherwise 2^53 - 1.
+        "until" until: Instant,
     }
 }
 
@@ -118,7 +120,7 @@ enumeration! {
         "duplicate-job" DuplicateJob,
         /// V12: the job does not allow the GPU type, or the gang mixes types.
         "gpu-type-not-allowed" GpuTypeNotAllowed,
-        /// V13: the node is down, or the GPU is promised to a starting job or protected for a service.
+        /// V13: the node is down or draining, or the GPU is promised to a starting job or protected for a service.
         "gpu-unavailable" GpuUnavailable,
         /// V14: another job holds the GPU, or the shares on it leave too little.
         "gpu-over-committed" GpuOverCommitted,
@@ -126,6 +128,12 @@ enumeration! {
         "memory-over-committed" MemoryOverCommitted,
         /// V16: more jobs than the GPU accepts.
         "tenancy-exceeded" TenancyExceeded,
+        /// V18: the gang's nodes are not within one domain of the level that `demand.near` requires.
+        "not-near-enough" NotNearEnough,
+        /// V19: the jobs need more CPU or memory than the node has beside its GPUs.
+        "host-over-committed" HostOverCommitted,
+        /// V21: a node has another number of the gang's GPUs than `demand.gpus-per-node`.
+        "wrong-shape" WrongShape,
         /// V22: a placement or a `reassign` is empty, or a throttle is 0 or above 1000.
         "bad-number" BadNumber,
         /// V24: the job's batch cannot be split this way.
@@ -312,8 +320,11 @@ record! {
 }
 
 flags! {
-    /// Kinds of action that a policy uses in addition to `start`. `share`: starts jobs next to others on packed GPUs;
-    /// `elastic`: `reassign` and `set-batch`.
+    /// Kinds of action that a policy uses in addition to `start`, and demands that its placements follow. `share`:
+    /// starts jobs next to others on packed GPUs; `elastic`: `reassign` and `set-batch`; `shape`: follows
+    /// `demand.gpus-per-node`; `host`: follows `demand.host`; `near`: follows `demand.near`. An experiment with such a
+    /// demand does not begin with a policy that does not follow it. `drain`: is told of draining nodes; to any other
+    /// policy they are up until they go down.
     Abilities {
         "preempt" PREEMPT = 1,
         "timers" TIMERS = 2,
@@ -322,6 +333,10 @@ flags! {
         "elastic" ELASTIC = 16,
         "protect" PROTECT = 32,
         "refuse" REFUSE = 64,
+        "shape" SHAPE = 128,
+        "host" HOST = 256,
+        "near" NEAR = 512,
+        "drain" DRAIN = 1024,
     }
 }
 

@@ -29,10 +29,12 @@ record! {
 }
 
 enumeration! {
+    /// `draining`: the node is going down; jobs on it go on until then, and none may start there.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum NodeHealth {
         "up" Up,
         "down" Down,
+        "draining" Draining,
     }
 }
 
@@ -42,6 +44,17 @@ enumeration! {
     pub enum Pool {
         "training" Training,
         "inference" Inference,
+    }
+}
+
+record! {
+    /// CPU and memory beside GPUs: what jobs may take of a node, or what a gang takes of its nodes.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct HostResources {
+        /// Thousandths of a core; 0 if unknown, and then not checked.
+        "cpu-milli" cpu_milli: u32,
+        /// MiB; 0 if unknown, and then not checked.
+        "memory-mib" memory_mib: u32,
     }
 }
 
@@ -58,9 +71,10 @@ record! {
         /// Bandwidth between its GPUs in GB/s, a matrix in row order; 0 means no link. Empty if unknown.
         #[serde(deserialize_with = "super::numbers")]
         "links" links: Vec<f64>,
-        /// Nodes with the same number are in the same rack.
-        "rack" rack: u32,
+        /// Its domain at each of `topology.levels`, numbered from 0 at each.
+        "domains" domains: Vec<u32>,
         "pool" pool: Pool,
+        "host" host: HostResources,
     }
 }
 
@@ -83,7 +97,21 @@ record! {
     #[derive(Clone, PartialEq)]
     pub struct Topology {
         "gpu-types" gpu_types: Vec<GpuType>,
+        /// Names of the levels at which nodes are near each other, from wide to near: block, rack. At each, every node
+        /// is in one domain; nodes of one domain are in one domain of the level before too.
+        "levels" levels: Vec<String>,
         "nodes" nodes: Vec<Node>,
+    }
+}
+
+record! {
+    /// How near to each other the nodes of a gang are; each number is an index of `topology.levels`.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Nearness {
+        /// Within one domain of this level, or the gang does not start.
+        "required" required: Option<u32>,
+        /// Within one domain of this level, where there is such a place.
+        "preferred" preferred: Option<u32>,
     }
 }
 
@@ -93,6 +121,12 @@ record! {
     pub struct Demand {
         /// Number of GPUs, allocated all at once or not at all (a gang).
         "gpus" gpus: u32,
+        /// Number of its GPUs on each node that it runs on; 0 means that they may be split over nodes in any way.
+        "gpus-per-node" gpus_per_node: u32,
+        /// CPU and memory that the whole gang takes. A node with some of its GPUs provides as large a part, rounded up,
+        /// until the job is preempted or ends. Unknown where no node's are known.
+        "host" host: HostResources,
+        "near" near: Nearness,
         /// Share of each GPU in thousandths: 1000, or less for a job of one GPU.
         "share-milli" share_milli: u32,
         /// Memory that the job needs on each GPU, in MiB; 0 if unknown.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use sandtable_hardware::elastic::{Elastic, Learning, Steps, Theta};
 use sandtable_hardware::{
-    Communication, Costs, GpuProfile, GpuType, Interference, Profile, SECOND, Service, ServiceId, ShareMode, Workload,
-    WorkloadId,
+    Communication, Costs, GpuProfile, GpuType, HostResources, Interference, Nearness, Profile, SECOND, Service,
+    ServiceId, ShareMode, Workload, WorkloadId,
 };
 
 use super::*;
 use crate::contract::{Preempt, PreemptMode, SetBatch};
 
-/// Four GPUs on two nodes, two elastic jobs, a rigid one and a task.
+/// Four GPUs on two nodes, two elastic jobs, a rigid one, a task, and gangs that ask for a shape, for CPU and memory, or for both.
 fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
     let elastic = Elastic {
         initial_batch: 4,
@@ -47,15 +47,26 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
         ..Job::new("e", Instant::START, gpus, SECOND)
     };
     let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", Instant::START, 1, SECOND) };
-    (fleet, vec![elastic(1), elastic(2), Job::new("r", Instant::START, 1, SECOND), task], laws.expect("laws"))
+    let gang = |gpus_per_node, cpu_milli, memory_mib| Job {
+        gpus_per_node,
+        host: HostResources { cpu_milli, memory_mib },
+        ..Job::new("g", Instant::START, 2, SECOND)
+    };
+    let near = Job { near: Nearness { required: Some(0), preferred: None }, ..gang(0, 0, 0) };
+    let gangs = [gang(2, 0, 0), gang(1, 5000, 100), gang(0, 5000, 100), near];
+    let cpus = |cpu_milli| HostResources { cpu_milli, memory_mib: 0 };
+    let fleet = fleet.hosted(&[cpus(8000), cpus(4999)]).levelled(&[("rack".into(), 1)]).expect("levels");
+    let singles = [elastic(1), elastic(2), Job::new("r", Instant::START, 1, SECOND), task];
+    (fleet, singles.into_iter().chain(gangs).collect(), laws.expect("laws"))
 }
 
-/// What becomes of these plans, one after the other: the codes of what was refused, and which job is where at the end.
+/// What becomes of these plans, one after the other: the codes of what was refused, and where each job but the gangs is at the end.
 fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
     let (fleet, jobs, laws) = stage();
+    let jobs: Arc<[Job]> = jobs.into();
     let bench =
         Bench { fleet: &fleet, jobs: &jobs, laws: &laws, memory: &[], uses: Abilities::all(), max_actions: 100 };
-    let mut cluster = Cluster::new(&fleet, jobs.len());
+    let mut cluster = Cluster::new(&fleet, &jobs);
     JobId::first(cluster.phase.len()).for_each(|job| cluster.set_phase(job, Phase::Queued));
     cluster.pods[3].service = Some(ServiceId::new(0));
     let mut codes = Vec::new();
@@ -68,7 +79,7 @@ fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
         codes.push(verdict.rejections.iter().map(|rejection| rejection.code).collect());
     }
     let numbers = |gpus: &Vec<GpuId>| gpus.iter().map(|gpu| gpu.number()).collect();
-    (codes, cluster.held.iter().map(numbers).collect())
+    (codes, cluster.held[..4].iter().map(numbers).collect())
 }
 
 fn start(job: u32, gpus: &[u32]) -> Start {
@@ -138,4 +149,32 @@ fn a_job_is_refused_while_it_waits_and_never_again() {
     assert_eq!(play(&[vec![Action::Start(start(2, &[3])), refuse(2)]]).0, [[RejectCode::WrongPhase]]);
     assert_eq!(play(&[starts(), vec![preempt(0), refuse(0)]]).0[1], [RejectCode::WrongPhase]);
     assert_eq!(play(&[vec![refuse(9)]]).0, [[RejectCode::UnknownJob]]);
+}
+
+#[test]
+fn a_gang_has_as_many_gpus_on_each_node_as_it_asks_for() {
+    let on = |job, gpus: &[u32]| play(&[vec![Action::Start(start(job, gpus))]]).0[0].clone();
+    assert_eq!(on(4, &[0, 2]), [RejectCode::WrongShape]);
+    assert_eq!(on(4, &[3, 2]), []);
+    assert_eq!(on(5, &[0, 1]), [RejectCode::WrongShape]);
+    assert_eq!(on(5, &[2, 0]), []);
+}
+
+#[test]
+fn gangs_take_parts_of_the_cpu_of_their_nodes_until_they_let_go() {
+    let on = |job, gpus: &[u32]| Action::Start(start(job, gpus));
+    let preempt = |job| Action::Preempt(Preempt { job, mode: PreemptMode::Checkpoint });
+    // The second node lacks a thousandth for the whole gang, and takes half of it; what is unknown of a node is not looked at.
+    assert_eq!(play(&[vec![on(6, &[2, 3])]]).0, [[RejectCode::HostOverCommitted]]);
+    assert_eq!(play(&[vec![on(6, &[0, 1])]]).0, [[]]);
+    // 2500 of 4999 twice are one too many. A preempted gang lets go of its part for a start of the same plan.
+    assert_eq!(play(&[vec![on(6, &[0, 2])], vec![on(5, &[1, 3])]]).0, [vec![], vec![RejectCode::HostOverCommitted]]);
+    assert_eq!(play(&[vec![on(6, &[0, 2])], vec![preempt(6), on(5, &[1, 3])]]).0, [[], []]);
+}
+
+#[test]
+fn a_gang_is_within_one_domain_of_the_level_that_it_requires() {
+    let on = |gpus: &[u32]| play(&[vec![Action::Start(start(7, gpus))]]).0[0].clone();
+    assert_eq!(on(&[1, 2]), [RejectCode::NotNearEnough]);
+    assert_eq!(on(&[2, 3]), []);
 }

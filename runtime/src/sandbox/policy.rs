@@ -18,7 +18,7 @@ pub(super) enum Exports {
 }
 
 /// The parameters of `init`: texts and lists are an address and a length each.
-type InitParameters = (u32, u32, u64, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32);
+type InitParameters = (u32, u32, u64, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32);
 type DecideParameters = (u64, u64, u32, u32, u32, u32);
 
 /// A policy whose core module is called directly, its parameters as the canonical ABI flattens them.
@@ -59,9 +59,10 @@ impl Exports {
         };
         core.init.call(store, |to| {
             let Setup { config, seed, topology, knowledge, references, services, max_actions } = setup;
-            let Topology { gpu_types, nodes } = topology;
+            let Topology { gpu_types, levels, nodes } = topology;
             let config: List = to.text(config)?;
-            let (gpu_types, nodes): (List, List) = (to.list(gpu_types)?, to.list(nodes)?);
+            let (gpu_types, levels): (List, List) = (to.list(gpu_types)?, to.list(levels)?);
+            let nodes: List = to.list(nodes)?;
             let (references, services): (List, List) = (to.list(references)?, to.list(services)?);
             Ok((
                 config.0,
@@ -69,6 +70,8 @@ impl Exports {
                 *seed,
                 gpu_types.0,
                 gpu_types.1,
+                levels.0,
+                levels.1,
                 nodes.0,
                 nodes.1,
                 knowledge.bits().into(),

@@ -5,10 +5,10 @@ use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, 
 use super::Run;
 use crate::cluster::Phase;
 use crate::contract::{
-    Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NodeChange, NodeHealth, PhaseChange,
+    Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NodeChange, NodeHealth, PhaseChange,
 };
 use crate::ledger::AccountingError;
-use crate::visibility::{elasticity, never_fits};
+use crate::visibility::{elasticity, host, near};
 
 impl Run {
     /// To the next instant at which something happens, at the latest `until`.
@@ -87,6 +87,7 @@ impl Run {
                 }
                 BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
                 BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
+                BackendEvent::NodeDrains { node, until } => self.node_drains(node, at, until),
             }
         }
         Ok(())
@@ -108,14 +109,31 @@ impl Run {
     pub(super) fn node_changed(&mut self, node: NodeId, at: Instant, health: NodeHealth) {
         let world = self.world();
         world.cluster.up[node] = health == NodeHealth::Up;
+        world.cluster.draining.remove(&node);
         if health == NodeHealth::Down {
             let of = &world.backend.fleet().nodes[node];
             let gpus = of.gpu_ids();
             world.cluster.unload(of);
             gpus.for_each(|gpu| self.ledger.protected(gpu, Instant::START));
         }
-        self.events.push(Event::NodeChanged(NodeChange { node: node.number(), at: at.as_micros(), health }));
+        let (node, at, until) = (node.number(), at.as_micros(), NEVER);
+        self.events.push(Event::NodeChanged(NodeChange { node, at, health, until }));
         self.wake = true;
+    }
+
+    /// A node is to go down. A policy that is not told of it goes on as before.
+    fn node_drains(&mut self, node: NodeId, at: Instant, until: Instant) {
+        let world = self.world();
+        let sooner = |known: &Instant| *known <= until;
+        if world.cluster.draining.get(&node).is_some_and(sooner) {
+            return;
+        }
+        world.cluster.draining.insert(node, until);
+        if world.uses.contains(Abilities::DRAIN) {
+            let (node, at, until) = (node.number(), at.as_micros(), until.as_micros());
+            self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Draining, until }));
+            self.wake = true;
+        }
     }
 
     pub(super) fn change(&mut self, job: JobId, phase: Phase) {
@@ -136,7 +154,7 @@ impl Run {
                 Some(world) => world,
                 None => unreachable!("the world is lent only to a call"),
             };
-            if let Some(reason) = never_fits(&self.capacities, &self.inputs.laws, job) {
+            if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job) {
                 world.cluster.set_phase(id, Phase::Ended);
                 world.backend.forget(id);
                 self.ledger.rejected(id, reason);
@@ -158,6 +176,9 @@ impl Run {
         let job = &self.inputs.jobs[id];
         let class = self.introduced.class(Demand {
             gpus: job.gpus,
+            gpus_per_node: job.gpus_per_node,
+            host: host(job.host),
+            near: near(job.near),
             share_milli: job.share,
             memory_mib,
             gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),

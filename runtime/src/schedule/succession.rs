@@ -5,7 +5,9 @@ use sandtable_hardware::{Instant, JobId};
 
 use super::{Begun, Run, begin};
 use crate::cluster::Phase;
-use crate::contract::{AttainedTime, Cadence, ChangeCause, Event, JobPhase, NodeChange, NodeHealth, Setup};
+use crate::contract::{
+    Abilities, AttainedTime, Cadence, ChangeCause, Event, JobPhase, NEVER, NodeChange, NodeHealth, Setup,
+};
 use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
@@ -35,7 +37,7 @@ impl Run {
     fn install(&mut self, next: Successor, setup: &Setup, why: Option<Fault>) -> Result<Cadence, Fault> {
         let Successor { name, mut policy, config } = next;
         let setup = Setup { config, ..setup.clone() };
-        match begin(&mut *policy, &setup) {
+        match begin(&mut *policy, &setup, self.follow) {
             Ok(Begun { uses, needs, cadence }) => {
                 let at = self.world().cluster.now;
                 self.takeovers.push(Takeover { at, to: name, fault: why, begun: true });
@@ -69,8 +71,14 @@ impl Run {
         self.resync = true;
         let nodes = self.world().cluster.up.clone();
         for (node, _) in nodes.iter().enumerate().filter(|(_, up)| !**up) {
-            let change = NodeChange { node: node as u32, at: at.as_micros(), health: NodeHealth::Down };
-            self.events.push(Event::NodeChanged(change));
+            let (node, at, until) = (node as u32, at.as_micros(), NEVER);
+            self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Down, until }));
+        }
+        if self.world().uses.contains(Abilities::DRAIN) {
+            for (node, until) in self.world().cluster.draining.clone() {
+                let (node, at, until) = (node.number(), at.as_micros(), until.as_micros());
+                self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Draining, until }));
+            }
         }
         for job in JobId::first(self.next_job) {
             let phase = match self.world().cluster.phase[job] {

@@ -251,7 +251,7 @@ pub fn sound() -> Vec<(&'static str, Parts)> {
         ("log.write in describe", describe(write(0) + "(i32.const 1024)")),
         ("last words without a trap", decide(then_decide("(call $panic (i32.const 0) (i32.const 0))"))),
         ("a truth of 2", init("(i32.store8 (i32.const 1128) (i32.const 2)) (i32.const 1104)")),
-        ("unknown flags", Parts { uses: 0xff, ..Parts::default() }),
+        ("unknown flags", Parts { uses: 0xffff, ..Parts::default() }),
         (
             "realloc always answers the same",
             Parts { realloc: format!("(return (i32.const 65536)) {BUMP}"), ..Parts::default() },

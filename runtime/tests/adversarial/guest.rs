@@ -54,7 +54,7 @@ pub struct Parts {
     /// Bytes at [`TEXT`].
     pub text: Vec<u8>,
     /// `descriptor.uses`, as bits.
-    pub uses: u8,
+    pub uses: u16,
     pub round: Option<u64>,
     pub on_events: bool,
     /// Actions of the first calls of `decide`; none in later ones.
@@ -188,7 +188,8 @@ pub fn module(parts: &Parts) -> String {
     let mut descriptor = Vec::new();
     for (at, (text, offset)) in strings.iter().enumerate() {
         if at == 3 {
-            descriptor.extend([parts.uses, 0, 0, 0]);
+            descriptor.extend(parts.uses.to_le_bytes());
+            descriptor.extend([0, 0]);
         }
         descriptor.extend(((STRINGS + offset) as u32).to_le_bytes());
         descriptor.extend((text.len() as u32).to_le_bytes());
@@ -232,7 +233,7 @@ pub fn module(parts: &Parts) -> String {
     (param $old i32) (param $was i32) (param $align i32) (param $size i32) (result i32) {realloc})
   (func $describe (export "{NAME}/scheduler@0.2.0#describe") (result i32) {describe})
   (func $init (export "{NAME}/scheduler@0.2.0#init")
-    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
   (func $decide (export "{NAME}/scheduler@0.2.0#decide")
     (param $seq i64) (param $now i64) (param $trigger i32) (param $fresh i32) (param $events i32) (param $count i32)

@@ -7,7 +7,7 @@ use sandtable_hardware::SECOND;
 use sandtable_hardware::random::Stream;
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Action, BatchSplit, Demand, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
+    Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
 };
 
 /// What actions are drawn from.
@@ -182,10 +182,23 @@ impl Scene<'_> {
         let asked = info.map_or(1, |info| info.gpus as usize);
         let more = usize::from(self.one_in(12));
         gpus.truncate(if elastic && self.one_in(2) { 1 + self.any(gpus.len() + 1) } else { asked + more });
-        if self.one_in(12) {
+        if let Some(each) = info.map(|info| info.gpus_per_node).filter(|each| *each > 0 && !self.one_in(4)) {
+            gpus = self.in_shape(each as usize, asked + more);
+        }
+        if self.one_in(12) && !gpus.is_empty() {
             gpus.push(gpus[0]);
         }
         Action::Start(Start { job, gpus, batch: self.near_batch(job) })
+    }
+
+    /// So many free GPUs of each node, up to so many in all.
+    fn in_shape(&self, each: usize, all: usize) -> Vec<u32> {
+        let free = |gpu: &u32| self.state.residents[*gpu as usize].is_empty();
+        let on = |node: &Node| {
+            let free: Vec<u32> = (node.first_gpu..node.first_gpu + node.gpus).filter(free).take(each).collect();
+            if free.len() == each { free } else { vec![] }
+        };
+        self.setup.topology.nodes.iter().flat_map(on).take(all).collect()
     }
 
     /// Elastic jobs that share anew what they hold and what is free, or exchange it.

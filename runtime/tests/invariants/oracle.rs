@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{GpuId, Instant, JobId, ServiceId};
+use sandtable_hardware::{GpuId, HostUse, Instant, JobId, NodeId, ServiceId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
@@ -155,6 +155,9 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     let Some(job) = site.announced.get(&it.job) else { return broken };
     broken.extend(wrong_count(job, it));
     broken.extend(wrong_type(site, job, &there));
+    broken.extend(wrong_shape(site, job, &there));
+    broken.extend(too_far(site, job, &there));
+    broken.extend(too_little_host(site, state, job, &there));
     for gpu in &there {
         broken.extend(crowded(site, state, job, *gpu));
         broken.extend(too_little_memory(site, state, job, *gpu));
@@ -183,14 +186,16 @@ fn wrong_type(site: &Site, job: &Demand, gpus: &BTreeSet<u32>) -> Option<RejectC
     (types.len() > 1 || !types.iter().all(allowed)).then_some(GpuTypeNotAllowed)
 }
 
-/// V13: «the node is down, or the GPU is promised to a starting job or protected for a service.» Promises are of GPUs
+/// V13: «the node is down or draining, or the GPU is promised to a starting job or protected for a service.» Promises are of GPUs
 /// that one job has; a protected GPU is reserved «for the service whose model it has loaded: until then only
 /// tasks of that service may be placed on it».
 fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
     let service = site.announced.get(&job).and_then(|job| job.service);
     let protected = |pod: &Pod| pod.until > state.now && pod.service.map(ServiceId::number) != service;
     let kept = state.pods.get(gpu as usize).is_some_and(protected);
-    state.up[node(site, gpu).id as usize] && !promised(site, state, gpu) && !kept
+    let id = node(site, gpu).id;
+    let drains = site.uses.contains(Abilities::DRAIN) && state.draining.contains_key(&NodeId::new(id));
+    state.up[id as usize] && !drains && !promised(site, state, gpu) && !kept
 }
 
 fn promised(site: &Site, state: &Cluster, gpu: u32) -> bool {
@@ -227,6 +232,55 @@ fn too_little_memory(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Op
     let others = state.residents[gpu as usize].iter();
     let needed: u32 = others.map(|other| site.announced[&other.number()].memory_mib).sum::<u32>() + job.memory_mib;
     (has > 0 && needed > has).then_some(MemoryOverCommitted)
+}
+
+/// V21: «a node has another number of the gang's GPUs than `demand.gpus-per-node`», of which 0 means «any way».
+fn wrong_shape(site: &Site, job: &Demand, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
+    let counts = on_nodes(site, gpus.iter().copied());
+    (job.gpus_per_node > 0 && counts.values().any(|count| *count != job.gpus_per_node)).then_some(WrongShape)
+}
+
+/// V18: «the gang's nodes are not within one domain of the level that `demand.near` requires.»
+fn too_far(site: &Site, job: &Demand, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
+    let level = job.near.required?;
+    let domains: BTreeSet<u32> = gpus.iter().map(|gpu| node(site, *gpu).domains[level as usize]).collect();
+    (domains.len() > 1).then_some(NotNearEnough)
+}
+
+/// V19: «the jobs need more CPU or memory than the node has beside its GPUs», each «0 if unknown, and then not checked».
+fn too_little_host(site: &Site, state: &Cluster, job: &Demand, gpus: &BTreeSet<u32>) -> Option<RejectCode> {
+    let lacks = |(id, count): (&u32, &u32)| {
+        let has = site.setup.topology.nodes[*id as usize].host;
+        let (cpu, memory) = taken_of(site, state, *id);
+        let (more_cpu, more_memory) = part(job, *count);
+        has.cpu_milli > 0 && cpu + more_cpu > u64::from(has.cpu_milli)
+            || has.memory_mib > 0 && memory + more_memory > u64::from(has.memory_mib)
+    };
+    on_nodes(site, gpus.iter().copied()).iter().any(lacks).then_some(HostOverCommitted)
+}
+
+/// GPUs by node.
+fn on_nodes(site: &Site, gpus: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    gpus.for_each(|gpu| *counts.entry(node(site, gpu).id).or_default() += 1);
+    counts
+}
+
+/// «A node with some of its GPUs provides as large a part, rounded up»: of CPU and of memory.
+fn part(job: &Demand, gpus: u32) -> (u64, u64) {
+    let of = |all: u32| (u64::from(all) * u64::from(gpus)).div_ceil(u64::from(job.gpus));
+    (of(job.host.cpu_milli), of(job.host.memory_mib))
+}
+
+/// CPU and memory of a node that the jobs on its GPUs take.
+fn taken_of(site: &Site, state: &Cluster, id: u32) -> (u64, u64) {
+    let node = &site.setup.topology.nodes[id as usize];
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    for gpu in node.first_gpu..node.first_gpu + node.gpus {
+        state.residents[gpu as usize].iter().for_each(|job| *counts.entry(job.number()).or_default() += 1);
+    }
+    let parts = counts.iter().map(|(job, count)| part(&site.announced[job], *count));
+    parts.fold((0, 0), |(cpu, memory), part| (cpu + part.0, memory + part.1))
 }
 
 /// V24: «the job's batch cannot be split this way»: «samples per pass on one GPU», fewest and most, and the
@@ -357,11 +411,15 @@ fn leave(site: &Site, state: &mut Cluster, job: u32) {
     count_free(site, state);
 }
 
-/// The table of free GPUs is what a look at all of them gives.
+/// The tables of free GPUs and of what is taken of nodes are what a look at all of them gives.
 fn count_free(site: &Site, state: &mut Cluster) {
     for node in &site.setup.topology.nodes {
         let gpus = (node.first_gpu..node.first_gpu + node.gpus).map(|gpu| &state.residents[gpu as usize]);
         state.free[node.id as usize] = gpus.filter(|there| there.is_empty()).count() as u32;
+        let (cpu_milli, memory_mib) = taken_of(site, state, node.id);
+        if let Some(hosts) = &mut state.hosts {
+            hosts.taken[node.id as usize] = HostUse { cpu_milli, memory_mib };
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::Job;
+use sandtable_hardware::{HostResources, Job};
 
 use super::account::Fate;
 use super::rows::{NO_TIME, Options, Rows};
@@ -76,7 +76,13 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         if gpus > 0 && outcome.as_deref() == Some("running") {
             rows.account().note(Fate::Doubtful, "still ran when the log ended: as long as was seen of it", row.line);
         }
+        let given = |column: &str| row.find(column).filter(|text| gpus > 0 && !text.is_empty());
+        let host = HostResources {
+            cpu_milli: given("cpu_milli").map_or(Ok(0), |_| row.whole("cpu_milli"))?,
+            memory_mib: given("memory_mib").map_or(Ok(0), |_| row.whole("memory_mib"))?,
+        };
         if let Some(job) = rows.push(row, row.find("name"), submit, (gpus, duration)) {
+            job.host = host;
             job.share = if gpus == 1 { milli } else { Job::WHOLE };
             job.kinds = spec.split('|').filter(|kind| !kind.is_empty()).map(str::to_string).collect();
             let (start, end) = (Some(start), Some(start + duration));

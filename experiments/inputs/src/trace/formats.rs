@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{Duration, Instant, Job, SECOND};
+use sandtable_hardware::{Duration, HostResources, Instant, Job, SECOND};
 
 use super::account::Fate;
 use super::alibaba::{openb, pai};
@@ -20,6 +20,8 @@ struct Mapping<'a> {
     declared: Option<&'a str>,
     deadline: Option<&'a str>,
     priority: Option<&'a str>,
+    /// GPUs on each node, cores and MiB of host memory.
+    nodes: [Option<&'a str>; 3],
     workload: Option<&'a str>,
     user: Option<&'a str>,
     /// Of a log: start, end, partition, outcome.
@@ -44,6 +46,7 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
         declared: None,
         deadline: None,
         priority: None,
+        nodes: [None; 3],
         workload: None,
         user: None,
         log: [None; 4],
@@ -86,7 +89,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(map.deadline.into_iter().chain(map.priority));
+    needed.extend(map.deadline.into_iter().chain(map.priority).chain(map.nodes.into_iter().flatten()));
     needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
     table.need(&needed)?;
     let mut rows = Rows::new();
@@ -118,10 +121,17 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             Some((column, text)) => super::native::priority(row, column, text)?,
             None => 0,
         };
+        let [each, cpus, memory] = map.nodes.map(|column| column.filter(|column| given(Some(column)).is_some()));
+        let gpus_per_node = each.map_or(Ok(0), |column| super::native::per_node(row, column, gpus))?;
+        let host = HostResources {
+            cpu_milli: cpus.map_or(Ok(0), |column| super::native::cores(row, column))?,
+            memory_mib: memory.map_or(Ok(0), |column| row.whole(column))?,
+        };
         if let Some(job) = rows.push(row, map.name.and_then(|column| row.find(column)), submit, (gpus, duration)) {
             job.share = share;
             job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
             (job.deadline, job.priority) = (deadline, priority);
+            (job.gpus_per_node, job.host) = (gpus_per_node, host);
             job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
             job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
             job.recorded = recorded;
@@ -161,7 +171,7 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 17] = [
+    const KNOWN: [&str; 20] = [
         "submit",
         "gpus",
         "hundredths",
@@ -172,6 +182,9 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         "declared",
         "deadline",
         "priority",
+        "gpus_per_node",
+        "cpus",
+        "host_memory_mib",
         "workload",
         "user",
         "unit",
@@ -206,6 +219,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         declared: get("declared"),
         deadline: get("deadline"),
         priority: get("priority"),
+        nodes: [get("gpus_per_node"), get("cpus"), get("host_memory_mib")],
         workload: get("workload"),
         user: get("user"),
         // A start and an end that say how long a job took are what was recorded of it.

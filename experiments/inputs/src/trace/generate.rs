@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Duration, Elastic, Instant, SECOND};
+use sandtable_hardware::{Duration, Elastic, HostResources, Instant, SECOND};
 
-use super::{Arrivals, Deadlines, Durations};
-use super::{Row, Trace};
+use super::{Arrivals, Deadlines, Durations, Host, Near, Row, Trace};
 
 /// Gang sizes of the 71,149 public Philly jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
 pub const PHILLY_GPUS: [(u32, f64); 10] = [
@@ -45,6 +44,12 @@ pub struct Recipe<'a> {
     pub deadlines: Option<Deadlines>,
     /// Weights of priorities; empty: all have 0.
     pub priorities: &'a BTreeMap<i32, f64>,
+    /// Gangs of a multiple of this many GPUs have so many on each node.
+    pub gpus_per_node: Option<u32>,
+    /// What jobs take of their nodes for each GPU; empty: nothing.
+    pub hosts: &'a [Host],
+    /// How near to each other the nodes of gangs of several GPUs are.
+    pub near: &'a Near,
     /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
     pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
     /// For which machines.
@@ -122,11 +127,37 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
         rows.push(row);
     }
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
+    place(&mut rows, recipe, &mut Stream::new(seed, "workload/hosts"));
     prioritise(&mut rows, recipe.priorities, &mut Stream::new(seed, "workload/priorities"));
     if let Some(draws) = recipe.deadlines {
         set_deadlines(&mut rows, draws, &mut Stream::new(seed, "workload/deadlines"));
     }
     Trace { rows, ..Trace::default() }
+}
+
+/// What rigid jobs ask of their nodes.
+fn place(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
+    let weights: Vec<f64> = recipe.hosts.iter().map(|host| host.weight).collect();
+    for row in rows {
+        // Drawn of every job: which are elastic moves nothing of the others.
+        let host = (!weights.is_empty()).then(|| recipe.hosts[stream.weighted(&weights)]);
+        if row.batch.is_some() {
+            continue;
+        }
+        let whole = |each: f64| (each * f64::from(row.gpus)).round().min(f64::from(u32::MAX)) as u32;
+        if let Some(Host { cpus, memory, .. }) = host {
+            let memory = memory.map_or(0.0, |bytes| (bytes.0 >> 20) as f64);
+            row.host = HostResources { cpu_milli: whole(cpus.unwrap_or(0.0) * 1000.0), memory_mib: whole(memory) };
+        }
+        // A single GPU is on one node, whatever else is asked.
+        if row.gpus == 1 {
+            continue;
+        }
+        row.gpus_per_node = recipe.gpus_per_node.filter(|each| row.gpus.is_multiple_of(*each)).unwrap_or(0);
+        if *recipe.near != Near::default() {
+            row.near = Some(Box::new(recipe.near.clone()));
+        }
+    }
 }
 
 fn prioritise(rows: &mut [Row], weights: &BTreeMap<i32, f64>, stream: &mut Stream) {

@@ -39,13 +39,13 @@ use std::path::Path;
 use sandtable_core::error::Error;
 use sandtable_core::frame::csv_cell;
 use sandtable_hardware::text::{escape_control_chars, turns};
-use sandtable_hardware::{Duration, Instant, SECOND};
+use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
 pub use generate::{FleetShape, PHILLY_GPUS, Recipe, generate};
 pub use rows::{Options, ReadLimits};
-pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use stats::Stats;
 pub use table::TraceError;
 
@@ -58,6 +58,12 @@ pub struct Row {
     pub submit: Instant,
     /// Size of its gang.
     pub gpus: u32,
+    /// Its GPUs on each of its nodes; 0: split over nodes in any way.
+    pub gpus_per_node: u32,
+    /// CPU and memory that the whole gang takes of its nodes.
+    pub host: HostResources,
+    /// How near to each other its nodes are.
+    pub near: Option<Box<Near>>,
     /// Run time on a GPU of speed 1.
     pub duration: Duration,
     /// What its user said that it would take.
@@ -116,6 +122,9 @@ impl Row {
             name: plain(name),
             submit,
             gpus,
+            gpus_per_node: 0,
+            host: HostResources::UNKNOWN,
+            near: None,
             duration,
             declared: None,
             deadline: None,
@@ -193,10 +202,18 @@ impl Trace {
         fn at(row: &Row, get: fn(&Recorded) -> Option<Instant>) -> Option<String> {
             get(row.recorded.as_deref()?).map(|at| seconds(at.since_start()))
         }
-        let optional: [Column; 20] = [
+        fn level(row: &Row, get: fn(&Near) -> &Option<String>) -> Option<String> {
+            get(row.near.as_deref()?).as_ref().map(|name| csv_cell(name).into_owned())
+        }
+        let optional: [Column; 25] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("deadline_s", |row| row.deadline.map(|at| seconds(at.since_start()))),
             ("job_priority", |row| (row.priority != 0).then(|| row.priority.to_string())),
+            ("gpus_per_node", |row| (row.gpus_per_node > 0).then(|| row.gpus_per_node.to_string())),
+            ("cpus", |row| (row.host.cpu_milli > 0).then(|| cores(row.host.cpu_milli))),
+            ("host_memory_mib", |row| (row.host.memory_mib > 0).then(|| row.host.memory_mib.to_string())),
+            ("near_required", |row| level(row, |near| &near.required)),
+            ("near_preferred", |row| level(row, |near| &near.preferred)),
             ("gpu_types", |row| Some(csv_cell(&row.kinds.join("|")).into_owned()).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
             ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
@@ -256,6 +273,11 @@ pub fn plain(name: String) -> String {
 /// ```
 pub fn recorded_wait(submit: Instant, start: Instant) -> Option<Duration> {
     (start + SECOND > submit).then(|| start.saturating_since(submit))
+}
+
+/// Thousandths of a core as cores, exactly.
+fn cores(milli: u32) -> String {
+    seconds(Duration::from_millis(u64::from(milli)))
 }
 
 /// Decimal seconds, exactly.

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{Instant, Job};
+use sandtable_hardware::{HostResources, Instant, Job};
 
 use super::rows::Options;
 use super::table::{Read, Record, Table, TraceError, Unit};
-use super::{Recorded, Row, Trace, plain};
+use super::{Near, Recorded, Row, Trace, plain};
 
 /// The columns that it may have.
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 29] = [
     "job_id",
     "submit_s",
     "gpus",
@@ -18,6 +18,11 @@ const KNOWN: [&str; 24] = [
     "declared_s",
     "deadline_s",
     "job_priority",
+    "gpus_per_node",
+    "cpus",
+    "host_memory_mib",
+    "near_required",
+    "near_preferred",
     "gpu_types",
     "preemptible",
     "share_milli",
@@ -65,7 +70,20 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
             return Err(row.wrong("share_milli", message));
         }
+        let near = Near {
+            required: given("near_required").map(str::to_string),
+            preferred: given("near_preferred").map(str::to_string),
+        };
         trace.rows.push(Row {
+            gpus_per_node: given("gpus_per_node")
+                .map(|_| per_node(row, "gpus_per_node", gpus))
+                .transpose()?
+                .unwrap_or(0),
+            host: HostResources {
+                cpu_milli: given("cpus").map(|_| cores(row, "cpus")).transpose()?.unwrap_or(0),
+                memory_mib: given("host_memory_mib").map(|_| row.whole("host_memory_mib")).transpose()?.unwrap_or(0),
+            },
+            near: (near != Near::default()).then(|| Box::new(near)),
             declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
             deadline: given("deadline_s")
                 .map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at))
@@ -87,6 +105,25 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     // Every column is one that it knows.
     trace.account.of(Read { ignored: Vec::new(), ..read });
     Ok(trace)
+}
+
+/// GPUs of each node, of a gang of so many; 0: split over nodes in any way.
+pub(super) fn per_node(row: &Record<'_>, column: &str, gpus: u32) -> Result<u32, TraceError> {
+    let each = row.whole(column)?;
+    if each > 0 && !gpus.is_multiple_of(each) {
+        return Err(row.wrong(column, format!("expected a divisor of the job's {gpus} GPUs, found {each}")));
+    }
+    Ok(each)
+}
+
+/// Cores, as thousandths.
+pub(super) fn cores(row: &Record<'_>, column: &str) -> Result<u32, TraceError> {
+    let milli = (row.number(column)? * 1000.0).round();
+    if (0.0..=f64::from(u32::MAX)).contains(&milli) {
+        return Ok(milli as u32);
+    }
+    let found = row.text(column).unwrap_or("");
+    Err(row.wrong(column, format!("expected a number of cores from 0 to 4294967, found {found:?}")))
 }
 
 /// A priority: a whole number, possibly negative.

@@ -1,6 +1,6 @@
 //! What a spec says of the jobs and tasks that are read or generated.
 
-use sandtable_core::units::Span;
+use sandtable_core::units::{Bytes, Span};
 use sandtable_hardware::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,33 @@ pub struct Deadlines {
     /// Part of the jobs that have a deadline, above 0 to 1.
     #[serde(default = "whole")]
     pub share: f64,
+}
+
+/// How near to each other the nodes of a gang are: names of levels of the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Near {
+    /// Within one domain of this level, or the job does not start.
+    #[serde(default)]
+    pub required: Option<String>,
+    /// Within one domain of this level, where there is such a place.
+    #[serde(default)]
+    pub preferred: Option<String>,
+}
+
+/// What jobs take of their nodes beside GPUs, for each GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// CPU cores, to a thousandth.
+    #[serde(default)]
+    pub cpus: Option<f64>,
+    /// Memory beside the GPU's.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// How many jobs take this, over the weights of all.
+    #[serde(default = "whole")]
+    pub weight: f64,
 }
 
 fn whole() -> f64 {

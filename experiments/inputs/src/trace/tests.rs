@@ -347,6 +347,9 @@ fn generators_offer_the_load_that_was_asked_for() {
             Durations::Fixed(sandtable_core::units::Span(Duration::from_micros(3_600_000_000))),
         );
         let recipe = Recipe {
+            gpus_per_node: None,
+            hosts: &[],
+            near: &Near::default(),
             jobs: 4000,
             arrivals,
             durations: &durations,
@@ -409,4 +412,29 @@ fn deadlines_count_from_the_first_submission_too() {
     std::fs::write(&native, trace.to_csv()).expect("written");
     let again = read(&native, TraceFormat::Native, &Options::default()).expect("a trace");
     assert_eq!(again.rows.iter().map(|row| (row.submit, row.deadline, row.priority)).collect::<Vec<_>>(), told);
+}
+
+#[test]
+fn what_gangs_ask_of_nodes_is_read_and_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "s,g,d,each,cores,mib\n0,4,60,2,1.5,300\n1,3,60,,,\n").expect("written");
+    let columns = [("submit", "s"), ("gpus", "g"), ("duration", "d"), ("gpus_per_node", "each"), ("cpus", "cores")];
+    let columns = columns.into_iter().chain([("host_memory_mib", "mib")]);
+    let columns = columns.map(|(what, column)| (what.to_string(), column.to_string())).collect();
+    let mut trace = read(&path, TraceFormat::Csv, &Options { columns, ..Options::default() }).expect("a trace");
+    let host = HostResources { cpu_milli: 1500, memory_mib: 300 };
+    assert_eq!((trace.rows[0].gpus_per_node, trace.rows[0].host), (2, host));
+    assert_eq!((trace.rows[1].gpus_per_node, trace.rows[1].host), (0, HostResources::UNKNOWN));
+    trace.rows[1].near = Some(Box::new(Near { required: Some("row".into()), preferred: None }));
+    let native = folder.path().join("n.csv");
+    std::fs::write(&native, trace.to_csv()).expect("written");
+    assert_eq!(read(&native, TraceFormat::Native, &Options::default()).expect("a trace").rows, trace.rows);
+    let wrong = |each: &str, cores: &str| {
+        let text = format!("submit_s,gpus,duration_s,gpus_per_node,cpus\n0,4,60,{each},{cores}\n");
+        std::fs::write(&native, text).expect("written");
+        read(&native, TraceFormat::Native, &Options::default()).expect_err("an error").to_string()
+    };
+    assert!(wrong("3", "1").contains(":2: column `gpus_per_node`: expected a divisor of the job's 4 GPUs, found 3"));
+    assert!(wrong("2", "-1").contains(":2: column `cpus`: expected a number of cores from 0 to 4294967, found \"-1\""));
 }

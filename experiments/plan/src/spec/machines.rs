@@ -32,9 +32,18 @@ pub enum FleetSpec {
         memory: Option<Bytes>,
         #[serde(default)]
         failures: Option<FailuresSpec>,
-        /// Nodes of each rack, in their order; one rack by default.
+        /// CPU cores of each node, where jobs take them; unknown by default, and then not counted.
         #[serde(default)]
-        nodes_per_rack: Option<u32>,
+        cpus: Option<f64>,
+        /// Memory of each node beside that of its GPUs; as `cpus`.
+        #[serde(default)]
+        host_memory: Option<Bytes>,
+        /// Levels at which nodes are near each other, from wide to near; none by default.
+        #[serde(default)]
+        levels: Vec<LevelSpec>,
+        /// When nodes are taken down; never by default.
+        #[serde(default)]
+        maintenance: Vec<MaintenanceSpec>,
         /// Which jobs may be on a GPU together; one at a time by default.
         #[serde(default)]
         #[schemars(with = "Option<serde_json::Value>")]
@@ -115,10 +124,45 @@ pub struct Group {
     /// Device memory, of a kind of one's own.
     #[serde(default)]
     pub memory: Option<Bytes>,
+    /// CPU cores of each, where jobs take them.
+    #[serde(default)]
+    pub cpus: Option<f64>,
+    /// Memory of each beside that of its GPUs.
+    #[serde(default)]
+    pub host_memory: Option<Bytes>,
     /// What they are for: `Training` by default, or `Inference`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub pool: sandtable_hardware::Pool,
+}
+
+/// A level at which nodes are near each other: blocks, racks.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Level", deny_unknown_fields)]
+pub struct LevelSpec {
+    /// What one of its domains is called.
+    pub name: String,
+    /// Nodes of each domain, in their order: a divisor of those of the level before.
+    pub nodes: u32,
+}
+
+/// Nodes that are taken down for a while: what runs there is lost, but for what was saved.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Maintenance", deny_unknown_fields)]
+pub struct MaintenanceSpec {
+    /// Which, numbered from 0.
+    #[serde(default)]
+    pub nodes: Vec<u32>,
+    /// Or all of a domain: the name of its level, and its number from 0.
+    #[serde(default)]
+    pub domain: Option<(String, u32)>,
+    /// When they go down.
+    pub from: Span,
+    /// When they are back.
+    pub to: Span,
+    /// How long before that it is announced, to policies that ask to be told; not at all by default.
+    #[serde(default)]
+    pub notice: Option<Span>,
 }
 
 /// How nodes fail.

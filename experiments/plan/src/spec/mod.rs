@@ -17,8 +17,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
-pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group};
-pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, TraceFormat};
+pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec};
+pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
@@ -149,6 +149,15 @@ pub enum WorkloadSpec {
         /// Weight of each priority, a whole number of which the higher is more important; by default all have 0.
         #[serde(default)]
         priorities: BTreeMap<i32, f64>,
+        /// Gangs of a multiple of this many GPUs have so many on each node; by default GPUs are split over nodes in any way.
+        #[serde(default)]
+        gpus_per_node: Option<u32>,
+        /// CPU and memory that jobs take of their nodes for each GPU, with weights; nothing by default.
+        #[serde(default)]
+        hosts: Vec<Host>,
+        /// How near to each other the nodes of gangs of several GPUs are; anywhere by default.
+        #[serde(default)]
+        near: Near,
     },
     /// Read from a file.
     Trace {
@@ -205,6 +214,18 @@ pub struct JobSpec {
     /// Higher is more important; 0 by default.
     #[serde(default)]
     pub priority: i32,
+    /// GPUs on each of its nodes; by default they are split over nodes in any way.
+    #[serde(default)]
+    pub gpus_per_node: Option<u32>,
+    /// CPU cores that the whole gang takes of its nodes, each as large a part as it has of the GPUs.
+    #[serde(default)]
+    pub cpus: Option<f64>,
+    /// Memory beside that of GPUs, likewise.
+    #[serde(default)]
+    pub host_memory: Option<Bytes>,
+    /// How near to each other its nodes are.
+    #[serde(default)]
+    pub near: Option<Near>,
     /// A name of the profile.
     #[serde(default)]
     pub workload: Option<String>,

@@ -10,8 +10,10 @@ use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
-use crate::number;
-use crate::spec::{Arrivals, Deadlines, Durations, JobSpec, ServingSpec, Source, TraceFormat, WorkloadSpec};
+use crate::spec::{
+    Arrivals, Deadlines, Durations, Host, JobSpec, Near, ServingSpec, Source, TraceFormat, WorkloadSpec,
+};
+use crate::{nodes, number};
 
 /// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
 #[derive(Default)]
@@ -98,8 +100,20 @@ fn read(
 
 /// Jobs that are drawn by the parameters of a spec.
 fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) -> Result<(From, Value), Error> {
-    let WorkloadSpec::Generate { jobs, arrivals, durations, gpus, workloads, users, declared, deadlines, priorities } =
-        spec
+    let WorkloadSpec::Generate {
+        jobs,
+        arrivals,
+        durations,
+        gpus,
+        workloads,
+        users,
+        declared,
+        deadlines,
+        priorities,
+        gpus_per_node,
+        hosts,
+        near,
+    } = spec
     else {
         return Err(Error::internal("only `Generate` draws jobs"));
     };
@@ -122,6 +136,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     if priorities.values().any(bad) || (!priorities.is_empty() && priorities.values().sum::<f64>() <= 0.0) {
         return Err(source.error("workload.priorities", "expected weights of at least 0, not all of them 0", "here"));
     }
+    check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
     let mut key = json!({"generate": {
@@ -136,6 +151,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         let weights = priorities.iter().map(|(priority, weight)| json!([priority, number(*weight)]));
         key["generate"]["priorities"] = weights.collect();
     }
+    demands_key(&mut key["generate"], *gpus_per_node, hosts, near);
     let drawn = Drawn {
         jobs: *jobs,
         arrivals: *arrivals,
@@ -146,8 +162,41 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         declared: *declared,
         deadlines: *deadlines,
         priorities: priorities.clone(),
+        gpus_per_node: *gpus_per_node,
+        hosts: hosts.clone(),
+        near: near.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
+}
+
+/// Checks what jobs are drawn to ask of nodes.
+fn check_demands(source: &Source, gpus_per_node: Option<u32>, hosts: &[Host]) -> Result<(), Error> {
+    if gpus_per_node == Some(0) {
+        return Err(source.error("workload.gpus_per_node", "expected at least 1, found 0", "here"));
+    }
+    for (at, host) in hosts.iter().enumerate() {
+        let wrong = nodes::host(host.cpus, host.memory).err();
+        let weight = || format!("expected a weight from above 0 to 10^12, found {}", host.weight);
+        if let Some(message) = wrong.or_else(|| (!(host.weight > 0.0 && host.weight <= 1e12)).then(weight)) {
+            return Err(source.error(&format!("workload.hosts.{at}"), &message, "here"));
+        }
+    }
+    Ok(())
+}
+
+/// Their part of the identity.
+fn demands_key(key: &mut Value, gpus_per_node: Option<u32>, hosts: &[Host], near: &Near) {
+    if let Some(each) = gpus_per_node {
+        key["gpus_per_node"] = json!(each);
+    }
+    if !hosts.is_empty() {
+        let mib = |host: &Host| host.memory.map_or(0, |bytes| bytes.0 >> 20);
+        let hosts = hosts.iter().map(|host| json!([host.cpus.map(number), mib(host), number(host.weight)]));
+        key["hosts"] = hosts.collect();
+    }
+    if *near != Near::default() {
+        key["near"] = json!([near.required, near.preferred]);
+    }
 }
 
 /// Checks how deadlines are drawn.
@@ -175,6 +224,14 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
             return Err(format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}"));
         }
     }
+    for (index, job) in list.iter().enumerate() {
+        if let Err(why) = nodes::host(job.cpus, job.host_memory) {
+            return Err(format!("job {index}: {why}"));
+        }
+        if let Some(each) = job.gpus_per_node.filter(|each| *each == 0 || !job.gpus.is_multiple_of(*each)) {
+            return Err(format!("job {index}: expected a divisor of its {} GPUs on each node, found {each}", job.gpus));
+        }
+    }
     let lacks = |job: &JobSpec| job.duration.is_none() && job.batch.is_none();
     if let Some(index) = list.iter().position(lacks) {
         return Err(format!("job {index} needs a `duration`, or as an elastic one a `batch`"));
@@ -191,6 +248,9 @@ fn listed(list: &[JobSpec]) -> Trace {
         declared: job.declared.map(|span| span.0),
         deadline: job.deadline.map(|span| Instant::at(span.0)),
         priority: job.priority,
+        gpus_per_node: job.gpus_per_node.unwrap_or(0),
+        host: nodes::host(job.cpus, job.host_memory).unwrap_or_default(),
+        near: job.near.clone().filter(|near| *near != Near::default()).map(Box::new),
         kinds: job.kinds.clone(),
         preemptible: job.preemptible.unwrap_or(true),
         share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),

@@ -49,6 +49,8 @@ pub enum FleetKind {
     Shared,
     /// Jobs that grow, shrink and change their batch.
     Elastic,
+    /// Jobs that take CPU and memory of their nodes, have a number of GPUs on each, and nodes of one rack.
+    Nodes,
 }
 
 /// The fitted profile of elastic workloads.
@@ -68,7 +70,7 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
 
 impl FleetKind {
     /// Every kind.
-    pub const ALL: [FleetKind; 3] = [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic];
+    pub const ALL: [FleetKind; 4] = [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic, FleetKind::Nodes];
 
     /// A word for tables.
     pub fn name(self) -> &'static str {
@@ -76,13 +78,14 @@ impl FleetKind {
             FleetKind::Exclusive => "exclusive GPUs",
             FleetKind::Shared => "shared GPUs",
             FleetKind::Elastic => "elastic jobs",
+            FleetKind::Nodes => "demands on nodes",
         }
     }
 
     /// The truth for every question.
     pub(super) fn oracles(self) -> &'static str {
         match self {
-            FleetKind::Exclusive => "\"remaining\": Oracle",
+            FleetKind::Exclusive | FleetKind::Nodes => "\"remaining\": Oracle",
             FleetKind::Shared => {
                 "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
                  \"pair-speed\": Oracle, \"similarity\": Oracle"
@@ -94,7 +97,7 @@ impl FleetKind {
     /// Answers that are far off.
     pub(super) fn noise(self) -> &'static str {
         match self {
-            FleetKind::Exclusive => "\"remaining\": Noisy(sigma: 2.0)",
+            FleetKind::Exclusive | FleetKind::Nodes => "\"remaining\": Noisy(sigma: 2.0)",
             FleetKind::Shared => {
                 "\"remaining\": Noisy(sigma: 2.0), \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 1.0), \
                  \"memory\": Noisy(sigma: 1.0), \"pair-speed\": Noisy(sigma: 1.0), \"similarity\": Noisy(sigma: 1.0)"
@@ -142,6 +145,17 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -
              reveal: [ModelFacts, SoloProfile, Memory, DeclaredRunTime], \
              workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 4, 2: 2}}), {policy}, \
              seeds: Range({seed}, {}))",
+            seed + 1
+        ),
+        FleetKind::Nodes => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {}, gpus: 4, kind: \"T4\", cpus: 32, host_memory: \"64GiB\", \
+             levels: [Level(name: \"rack\", nodes: 2)], \
+             maintenance: [Maintenance(nodes: [1], from: \"30min\", to: \"50min\", notice: \"20min\")]{failures}), {costs}reveal: [DeclaredRunTime], \
+             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2, 4: 1}}, gpus_per_node: 2, \
+             hosts: [Host(cpus: 4, memory: \"4GiB\", weight: 2), Host(cpus: 14.5, memory: \"20GiB\")], \
+             near: Near({}: \"rack\")), {policy}, seeds: Range({seed}, {}))",
+            nodes + 1,
+            if two { "required" } else { "preferred" },
             seed + 1
         ),
         FleetKind::Elastic => format!(

@@ -27,6 +27,11 @@ const MOST_KINDS: usize = 1024;
 /// The cheapest GPU of each node as it was at a version of the node.
 type Costs = Vec<(u64, Option<(f64, usize)>)>;
 
+/// A node without tasks. Its rack is its domain at the nearest level.
+fn bare(node: &sandtable_policy::Node) -> Node {
+    Node { rack: node.domains.last().copied().unwrap_or(0), gpus: Vec::new() }
+}
+
 /// The cluster as Horus sees it.
 pub struct PredictedCluster {
     rules: Rules,
@@ -65,7 +70,7 @@ impl PredictedCluster {
         Ok(PredictedCluster {
             rules,
             peak,
-            nodes: nodes.iter().map(|node| Node { rack: node.rack, gpus: Vec::new() }).collect(),
+            nodes: nodes.iter().map(bare).collect(),
             kinds: nodes.iter().map(|node| node.gpu_type).collect(),
             versions: vec![1; nodes.len()],
             memory: setup.topology.gpu_types.iter().map(|kind| mib(kind.memory_mib)).collect(),

@@ -1,5 +1,5 @@
 use sandtable_needs::needs;
-use sandtable_policy::testing::{arrival, data, demand};
+use sandtable_policy::testing::{self, arrival, data, demand};
 use sandtable_policy::{
     Batch, Cluster, Draws, Event, Fresh, GpuType, Introductions, JobEnd, Knowledge, Node as Machine, NodeChange,
     NodeHealth, Quantity, Setup, Sharing, Topology, Trigger,
@@ -126,18 +126,12 @@ fn what_is_remembered_is_what_would_be_worked_out() {
     sandtable_policy::host::stand_in(Box::new(Said));
     let kind =
         |id: u32, memory_mib: u32| GpuType { id, name: format!("g{id}"), memory_mib, sharing: Sharing::Packed(3) };
-    let node = |id: u32| Machine {
-        id,
-        name: format!("n{id}"),
-        gpu_type: id % 2,
-        first_gpu: id * 3,
-        gpus: 3,
-        health: NodeHealth::Up,
-        links: vec![],
-        rack: id / 2,
-        pool: sandtable_policy::Pool::Training,
+    let node = |id: u32| Machine { gpu_type: id % 2, domains: vec![id / 2], ..testing::node(id, id * 3, 3) };
+    let topology = Topology {
+        gpu_types: vec![kind(0, 16_000), kind(1, 24_000)],
+        levels: vec!["rack".into()],
+        nodes: (0..6).map(node).collect(),
     };
-    let topology = Topology { gpu_types: vec![kind(0, 16_000), kind(1, 24_000)], nodes: (0..6).map(node).collect() };
     let setup = Setup {
         config: "{}".into(),
         seed: 0,
@@ -160,7 +154,12 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         if draws.below(20) == 0 {
             let (node, up) = (draws.below(6) as u32, draws.below(2) == 0);
             let health = if up { NodeHealth::Up } else { NodeHealth::Down };
-            events.push(Event::NodeChanged(NodeChange { node, at: u64::from(step), health }));
+            events.push(Event::NodeChanged(NodeChange {
+                node,
+                at: u64::from(step),
+                health,
+                until: sandtable_policy::NEVER,
+            }));
         }
         let gpus = 1 + draws.below(4) as u32;
         let (at, job) = (u64::from(step), step);

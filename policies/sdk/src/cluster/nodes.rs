@@ -4,24 +4,30 @@ use std::rc::Rc;
 
 use super::Cluster;
 use crate::node_set::NodeSet;
-use crate::{GpuId, GpuTypeId, NodeId};
+use crate::{GpuId, GpuTypeId, HostResources, JobId, Node, NodeHealth, NodeId};
 
 pub(crate) struct MirrorNode {
     pub(crate) gpu_type: GpuTypeId,
     pub(crate) first: GpuId,
     pub(crate) gpus: u32,
+    /// Up, and not draining: jobs may start there.
     pub(crate) up: bool,
+    /// What runs there goes on; nothing starts.
+    draining: bool,
     pub(crate) free: u32,
     /// Bit i of word i / 64: GPU `first + i` is free.
     pub(super) mask: Vec<u64>,
     pub(crate) links: Rc<[f64]>,
-    pub(crate) rack: u32,
+    pub(crate) domains: Vec<u32>,
+    pub(crate) host: HostResources,
+    /// Of its CPU, thousandths of a core, and of its memory, MiB, that jobs have.
+    pub(crate) taken: [u64; 2],
 }
 
 /// Nodes of one GPU type, and the index by which they are found.
 #[derive(Default)]
 pub(crate) struct TypePool {
-    /// GPUs of the type on nodes that are up.
+    /// GPUs of the type on nodes that are up, and those that jobs hold on nodes that drain.
     pub(crate) up_gpus: u32,
     /// Free ones among them.
     pub(crate) free: u32,
@@ -29,6 +35,35 @@ pub(crate) struct TypePool {
     pub(crate) node_size: u32,
     /// Nodes that are up, by free GPUs.
     pub(crate) by_free: Vec<NodeSet>,
+}
+
+impl MirrorNode {
+    /// A node of which jobs hold nothing yet, down until it is said to be up.
+    pub(super) fn new(node: &Node) -> MirrorNode {
+        let words = node.gpus.div_ceil(64);
+        MirrorNode {
+            gpu_type: node.gpu_type,
+            first: node.first_gpu,
+            gpus: node.gpus,
+            up: false,
+            draining: false,
+            free: node.gpus,
+            mask: (0..words).map(|word| ones((node.gpus - word * 64).min(64))).collect(),
+            links: node.links.as_slice().into(),
+            domains: node.domains.clone(),
+            host: node.host,
+            taken: [0; 2],
+        }
+    }
+
+    /// GPUs that jobs may hold from now on: of a draining node those that they hold.
+    fn capacity(&self) -> u32 {
+        match (self.up, self.draining) {
+            (true, _) => self.gpus,
+            (false, true) => self.gpus - self.free,
+            (false, false) => 0,
+        }
+    }
 }
 
 impl Cluster {
@@ -68,32 +103,54 @@ impl Cluster {
             *word ^= flag;
         }
         let count = gpus.len() as u32;
+        let capacity = entry.capacity();
         entry.free = if free { before + count } else { before - count };
         let (after, up) = (entry.free, entry.up);
+        let pool = &mut self.pools[entry.gpu_type as usize];
+        pool.up_gpus = pool.up_gpus + entry.capacity() - capacity;
         if up && after != before {
-            let pool = &mut self.pools[self.nodes[node].gpu_type as usize];
             pool.by_free[before as usize].flip(node as NodeId, false);
             pool.by_free[after as usize].flip(node as NodeId, true);
             pool.free = pool.free + after - before;
         }
     }
 
-    pub(super) fn set_up(&mut self, node: NodeId, up: bool) {
-        let entry = &mut self.nodes[node as usize];
-        if entry.up == up {
+    /// Notes that jobs have more, or less, of the CPU and memory of the nodes of a gang.
+    pub(super) fn take_host(&mut self, host: HostResources, all: u32, gpus: &[GpuId], takes: bool) {
+        if host.cpu_milli == 0 && host.memory_mib == 0 {
             return;
         }
-        entry.up = up;
-        let pool = &mut self.pools[entry.gpu_type as usize];
-        if up {
-            pool.up_gpus += entry.gpus;
-            pool.free += entry.free;
-            pool.by_free[entry.free as usize].flip(node, true);
-        } else {
-            pool.up_gpus -= entry.gpus;
-            pool.free -= entry.free;
-            pool.by_free[entry.free as usize].flip(node, false);
+        let mut nodes: Vec<usize> = gpus.iter().map(|gpu| self.node_of(*gpu)).collect();
+        nodes.sort_unstable();
+        for of in nodes.chunk_by(|a, b| a == b) {
+            let part = |whole: u32| (u64::from(whole) * of.len() as u64).div_ceil(u64::from(all.max(1)));
+            let taken = &mut self.nodes[of[0]].taken;
+            for (taken, part) in taken.iter_mut().zip([part(host.cpu_milli), part(host.memory_mib)]) {
+                *taken = if takes { *taken + part } else { *taken - part };
+            }
         }
+    }
+
+    pub(super) fn set_health(&mut self, node: NodeId, health: NodeHealth) {
+        let entry = &mut self.nodes[node as usize];
+        let (was_up, capacity) = (entry.up, entry.capacity());
+        (entry.up, entry.draining) = (health == NodeHealth::Up, health == NodeHealth::Draining);
+        let pool = &mut self.pools[entry.gpu_type as usize];
+        pool.up_gpus = pool.up_gpus + entry.capacity() - capacity;
+        if entry.up != was_up {
+            pool.free = if entry.up { pool.free + entry.free } else { pool.free - entry.free };
+            pool.by_free[entry.free as usize].flip(node, entry.up);
+        }
+    }
+
+    /// Jobs that hold GPUs of a node, by id.
+    pub fn holders_on(&self, node: NodeId) -> Vec<JobId> {
+        let entry = &self.nodes[node as usize];
+        let gpus = entry.first..entry.first + entry.gpus;
+        let there = self.holders().filter(|job| job.held.iter().any(|gpu| gpus.contains(gpu)));
+        let mut ids: Vec<JobId> = there.map(|job| job.id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// The lowest `count` free GPUs of a node.
@@ -112,6 +169,6 @@ impl Cluster {
 }
 
 /// A word whose lowest `count` bits are set; `count` is at most 64.
-pub(super) fn ones(count: u32) -> u64 {
+fn ones(count: u32) -> u64 {
     if count == 64 { u64::MAX } else { (1 << count) - 1 }
 }

@@ -4,8 +4,7 @@
 //! the mirror of the cluster; its documentation is `cargo doc --open`.
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup,
+    About, Backfill, Backlog, Batch, Cluster, Config, Kind, Knowledge, Param, Placement, Policy, PolicyError, Setup,
 };
 
 /// The policy between calls.
@@ -19,7 +18,7 @@ impl Policy for Mine {
         About {
             name: "NAME",
             about: "first come, first served, in Rust",
-            uses: Abilities::empty(),
+            uses: Placement::follows(),
             needs: Knowledge::empty(),
             params: &[Param {
                 name: "skip",

@@ -1,0 +1,162 @@
+//! What a spec says of nodes beside their GPUs: CPU, memory, which are near each other, and when they are taken down.
+
+use sandtable_core::error::Error;
+use sandtable_core::text::nearest;
+use sandtable_core::units::Bytes;
+use sandtable_hardware::{Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId};
+use sandtable_inputs::trace::{Near, Row};
+use serde_json::{Value, json};
+
+use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, Source};
+
+/// Most levels of a fleet.
+const MOST_LEVELS: usize = 16;
+
+/// The fleet with the CPU and memory of its nodes, and with its levels.
+pub(super) fn equip(source: &Source, spec: &FleetSpec, groups: &[Group], fleet: Fleet) -> Result<Fleet, Error> {
+    let FleetSpec::Model { levels, maintenance, .. } = spec else { return Ok(fleet) };
+    let mut hosts = Vec::new();
+    for (index, group) in groups.iter().enumerate() {
+        let host = host(group.cpus, group.host_memory).map_err(|message| {
+            let of_all = matches!(spec, FleetSpec::Model { groups, .. } if groups.is_empty());
+            let place = if of_all { "fleet.cpus".into() } else { format!("fleet.groups.{index}.cpus") };
+            source.error(&place, &message, "here")
+        })?;
+        hosts.extend((0..group.nodes).map(|_| host));
+    }
+    if levels.len() > MOST_LEVELS {
+        let message = format!("expected at most {MOST_LEVELS} levels, found {}", levels.len());
+        return Err(source.error("fleet.levels", &message, "here"));
+    }
+    if let Some(at) = levels.iter().position(|level| level.name.is_empty() || level.name.contains(char::is_control)) {
+        let message = format!("expected a name without control characters, found {:?}", levels[at].name);
+        return Err(source.error(&format!("fleet.levels.{at}.name"), &message, "here"));
+    }
+    if let Some(twice) = (1..levels.len()).find(|at| levels[..*at].iter().any(|before| before.name == levels[*at].name))
+    {
+        let message = format!("two levels are called {:?}", levels[twice].name);
+        return Err(source.error(&format!("fleet.levels.{twice}"), &message, "the second"));
+    }
+    let levels: Vec<(String, u32)> = levels.iter().map(|LevelSpec { name, nodes }| (name.clone(), *nodes)).collect();
+    let fleet = fleet.hosted(&hosts).levelled(&levels);
+    let fleet = fleet.map_err(|error| source.error("fleet.levels", &error.to_string(), "here"))?;
+    let mut all = Vec::new();
+    for (index, planned) in maintenance.iter().enumerate() {
+        let found = maintained(planned, &fleet);
+        all.extend(found.map_err(|why| source.error(&format!("fleet.maintenance.{index}"), &why, "here"))?);
+    }
+    Ok(fleet.maintained(all))
+}
+
+/// The nodes that a line of a spec takes down.
+fn maintained(planned: &MaintenanceSpec, fleet: &Fleet) -> Result<Vec<Maintenance>, String> {
+    let MaintenanceSpec { nodes, domain, from, to, notice } = planned;
+    if to.0 <= from.0 {
+        return Err("expected an end after the beginning".into());
+    }
+    let count = fleet.nodes.len();
+    let nodes: Vec<NodeId> = match domain {
+        None => nodes.iter().copied().map(NodeId::new).collect(),
+        Some(_) if !nodes.is_empty() => return Err("expected `nodes` or a `domain`, found both".into()),
+        Some((level, number)) => {
+            let at = fleet.levels.iter().position(|name| name == level);
+            let at = at.ok_or_else(|| format!("the fleet has no level {level:?}"))?;
+            NodeId::first(count).filter(|node| fleet.nodes[*node].domains[at] == *number).collect()
+        }
+    };
+    if let Some(node) = nodes.iter().find(|node| node.index() >= count) {
+        return Err(format!("no node {node}: the last is {}", count - 1));
+    }
+    if nodes.is_empty() {
+        return Err("expected at least one node, found none".into());
+    }
+    let (from, to) = (Instant::at(from.0), Instant::at(to.0));
+    let announced = Instant::at(from.since_start().saturating_sub(notice.map_or(Duration::ZERO, |notice| notice.0)));
+    Ok(nodes.into_iter().map(|node| Maintenance { node, announced, from, to }).collect())
+}
+
+/// CPU and memory, where they are stated.
+///
+/// # Errors
+/// Cores that no job or node has.
+pub(super) fn host(cpus: Option<f64>, memory: Option<Bytes>) -> Result<HostResources, String> {
+    // What would count as none is unknown to all that follows.
+    if let Some(cpus) = cpus.filter(|cpus| !(0.001..=4e6).contains(cpus)) {
+        return Err(format!("expected a number of CPU cores from 0.001 to 4000000, found {cpus}"));
+    }
+    if let Some(Bytes(bytes)) = memory.filter(|bytes| bytes.0 < 1 << 20) {
+        return Err(format!("expected at least 1MiB of memory, found {bytes} B"));
+    }
+    let memory_mib = u32::try_from(memory.map_or(0, |bytes| bytes.0 >> 20)).unwrap_or(u32::MAX);
+    Ok(HostResources { cpu_milli: (cpus.unwrap_or(0.0) * 1000.0).round() as u32, memory_mib })
+}
+
+/// Their part of a fleet's identity.
+pub(super) fn fleet_key(fleet: &Fleet, key: &mut Value) {
+    if !fleet.levels.is_empty() {
+        let level = |(at, name): (usize, &String)| {
+            // Where each domain begins.
+            let begins = |id: &usize| *id > 0 && fleet.nodes[*id].domains[at] != fleet.nodes[*id - 1].domains[at];
+            json!([name, (0..fleet.nodes.len()).filter(begins).collect::<Vec<_>>()])
+        };
+        key["levels"] = fleet.levels.iter().enumerate().map(level).collect();
+    }
+    if !fleet.maintenance.is_empty() {
+        let of = |of: &Maintenance| json!([of.node, of.announced, of.from, of.to]);
+        key["maintenance"] = fleet.maintenance.iter().map(of).collect();
+    }
+    if fleet.knows_hosts() {
+        let mut runs: Vec<(u32, HostResources)> = Vec::new();
+        for node in &fleet.nodes {
+            match runs.last_mut() {
+                Some((count, host)) if *host == node.host => *count += 1,
+                _ => runs.push((1, node.host)),
+            }
+        }
+        key["hosts"] = runs.iter().map(|(count, host)| json!([count, host.cpu_milli, host.memory_mib])).collect();
+    }
+}
+
+/// How near to each other the nodes of a job are.
+pub(super) fn near(row: &Row, fleet: &Fleet) -> Result<Nearness, Error> {
+    let Some(Near { required, preferred }) = row.near.as_deref() else { return Ok(Nearness::ANY) };
+    let level = |name: &Option<String>| {
+        let Some(name) = name else { return Ok(None) };
+        let found = fleet.levels.iter().position(|level| level == name);
+        found.map(|at| Some(at as u32)).ok_or_else(|| {
+            let error = Error::usage(format!(
+                "job {:?} asks for nodes of one {name:?}, a level that the fleet lacks",
+                row.name
+            ));
+            error.hint(match (fleet.levels.is_empty(), nearest(name, fleet.levels.iter().map(String::as_str))) {
+                (true, _) => format!("a modelled fleet may have levels: levels: [Level(name: {name:?}, nodes: 16)]"),
+                (_, Some(near)) => format!("did you mean {near:?}?"),
+                (_, None) => format!("it has {}", fleet.levels.join(", ")),
+            })
+        })
+    };
+    Ok(Nearness { required: level(required)?, preferred: level(preferred)? })
+}
+
+/// Whether not every GPU will do for a job.
+pub(super) fn is_bound(job: &Job) -> bool {
+    job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some()
+}
+
+/// GPUs on each node of a job that is a gang of so many, which are parts of GPUs where a preset counts those; 0 where they may be split
+/// in any way, or can't be.
+///
+/// # Errors
+/// An elastic job or a gang that can't have this shape.
+pub(super) fn gpus_per_node(row: &Row, gpus: u32) -> Result<u32, Error> {
+    let each = row.gpus_per_node;
+    let why = if each > 0 && row.batch.is_some() {
+        "an elastic job may have any number on each node".to_string()
+    } else if each > 0 && !row.gpus.is_multiple_of(each) {
+        format!("expected a divisor of its {} GPUs", row.gpus)
+    } else {
+        let nodes = row.gpus.checked_div(each).unwrap_or(0);
+        return Ok(if gpus > 1 { gpus.checked_div(nodes).unwrap_or(0) } else { 0 });
+    };
+    Err(Error::usage(format!("job {:?} asks for {each} GPUs on each node: {why}", row.name)))
+}

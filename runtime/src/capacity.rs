@@ -1,0 +1,146 @@
+//! What a fleet has at most, and which jobs it can never run.
+
+use std::collections::BTreeMap;
+
+use sandtable_hardware::{Fleet, HostResources, HostUse, Job, PerformanceModel, TypeId};
+
+/// What a fleet has of each type of GPU while all of its nodes are up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacities {
+    types: Vec<Capacity>,
+    /// Names of levels.
+    levels: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Capacity {
+    gpus: u32,
+    /// Memory of each, MiB; 0: unknown.
+    memory_mib: u32,
+    nodes: Vec<Nodes>,
+}
+
+/// Nodes that are alike, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+struct Nodes {
+    count: u32,
+    gpus: u32,
+    host: HostResources,
+    domains: Vec<u32>,
+}
+
+impl Capacities {
+    /// Those of a fleet.
+    pub fn of(fleet: &Fleet) -> Capacities {
+        let empty =
+            |kind: &sandtable_hardware::GpuType| Capacity { gpus: 0, memory_mib: kind.memory_mib, nodes: vec![] };
+        let mut types: Vec<Capacity> = fleet.types.iter().map(empty).collect();
+        for node in &fleet.nodes {
+            let of = &mut types[node.gpu_type];
+            of.gpus += node.gpus;
+            let alike =
+                |last: &&mut Nodes| last.gpus == node.gpus && last.host == node.host && last.domains == node.domains;
+            match of.nodes.last_mut().filter(alike) {
+                Some(last) => last.count += 1,
+                None => {
+                    of.nodes.push(Nodes { count: 1, gpus: node.gpus, host: node.host, domains: node.domains.clone() });
+                }
+            }
+        }
+        Capacities { types, levels: fleet.levels.clone() }
+    }
+
+    /// Why a job can never run on this fleet, if so: it would block a queue for ever.
+    ///
+    /// ```
+    /// use sandtable_hardware::{Costs, Fleet, GpuType, Instant, Job, PerformanceModel, SECOND};
+    /// use sandtable_runtime::Capacities;
+    ///
+    /// let fleet = Fleet::new(&[(2, 4, GpuType::new("V100", 1.0))], Costs::default(), None)?;
+    /// let why = |job: &Job| Capacities::of(&fleet).never_fits(&PerformanceModel::none(), job);
+    /// let wide = Job::new("wide", Instant::START, 16, SECOND);
+    /// assert_eq!(why(&wide).as_deref(), Some("it asks for 16 GPUs of one type that it allows, the fleet has 8"));
+    /// let tall = Job { gpus_per_node: 8, ..Job::new("tall", Instant::START, 8, SECOND) };
+    /// assert_eq!(why(&tall).as_deref(), Some("it asks for 8 GPUs, 8 on each node: the fleet has room for 0 of its GPUs"));
+    /// # Ok::<(), sandtable_hardware::FleetError>(())
+    /// ```
+    pub fn never_fits(&self, laws: &PerformanceModel, job: &Job) -> Option<String> {
+        if job.gpus == 0 {
+            return Some("it asks for no GPU".into());
+        }
+        let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
+        let types = || TypeId::first(self.types.len()).filter(allowed).map(|kind| (kind, &self.types[kind]));
+        let most = types().map(|(_, capacity)| capacity.gpus).max().unwrap_or(0);
+        if types().all(|(kind, _)| laws.throughput(kind, job) == Some(0.0)) {
+            return Some("its workload runs on none of the types that it allows".into());
+        }
+        if job.gpus > most {
+            return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
+        }
+        if job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some() {
+            let most = types().map(|(_, capacity)| capacity.most_gpus(job)).max().unwrap_or(0);
+            if most < u64::from(job.gpus) {
+                return Some(format!("it asks for {}: the fleet has room for {most} of its GPUs", self.asked(job)));
+            }
+        }
+        let short = |(kind, capacity): (TypeId, &Capacity)| {
+            let (needs, memory) = (laws.memory(kind, job), capacity.memory_mib);
+            (memory > 0 && needs > memory).then_some((needs, memory))
+        };
+        let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
+        let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
+        Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
+    }
+
+    /// The types that a job allows and whose nodes, where nothing else runs, have room for what it asks of them; all that it allows
+    /// where none has.
+    pub fn types_with_room(&self, job: &Job) -> Vec<TypeId> {
+        let allowed: Vec<TypeId> =
+            if job.gpu_types.is_empty() { TypeId::first(self.types.len()).collect() } else { job.gpu_types.clone() };
+        let has_room = |kind: &TypeId| self.types[*kind].most_gpus(job) >= u64::from(job.gpus);
+        let with_room: Vec<TypeId> = allowed.iter().copied().filter(has_room).collect();
+        if with_room.is_empty() || with_room.len() == allowed.len() { job.gpu_types.clone() } else { with_room }
+    }
+
+    /// What a job asks of nodes, in words.
+    fn asked(&self, job: &Job) -> String {
+        let mut asked = format!("{} GPUs", job.gpus);
+        if job.gpus_per_node > 0 {
+            asked.push_str(&format!(", {} on each node", job.gpus_per_node));
+        }
+        if job.host.cpu_milli > 0 {
+            asked.push_str(&format!(", {} CPUs", f64::from(job.host.cpu_milli) / 1000.0));
+        }
+        if job.host.memory_mib > 0 {
+            asked.push_str(&format!(", {} MiB of host memory", job.host.memory_mib));
+        }
+        if let Some(level) = job.near.required {
+            let name = self.levels.get(level as usize).map_or("a level that there is not", String::as_str);
+            asked.push_str(&format!(", within one {name}"));
+        }
+        asked
+    }
+}
+
+impl Capacity {
+    /// Most GPUs that a gang like this job can have where nothing else runs.
+    fn most_gpus(&self, job: &Job) -> u64 {
+        let on = |nodes: &Nodes| {
+            let most = nodes.host.most_gpus(HostUse::default(), job.host, job.gpus, nodes.gpus);
+            let each = match job.gpus_per_node {
+                0 => most,
+                each if most >= each => each,
+                _ => 0,
+            };
+            u64::from(each) * u64::from(nodes.count)
+        };
+        let Some(level) = job.near.required else { return self.nodes.iter().map(on).sum() };
+        let mut by_domain: BTreeMap<u32, u64> = BTreeMap::new();
+        for nodes in &self.nodes {
+            if let Some(domain) = nodes.domains.get(level as usize) {
+                *by_domain.entry(*domain).or_default() += on(nodes);
+            }
+        }
+        by_domain.into_values().max().unwrap_or(0)
+    }
+}
