@@ -29,7 +29,7 @@ pub enum StopMode {
 pub enum BackendEvent {
     /// The job did all its work and let its GPUs go.
     Ended(JobId),
-    /// The node is to go down at this instant.
+    /// It is announced that the node goes down.
     NodeDrains {
         /// The node.
         node: NodeId,

@@ -303,7 +303,7 @@ impl Run {
             }
             let round = cadence.round.map(Duration::from_micros);
             let until = self.until(round, no_round_before);
-            self.advance(until)?;
+            let happened = self.advance(until)?;
             let now = self.world().cluster.now;
             if now >= Instant::END {
                 return Ok(Ok(()));
@@ -313,7 +313,7 @@ impl Run {
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
             let Some(trigger) = self.trigger(rounds.is_some(), cadence, timed) else {
-                if until.is_none() && !self.happens_by_itself() {
+                if until.is_none() && !happened && !self.happens_by_itself() {
                     return Ok(Ok(()));
                 }
                 continue;

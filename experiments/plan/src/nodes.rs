@@ -61,6 +61,10 @@ fn maintained(planned: &MaintenanceSpec, fleet: &Fleet) -> Result<Vec<Maintenanc
         Some((level, number)) => {
             let at = fleet.levels.iter().position(|name| name == level);
             let at = at.ok_or_else(|| format!("the fleet has no level {level:?}"))?;
+            let last = fleet.nodes.last().map_or(0, |node| node.domains[at]);
+            if *number > last {
+                return Err(format!("no domain {number} of the level {level}: the last is {last}"));
+            }
             NodeId::first(count).filter(|node| fleet.nodes[*node].domains[at] == *number).collect()
         }
     };

@@ -155,6 +155,46 @@ fn nothing_starts_on_a_node_that_drains_where_the_policy_is_told() {
 }
 
 #[test]
+fn announcements_end_no_run_and_windows_may_meet() {
+    let down = |node: u32, from: u32, to: u32, notice: &str| {
+        format!("Maintenance(nodes: [{node}], from: \"{from}s\", to: \"{to}s\"{notice})")
+    };
+    let ends = |windows: &[String], jobs: &str, policy: &str| {
+        let fleet = format!("nodes: 2, maintenance: [{}]", windows.join(", "));
+        ran(&fleet, jobs, policy).1.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<_>>()
+    };
+    let wide = "Jobs([Job(submit: \"20s\", gpus: 8, duration: \"10s\")])";
+    let told = ", notice: \"20s\"";
+    // Nobody has to be called at 40 s.
+    let windows = [down(0, 10, 100, ""), down(1, 60, 80, told)];
+    assert_eq!(ends(&windows, wide, "Policy(name: \"allox\")"), [110.0]);
+    let windows = [down(0, 10, 100, ""), down(1, 60, 80, ", notice: \"40s\""), down(1, 200, 300, ", notice: \"160s\"")];
+    assert_eq!(ends(&windows, wide, SKIP), [310.0], "from 80 s on the second is announced: node 1 drains until 200 s");
+    // Windows of one node that meet are one; a node may be named twice.
+    let windows = [down(0, 10, 50, ""), down(0, 40, 90, ""), down(0, 40, 90, "")];
+    assert_eq!(ends(&windows, wide, SKIP), [100.0]);
+}
+
+#[test]
+fn a_job_on_a_draining_node_is_not_preempted_for_one_that_could_not_start_there() {
+    let fleet = "nodes: 2, maintenance: [Maintenance(nodes: [0], from: \"1000s\", to: \"1001s\", notice: \"999s\")]";
+    let jobs = |second: i32| {
+        format!(
+            "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", priority: 1), \
+             Job(submit: \"0.5s\", gpus: 4, duration: \"50s\", priority: {second}), \
+             Job(submit: \"10s\", gpus: 4, duration: \"20s\", priority: 3)])"
+        )
+    };
+    let ends = |second| {
+        let (summary, rows) = ran(fleet, &jobs(second), "Policy(name: \"priority\")");
+        (summary.preemptions, rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<_>>())
+    };
+    // The third takes the GPUs of the second, if that comes after it, and none of the first.
+    assert_eq!(ends(5), (0, vec![100.0, 50.5, 70.5]));
+    assert_eq!(ends(2), (1, vec![100.0, 70.5, 30.0]));
+}
+
+#[test]
 fn a_policy_that_does_not_follow_a_demand_does_not_begin() {
     let folder = tempfile::tempdir().expect("a folder");
     let cases = [

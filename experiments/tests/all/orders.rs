@@ -225,7 +225,7 @@ impl PlainEasy {
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let (mut free, mut shadow, mut extra) = (cluster.free_gpus(gpu_type), f64::INFINITY, 0);
         for (left, id) in ends {
-            free += cluster.job(id).gpus;
+            free += cluster.gpus_on_up(cluster.job(id));
             if free >= asked {
                 (shadow, extra) = (left, free - asked);
                 break;

@@ -232,7 +232,7 @@ fn reservation(cluster: &Cluster, head: &Job, gpu_type: GpuTypeId) -> (f64, u32)
     ends.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
     let mut free = cluster.free_gpus(gpu_type);
     for (left, id) in ends {
-        free += cluster.job(id).gpus;
+        free += cluster.gpus_on_up(cluster.job(id));
         if free >= head.gpus {
             return (left, free - head.gpus);
         }

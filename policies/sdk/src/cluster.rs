@@ -40,6 +40,9 @@ pub struct Cluster {
     all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
     pinned: usize,
+    /// How many nodes drain, and which have begun to.
+    draining: usize,
+    drained: Vec<NodeId>,
     classes: Vec<Class>,
     /// Names of users.
     users: Vec<Rc<str>>,
@@ -69,6 +72,8 @@ impl Cluster {
             queued: (0, 0),
             all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
+            draining: 0,
+            drained: Vec::new(),
             classes: Vec::new(),
             users: Vec::new(),
             workloads: Vec::new(),
@@ -125,10 +130,10 @@ impl Cluster {
         self.holders.iter().map(|id| self.job(*id))
     }
 
-    /// Jobs that hold GPUs and may not be preempted.
+    /// Jobs that hold GPUs and that a quota leaves them to ([`Cluster::stays`]).
     pub fn pinned(&self) -> impl Iterator<Item = &Job> {
-        let all = if self.pinned == 0 { None } else { Some(self.holders()) };
-        all.into_iter().flatten().filter(|job| !job.preemptible)
+        let all = if self.pinned == 0 && self.draining == 0 { None } else { Some(self.holders()) };
+        all.into_iter().flatten().filter(|job| self.stays(job))
     }
 
     /// Live jobs by id.
@@ -141,7 +146,7 @@ impl Cluster {
         self.pools.len()
     }
 
-    /// GPUs of a type on nodes that are up, and those that jobs hold on nodes that drain.
+    /// GPUs of a type on nodes that are up, and do not drain.
     pub fn up_gpus(&self, gpu_type: GpuTypeId) -> u32 {
         self.pools[gpu_type as usize].up_gpus
     }

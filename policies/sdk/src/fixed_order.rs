@@ -42,7 +42,7 @@ impl FixedOrder {
             name: "draining",
             kind: Kind::Choice(&["leave", "move"]),
             default: "\"leave\"",
-            about: "What happens to jobs on a node that is about to go down: they run on, or save their state as soon as that is announced, to go on elsewhere.",
+            about: "What happens to jobs on a node that is about to go down: they run on, or those that may be preempted save their state as soon as that is announced, to go on elsewhere.",
         },
     ];
 

@@ -52,7 +52,7 @@ enum Entry<K> {
 }
 
 /// Live jobs in a total order of keys and ids: those that hold GPUs by type and group, those that wait by what they ask for. Jobs
-/// that hold GPUs and may not be preempted are left out: the walk takes what they hold off the quota first.
+/// that hold GPUs and may not be preempted, or are on nodes that drain, are left out: the walk takes what they hold off the quota first.
 pub struct QuotaQueue<K, O = ByKey> {
     /// The order. It may change for jobs that are not in the queue.
     pub order: O,
@@ -60,6 +60,8 @@ pub struct QuotaQueue<K, O = ByKey> {
     held: Vec<Holders<K>>,
     classes: Vec<DemandClass<K>>,
     entries: JobMap<Entry<K>>,
+    /// How many of the cluster's nodes that have begun to drain were looked at.
+    drained: usize,
 }
 
 /// What a walk changes.
@@ -74,7 +76,7 @@ pub struct QuotaChanges {
 impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     /// An empty queue.
     pub fn new(order: O) -> QuotaQueue<K, O> {
-        QuotaQueue { order, held: Vec::new(), classes: Vec::new(), entries: JobMap::default() }
+        QuotaQueue { order, held: Vec::new(), classes: Vec::new(), entries: JobMap::default(), drained: 0 }
     }
 
     /// Puts a job where its key says, among those that hold GPUs, those that wait, or, if it does neither, nowhere.
@@ -86,7 +88,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
             let class = self.class(asks, &job.gpu_types);
             self.classes[class].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
             Entry::Waits(key, class)
-        } else if job.holds() && job.preemptible {
+        } else if job.holds() && !cluster.stays(job) {
             let group = self.group(cluster.type_of(job), self.order.group(&key));
             self.held[group].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
             Entry::Holds(key, group)
@@ -147,7 +149,11 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
 
     /// Carries out what [`crate::walk`] would over the same jobs in this order. Returns what changed, of the chosen those
     /// that found a place; the others still wait.
-    pub fn walk(&self, cluster: &mut Cluster, place: Placement) -> QuotaChanges {
+    pub fn walk(&mut self, cluster: &mut Cluster, place: Placement) -> QuotaChanges {
+        for node in &cluster.drained()[self.drained..] {
+            cluster.holders_on(*node).into_iter().for_each(|id| self.take(id));
+        }
+        self.drained = cluster.drained().len();
         let (queued, asked) = cluster.queued();
         if queued == 0 {
             return QuotaChanges::default();
@@ -184,7 +190,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
         let mut capacity: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32) * 1000).collect();
         for job in cluster.pinned() {
             let left = &mut capacity[cluster.type_of(job) as usize];
-            *left = left.saturating_sub(asks(cluster, job));
+            *left = left.saturating_sub(cluster.gpus_on_up(job) * (asks(cluster, job) / job.gpus.max(1)));
         }
         // Of each type: what is left to those that hold GPUs, and who lost them last.
         let mut types: Vec<(i64, Option<Stand<K>>)> = capacity.iter().map(|left| (i64::from(*left), None)).collect();

@@ -10,6 +10,8 @@ use crate::{Ask, Cluster, GpuId, GpuTypeId, NodeId, Placement};
 struct Room {
     node: NodeId,
     gpus: u32,
+    /// How many it has room for where nothing else runs.
+    empty: u32,
 }
 
 /// Most GPUs, up to `free`, of a gang that a node has CPU and memory for. A node provides of the whole as large a part as it has of the
@@ -31,30 +33,26 @@ fn most_beside(node: &MirrorNode, taken: [u64; 2], ask: Ask, free: u32) -> u32 {
 
 /// A place by a rule. Of several domains the one with the least room that has enough is tried first.
 pub(crate) fn find(rule: Placement, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
-    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.up && node.gpu_type == gpu_type && node.free > 0;
+    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.gpu_type == gpu_type;
     let room = |(id, node): (NodeId, &MirrorNode)| {
-        let gpus = most_gpus(node, ask, node.free);
-        (gpus > 0 && gpus >= ask.gpus_per_node).then_some(Room { node: id, gpus })
+        let whole = |gpus: u32| if gpus >= ask.gpus_per_node { gpus } else { 0 };
+        let gpus = if node.up { whole(most_gpus(node, ask, node.free)) } else { 0 };
+        Room { node: id, gpus, empty: whole(most_beside(node, [0; 2], ask, node.gpus)) }
     };
-    let rooms: Vec<Room> = (0..).zip(&cluster.nodes).filter(of_type).filter_map(room).collect();
-    // What the largest node has room for where nothing else runs: only that many GPUs are worth waiting for.
-    let empty = |node: &MirrorNode| most_beside(node, [0; 2], ask, node.gpus);
-    let nodes = cluster.nodes.iter().filter(|node| node.gpu_type == gpu_type);
-    let size = nodes.map(empty).max().filter(|_| rule == Placement::Consolidate).unwrap_or(0);
+    let rooms: Vec<Room> = (0..).zip(&cluster.nodes).filter(of_type).map(room).collect();
     // Levels nest: within one domain of a nearer level is within one of a wider.
     let nearer = ask.preferred.filter(|level| ask.required.is_none_or(|required| *level > required));
-    let split =
-        nearer.and_then(|level| within(rule, cluster, &rooms, ask, size, level)).or_else(|| match ask.required {
-            Some(level) => within(rule, cluster, &rooms, ask, size, level),
-            None => split(rule, &rooms, ask, size),
-        })?;
+    let split = nearer.and_then(|level| within(rule, cluster, &rooms, ask, level)).or_else(|| match ask.required {
+        Some(level) => within(rule, cluster, &rooms, ask, level),
+        None => split(rule, &rooms, ask),
+    })?;
     let mut found = Vec::with_capacity(ask.gpus as usize);
-    split.into_iter().for_each(|Room { node, gpus }| cluster.lowest_free(node, gpus, &mut found));
+    split.into_iter().for_each(|Room { node, gpus, .. }| cluster.lowest_free(node, gpus, &mut found));
     Some(found)
 }
 
 /// A place within one domain of a level.
-fn within(rule: Placement, cluster: &Cluster, rooms: &[Room], ask: Ask, size: u32, level: u32) -> Option<Vec<Room>> {
+fn within(rule: Placement, cluster: &Cluster, rooms: &[Room], ask: Ask, level: u32) -> Option<Vec<Room>> {
     let mut domains: BTreeMap<u32, Vec<Room>> = BTreeMap::new();
     for room in rooms {
         let domain = cluster.nodes[room.node as usize].domains.get(level as usize)?;
@@ -64,24 +62,24 @@ fn within(rule: Placement, cluster: &Cluster, rooms: &[Room], ask: Ask, size: u3
     let mut domains: Vec<Vec<Room>> =
         domains.into_values().filter(|rooms| gpus(rooms) >= u64::from(ask.gpus)).collect();
     domains.sort_by_key(gpus);
-    domains.iter().find_map(|rooms| split(rule, rooms, ask, size))
+    domains.iter().find_map(|rooms| split(rule, rooms, ask))
 }
 
 /// How a gang is split over rooms, which are in the order of nodes, or `None`. Without a number of GPUs on each node, and where nothing but GPUs is
 /// short, as [`Placement::find`] does it.
-fn split(rule: Placement, rooms: &[Room], ask: Ask, size: u32) -> Option<Vec<Room>> {
+fn split(rule: Placement, rooms: &[Room], ask: Ask) -> Option<Vec<Room>> {
+    let all = rooms;
+    let rooms: Vec<Room> = all.iter().copied().filter(|room| room.gpus > 0).collect();
     if rooms.iter().map(|room| u64::from(room.gpus)).sum::<u64>() < u64::from(ask.gpus) {
         return None;
     }
     match (rule, ask.gpus_per_node) {
-        (Placement::Packed, 0) => packed(rooms, ask.gpus),
-        (Placement::Consolidate, 0) if ask.gpus <= size => best_fit(rooms, ask.gpus).map(|room| vec![room]),
-        (Placement::Consolidate, 0) if size > 0 => consolidate(rooms, ask.gpus, size),
-        (Placement::Consolidate, 0) => None,
-        (Placement::Count, 0) => Some(fill(rooms.iter().copied(), ask.gpus)),
+        (Placement::Packed, 0) => packed(&rooms, ask.gpus),
+        (Placement::Consolidate, 0) => consolidate(all, &rooms, ask.gpus),
+        (Placement::Count, 0) => Some(fill(rooms.into_iter(), ask.gpus)),
         (_, each) if !ask.gpus.is_multiple_of(each) => None,
         (_, each) => {
-            let mut rooms = rooms.to_vec();
+            let mut rooms = rooms;
             if rule != Placement::Count {
                 rooms.sort_by_key(|room| room.gpus);
             }
@@ -130,18 +128,28 @@ fn packed(rooms: &[Room], gpus: u32) -> Option<Vec<Room>> {
     Some(found)
 }
 
-fn consolidate(rooms: &[Room], gpus: u32, size: u32) -> Option<Vec<Room>> {
-    let rooms = largest_first(rooms);
-    let (whole, rest) = ((gpus / size) as usize, gpus % size);
-    let mut found = rooms.get(..whole)?.to_vec();
-    if found.iter().any(|room| room.gpus < size) {
+/// The fewest nodes that could hold the gang if nothing else ran: as much of each as it then had room for, the rest on the last.
+fn consolidate(all: &[Room], rooms: &[Room], gpus: u32) -> Option<Vec<Room>> {
+    let mut empty: Vec<u32> = all.iter().map(|room| room.empty).collect();
+    empty.sort_unstable_by_key(|gpus| std::cmp::Reverse(*gpus));
+    let mut left = gpus;
+    let whole: Vec<u32> = empty
+        .into_iter()
+        .map_while(|room| {
+            let part = room.min(left);
+            left -= part;
+            (part > 0).then_some(part)
+        })
+        .collect();
+    if left > 0 {
         return None;
     }
-    if rest > 0 {
-        let next = rooms.get(whole).filter(|room| room.gpus >= rest)?;
-        found.push(Room { gpus: rest, ..*next });
+    if whole.len() == 1 {
+        return best_fit(rooms, gpus).map(|room| vec![room]);
     }
-    Some(found)
+    let rooms = largest_first(rooms);
+    let part = |(part, room): (u32, &Room)| (room.gpus >= part).then_some(Room { gpus: part, ..*room });
+    if rooms.len() < whole.len() { None } else { whole.into_iter().zip(&rooms).map(part).collect() }
 }
 
 #[cfg(test)]
@@ -150,13 +158,13 @@ mod tests {
     use crate::testing::{arrivals, demand, topology};
     use crate::{Demand, Draws, HostResources};
 
-    /// Eight nodes of four GPUs and six cores, in racks of two and rows of four.
+    /// Eight nodes of four GPUs and three to six cores, in racks of two and rows of four.
     fn equipped() -> crate::Topology {
         let mut topology = topology(&[4; 8]);
         topology.levels = vec!["row".into(), "rack".into()];
         for node in &mut topology.nodes {
             node.domains = vec![node.id / 4, node.id / 2];
-            node.host = HostResources { cpu_milli: 6000, memory_mib: 0 };
+            node.host = HostResources { cpu_milli: [6000, 3000, 4000][node.id as usize % 3], memory_mib: 0 };
         }
         topology
     }
@@ -166,7 +174,7 @@ mod tests {
         let mut cluster = Cluster::new(&equipped());
         let held: Vec<u32> = (0..8).map(|_| draws.below(5) as u32).collect();
         let holder = |gpus: &u32| Demand {
-            host: HostResources { cpu_milli: 1000 * gpus, memory_mib: 1 },
+            host: HostResources { cpu_milli: 700 * gpus, memory_mib: 1 },
             ..demand((*gpus).max(1))
         };
         let (batch, new) = arrivals(held.iter().map(holder).collect());
@@ -200,7 +208,7 @@ mod tests {
         let room = |node: &MirrorNode| {
             let takes = |gpus: u32| {
                 let cpu = (u64::from(ask.cpu_milli) * u64::from(gpus)).div_ceil(u64::from(ask.gpus));
-                cpu + node.taken[0] <= 6000
+                cpu + node.taken[0] <= u64::from(node.host.cpu_milli)
             };
             let most = (0..=node.free).filter(|gpus| takes(*gpus)).max().unwrap_or(0);
             if ask.gpus_per_node == 0 || most < ask.gpus_per_node {

@@ -5,7 +5,7 @@ use crate::{Cluster, Job, JobId, Placement};
 /// Walks `order` with a quota of all GPUs that are up, by type. A job that fits what is left of the quota takes its
 /// part, whether it holds GPUs or waits; one that holds GPUs and does not fit is preempted; one that waits and does
 /// not fit is skipped. Then those that were chosen and wait are placed, in order. Jobs that may not be preempted
-/// keep what they hold before any other job is considered.
+/// keep what they hold before any other job is considered, and so do jobs on nodes that drain.
 ///
 /// Returns the chosen jobs that found no place: the quota counts GPUs, a placement may want more than a count.
 pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Placement) -> Vec<JobId> {
@@ -23,7 +23,7 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     let mut holding = cluster.holders().len();
     for job in cluster.pinned() {
         let left = &mut quota[cluster.type_of(job) as usize];
-        *left = left.saturating_sub(asks(job));
+        *left = left.saturating_sub(cluster.gpus_on_up(job) * (asks(job) / job.gpus.max(1)));
     }
     let (mut chosen, mut losers) = (Vec::new(), Vec::new());
     for id in order {
@@ -34,7 +34,7 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
         queued -= usize::from(job.waits());
         if job.holds() {
             holding -= 1;
-            if !job.preemptible {
+            if cluster.stays(job) {
                 continue;
             }
             let left = &mut quota[cluster.type_of(job) as usize];

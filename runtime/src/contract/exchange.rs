@@ -89,7 +89,8 @@ record! {
         "node" node: NodeId,
         "at" at: Instant,
         "health" health: NodeHealth,
-        /// When a draining node goes down; otherwise 2^53 - 1.
+        /// When a draining node goes down, unless it fails before; otherwise 2^53 - 1. A later event may name an earlier
+        /// instant.
         "until" until: Instant,
     }
 }

@@ -11,17 +11,18 @@ use crate::ledger::AccountingError;
 use crate::visibility::{elasticity, host, near};
 
 impl Run {
-    /// To the next instant at which something happens, at the latest `until`.
-    pub(super) fn advance(&mut self, until: Option<Instant>) -> Result<(), AccountingError> {
+    /// To the next instant at which something happens, at the latest `until`; returns whether anything did.
+    pub(super) fn advance(&mut self, until: Option<Instant>) -> Result<bool, AccountingError> {
         let mut happened = std::mem::take(&mut self.happened);
         let world = self.world();
         world.backend.advance(until, &mut happened);
         world.cluster.now = world.backend.now();
         let now = world.cluster.now;
         self.ledger.advance(now)?;
+        let any = !happened.is_empty();
         let outcome = self.take_in(&mut happened, false);
         self.happened = happened;
-        outcome
+        outcome.map(|()| any)
     }
 
     /// Enters what happened; `asked`: at once, as part of carrying out a plan.

@@ -118,12 +118,14 @@ pub(super) fn per_node(row: &Record<'_>, column: &str, gpus: u32) -> Result<u32,
 
 /// Cores, as thousandths.
 pub(super) fn cores(row: &Record<'_>, column: &str) -> Result<u32, TraceError> {
-    let milli = (row.number(column)? * 1000.0).round();
-    if (0.0..=f64::from(u32::MAX)).contains(&milli) {
+    let cores = row.number(column)?;
+    let milli = (cores * 1000.0).round();
+    // What would count as none is unknown to all that follows.
+    if (0.0..=f64::from(u32::MAX)).contains(&milli) && (milli > 0.0 || cores == 0.0) {
         return Ok(milli as u32);
     }
     let found = row.text(column).unwrap_or("");
-    Err(row.wrong(column, format!("expected a number of cores from 0 to 4294967, found {found:?}")))
+    Err(row.wrong(column, format!("expected 0 or a number of cores from 0.001 to 4294967, found {found:?}")))
 }
 
 /// A priority: a whole number, possibly negative.

@@ -436,5 +436,8 @@ fn what_gangs_ask_of_nodes_is_read_and_written() {
         read(&native, TraceFormat::Native, &Options::default()).expect_err("an error").to_string()
     };
     assert!(wrong("3", "1").contains(":2: column `gpus_per_node`: expected a divisor of the job's 4 GPUs, found 3"));
-    assert!(wrong("2", "-1").contains(":2: column `cpus`: expected a number of cores from 0 to 4294967, found \"-1\""));
+    assert!(
+        wrong("2", "-1")
+            .contains(":2: column `cpus`: expected 0 or a number of cores from 0.001 to 4294967, found \"-1\"")
+    );
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::Cluster;
 use crate::node_set::NodeSet;
-use crate::{GpuId, GpuTypeId, HostResources, JobId, Node, NodeHealth, NodeId};
+use crate::{GpuId, GpuTypeId, HostResources, Job, JobId, Node, NodeHealth, NodeId};
 
 pub(crate) struct MirrorNode {
     pub(crate) gpu_type: GpuTypeId,
@@ -27,7 +27,7 @@ pub(crate) struct MirrorNode {
 /// Nodes of one GPU type, and the index by which they are found.
 #[derive(Default)]
 pub(crate) struct TypePool {
-    /// GPUs of the type on nodes that are up, and those that jobs hold on nodes that drain.
+    /// GPUs of the type on nodes that are up.
     pub(crate) up_gpus: u32,
     /// Free ones among them.
     pub(crate) free: u32,
@@ -53,15 +53,6 @@ impl MirrorNode {
             domains: node.domains.clone(),
             host: node.host,
             taken: [0; 2],
-        }
-    }
-
-    /// GPUs that jobs may hold from now on: of a draining node those that they hold.
-    fn capacity(&self) -> u32 {
-        match (self.up, self.draining) {
-            (true, _) => self.gpus,
-            (false, true) => self.gpus - self.free,
-            (false, false) => 0,
         }
     }
 }
@@ -103,12 +94,10 @@ impl Cluster {
             *word ^= flag;
         }
         let count = gpus.len() as u32;
-        let capacity = entry.capacity();
         entry.free = if free { before + count } else { before - count };
         let (after, up) = (entry.free, entry.up);
-        let pool = &mut self.pools[entry.gpu_type as usize];
-        pool.up_gpus = pool.up_gpus + entry.capacity() - capacity;
         if up && after != before {
+            let pool = &mut self.pools[self.nodes[node].gpu_type as usize];
             pool.by_free[before as usize].flip(node as NodeId, false);
             pool.by_free[after as usize].flip(node as NodeId, true);
             pool.free = pool.free + after - before;
@@ -133,14 +122,43 @@ impl Cluster {
 
     pub(super) fn set_health(&mut self, node: NodeId, health: NodeHealth) {
         let entry = &mut self.nodes[node as usize];
-        let (was_up, capacity) = (entry.up, entry.capacity());
-        (entry.up, entry.draining) = (health == NodeHealth::Up, health == NodeHealth::Draining);
-        let pool = &mut self.pools[entry.gpu_type as usize];
-        pool.up_gpus = pool.up_gpus + entry.capacity() - capacity;
-        if entry.up != was_up {
-            pool.free = if entry.up { pool.free + entry.free } else { pool.free - entry.free };
-            pool.by_free[entry.free as usize].flip(node, entry.up);
+        let (up, drains) = (health == NodeHealth::Up, health == NodeHealth::Draining);
+        let (was_up, drained) = (std::mem::replace(&mut entry.up, up), std::mem::replace(&mut entry.draining, drains));
+        self.draining = self.draining + usize::from(drains) - usize::from(drained);
+        if drains && !drained {
+            self.drained.push(node);
         }
+        if up == was_up {
+            return;
+        }
+        let pool = &mut self.pools[entry.gpu_type as usize];
+        if up {
+            pool.up_gpus += entry.gpus;
+            pool.free += entry.free;
+        } else {
+            pool.up_gpus -= entry.gpus;
+            pool.free -= entry.free;
+        }
+        pool.by_free[entry.free as usize].flip(node, up);
+    }
+
+    /// Whether a quota leaves a job what it holds: it may not be preempted, or a node of it drains, whose GPUs no other job gets.
+    pub fn stays(&self, job: &Job) -> bool {
+        let drains = |gpu: &GpuId| self.nodes[self.node_of(*gpu)].draining;
+        !job.preemptible || (self.draining > 0 && job.held.iter().any(drains))
+    }
+
+    /// GPUs of a job on nodes that are up and do not drain: those that other jobs get when it lets go.
+    pub fn gpus_on_up(&self, job: &Job) -> u32 {
+        match self.draining {
+            0 => job.held.len() as u32,
+            _ => job.held.iter().filter(|gpu| self.nodes[self.node_of(**gpu)].up).count() as u32,
+        }
+    }
+
+    /// Nodes that have begun to drain, in that order, a node once for each time.
+    pub(crate) fn drained(&self) -> &[NodeId] {
+        &self.drained
     }
 
     /// Jobs that hold GPUs of a node, by id.
