@@ -177,9 +177,7 @@ impl Store {
     /// # Errors
     /// See [`Store::put`].
     pub fn put_of(&self, id: &str, files: &Files, producer: &[u8]) -> Result<(), Error> {
-        let mut all = files.clone();
-        all.push((Producer::FILE.into(), producer.to_vec()));
-        let temporary = self.written(id, &all)?;
+        let temporary = self.written(id, files, Some(producer))?;
         let folder = self.folder(id);
         let shelf = folder.parent().unwrap_or(&folder);
         let made = fs::create_dir_all(shelf).map_err(|error| Error::file("make", shelf, &error));
@@ -195,10 +193,11 @@ impl Store {
         .inspect_err(|_| discard(&temporary))
     }
 
-    /// The files in a folder on its way.
-    fn written(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
+    /// The files in a folder on its way, and their producer's.
+    fn written(&self, id: &str, files: &Files, producer: Option<&[u8]>) -> Result<PathBuf, Error> {
         let temporary = self.temporary(id)?;
-        for (name, bytes) in files {
+        let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
+        for (name, bytes) in files.chain(producer.map(|bytes| (Producer::FILE, bytes))) {
             let path = temporary.join(name);
             let write = || -> std::io::Result<()> {
                 let mut file = fs::File::create(&path)?;
@@ -234,7 +233,7 @@ impl Store {
     /// # Errors
     /// A file that can't be written.
     pub fn observe(&self, id: &str, files: &Files) -> Result<PathBuf, Error> {
-        let temporary = self.written(id, files)?;
+        let temporary = self.written(id, files, None)?;
         let shelf = self.root.join("observations").join(&id[..2]).join(id);
         let made = fs::create_dir_all(&shelf).map_err(|error| Error::file("make", &shelf, &error));
         made.inspect_err(|_| discard(&temporary))?;
