@@ -237,12 +237,12 @@ pub enum FleetError {
     /// Slots that are no part of a node, or shared.
     #[error("a device of {slots} virtual slots must be a part of a node, and its slots exclusive: a node has {gpus}")]
     Slots { slots: u32, gpus: u32 },
-    /// Domains of no nodes, or that cross those of a wider level.
-    #[error(
-        "a domain of level {name} needs at least one node, and those of the level before must be made of whole ones: found {nodes} nodes{}",
-        wider.map_or(String::new(), |wider| format!(" in domains of {wider}"))
-    )]
-    Level { name: String, nodes: u32, wider: Option<u32> },
+    /// Domains of no nodes.
+    #[error("a domain of the level {name} needs at least one node, found 0")]
+    NoNodes { name: String },
+    /// Domains that cross those of a wider level.
+    #[error("domains of {nodes} nodes of the level {name} do not fit whole into the {wider} of the level before")]
+    Level { name: String, nodes: u32, wider: u32 },
     /// A matrix that fits no node.
     #[error("links between {found} GPUs, a node has {expected}")]
     LinkSize { found: usize, expected: u32 },
@@ -352,9 +352,12 @@ impl Fleet {
     /// A level of no nodes, or one whose domains are not parts of those of the level before.
     pub fn levelled(mut self, levels: &[(String, u32)]) -> Result<Fleet, FleetError> {
         for (at, (name, nodes)) in levels.iter().enumerate() {
-            let wider = at.checked_sub(1).map_or(u32::MAX, |before| levels[before].1);
-            if *nodes == 0 || (at > 0 && !wider.is_multiple_of(*nodes)) {
-                return Err(FleetError::Level { name: name.clone(), nodes: *nodes, wider: (at > 0).then_some(wider) });
+            if *nodes == 0 {
+                return Err(FleetError::NoNodes { name: name.clone() });
+            }
+            let wider = at.checked_sub(1).map_or(*nodes, |before| levels[before].1);
+            if !wider.is_multiple_of(*nodes) {
+                return Err(FleetError::Level { name: name.clone(), nodes: *nodes, wider });
             }
             self.nodes.iter_mut().zip(0..).for_each(|(node, id): (_, u32)| node.domains.push(id / nodes));
         }

@@ -75,6 +75,33 @@ impl Job {
         }
     }
 
+    /// Its GPUs and what it asks of their nodes, in words; with the names of the fleet's levels.
+    ///
+    /// ```
+    /// use sandtable_hardware::{Instant, Job, Nearness, SECOND};
+    ///
+    /// let near = Nearness { required: Some(0), preferred: None };
+    /// let job = Job { gpus_per_node: 2, near, ..Job::new("train", Instant::START, 4, SECOND) };
+    /// assert_eq!(job.asks(&["rack".into()]), "4 GPUs, 2 on each node, within one rack");
+    /// ```
+    pub fn asks(&self, levels: &[String]) -> String {
+        let mut asks = format!("{} GPUs", self.gpus);
+        if self.gpus_per_node > 0 {
+            asks.push_str(&format!(", {} on each node", self.gpus_per_node));
+        }
+        if self.host.cpu_milli > 0 {
+            asks.push_str(&format!(", {} CPUs", f64::from(self.host.cpu_milli) / 1000.0));
+        }
+        if self.host.memory_mib > 0 {
+            asks.push_str(&format!(", {} MiB of host memory", self.host.memory_mib));
+        }
+        if let Some(level) = self.near.required {
+            let name = levels.get(level as usize).map_or("domain of a level that the fleet lacks", String::as_str);
+            asks.push_str(&format!(", within one {name}"));
+        }
+        asks
+    }
+
     /// The share of a whole GPU.
     pub const WHOLE: u32 = 1000;
 }

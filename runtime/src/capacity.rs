@@ -80,7 +80,10 @@ impl Capacities {
         if job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some() {
             let most = types().map(|(_, capacity)| capacity.most_gpus(job)).max().unwrap_or(0);
             if most < u64::from(job.gpus) {
-                return Some(format!("it asks for {}: the fleet has room for {most} of its GPUs", self.asked(job)));
+                return Some(format!(
+                    "it asks for {}: the fleet has room for {most} of its GPUs",
+                    job.asks(&self.levels)
+                ));
             }
         }
         let short = |(kind, capacity): (TypeId, &Capacity)| {
@@ -100,25 +103,6 @@ impl Capacities {
         let has_room = |kind: &TypeId| self.types[*kind].most_gpus(job) >= u64::from(job.gpus);
         let with_room: Vec<TypeId> = allowed.iter().copied().filter(has_room).collect();
         if with_room.is_empty() || with_room.len() == allowed.len() { job.gpu_types.clone() } else { with_room }
-    }
-
-    /// What a job asks of nodes, in words.
-    fn asked(&self, job: &Job) -> String {
-        let mut asked = format!("{} GPUs", job.gpus);
-        if job.gpus_per_node > 0 {
-            asked.push_str(&format!(", {} on each node", job.gpus_per_node));
-        }
-        if job.host.cpu_milli > 0 {
-            asked.push_str(&format!(", {} CPUs", f64::from(job.host.cpu_milli) / 1000.0));
-        }
-        if job.host.memory_mib > 0 {
-            asked.push_str(&format!(", {} MiB of host memory", job.host.memory_mib));
-        }
-        if let Some(level) = job.near.required {
-            let name = self.levels.get(level as usize).map_or("a level that there is not", String::as_str);
-            asked.push_str(&format!(", within one {name}"));
-        }
-        asked
     }
 }
 

@@ -81,7 +81,7 @@ impl Names {
                 };
                 let id = JobId::new(arrival.job);
                 let (kind, asks) = match self.jobs.get(id.index()) {
-                    Some(job) => (if job.service.is_some() { "task" } else { "job" }, asks(job)),
+                    Some(job) => (if job.service.is_some() { "task" } else { "job" }, job.asks(&self.fleet.levels)),
                     None => ("job", "0 GPUs".into()),
                 };
                 format!("{kind} {} arrived: {asks}{declared}{deadline}{priority}", self.job(id))
@@ -365,22 +365,4 @@ pub fn parting_object(parting: &FirstDivergence, names: &[Names; 2], sides: &[St
         "kind": "decision", "at_s": parting.at.as_secs_f64(), "alike": parting.alike,
         "of": sides, "first": side(0), "second": side(1),
     })
-}
-
-/// What a job asks for, in words.
-fn asks(job: &Job) -> String {
-    let mut asks = format!("{} GPUs", job.gpus);
-    if job.gpus_per_node > 0 {
-        asks.push_str(&format!(", {} on each node", job.gpus_per_node));
-    }
-    if job.host.cpu_milli > 0 {
-        asks.push_str(&format!(", {} CPUs", f64::from(job.host.cpu_milli) / 1000.0));
-    }
-    if job.host.memory_mib > 0 {
-        asks.push_str(&format!(", {} MiB of host memory", job.host.memory_mib));
-    }
-    if job.near.required.is_some() {
-        asks.push_str(", on nodes near each other");
-    }
-    asks
 }

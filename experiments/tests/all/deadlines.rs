@@ -1,29 +1,18 @@
 //! Deadlines, priorities and refusals, from the spec through the components to results, against schedules worked out by hand.
 
-use sandtable::execute::{Compiled, execute};
 use sandtable::plan::{Options, plan};
-use sandtable_results::schema::{JobRecord, read_table};
-use sandtable_runtime::sandbox::Settings;
+use sandtable_results::schema::JobRecord;
 use sandtable_runtime::{JobOutcome, Summary};
 
-use crate::help::{dist, sandtable};
+use crate::help::{dist, planned, results, sandtable};
 
 /// Runs jobs on one node of two GPUs.
 fn ran(policy: &str, workload: &str) -> (Summary, Vec<JobRecord>) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("spec.ron");
-    let text = format!(
+    let spec = format!(
         "Experiment(title: \"due\", fleet: Model(nodes: 1, gpus: 2, kind: \"g\", speed: 1.0), workload: {workload}, \
          policies: [{policy}], predictors: {{\"remaining\": Oracle}})"
     );
-    std::fs::write(&path, text).expect("written");
-    let options = Options { policies: Some(dist().into()), ..Options::default() };
-    let plan = plan(&path, &options).unwrap_or_else(|error| panic!("{error}"));
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
-    let executed = execute(&plan.cells[0], &compiled).expect("a result");
-    let (_, rows) = executed.files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");
-    let rows = read_table(rows).expect("a table");
-    (executed.outcome.unwrap_or_else(|failure| panic!("{}", failure.message)), rows)
+    results(&planned(&spec).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// Seconds at which each job ended or was refused, and whether it was refused.

@@ -1,6 +1,8 @@
 //! What moves the identity of a cell: for every field of the spec's schema an edit that must move it, or must not. A new
 //! field without an edit fails here.
 
+mod specs;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -8,145 +10,7 @@ use sandtable::plan::{Options, plan};
 use serde_json::Value;
 
 use crate::help::root;
-
-/// Sharing, interference, communication, predictors, failures: all that a model of one's own may say.
-const SHARED: &str = r#"Experiment(
-    title: "a", about: "b",
-    fleet: Model(
-        nodes: 4, gpus: 4, kind: "V100-SXM2-16GB", failures: Failures(mtbf: "40h", repair: "1h"), levels: [Level(name: "rack", nodes: 2)],
-        cpus: 16, host_memory: "64GiB",
-        maintenance: [Maintenance(nodes: [0], from: "2h", to: "3h", notice: "1h")],
-        sharing: Packed(2), links: NvlinkPairs, network: 1.5, slots: 1,
-    ),
-    profile: File("PROFILES/gavel-fit.ron"),
-    interference: Interference(law: Profile, scale: 1.25, noise: true, mode: TimeSlice),
-    communication: Communication(overlap: 0.25, latency: 0.0001),
-    references: ["A3C"],
-    durations_on: "V100-SXM2-16GB",
-    workload: Generate(
-        jobs: 5, arrivals: Poisson(load: 0.5), durations: LogNormal(median: "10min", sigma: 1.0, least: "1min", most: "2h"),
-        gpus: {1: 2, 2: 1}, workloads: {"A3C": 2, "CycleGAN": 1}, users: {"u": 1, "v": 1}, declared: 0.5,
-        deadlines: Deadlines(least: 0.5, most: 1.5, share: 0.5), priorities: {0: 3, 1: 1},
-        gpus_per_node: 2, hosts: [Host(cpus: 1, memory: "1GiB", weight: 2), Host(cpus: 2)], near: Near(),
-    ),
-    semantics: Semantics(ties: Shuffled, judge: Strict),
-    costs: Costs(
-        start: "5s", checkpoint: "6s", restore: "7s", relaunch: "8s", checkpoint_every: "10min", batch: "1ms",
-    ),
-    policies: [Policy(name: "clwp-nlwp", label: "x", with: {"delta": 0.1}, predictors: {"pair-speed": Noisy(sigma: 0.25)})],
-    predictors: {"similarity": Component(name: "iasp", with: {}), "utilisation": Oracle},
-    reveal: [SoloProfile, ModelFacts],
-    seeds: Range(3, 9),
-    limits: Limits(fuel: 1000000000, run_fuel: 90000000000, memory: "100MiB", actions: 900),
-    claims: [
-        Claim(
-            says: "s", of: "x", metric: "jct_mean_s", published: 0.5, reference: Reference(value: 0.5, by: "c"),
-            holds: AtMost(0.5), at: {}, over: [],
-        ),
-    ],
-    test: {"workload.jobs": 2},
-)"#;
-
-/// A profile with utilisations.
-const CATALOGUE: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(nodes: 2, gpus: 4, kind: "RTX-3090", sharing: Packed(2)),
-    profile: File("PROFILES/synthetic.ron"),
-    interference: Interference(law: Profile),
-    workload: Generate(jobs: 5, arrivals: AtOnce),
-    policies: [Policy(name: "fifo")],
-)"#;
-
-/// Jobs that are written down, on GPUs of one's own that are given by shares.
-const WRITTEN: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(
-        groups: [
-            Group(nodes: 2, gpus: 4, kind: "mine", speed: 1.5, memory: "16GiB"),
-            Group(nodes: 1, gpus: 4, kind: "T4", speed: 1.0, pool: Inference),
-        ],
-        sharing: Shares,
-    ),
-    workload: Jobs([
-        Job(
-            submit: "1s", gpus: 1, duration: "1h", name: "n", kinds: ["mine"], preemptible: false, declared: "2h", user: "u",
-            share: 0.5, memory: "1GiB",
-        ),
-        Job(submit: "1s", gpus: 1, duration: "3s"),
-    ]),
-    predictors: {"remaining": Declared},
-    reveal: [DeclaredRunTime, Memory],
-    policies: [Policy(name: "fifo")],
-)"#;
-
-/// Tasks that are written down.
-const SERVED: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(groups: [Group(nodes: 1, gpus: 4, kind: "T4"), Group(nodes: 1, gpus: 4, kind: "T4", pool: Inference)]),
-    workload: Jobs([Job(submit: "1s", gpus: 1, duration: "3s", service: "a")]),
-    serving: Serving(services: {"a": Service(cold_start: "6s", slo: "10s")}, keeps_models: true),
-    policies: [Policy(name: "fifo")],
-)"#;
-
-/// One type of GPU without groups.
-const PLAIN: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(nodes: 2, gpus: 4, kind: "mine", speed: 1.5, memory: "16GiB"),
-    workload: Generate(jobs: 5, arrivals: Poisson(load: 0.5), durations: Fixed("1h")),
-    semantics: Semantics(preset: "tiresias-count"),
-    measure: Window(warm_up: "1min", until: LastArrival),
-    policies: [Policy(name: "fifo")],
-)"#;
-
-/// Elastic training beside tasks that are drawn.
-const ELASTIC: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(groups: [Group(nodes: 2, gpus: 4, kind: "T4"), Group(nodes: 2, gpus: 4, kind: "T4", pool: Inference)]),
-    profile: File("PROFILES/pollux-fit.ron"),
-    workload: Jobs([Job(submit: "0s", gpus: 1, workload: "cifar10", batch: 128)]),
-    serving: Serving(
-        services: {"a": Service(cold_start: "6s", slo: "10s"), "b": Service(cold_start: "4s")},
-        demand: Diurnal(
-            trough: 1, peak: 4, period: "1h", over: "2h", seconds: (20, 200),
-            bursts: Bursts(every: "20min", lasting: "1min", times: 1.5),
-        ),
-    ),
-    costs: Costs(rescale: Afe),
-    predictors: {"steps": Oracle},
-    policies: [Policy(name: "ats")],
-)"#;
-
-/// As before, with as many tasks at any time.
-const UNIFORM: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(groups: [Group(nodes: 2, gpus: 4, kind: "T4"), Group(nodes: 2, gpus: 4, kind: "T4", pool: Inference)]),
-    profile: File("PROFILES/pollux-fit.ron"),
-    workload: Jobs([Job(submit: "0s", gpus: 1, workload: "cifar10", batch: 128)]),
-    serving: Serving(services: {"a": Service(cold_start: "6s")}, demand: Uniform(tasks: 20, over: "1h", seconds: (2, 9))),
-    policies: [Policy(name: "ats")],
-)"#;
-
-/// A table.
-const TABLE: &str = r#"Experiment(
-    title: "a",
-    fleet: Model(nodes: 2, gpus: 4, kind: "mine", speed: 1.0),
-    workload: Trace(
-        file: "t.csv", format: Csv, jobs: 3, where: {"vc": "a"},
-        columns: {"name": "id", "submit": "at", "gpus": "n", "duration": "s"},
-    ),
-    policies: [Policy(name: "fifo")],
-)"#;
-
-/// Two cores of the CPU in place of GPUs.
-const LIVE: &str = r#"Experiment(
-    title: "a",
-    fleet: Nvidia(
-        devices: StandIn(2), slots: 1, sharing: Packed(2), commands: {"*": ["true"]}, environment: ["A"], file_size: "1GiB", preempt: [Save], quiet: "3s",
-        patience: "4s", limit: "5min", decide: "6s", shared: false,
-    ),
-    workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s")]),
-    policies: [Policy(name: "fifo")],
-)"#;
+use specs::{CATALOGUE, ELASTIC, LIVE, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
 type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)]);

@@ -3,7 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use sandtable::execute::{Compiled, execute};
+use sandtable::plan::{Options, Plan, plan};
 pub(crate) use sandtable_policy::testing::data;
+use sandtable_results::schema::{Record, read_table};
+use sandtable_runtime::Summary;
+use sandtable_runtime::sandbox::Settings;
 
 /// What a command left behind.
 pub(crate) struct Ran {
@@ -73,4 +78,20 @@ pub(crate) fn cells(store: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     walk(store, &store.join("cells"), &mut found);
     found
+}
+
+/// The plan of a spec, with the components of this checkout.
+pub(crate) fn planned(spec: &str) -> Result<Plan, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("spec.ron");
+    std::fs::write(&path, spec).expect("written");
+    plan(&path, &Options { policies: Some(dist().into()), ..Options::default() }).map_err(|error| error.to_string())
+}
+
+/// The metrics of a plan's first cell, and the rows of one of its tables.
+pub(crate) fn results<T: Record>(plan: &Plan) -> (Summary, Vec<T>) {
+    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
+    let executed = execute(&plan.cells[0], &compiled).expect("a result");
+    let (_, rows) = executed.files.iter().find(|(name, _)| name == T::FILE).expect("a table");
+    (executed.outcome.unwrap_or_else(|failure| panic!("{}", failure.message)), read_table(rows).expect("a table"))
 }

@@ -2,36 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use sandtable::execute::{Compiled, execute};
-use sandtable::plan::{Options as PlanOptions, Plan, plan};
 use sandtable_inputs::trace::{self, Options, Row, TraceFormat};
 use sandtable_needs::needs;
-use sandtable_results::schema::{JobRecord, Seconds, StayRecord, read_table};
+use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_runtime::Summary;
-use sandtable_runtime::sandbox::Settings;
 
-use crate::help::{data, dist, sandtable};
+use crate::help::{data, dist, planned, results, sandtable};
 
-/// A plan of one policy on nodes of four GPUs.
-fn planned(fleet: &str, workload: &str, policy: &str) -> Result<Plan, String> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("spec.ron");
-    let text = format!(
+/// The spec of one policy on nodes of four GPUs.
+fn spec(fleet: &str, workload: &str, policy: &str) -> String {
+    format!(
         "Experiment(title: \"nodes\", fleet: Model(kind: \"g\", speed: 1.0, gpus: 4, {fleet}), workload: {workload}, \
          policies: [{policy}], predictors: {{\"remaining\": Oracle}})"
-    );
-    std::fs::write(&path, text).expect("written");
-    plan(&path, &PlanOptions { policies: Some(dist().into()), ..PlanOptions::default() })
-        .map_err(|error| error.to_string())
+    )
 }
 
 fn ran(fleet: &str, workload: &str, policy: &str) -> (Summary, Vec<JobRecord>) {
-    let plan = planned(fleet, workload, policy).unwrap_or_else(|error| panic!("{error}"));
-    let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
-    let executed = execute(&plan.cells[0], &compiled).expect("a result");
-    let (_, rows) = executed.files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");
-    let rows = read_table(rows).expect("a table");
-    (executed.outcome.unwrap_or_else(|failure| panic!("{}", failure.message)), rows)
+    results(&planned(&spec(fleet, workload, policy)).unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// Seconds at which each job started, and the nodes of its last placement.
@@ -105,20 +92,14 @@ fn gangs_are_within_one_domain_where_they_must_or_can_be() {
 #[test]
 fn a_job_is_placed_on_a_type_whose_nodes_have_room_for_it() {
     // Of the first type there are more GPUs, and no node has eight.
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("spec.ron");
     for policy in ["las", "srtf", "priority", "edf", "fifo"] {
-        let text = format!(
+        let spec = format!(
             "Experiment(title: \"t\", fleet: Model(groups: [Group(nodes: 4, gpus: 4, kind: \"a\", speed: 1.0), \
              Group(nodes: 1, gpus: 8, kind: \"b\", speed: 1.0)]), predictors: {{\"remaining\": Oracle}}, workload: Jobs([ \
              Job(submit: \"0s\", gpus: 8, duration: \"10s\", gpus_per_node: 8), Job(submit: \"0s\", gpus: 8, duration: \"10s\")]), \
              policies: [Policy(name: {policy:?})])"
         );
-        std::fs::write(&path, text).expect("written");
-        let plan =
-            plan(&path, &PlanOptions { policies: Some(dist().into()), ..PlanOptions::default() }).expect("a plan");
-        let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
-        let summary = execute(&plan.cells[0], &compiled).expect("a result").outcome.expect("no fault");
+        let (summary, _) = results::<JobRecord>(&planned(&spec).expect("a plan"));
         assert_eq!((summary.completed, summary.makespan), (2, 10.0), "{policy}");
     }
 }
@@ -224,7 +205,7 @@ fn drawn_demands_have_their_weights_and_leave_elastic_jobs_alone() {
     let workload = "Generate(jobs: 4000, gpus: {1: 1, 4: 1, 6: 1}, gpus_per_node: 4, near: Near(required: \"rack\"), \
         hosts: [Host(cpus: 2.5, memory: \"1GiB\", weight: 3), Host(cpus: 7)])";
     let fleet = "nodes: 4, cpus: 32, levels: [Level(name: \"rack\", nodes: 2)]";
-    let jobs = planned(fleet, workload, SKIP).expect("a plan").cells[0].jobs().expect("jobs");
+    let jobs = planned(&spec(fleet, workload, SKIP)).expect("a plan").cells[0].jobs().expect("jobs");
     let light = jobs.iter().filter(|job| job.host.cpu_milli == 2500 * job.gpus).count();
     assert!((light as f64 / 4000.0 - 0.75).abs() < 0.03, "{light}");
     for job in jobs.iter() {
@@ -267,7 +248,7 @@ fn what_is_wrong_with_demands_is_said_at_its_place() {
         (
             ", levels: [Level(name: \"a\", nodes: 4), Level(name: \"b\", nodes: 3)]",
             drawn(""),
-            "found 3 nodes in domains of 4",
+            "domains of 3 nodes of the level b do not fit whole into the 4 of the level before",
         ),
         (
             ", levels: [Level(name: \"a\", nodes: 4), Level(name: \"a\", nodes: 2)]",
@@ -277,7 +258,7 @@ fn what_is_wrong_with_demands_is_said_at_its_place() {
         (", levels: [Level(name: \"a\", nodes: 0)]", drawn(""), "needs at least one node"),
     ];
     for (fleet, workload, says) in cases {
-        let found = planned(&format!("nodes: 4{fleet}"), &workload, SKIP);
+        let found = planned(&spec(&format!("nodes: 4{fleet}"), &workload, SKIP));
         let error =
             match found.and_then(|plan| plan.cells[0].jobs().map_err(|error| format!("{error}{:?}", error.hint))) {
                 Err(error) => error,
@@ -294,12 +275,8 @@ fn no_node_gives_more_cpu_or_memory_than_it_has() {
     let pods = data("openb-2023").join("openb_pod_list_default.csv.gz");
     let workload = format!("Trace(file: {:?}, format: Openb, jobs: 3000)", pods.display().to_string());
     let most = |fleet: &str| {
-        let plan = planned(fleet, &workload, "Policy(name: \"las\")").expect("a plan");
-        let (cell, compiled) =
-            (&plan.cells[0], Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled"));
-        let executed = execute(cell, &compiled).expect("a result");
-        let (_, rows) = executed.files.iter().find(|(name, _)| name == "timeline.csv").expect("timeline.csv");
-        let stays: Vec<StayRecord> = read_table(rows).expect("a table");
+        let plan = planned(&spec(fleet, &workload, "Policy(name: \"las\")")).expect("a plan");
+        let (_, stays) = results::<StayRecord>(&plan);
         let read = Options { jobs: Some(3000), ..Options::default() };
         let trace = trace::read(&pods, TraceFormat::Openb, &read).expect("a trace");
         let asked: BTreeMap<&str, &Row> = trace.rows.iter().map(|row| (row.name.as_str(), row)).collect();

@@ -67,11 +67,11 @@ impl FixedOrder {
     pub fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
         let key = self.key;
         for event in &batch.events {
-            match event {
-                Event::NodeChanged(change) if self.moves && change.health == NodeHealth::Draining => {
-                    self.draining.push(change.node);
-                }
-                _ => {}
+            if let Event::NodeChanged(change) = event
+                && self.moves
+                && change.health == NodeHealth::Draining
+            {
+                self.draining.push(change.node);
             }
             match (&mut self.way, event) {
                 (Way::Wait(backlog, _), _) => {

@@ -187,13 +187,9 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     /// the next job that holds GPUs and loses them is the first up to which more is taken than there is.
     fn changes(&self, cluster: &Cluster) -> QuotaChanges {
         let mut found = QuotaChanges::default();
-        let mut capacity: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32) * 1000).collect();
-        for job in cluster.pinned() {
-            let left = &mut capacity[cluster.type_of(job) as usize];
-            *left = left.saturating_sub(cluster.gpus_on_up(job) * (asks(cluster, job) / job.gpus.max(1)));
-        }
         // Of each type: what is left to those that hold GPUs, and who lost them last.
-        let mut types: Vec<(i64, Option<Stand<K>>)> = capacity.iter().map(|left| (i64::from(*left), None)).collect();
+        let capacity = capacity(cluster).into_iter();
+        let mut types: Vec<(i64, Option<Stand<K>>)> = capacity.map(|left| (i64::from(left), None)).collect();
         let mut heads: Vec<(Stand<K>, &DemandClass<K>)> =
             self.classes.iter().filter_map(|class| Some((*class.jobs.first()?, class))).collect();
         loop {
@@ -239,6 +235,20 @@ impl<K: Copy, O: QuotaOrder<K> + Default> Default for QuotaQueue<K, O> {
 }
 
 /// Thousandths of a GPU that a job asks for.
-fn asks(cluster: &Cluster, job: &Job) -> u32 {
-    job.gpus * if cluster.is_part(job.share) { job.share } else { 1000 }
+pub(crate) fn asks(cluster: &Cluster, job: &Job) -> u32 {
+    job.gpus * of_each(cluster, job)
+}
+
+fn of_each(cluster: &Cluster, job: &Job) -> u32 {
+    if cluster.is_part(job.share) { job.share } else { 1000 }
+}
+
+/// Thousandths of GPUs of each type for jobs that a quota may take them from: those of nodes that are up, but for what pinned jobs hold.
+pub(crate) fn capacity(cluster: &Cluster) -> Vec<u32> {
+    let mut capacity: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32) * 1000).collect();
+    for job in cluster.pinned() {
+        let left = &mut capacity[cluster.type_of(job) as usize];
+        *left = left.saturating_sub(cluster.gpus_on_up(job) * of_each(cluster, job));
+    }
+    capacity
 }

@@ -1,6 +1,7 @@
 //! The quota walk of preemptive policies: those that come first in an order share the cluster, the others stop.
 
-use crate::{Cluster, Job, JobId, Placement};
+use crate::quota::{asks, capacity};
+use crate::{Cluster, JobId, Placement};
 
 /// Walks `order` with a quota of all GPUs that are up, by type. A job that fits what is left of the quota takes its
 /// part, whether it holds GPUs or waits; one that holds GPUs and does not fit is preempted; one that waits and does
@@ -17,14 +18,8 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
     if cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
         return all_fit(cluster, order, place, queued);
     }
-    let asks = |job: &Job| job.gpus * if cluster.is_part(job.share) { job.share } else { 1000 };
-    // In thousandths of a GPU.
-    let mut quota: Vec<u32> = (0..cluster.types()).map(|t| cluster.up_gpus(t as u32) * 1000).collect();
+    let mut quota = capacity(cluster);
     let mut holding = cluster.holders().len();
-    for job in cluster.pinned() {
-        let left = &mut quota[cluster.type_of(job) as usize];
-        *left = left.saturating_sub(cluster.gpus_on_up(job) * (asks(job) / job.gpus.max(1)));
-    }
     let (mut chosen, mut losers) = (Vec::new(), Vec::new());
     for id in order {
         if holding == 0 && (queued == 0 || quota.iter().all(|left| *left == 0)) {
@@ -38,15 +33,15 @@ pub fn walk(cluster: &mut Cluster, order: impl Iterator<Item = JobId>, place: Pl
                 continue;
             }
             let left = &mut quota[cluster.type_of(job) as usize];
-            if asks(job) <= *left {
-                *left -= asks(job);
+            if asks(cluster, job) <= *left {
+                *left -= asks(cluster, job);
             } else {
                 losers.push(id);
             }
         } else if job.waits()
-            && let Some(gpu_type) = job.gpu_types.iter().copied().find(|t| asks(job) <= quota[*t as usize])
+            && let Some(gpu_type) = job.gpu_types.iter().copied().find(|t| asks(cluster, job) <= quota[*t as usize])
         {
-            quota[gpu_type as usize] -= asks(job);
+            quota[gpu_type as usize] -= asks(cluster, job);
             chosen.push((id, gpu_type));
         }
     }

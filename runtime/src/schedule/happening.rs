@@ -117,9 +117,14 @@ impl Run {
             world.cluster.unload(of);
             gpus.for_each(|gpu| self.ledger.protected(gpu, Instant::START));
         }
-        let (node, at, until) = (node.number(), at.as_micros(), NEVER);
-        self.events.push(Event::NodeChanged(NodeChange { node, at, health, until }));
+        self.tell_node(node, at, health, None);
         self.wake = true;
+    }
+
+    /// Tells how a node is; of one that drains, until when.
+    pub(super) fn tell_node(&mut self, node: NodeId, at: Instant, health: NodeHealth, until: Option<Instant>) {
+        let (node, at, until) = (node.number(), at.as_micros(), until.map_or(NEVER, Instant::as_micros));
+        self.events.push(Event::NodeChanged(NodeChange { node, at, health, until }));
     }
 
     /// A node is to go down. A policy that is not told of it goes on as before.
@@ -131,8 +136,7 @@ impl Run {
         }
         world.cluster.draining.insert(node, until);
         if world.uses.contains(Abilities::DRAIN) {
-            let (node, at, until) = (node.number(), at.as_micros(), until.as_micros());
-            self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Draining, until }));
+            self.tell_node(node, at, NodeHealth::Draining, Some(until));
             self.wake = true;
         }
     }

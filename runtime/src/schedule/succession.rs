@@ -1,13 +1,11 @@
 //! Replaces a policy while jobs run: by another that a user asked for, or after a fault by the fallback. The new policy
 //! begins from a resync and knows nothing of the one before.
 
-use sandtable_hardware::{Instant, JobId};
+use sandtable_hardware::{Instant, JobId, NodeId};
 
 use super::{Begun, Run, begin};
 use crate::cluster::Phase;
-use crate::contract::{
-    Abilities, AttainedTime, Cadence, ChangeCause, Event, JobPhase, NEVER, NodeChange, NodeHealth, Setup,
-};
+use crate::contract::{Abilities, AttainedTime, Cadence, ChangeCause, JobPhase, NodeHealth, Setup};
 use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
@@ -69,15 +67,13 @@ impl Run {
         // Those of the policy before.
         self.world().rejections.clear();
         self.resync = true;
-        let nodes = self.world().cluster.up.clone();
-        for (node, _) in nodes.iter().enumerate().filter(|(_, up)| !**up) {
-            let (node, at, until) = (node as u32, at.as_micros(), NEVER);
-            self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Down, until }));
+        let up = self.world().cluster.up.clone();
+        for node in NodeId::first(up.len()).filter(|node| !up[*node]) {
+            self.tell_node(node, at, NodeHealth::Down, None);
         }
         if self.world().uses.contains(Abilities::DRAIN) {
             for (node, until) in self.world().cluster.draining.clone() {
-                let (node, at, until) = (node.number(), at.as_micros(), until.as_micros());
-                self.events.push(Event::NodeChanged(NodeChange { node, at, health: NodeHealth::Draining, until }));
+                self.tell_node(node, at, NodeHealth::Draining, Some(until));
             }
         }
         for job in JobId::first(self.next_job) {
