@@ -137,8 +137,9 @@ fn compiling_ends_at_its_limits() {
     let budget = Budget::default();
     let within = Budget { seconds: 1, ..budget };
     assert_eq!(compiled(&slow, within), invalid("compiling it takes more than 1 s of CPU time"));
-    let within = Budget { bytes: 300 << 20, ..budget };
-    assert_eq!(compiled(&slow, within), invalid("compiling it takes more than 300 MiB of memory"));
+    // How much it takes depends on the number of threads: on one it compiles within 200 MiB, on two not within 300.
+    let within = Budget { bytes: 120 << 20, ..budget };
+    assert_eq!(compiled(&slow, within), invalid("compiling it takes more than 120 MiB of memory"));
     let small = bomb(1, 1, 1);
     assert!(matches!(compiled(&small, budget), Err(Fault::Load(LoadFault::WrongWorld(_)))));
     assert!(matches!(compiled(b"\0asm\x0d\0\x01\0\xff", budget), Err(Fault::Load(LoadFault::Invalid(_)))));
