@@ -7,8 +7,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use sandtable::artifact::Finder;
 use sandtable_hardware::{Costs, Duration, Fleet, GpuType, Instant, Job, PerformanceModel, SimulatedBackend};
 use sandtable_runtime::contract::{
-    Arrival, Batch, Demand, Event, Fresh, HostResources, Knowledge, NEVER, NO_WORKLOAD, Node, NodeHealth, Pool, Setup,
-    Sharing, Topology, Trigger,
+    Arrival, Batch, Demand, Event, Fresh, HostResources, Knowledge, NEVER, NO_QUEUE, NO_WORKLOAD, Node, NodeHealth,
+    Pool, Setup, Sharing, Topology, Trigger,
 };
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings};
@@ -52,6 +52,7 @@ fn setup() -> Setup {
         knowledge: Knowledge::REMAINING,
         references: vec![],
         services: vec![],
+        queues: vec![],
         max_actions: 100_000,
     }
 }
@@ -68,6 +69,7 @@ fn arrivals(count: u32) -> Batch {
             declared_run_time,
             deadline: NEVER,
             priority: 0,
+            queue: NO_QUEUE,
             remaining,
         })
     };

@@ -107,12 +107,20 @@ fn generated(jobs: u32, nodes: u32, load: f64, policies: &str) -> String {
     )
 }
 
-/// The workload on which every policy of packed GPUs runs.
+/// The workload on which every policy of packed GPUs runs; one that shares by queues gets four in two groups.
 fn packed(policy: &str) -> String {
+    let (queues, drawn) = match policy {
+        "kai-like" => (
+            "queues: [Queue(name: \"x\", guaranteed: 512), Queue(name: \"a\", parent: \"x\"), Queue(name: \"b\", parent: \"x\", weight: 3), \
+             Queue(name: \"y\"), Queue(name: \"c\", parent: \"y\", guaranteed: 256), Queue(name: \"d\", parent: \"y\")], ",
+            ", queues: {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1}",
+        ),
+        _ => ("", ""),
+    };
     format!(
         "Experiment(title: \"speed\", fleet: Model(nodes: 128, gpus: 8, kind: \"RTX-3090\", sharing: Packed(2)), \
-         profile: File(\"SPECS/profiles/synthetic.ron\"), \
-         workload: Generate(jobs: 20000, arrivals: Poisson(load: 1.1), gpus: {{1: 0.80, 2: 0.10, 4: 0.07, 8: 0.03}}, \
+         profile: File(\"SPECS/profiles/synthetic.ron\"), {queues}\
+         workload: Generate(jobs: 20000{drawn}, arrivals: Poisson(load: 1.1), gpus: {{1: 0.80, 2: 0.10, 4: 0.07, 8: 0.03}}, \
          durations: LogNormal(median: \"1h\", sigma: 1.4, most: \"5d\")), reveal: [SoloProfile, Memory], \
          policies: [Policy(name: \"{policy}\")], predictors: {{\"remaining\": Oracle, \"utilisation\": Oracle, \
          \"memory\": Oracle, \"similarity\": Oracle, \"pair-speed\": Oracle, \"throughput\": Oracle}})"
@@ -135,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 17] = [
+const PACKING: [&str; 18] = [
     "fifo",
     "sjf",
     "srtf",
@@ -153,6 +161,7 @@ const PACKING: [&str; 17] = [
     "gavel",
     "allox",
     "gandiva-fair",
+    "kai-like",
 ];
 
 const THREE: &str = "Policy(name: \"fifo\"), Policy(name: \"las\"), Policy(name: \"srtf\")";

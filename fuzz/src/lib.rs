@@ -362,7 +362,7 @@ impl Policy for Scripted<'_> {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence::EVENTS })
+        Ok(Readiness::of(Cadence::EVENTS))
     }
 
     fn decide(

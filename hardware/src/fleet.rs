@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::elastic::Rescale;
-use crate::{Duration, GpuId, HostResources, Instant, NodeId, SECOND, TypeId};
+use crate::{Duration, GpuId, HostResources, Instant, NodeId, Queue, SECOND, TypeId};
 
 /// Which jobs may be on a GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +202,8 @@ pub struct Fleet {
     pub slots: u32,
     /// How GPUs are connected; none: communication costs nothing.
     pub links: Option<Links>,
+    /// Queues that jobs are submitted to, a group before those in it.
+    pub queues: Vec<Queue>,
     /// What is served.
     pub services: Vec<Service>,
     /// Whether a GPU keeps a service's model until another job gets the GPU; else each task loads its own.
@@ -282,9 +284,21 @@ impl Fleet {
         let (services, keeps_models) = (Vec::new(), true);
         let (types, nodes) = (Vec::new(), Vec::new());
         let slots = 1;
-        let (levels, maintenance) = (Vec::new(), Vec::new());
-        let mut fleet =
-            Fleet { types, nodes, levels, costs, failures, maintenance, sharing, slots, links, services, keeps_models };
+        let (levels, maintenance, queues) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fleet = Fleet {
+            types,
+            nodes,
+            levels,
+            costs,
+            failures,
+            maintenance,
+            sharing,
+            slots,
+            links,
+            queues,
+            services,
+            keeps_models,
+        };
         let mut first_gpu = GpuId::new(0);
         for (nodes, gpus, kind) in groups {
             if !(1e-6..=1000.0).contains(&kind.speed) {
@@ -390,6 +404,13 @@ impl Fleet {
         self.services = services;
         self.keeps_models = keeps_models;
         self.nodes.iter_mut().zip(pools).for_each(|(node, pool)| node.pool = *pool);
+        self
+    }
+
+    /// The same fleet, shared out among these queues.
+    #[must_use]
+    pub fn queued(mut self, queues: Vec<Queue>) -> Fleet {
+        self.queues = queues;
         self
     }
 

@@ -118,6 +118,11 @@ id! {
 }
 
 id! {
+    /// A queue: an index into [`Fleet::queues`](crate::Fleet::queues).
+    QueueId
+}
+
+id! {
     /// A workload: an index into [`Profile::workloads`](crate::Profile::workloads). Policies get other numbers, in the
     /// order in which workloads are introduced to them.
     WorkloadId

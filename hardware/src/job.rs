@@ -1,6 +1,6 @@
 //! What a job asks for and what it really takes.
 
-use crate::{Duration, HostResources, Instant, Nearness, ServiceId, TypeId, WorkloadId};
+use crate::{Duration, HostResources, Instant, Nearness, QueueId, ServiceId, TypeId, WorkloadId};
 
 /// One job of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Job {
     pub deadline: Option<Instant>,
     /// Higher is more important; only policies give it a meaning.
     pub priority: i32,
+    /// The queue that it was submitted to; none: no limit of a queue holds for it.
+    pub queue: Option<QueueId>,
     /// The types that it may run on; empty: any.
     pub gpu_types: Vec<TypeId>,
     /// Whether it may be preempted.
@@ -64,6 +66,7 @@ impl Job {
             declared: None,
             deadline: None,
             priority: 0,
+            queue: None,
             gpu_types: Vec::new(),
             preemptible: true,
             share: Job::WHOLE,

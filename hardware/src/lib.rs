@@ -29,6 +29,7 @@ mod nodes;
 pub mod nvidia;
 mod performance;
 mod profile;
+mod queue;
 pub mod random;
 mod rates;
 pub mod replay;
@@ -43,12 +44,13 @@ pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{
     Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Service, Sharing,
 };
-pub use ids::{GpuId, JobId, NodeId, ServiceId, TypeId, WorkloadId};
+pub use ids::{GpuId, JobId, NodeId, QueueId, ServiceId, TypeId, WorkloadId};
 pub use job::Job;
 pub use model::SimulatedBackend;
 pub use nodes::{HostResources, HostUse, Nearness};
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
+pub use queue::{Queue, queue_and_groups};
 pub use rates::DurationsOn;
 pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
 pub use time::{Duration, Instant, SECOND};

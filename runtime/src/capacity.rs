@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, HostResources, HostUse, Job, PerformanceModel, TypeId};
+use sandtable_hardware::{Fleet, HostResources, HostUse, Job, PerformanceModel, Queue, TypeId, queue_and_groups};
 
 /// What a fleet has of each type of GPU while all of its nodes are up.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +10,7 @@ pub struct Capacities {
     types: Vec<Capacity>,
     /// Names of levels.
     levels: Vec<String>,
+    queues: Vec<Queue>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +48,7 @@ impl Capacities {
                 }
             }
         }
-        Capacities { types, levels: fleet.levels.clone() }
+        Capacities { types, levels: fleet.levels.clone(), queues: fleet.queues.clone() }
     }
 
     /// Why a job can never run on this fleet, if so: it would block a queue for ever.
@@ -76,6 +77,13 @@ impl Capacities {
         }
         if job.gpus > most {
             return Some(format!("it asks for {} GPUs of one type that it allows, the fleet has {most}", job.gpus));
+        }
+        let asks = u64::from(job.gpus) * u64::from(job.share);
+        let mut groups = job.queue.into_iter().flat_map(|queue| queue_and_groups(&self.queues, queue));
+        if let Some(queue) = groups.find(|queue| self.queues[*queue].limit_milli() < asks) {
+            let Queue { name, limit, .. } = &self.queues[queue];
+            let asks = asks as f64 / 1000.0;
+            return Some(format!("it asks for {asks} GPUs, the jobs of its queue {name:?} may hold {limit} together"));
         }
         if job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some() {
             let most = types().map(|(_, capacity)| capacity.most_gpus(job)).max().unwrap_or(0);

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Fleet, GpuId, HostResources, HostUse, Instant, Job, JobId, Node, NodeId, ServiceId};
+use sandtable_hardware::{
+    Fleet, GpuId, HostResources, HostUse, Instant, Job, JobId, Node, NodeId, ServiceId, queue_and_groups,
+};
 
 /// Where a job is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +52,8 @@ pub struct Cluster {
     pub timers: BTreeMap<u64, Instant>,
     /// What jobs take of CPU and memory; none where no node's are known.
     pub hosts: Option<Hosts>,
+    /// What the jobs of each queue hold; none where no queue has a limit.
+    pub queues: Option<QueueUse>,
     /// What each GPU keeps of the service that it served; empty where nothing is served.
     pub pods: Vec<Pod>,
 }
@@ -71,6 +75,31 @@ impl Hosts {
     ) -> impl Iterator<Item = (NodeId, HostResources)> + 'a {
         let gpus = if job.host.is_unknown() { &[] } else { gpus };
         split(fleet, gpus).map(|(node, count)| (node, job.host.part(count, job.gpus)))
+    }
+}
+
+/// GPUs that the jobs of queues hold together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueUse {
+    jobs: Arc<[Job]>,
+    /// Thousandths of a GPU by queue, those of the queues in a group included.
+    pub held: Vec<u64>,
+}
+
+impl QueueUse {
+    fn new(fleet: &Fleet, jobs: &Arc<[Job]>) -> Option<QueueUse> {
+        let limited = fleet.queues.iter().any(|queue| queue.limit.is_finite());
+        limited.then(|| QueueUse { jobs: jobs.clone(), held: vec![0; fleet.queues.len()] })
+    }
+
+    /// Counts GPUs that a job gets or gives up.
+    fn count(&mut self, fleet: &Fleet, job: JobId, gpus: usize, gets: bool) {
+        let Some(queue) = self.jobs[job].queue else { return };
+        let milli = u64::from(self.jobs[job].share) * gpus as u64;
+        for queue in queue_and_groups(&fleet.queues, queue) {
+            let held = &mut self.held[queue];
+            *held = if gets { *held + milli } else { *held - milli };
+        }
     }
 }
 
@@ -110,10 +139,11 @@ impl Cluster {
     /// An empty cluster and jobs that are still to come.
     pub fn new(fleet: &Fleet, jobs: &Arc<[Job]>) -> Cluster {
         let hosts = || Hosts { jobs: jobs.clone(), taken: vec![HostUse::default(); fleet.nodes.len()] };
-        let hosts = fleet.knows_hosts().then(hosts);
+        let (hosts, queues) = (fleet.knows_hosts().then(hosts), QueueUse::new(fleet, jobs));
         let jobs = jobs.len();
         Cluster {
             hosts,
+            queues,
             now: Instant::START,
             seq: 0,
             residents: vec![Vec::new(); fleet.gpus() as usize],
@@ -152,6 +182,9 @@ impl Cluster {
         }
         if let Some(Hosts { jobs, taken }) = &mut self.hosts {
             Hosts::parts(fleet, &jobs[job], &gpus).for_each(|(node, part)| taken[node] += part);
+        }
+        if let Some(queues) = &mut self.queues {
+            queues.count(fleet, job, gpus.len(), true);
         }
         let evicted = self.evict(&gpus);
         self.held[job] = gpus;
@@ -204,6 +237,9 @@ impl Cluster {
         }
         if let Some(Hosts { jobs, taken }) = &mut self.hosts {
             Hosts::parts(fleet, &jobs[job], &self.held[job]).for_each(|(node, part)| taken[node] -= part);
+        }
+        if let Some(queues) = &mut self.queues {
+            queues.count(fleet, job, self.held[job].len(), false);
         }
         self.set_phase(job, Phase::Stopping);
         Undo::Preempt(job, before)

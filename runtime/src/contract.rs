@@ -40,15 +40,24 @@ pub type ServiceId = u32;
 pub type ClassId = u32;
 /// The number of a user, from 0.
 pub type UserId = u32;
+/// The number of a queue, from 0.
+pub type QueueId = u32;
 
 /// The instant or duration that stands for never or unknown: 2^53 - 1 µs.
 pub const NEVER: u64 = (1 << 53) - 1;
 /// The workload of a job of whose workload nothing is known.
 pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
+/// The queue of a job that is in none.
+pub const NO_QUEUE: QueueId = QueueId::MAX;
 
 /// Reads a number that may be NaN, for which JSON has `null`.
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+/// Reads a limit that may be infinite, for which JSON has `null`.
+fn limit<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 fn numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
@@ -59,6 +68,13 @@ fn numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>
 impl Cadence {
     /// Called on every event, and not in rounds.
     pub const EVENTS: Cadence = Cadence { round: None, on_events: true, ends: Wake::Always };
+}
+
+impl Readiness {
+    /// Called so, and using all that its descriptor names.
+    pub fn of(cadence: Cadence) -> Readiness {
+        Readiness { cadence, uses: Abilities::all() }
+    }
 }
 
 impl HostResources {

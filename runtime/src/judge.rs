@@ -388,7 +388,8 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
         }
         room(bench, cluster, job, gpu, first)?;
     }
-    nodes::check_hosts(fleet, cluster, job, asked, &gpus)
+    nodes::check_hosts(fleet, cluster, job, asked, &gpus)?;
+    nodes::check_queues(fleet, cluster, job, asked, &gpus)
 }
 
 /// Whether a GPU takes a job beside its residents.

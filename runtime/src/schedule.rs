@@ -9,13 +9,13 @@ mod happening;
 mod reports;
 mod succession;
 
-use sandtable_hardware::{Backend, Duration, Instant, Job, JobId, TimedEvent};
+use sandtable_hardware::{Backend, Duration, Fleet, Instant, Job, JobId, TimedEvent};
 
 use crate::capacity::Capacities;
 use crate::capsule::{Capsule, Step};
 use crate::cluster::Phase;
 use crate::context::DecisionContext;
-use crate::contract::{Abilities, Cadence, Event, Knowledge, PolicyError, Setup, Trigger, Wake};
+use crate::contract::{Abilities, Cadence, Event, Knowledge, PolicyError, Readiness, Setup, Trigger, Wake};
 use crate::decision_log::{Agreement, DecisionLog, ReplayScript};
 use crate::fault::{Fault, Place};
 use crate::inputs::{Inputs, Takeover};
@@ -78,7 +78,7 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 ///     }
 ///
 ///     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-///         Ok(Readiness { cadence: Cadence::EVENTS })
+///         Ok(Readiness::of(Cadence::EVENTS))
 ///     }
 ///
 ///     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -168,7 +168,8 @@ impl Run {
         let setup = setup(&world, &inputs);
         let capacities = Capacities::of(world.fleet());
         let recorded = inputs.script.is_some();
-        let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs) };
+        let follow =
+            if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs) | limited(world.fleet()) };
         let run = Run {
             world: Some(Box::new(world)),
             ledger,
@@ -205,6 +206,12 @@ struct Begun {
     cadence: Cadence,
 }
 
+/// The ability to keep to the limits of queues, where there are such.
+fn limited(fleet: &Fleet) -> Abilities {
+    let any = fleet.queues.iter().any(|queue| queue.limit.is_finite());
+    if any { Abilities::QUEUES } else { Abilities::empty() }
+}
+
 /// The demands of these jobs that not every policy follows.
 fn demanded(jobs: &[Job]) -> Abilities {
     let of = |job: &Job| {
@@ -217,16 +224,11 @@ fn demanded(jobs: &[Job]) -> Abilities {
 
 fn begin(policy: &mut dyn Policy, setup: &Setup, follow: Abilities) -> Result<Begun, Fault> {
     let descriptor = policy.describe()?;
-    let demands = [
-        (Abilities::SHAPE, "its placements do not follow the number of GPUs that gangs ask for on each node"),
-        (Abilities::HOST, "its placements do not follow the CPU and memory that jobs ask for"),
-        (Abilities::NEAR, "its placements do not follow how near to each other gangs ask their nodes to be"),
-    ];
-    let unmet = |(demand, _): &&(Abilities, _)| follow.contains(*demand) && !descriptor.uses.contains(*demand);
-    if let Some((_, why)) = demands.iter().find(unmet) {
-        return Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported((*why).into()) });
-    }
-    let cadence = policy.init(setup)?.cadence;
+    // A demand that it never follows is what it is refused for, whatever its configuration.
+    check_follows(follow, descriptor.uses)?;
+    let Readiness { cadence, uses } = policy.init(setup)?;
+    let uses = descriptor.uses & uses;
+    check_follows(follow, uses)?;
     let why = match cadence.round {
         Some(0) => Some("the cadence has rounds of 0 µs"),
         Some(round) if round >= Instant::END.as_micros() => Some("the cadence has rounds of 2^53 µs or more"),
@@ -235,7 +237,22 @@ fn begin(policy: &mut dyn Policy, setup: &Setup, follow: Abilities) -> Result<Be
     };
     match why.map(str::to_string) {
         Some(message) => Err(Fault::BadValue { place: Place::Init, message }),
-        None => Ok(Begun { uses: descriptor.uses, needs: descriptor.needs, cadence }),
+        None => Ok(Begun { uses, needs: descriptor.needs, cadence }),
+    }
+}
+
+/// Whether a policy follows what jobs demand and queues limit.
+fn check_follows(follow: Abilities, uses: Abilities) -> Result<(), Fault> {
+    let demands = [
+        (Abilities::SHAPE, "its placements do not follow the number of GPUs that gangs ask for on each node"),
+        (Abilities::HOST, "its placements do not follow the CPU and memory that jobs ask for"),
+        (Abilities::NEAR, "its placements do not follow how near to each other gangs ask their nodes to be"),
+        (Abilities::QUEUES, "it does not keep to the limits of queues"),
+    ];
+    let unmet = |(demand, _): &&(Abilities, _)| follow.contains(*demand) && !uses.contains(*demand);
+    match demands.iter().find(unmet) {
+        Some((_, why)) => Err(Fault::Refused { place: Place::Init, error: PolicyError::Unsupported((*why).into()) }),
+        None => Ok(()),
     }
 }
 

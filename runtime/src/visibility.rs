@@ -8,7 +8,7 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
     AttainedTime, ClassId, Communication, Demand, Elasticity, HostResources, Knowledge, ModelFacts, NO_WORKLOAD,
-    Nearness, Node, NodeHealth, Pool, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId,
+    Nearness, Node, NodeHealth, Pool, Queue, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId,
     WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
@@ -243,7 +243,20 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
                 stays_loaded: fleet.keeps_models,
             })
             .collect(),
+        queues: fleet.queues.iter().zip(0..).map(queue).collect(),
         max_actions: inputs.limits.actions,
+    }
+}
+
+fn queue((queue, id): (&sandtable_hardware::Queue, u32)) -> Queue {
+    Queue {
+        id,
+        name: queue.name.clone(),
+        parent: queue.parent.map(sandtable_hardware::QueueId::number),
+        guaranteed: queue.guaranteed,
+        weight: queue.weight,
+        limit: queue.limit,
+        priority: queue.priority,
     }
 }
 

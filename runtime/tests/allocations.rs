@@ -50,7 +50,7 @@ impl Policy for Insistent {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence::EVENTS })
+        Ok(Readiness::of(Cadence::EVENTS))
     }
 
     fn decide(

@@ -13,8 +13,8 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, RestartRule, SECOND,
-    Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
+    InterferenceModel, Job, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, Queue, QueueId,
+    RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -83,7 +83,7 @@ fn case() -> impl Strategy<Value = Case> {
                 [Abilities::PREEMPT, Abilities::TIMERS, Abilities::SHARE, Abilities::THROTTLE, Abilities::ELASTIC];
             let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE, Abilities::DRAIN]).zip(some);
             // A policy that does not follow what jobs ask for does not begin.
-            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR;
+            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::QUEUES;
             each.filter(|(_, may)| *may).fold(follows, |all, (one, _)| all | one)
         })
     ];
@@ -177,6 +177,20 @@ fn simulate(case: &Case) -> Finished {
         Maintenance { node, announced, from: Instant::at(from), to: Instant::at(from + SECOND * (1 + case.seed % 70)) }
     };
     let fleet = fleet.maintained((0..case.seed % 4).map(maintenance).collect());
+    // A group with a limit of two queues, one of them with a limit too; a queue without.
+    let queue = |name: &str, parent: Option<u32>, limit: f64| Queue {
+        parent: parent.map(QueueId::new),
+        limit,
+        ..Queue::new(name)
+    };
+    let limit = 2.5 + (case.seed % 9) as f64 / 2.0;
+    let queues =
+        [("lab", None, limit), ("a", Some(0), limit / 2.0), ("b", Some(0), f64::INFINITY), ("c", None, f64::INFINITY)];
+    let has_queues = !case.seed.is_multiple_of(3);
+    let fleet = match has_queues {
+        true => fleet.queued(queues.map(|(name, parent, limit)| queue(name, parent, limit)).into()),
+        false => fleet,
+    };
     let mut jobs: Vec<Job> = Vec::new();
     for (submit, gpus, seconds) in &case.jobs {
         // Some are elastic, some are tasks.
@@ -208,6 +222,7 @@ fn simulate(case: &Case) -> Finished {
                 required: (seconds % 3 == 0).then_some((*seconds / 3 % 2) as u32),
                 preferred: (seconds % 4 == 0).then_some(1),
             },
+            queue: (has_queues && !task).then(|| QueueId::new(1 + (*seconds % 3) as u32)),
             batch: elastic.then_some(if stiff { own } else { 4 + (*seconds % 9) as u32 }),
             service: task.then_some(ServiceId::new((*seconds / 2 % 2) as u32)),
             preemptible: !seconds.is_multiple_of(5),
@@ -311,7 +326,7 @@ impl Policy for Once {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence::EVENTS })
+        Ok(Readiness::of(Cadence::EVENTS))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -343,7 +358,7 @@ impl Policy for Restless {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false, ..Cadence::EVENTS } })
+        Ok(Readiness::of(Cadence { round: Some(SECOND.as_micros()), on_events: false, ..Cadence::EVENTS }))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
@@ -377,7 +392,7 @@ impl Policy for Indecisive {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some((50 * SECOND).as_micros()), ..Cadence::EVENTS } })
+        Ok(Readiness::of(Cadence { round: Some((50 * SECOND).as_micros()), ..Cadence::EVENTS }))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {

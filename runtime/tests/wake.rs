@@ -30,7 +30,7 @@ impl Policy for Simple {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { ends: self.ends, ..Cadence::EVENTS } })
+        Ok(Readiness::of(Cadence { ends: self.ends, ..Cadence::EVENTS }))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {

@@ -50,6 +50,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             (guest::Abilities::HOST, contract::Abilities::HOST),
             (guest::Abilities::NEAR, contract::Abilities::NEAR),
             (guest::Abilities::DRAIN, contract::Abilities::DRAIN),
+            (guest::Abilities::QUEUES, contract::Abilities::QUEUES),
         ];
         let used = abilities.into_iter().filter(|(guest, _)| d.uses.contains(*guest));
         let uses = used.fold(contract::Abilities::empty(), |all, (_, host)| all | host);
@@ -104,6 +105,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             knowledge,
             references: vec![],
             services: vec![],
+            queues: setup.queues.iter().map(queue).collect(),
             max_actions,
         });
         let (driver, readiness) = made.map_err(|error| refused(Place::Init, &error))?;
@@ -114,7 +116,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             guest::Wake::WhileWaiting => contract::Wake::WhileWaiting,
         };
         let cadence = contract::Cadence { round, on_events, ends };
-        Ok(contract::Readiness { cadence })
+        Ok(contract::Readiness::of(cadence))
     }
 
     fn decide(
@@ -132,6 +134,18 @@ impl<P: guest::Policy> Policy for Native<P> {
             .map(|plan| contract::Plan { base: plan.base, actions: plan.actions.into_iter().map(action).collect() });
         let world = self.lent.borrow_mut().take().expect("the world is only lent");
         (world, plan.map_err(|error| refused(Place::Decide, &error)))
+    }
+}
+
+fn queue(of: &contract::Queue) -> guest::Queue {
+    guest::Queue {
+        id: of.id,
+        name: of.name.clone(),
+        parent: of.parent,
+        guaranteed: of.guaranteed,
+        weight: of.weight,
+        limit: of.limit,
+        priority: of.priority,
     }
 }
 
@@ -191,6 +205,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             declared_run_time: arrival.declared_run_time,
             deadline: arrival.deadline,
             priority: arrival.priority,
+            queue: arrival.queue,
             remaining: arrival.remaining,
         }),
         contract::Event::JobEnded(end) => guest::Event::JobEnded(guest::JobEnd { job: end.job, at: end.at }),

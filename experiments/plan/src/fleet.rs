@@ -150,7 +150,7 @@ pub(super) fn fleet(
     policy: &str,
 ) -> Result<Fleet, Error> {
     if let Some(fleet) = backend::fleet(backend, source) {
-        return fleet;
+        return super::queues::share_out(source, &spec.queues, fleet?);
     }
     let FleetSpec::Model { failures, sharing, links, network, slots: virtual_slots, .. } = &spec.fleet else {
         unreachable!("every other fleet is not modelled")
@@ -172,6 +172,7 @@ pub(super) fn fleet(
     let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;
     let fleet = super::nodes::equip(source, &spec.fleet, groups, fleet)?;
+    let fleet = super::queues::share_out(source, &spec.queues, fleet)?;
     if let (None, Some(_)) = (links, network) {
         let message = "a network between nodes counts only beside `links` within them";
         return Err(source.error("fleet.network", message, "here"));
@@ -253,6 +254,9 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
         "sharing": fleet.sharing, "links": fleet.links,
     });
     super::nodes::fleet_key(fleet, &mut key);
+    if !fleet.queues.is_empty() {
+        key["queues"] = super::queues::key(&fleet.queues);
+    }
     let serving = super::serving::fleet_key(fleet);
     if !serving.is_null() {
         key["serving"] = serving;

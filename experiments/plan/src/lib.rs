@@ -22,6 +22,7 @@ pub mod gpus;
 mod nodes;
 mod performance;
 mod preset;
+mod queues;
 pub mod recording;
 mod resolve;
 mod serving;

@@ -47,6 +47,7 @@ struct Drawn {
     declared: Option<f64>,
     deadlines: Option<Deadlines>,
     priorities: std::collections::BTreeMap<i32, f64>,
+    queues: std::collections::BTreeMap<String, f64>,
     gpus_per_node: Option<u32>,
     hosts: Vec<Host>,
     near: Near,
@@ -109,6 +110,7 @@ impl Workload {
                     drawn.near != Near::default() && drawn.has_gangs()
                 }),
             ),
+            (Abilities::QUEUES, fleet.queues.iter().any(|queue| queue.limit.is_finite())),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
     }
@@ -155,6 +157,7 @@ impl Workload {
                     declared: drawn.declared,
                     deadlines: drawn.deadlines,
                     priorities: &drawn.priorities,
+                    queues: &drawn.queues,
                     gpus_per_node: drawn.gpus_per_node,
                     hosts: &drawn.hosts,
                     near: &drawn.near,
@@ -294,6 +297,7 @@ impl Workload {
             declared: row.declared,
             deadline: row.deadline,
             priority: row.priority,
+            queue: super::queues::of_row(row, &fleet.queues)?,
             gpus_per_node: nodes::gpus_per_node(row, gpus)?,
             host: if fleet.knows_hosts() { row.host } else { HostResources::UNKNOWN },
             near: if gpus > 1 { nodes::near(row, fleet)? } else { Nearness::ANY },

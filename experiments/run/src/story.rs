@@ -79,12 +79,16 @@ impl Names {
                     0 => String::new(),
                     priority => format!(", priority {priority}"),
                 };
+                let queue = match self.fleet.queues.get(arrival.queue as usize) {
+                    Some(queue) => format!(", in queue {}", queue.name),
+                    None => String::new(),
+                };
                 let id = JobId::new(arrival.job);
                 let (kind, asks) = match self.jobs.get(id.index()) {
                     Some(job) => (if job.service.is_some() { "task" } else { "job" }, job.asks(&self.fleet.levels)),
                     None => ("job", "0 GPUs".into()),
                 };
-                format!("{kind} {} arrived: {asks}{declared}{deadline}{priority}", self.job(id))
+                format!("{kind} {} arrived: {asks}{declared}{deadline}{priority}{queue}", self.job(id))
             }
             Event::JobEnded(end) => format!("job {} ended", self.job(JobId::new(end.job))),
             Event::JobChanged(change) => {

@@ -13,8 +13,8 @@ use sandtable_needs::needs;
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
     Action, Arrival, Batch, Communication, Demand, Event, Fresh, GpuType as ToldType, HostResources, JobPhase,
-    Knowledge, NEVER, Node, NodeHealth, PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity, Sources,
-    Topology, Trigger, WorkloadProfile,
+    Knowledge, NEVER, NO_QUEUE, Node, NodeHealth, PhaseChange, Pool, Setup, Sharing as ToldSharing, SoloQuantity,
+    Sources, Topology, Trigger, WorkloadProfile,
 };
 use sandtable_runtime::contract::{ChangeCause, Quantity, Start};
 use sandtable_runtime::fault::Fault;
@@ -193,6 +193,7 @@ impl Scene {
             knowledge: known | Knowledge::SOLO_PROFILE,
             references: vec![],
             services: vec![],
+            queues: vec![],
             max_actions: 1000,
         };
         let (mut events, mut classes) = (Vec::new(), Vec::new());
@@ -209,6 +210,7 @@ impl Scene {
                 declared_run_time,
                 deadline: NEVER,
                 priority: 0,
+                queue: NO_QUEUE,
                 remaining,
             };
             events.push(Event::JobArrived(arrival));

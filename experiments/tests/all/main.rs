@@ -50,3 +50,4 @@ mod tidy;
 #[path = "../../../runtime/tests/adversarial/guest.rs"]
 #[expect(dead_code, reason = "shared with the sandbox's tests, which use all of it")]
 mod guest;
+mod queues;

@@ -6,17 +6,19 @@
 
 mod elastic;
 mod nodes;
+mod trial;
 
 use std::rc::Rc;
 
 pub(crate) use self::nodes::{MirrorNode, TypePool};
 use crate::job::Job;
 use crate::node_set::NodeSet;
+use crate::queue_tree::{QueueTree, Side};
 use crate::residents::Residents;
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer, Topology, Trigger,
-    WorkloadProfile, host,
+    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer, Topology,
+    Trigger, WorkloadProfile, host,
 };
 
 /// What the jobs of a class ask for.
@@ -36,6 +38,7 @@ pub struct Cluster {
     holders: Vec<JobId>,
     /// Jobs that wait, and the GPUs that they ask for together.
     queued: (usize, u64),
+    pub(crate) queues: QueueTree,
     /// The types that a job without a restriction allows.
     all_types: Rc<[GpuTypeId]>,
     /// How many of the holders may not be preempted.
@@ -70,6 +73,7 @@ impl Cluster {
             live: 0,
             holders: Vec::new(),
             queued: (0, 0),
+            queues: QueueTree::default(),
             all_types: (0..topology.gpu_types.len() as GpuTypeId).collect(),
             pinned: 0,
             draining: 0,
@@ -327,6 +331,7 @@ impl Cluster {
             declared_run_time: Some(declared).filter(|declared| *declared != NEVER),
             deadline: Some(arrival.deadline).filter(|deadline| *deadline != NEVER),
             priority: arrival.priority,
+            queue: Some(arrival.queue).filter(|queue| *queue != NO_QUEUE),
             user: self.users[arrival.user as usize].clone(),
             elastic: demand.elastic,
             serves: demand.service,
@@ -339,9 +344,8 @@ impl Cluster {
             waiting_since: arrival.submitted,
             slot: 0,
         }));
-        let gpus = demand.gpus;
         self.live += 1;
-        self.count_queued(gpus, true);
+        self.count_queued(arrival.job, true);
     }
 
     /// Orders the types of the jobs that come with a batch, the one on which each is fastest first.
@@ -413,20 +417,29 @@ impl Cluster {
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
         assert!(job.held.is_empty(), "job {id} already holds GPUs");
-        let (waited, pinned, asked) = (job.waits(), !job.preemptible, job.gpus);
+        let (waited, pinned) = (job.waits(), !job.preemptible);
         job.held = gpus.to_vec();
         job.given_at = now;
         job.phase = JobPhase::Starting;
         job.slot = slot;
         self.pinned += usize::from(pinned);
         self.holders.push(id);
+        self.count_held(id, gpus.len(), true);
         if waited {
-            self.count_queued(asked, false);
+            self.count_queued(id, false);
         }
     }
 
-    fn count_queued(&mut self, gpus: u32, comes: bool) {
-        let (jobs, total) = self.queued;
+    fn count_held(&mut self, id: JobId, gpus: usize, comes: bool) {
+        if let Some(Some(job)) = self.jobs.get(id as usize) {
+            self.queues.count(job, Side::Held, gpus, comes);
+        }
+    }
+
+    fn count_queued(&mut self, id: JobId, comes: bool) {
+        let Some(Some(job)) = self.jobs.get(id as usize) else { return };
+        self.queues.count(job, Side::Waiting, job.gpus as usize, comes);
+        let ((jobs, total), gpus) = (self.queued, job.gpus);
         self.queued = if comes { (jobs + 1, total + u64::from(gpus)) } else { (jobs - 1, total - u64::from(gpus)) };
     }
 
@@ -436,11 +449,12 @@ impl Cluster {
         let (waited, asked) = (job.waits(), job.gpus);
         job.phase = phase;
         if waited != (phase == JobPhase::Queued) {
-            self.count_queued(asked, !waited);
+            self.count_queued(id, !waited);
         }
         if held.is_empty() {
             return;
         }
+        self.count_held(id, held.len(), false);
         let Some(job) = self.job_mut(id) else { return };
         job.attained += at.saturating_sub(job.given_at) * held.len() as u64;
         job.stop_clock(at);

@@ -64,8 +64,9 @@ impl<P: Policy> Driver<P> {
             needed("placement \"fastest\"", Knowledge::THROUGHPUT, setup.knowledge)?;
         }
         let policy = P::new(&config, &setup)?;
-        let cadence = policy.cadence();
-        Ok((Driver { policy, cluster: Cluster::new(&setup.topology), fastest }, Readiness { cadence }))
+        let (cadence, uses) = (policy.cadence(), policy.uses());
+        let cluster = Cluster::new(&setup.topology).queued_in(&setup.queues);
+        Ok((Driver { policy, cluster, fastest }, Readiness { cadence, uses }))
     }
 
     /// Answers one batch, which introduces this.

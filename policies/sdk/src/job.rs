@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use crate::{
-    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, ServiceId, WorkloadProfile,
+    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, QueueId, ServiceId,
+    WorkloadProfile,
 };
 
 /// A live job as the policy sees it.
@@ -41,6 +42,8 @@ pub struct Job {
     pub deadline: Option<Instant>,
     /// Higher is more important.
     pub priority: i32,
+    /// The queue that it was submitted to; none: it is in no queue.
+    pub queue: Option<QueueId>,
     /// Its user; empty: unknown.
     pub user: Rc<str>,
     /// How it may change its size, if it may.

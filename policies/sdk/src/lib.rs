@@ -46,6 +46,7 @@ mod moves;
 mod node_set;
 mod place;
 pub mod predictor;
+mod queue_tree;
 mod quota;
 mod random;
 mod ranking;
@@ -63,8 +64,8 @@ pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
     Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
     ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt,
-    PreemptMode, Protect, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing,
-    Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    PreemptMode, Protect, Queue, QueueId, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch,
+    Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
@@ -75,6 +76,7 @@ pub use job_map::JobMap;
 pub use line::Stand;
 pub use moves::Moves;
 pub use place::Placement;
+pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
 pub use ranking::{Ranking, Ties};
@@ -85,6 +87,8 @@ pub use walk::walk;
 pub const NEVER: u64 = (1 << 53) - 1;
 /// The workload of a job of whose workload nothing is known.
 pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
+/// The queue of a job that is in none.
+pub const NO_QUEUE: QueueId = QueueId::MAX;
 
 impl Cadence {
     /// Called on every event, and not in rounds.
@@ -168,6 +172,10 @@ pub trait Policy: Sized + 'static {
     /// When it wants to be called; on every event unless it says otherwise.
     fn cadence(&self) -> Cadence {
         Cadence::EVENTS
+    }
+    /// What it uses with its configuration; all of [`About::uses`] unless it says otherwise.
+    fn uses(&self) -> Abilities {
+        Self::about().uses
     }
     /// What to do now. The events of `batch` are already in `cluster`; actions are taken through it.
     ///

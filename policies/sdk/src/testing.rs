@@ -10,8 +10,8 @@ use crate::driver::Driver;
 use crate::host::{Host, stand_in};
 use crate::{
     Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuId, GpuType, GpuTypeId,
-    HostResources, Instant, Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_WORKLOAD, Nearness, Node,
-    NodeHealth, NodeId, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
+    HostResources, Instant, Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_QUEUE, NO_WORKLOAD, Nearness,
+    Node, NodeHealth, NodeId, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -196,6 +196,7 @@ pub fn arrival(job: JobId, class: ClassId, submitted: Instant) -> Arrival {
         declared_run_time: NEVER,
         deadline: NEVER,
         priority: 0,
+        queue: NO_QUEUE,
         remaining: NEVER,
     }
 }
@@ -208,7 +209,7 @@ pub fn arrivals(demands: Vec<Demand>) -> (Batch, Introductions) {
 }
 
 /// A setup that grants all knowledge, on nodes of these many GPUs.
-fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
+pub fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
     Setup {
         config: config.into(),
         seed: 0,
@@ -216,6 +217,7 @@ fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
         knowledge: Knowledge::all(),
         references: vec![],
         services: vec![],
+        queues: vec![],
         max_actions,
     }
 }

@@ -185,6 +185,7 @@ fn fifteen_match_cases_are_exact() {
             knowledge: Knowledge::all(),
             references: measured.iter().map(|reference| workload(reference, true)).collect(),
             services: vec![],
+            queues: vec![],
             max_actions: 1000,
         };
         let (mut driver, _) = Driver::<Similarity>::new(setup).expect("a policy");

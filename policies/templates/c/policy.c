@@ -178,6 +178,7 @@ bool exports_sandtable_policy_scheduler_init(
     ret->cadence.round.is_some = false;
     ret->cadence.on_events = true;
     ret->cadence.ends = SANDTABLE_POLICY_TYPES_WAKE_ALWAYS;
+    ret->uses = 0;
     return true;
 }
 

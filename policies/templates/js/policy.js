@@ -98,7 +98,7 @@ export const scheduler = {
     demands = []; // what jobs ask for, by class
     jobs = new Map(); // arrivals of jobs that have not ended, by id
     waiting = new Set();
-    return { cadence: { round: undefined, onEvents: true, ends: 'always' } };
+    return { cadence: { round: undefined, onEvents: true, ends: 'always' }, uses: {} };
   },
 
   decide: (batch) => {

@@ -124,7 +124,8 @@ class Scheduler(exports.Scheduler):
     def init(self, setup):
         global policy
         policy = Policy(setup)
-        return types.Readiness(cadence=types.Cadence(round=None, on_events=True, ends=types.Wake.ALWAYS))
+        cadence = types.Cadence(round=None, on_events=True, ends=types.Wake.ALWAYS)
+        return types.Readiness(cadence=cadence, uses=types.Abilities(0))
 
     def decide(self, batch):
         return types.Plan(batch.seq, policy.decide(batch))

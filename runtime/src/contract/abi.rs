@@ -362,6 +362,7 @@ mod tests {
         "types.remaining-change" RemainingChange,
         "types.sample" Sample,
         "types.service" Service,
+        "types.queue" Queue,
         "types.set-batch" SetBatch,
         "types.setup" Setup,
         "types.sharing" Sharing,

@@ -35,6 +35,8 @@ record! {
         /// The more important job has the higher number; 0 unless the experiment says otherwise. Only a policy gives it
         /// a meaning.
         "priority" priority: i32,
+        /// The queue that it was submitted to, which is no group; 2^32 - 1 if it is in no queue.
+        "queue" queue: QueueId,
         /// Time left, as `predictor.estimate(remaining, …)` returns it for the first GPU type that the job allows,
         /// rounded to microseconds; 2^53 - 1 if unknown or without `remaining-in-events`.
         "remaining" remaining: Duration,
@@ -133,6 +135,9 @@ enumeration! {
         "not-near-enough" NotNearEnough,
         /// V19: the jobs need more CPU or memory than the node has beside its GPUs.
         "host-over-committed" HostOverCommitted,
+        /// V20: the jobs of the queue, or of a group that it is in, would hold more GPUs than its limit. A preempted job
+        /// holds none.
+        "queue-limit" QueueLimit,
         /// V21: a node has another number of the gang's GPUs than `demand.gpus-per-node`.
         "wrong-shape" WrongShape,
         /// V22: a placement or a `reassign` is empty, or a throttle is 0 or above 1000.
@@ -323,9 +328,9 @@ record! {
 flags! {
     /// Kinds of action that a policy uses in addition to `start`, and demands that its placements follow. `share`:
     /// starts jobs next to others on packed GPUs; `elastic`: `reassign` and `set-batch`; `shape`: follows
-    /// `demand.gpus-per-node`; `host`: follows `demand.host`; `near`: follows `demand.near`. An experiment with such a
-    /// demand does not begin with a policy that does not follow it. `drain`: is told of draining nodes; to any other
-    /// policy they are up until they go down.
+    /// `demand.gpus-per-node`; `host`: follows `demand.host`; `near`: follows `demand.near`; `queues`: follows
+    /// `queue.limit`. An experiment with such a demand or limit does not begin with a policy that does not follow it.
+    /// `drain`: is told of draining nodes; to any other policy they are up until they go down.
     Abilities {
         "preempt" PREEMPT = 1,
         "timers" TIMERS = 2,
@@ -338,6 +343,7 @@ flags! {
         "host" HOST = 256,
         "near" NEAR = 512,
         "drain" DRAIN = 1024,
+        "queues" QUEUES = 2048,
     }
 }
 
@@ -411,6 +417,8 @@ record! {
         /// Workloads measured on the GPUs of this cluster, with facts and throughputs.
         "references" references: Vec<WorkloadProfile>,
         "services" services: Vec<Service>,
+        /// A group comes before the queues in it. Empty if jobs are in no queues.
+        "queues" queues: Vec<Queue>,
         /// Maximum number of actions in a plan.
         "max-actions" max_actions: u32,
     }
@@ -420,6 +428,8 @@ record! {
     #[derive(Clone, Copy, PartialEq)]
     pub struct Readiness {
         "cadence" cadence: Cadence,
+        /// Those of `descriptor.uses` that the policy uses with this configuration.
+        "uses" uses: Abilities,
     }
 }
 

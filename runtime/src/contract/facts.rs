@@ -2,7 +2,7 @@
 
 #![expect(missing_docs, reason = "as in `wit/`: what a name says alone has no sentence")]
 
-use super::{Duration, GpuId, GpuTypeId, JobId, NodeId, ServiceId};
+use super::{Duration, GpuId, GpuTypeId, JobId, NodeId, QueueId, ServiceId};
 
 variant! {
     /// How jobs may share a GPU.
@@ -90,6 +90,27 @@ record! {
         "cold-start" cold_start: Duration,
         /// Whether the model stays loaded after a task.
         "stays-loaded" stays_loaded: bool,
+    }
+}
+
+record! {
+    /// A queue that jobs are submitted to, or a group of queues. GPUs are counted over all types; a share of a GPU
+    /// counts as that part of it.
+    #[derive(Clone, PartialEq)]
+    pub struct Queue {
+        "id" id: QueueId,
+        "name" name: String,
+        /// The group that it is in, which has a lower id; none if it is at the top.
+        "parent" parent: Option<QueueId>,
+        /// GPUs that it may always have.
+        "guaranteed" guaranteed: f64,
+        /// Its part, among the queues of its group, of the GPUs that no queue is guaranteed.
+        "weight" weight: f64,
+        /// Most GPUs that its jobs may hold together; infinite if there is no limit.
+        #[serde(deserialize_with = "super::limit")]
+        "limit" limit: f64,
+        /// The queue with the higher number is served first, within its group.
+        "priority" priority: i32,
     }
 }
 

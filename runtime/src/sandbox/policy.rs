@@ -7,7 +7,7 @@ use super::component::Component;
 use super::imports::Guest;
 use super::names::SCHEDULER;
 use super::unwrapped::Export;
-use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup, Topology};
+use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
 
 type List = (u32, u32);
 
@@ -17,14 +17,13 @@ pub(super) enum Exports {
     Core(Box<Core>),
 }
 
-/// The parameters of `init`: texts and lists are an address and a length each.
-type InitParameters = (u32, u32, u64, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32, u32);
 type DecideParameters = (u64, u64, u32, u32, u32, u32);
 
 /// A policy whose core module is called directly, its parameters as the canonical ABI flattens them.
 pub(super) struct Core {
     describe: Export<(), u32>,
-    init: Export<InitParameters, u32>,
+    /// More than 16 parameters are one address of them all.
+    init: Export<u32, u32>,
     decide: Export<DecideParameters, u32>,
 }
 
@@ -57,31 +56,7 @@ impl Exports {
             Exports::Component(policy) => return policy.sandtable_policy_scheduler().call_init(store, setup),
             Exports::Core(core) => core,
         };
-        core.init.call(store, |to| {
-            let Setup { config, seed, topology, knowledge, references, services, max_actions } = setup;
-            let Topology { gpu_types, levels, nodes } = topology;
-            let config: List = to.text(config)?;
-            let (gpu_types, levels): (List, List) = (to.list(gpu_types)?, to.list(levels)?);
-            let nodes: List = to.list(nodes)?;
-            let (references, services): (List, List) = (to.list(references)?, to.list(services)?);
-            Ok((
-                config.0,
-                config.1,
-                *seed,
-                gpu_types.0,
-                gpu_types.1,
-                levels.0,
-                levels.1,
-                nodes.0,
-                nodes.1,
-                knowledge.bits().into(),
-                references.0,
-                references.1,
-                services.0,
-                services.1,
-                *max_actions,
-            ))
-        })
+        core.init.call(store, |to| Ok(to.list(std::slice::from_ref(setup))?.0))
     }
 
     pub(super) fn decide(

@@ -1,11 +1,12 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, ServiceId, TimedEvent};
+use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, QueueId, ServiceId, TimedEvent};
 
 use super::Run;
 use crate::cluster::Phase;
 use crate::contract::{
-    Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NodeChange, NodeHealth, PhaseChange,
+    Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NO_QUEUE, NodeChange, NodeHealth,
+    PhaseChange,
 };
 use crate::ledger::AccountingError;
 use crate::visibility::{elasticity, host, near};
@@ -203,6 +204,7 @@ impl Run {
             declared_run_time: declared.unwrap_or(NEVER),
             deadline: job.deadline.map_or(NEVER, |at| at.as_micros().min(NEVER)),
             priority: job.priority,
+            queue: job.queue.map_or(NO_QUEUE, QueueId::number),
             remaining: self.world().remaining_told(id),
         })
     }

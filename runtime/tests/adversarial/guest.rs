@@ -194,7 +194,8 @@ pub fn module(parts: &Parts) -> String {
         descriptor.extend(((STRINGS + offset) as u32).to_le_bytes());
         descriptor.extend((text.len() as u32).to_le_bytes());
     }
-    let mut readiness = vec![0; 32];
+    let mut readiness = vec![0; 40];
+    readiness[32..34].fill(0xff);
     readiness[8] = u8::from(parts.round.is_some());
     readiness[16..24].copy_from_slice(&parts.round.unwrap_or_default().to_le_bytes());
     readiness[24] = u8::from(parts.on_events);
@@ -233,7 +234,7 @@ pub fn module(parts: &Parts) -> String {
     (param $old i32) (param $was i32) (param $align i32) (param $size i32) (result i32) {realloc})
   (func $describe (export "{NAME}/scheduler@0.2.0#describe") (result i32) {describe})
   (func $init (export "{NAME}/scheduler@0.2.0#init")
-    (param i32 i32 i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)
+    (param i32) (result i32)
     (global.set $ready (i32.const 1)) {init})
   (func $decide (export "{NAME}/scheduler@0.2.0#decide")
     (param $seq i64) (param $now i64) (param $trigger i32) (param $fresh i32) (param $events i32) (param $count i32)

@@ -25,6 +25,8 @@ pub struct Site<'a> {
     pub setup: &'a Setup,
     pub uses: Abilities,
     pub announced: &'a BTreeMap<u32, Demand>,
+    /// The queue of each job that is in one.
+    pub queues: &'a BTreeMap<u32, u32>,
 }
 
 /// An action that is refused.
@@ -158,6 +160,7 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     broken.extend(wrong_shape(site, job, &there));
     broken.extend(too_far(site, job, &there));
     broken.extend(too_little_host(site, state, job, &there));
+    broken.extend(beyond_limit(site, state, it));
     for gpu in &there {
         broken.extend(crowded(site, state, job, *gpu));
         broken.extend(too_little_memory(site, state, job, *gpu));
@@ -257,6 +260,36 @@ fn too_little_host(site: &Site, state: &Cluster, job: &Demand, gpus: &BTreeSet<u
             || has.memory_mib > 0 && memory + more_memory > u64::from(has.memory_mib)
     };
     on_nodes(site, gpus.iter().copied()).iter().any(lacks).then_some(HostOverCommitted)
+}
+
+/// V20: «the jobs of the queue, or of a group that it is in, would hold more GPUs than its limit», where «a share of a GPU counts as
+/// that part of it».
+fn beyond_limit(site: &Site, state: &Cluster, it: &Start) -> Option<RejectCode> {
+    let takes = u64::from(site.announced[&it.job].share_milli) * it.gpus.len() as u64;
+    let own = groups_of(site, *site.queues.get(&it.job)?);
+    let beyond = |id: &u32| {
+        let limit = site.setup.queues[*id as usize].limit * 1000.0;
+        (held_in(site, state, *id) + takes) as f64 > limit + 0.5
+    };
+    own.iter().any(beyond).then_some(QueueLimit)
+}
+
+/// A queue and «the group that it is in», and so on.
+fn groups_of(site: &Site, queue: u32) -> Vec<u32> {
+    let mut all = vec![queue];
+    while let Some(group) = site.setup.queues[*all.last().expect("a queue") as usize].parent {
+        all.push(group);
+    }
+    all
+}
+
+/// Thousandths of a GPU that the jobs of a queue hold, a look at all GPUs. «A preempted job holds none.»
+fn held_in(site: &Site, state: &Cluster, id: u32) -> u64 {
+    let of = |job: &JobId| {
+        let inside = site.queues.get(&job.number()).is_some_and(|queue| groups_of(site, *queue).contains(&id));
+        u64::from(inside) * u64::from(site.announced[&job.number()].share_milli)
+    };
+    state.residents.iter().flatten().map(of).sum()
 }
 
 /// GPUs by node.
@@ -420,6 +453,10 @@ fn count_free(site: &Site, state: &mut Cluster) {
         if let Some(hosts) = &mut state.hosts {
             hosts.taken[node.id as usize] = HostUse { cpu_milli, memory_mib };
         }
+    }
+    let held: Vec<u64> = (0..site.setup.queues.len() as u32).map(|id| held_in(site, state, id)).collect();
+    if let Some(queues) = &mut state.queues {
+        queues.held = held;
     }
 }
 

@@ -24,7 +24,7 @@ impl Policy for Written {
     }
 
     fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness { cadence: Cadence { round: Some(SECOND.as_micros()), on_events: false, ..Cadence::EVENTS } })
+        Ok(Readiness::of(Cadence { round: Some(SECOND.as_micros()), on_events: false, ..Cadence::EVENTS }))
     }
 
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {

@@ -8,8 +8,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Job, JobId, PerformanceModel, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, Cadence, Demand, Descriptor, Event, Fresh, Plan, Readiness, RejectCode, Rejection, Setup,
-    Start, Timer,
+    Abilities, Action, Batch, Cadence, Demand, Descriptor, Event, Fresh, NO_QUEUE, Plan, Readiness, RejectCode,
+    Rejection, Setup, Start, Timer,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::judge::{Bench, judge};
@@ -27,6 +27,7 @@ pub struct Wild {
     laws: Arc<PerformanceModel>,
     setup: Option<Setup>,
     announced: BTreeMap<u32, Demand>,
+    queues: BTreeMap<u32, u32>,
     classes: Vec<Demand>,
     /// What the oracle says of the latest plan.
     foretold: Vec<Refused>,
@@ -39,8 +40,8 @@ impl Wild {
         (uses, mischief, near): (Abilities, u64, bool),
         (jobs, laws): (Arc<[Job]>, Arc<PerformanceModel>),
     ) -> Wild {
-        let (announced, classes, foretold, latest) = Default::default();
-        Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, classes, foretold, latest }
+        let (announced, queues, classes, foretold, latest) = Default::default();
+        Wild { stream, uses, mischief, near, jobs, laws, setup: None, announced, queues, classes, foretold, latest }
     }
 
     /// Legal starts: whatever is free now, lowest first.
@@ -106,7 +107,7 @@ impl Policy for Wild {
 
     fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
         self.setup = Some(setup.clone());
-        Ok(Readiness { cadence: Cadence::EVENTS })
+        Ok(Readiness::of(Cadence::EVENTS))
     }
 
     fn decide(
@@ -121,6 +122,9 @@ impl Policy for Wild {
             match event {
                 Event::JobArrived(arrival) => {
                     drop(self.announced.insert(arrival.job, self.classes[arrival.class as usize].clone()));
+                    if arrival.queue != NO_QUEUE {
+                        self.queues.insert(arrival.job, arrival.queue);
+                    }
                 }
                 Event::Rejected(count) => {
                     told.clone_from(&world.rejections);
@@ -140,7 +144,7 @@ impl Policy for Wild {
         let checked = world.check(&actions);
         assert_eq!(before, world.cluster, "check moved something");
         assert_eq!(checked, world.check(&actions));
-        let site = Site { setup: &setup, uses: self.uses, announced: &self.announced };
+        let site = Site { setup: &setup, uses: self.uses, announced: &self.announced, queues: &self.queues };
         let Outcome { refused, after } = oracle(&site, &before, batch.seq, &actions);
         agree(&refused, &checked, &actions);
         assert_eq!(self.after(&world, &setup, batch.seq, &actions), after, "{actions:?}");

@@ -24,6 +24,7 @@ struct Mapping<'a> {
     nodes: [Option<&'a str>; 3],
     workload: Option<&'a str>,
     user: Option<&'a str>,
+    queue: Option<&'a str>,
     /// Of a log: start, end, partition, outcome.
     log: [Option<&'a str>; 4],
     /// The column of GPUs counts hundredths.
@@ -49,6 +50,7 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
         nodes: [None; 3],
         workload: None,
         user: None,
+        queue: None,
         log: [None; 4],
         hundredths: false,
         unit,
@@ -89,7 +91,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(map.deadline.into_iter().chain(map.priority).chain(map.nodes.into_iter().flatten()));
+    needed.extend(map.deadline.into_iter().chain(map.priority).chain(map.queue).chain(map.nodes.into_iter().flatten()));
     needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
     table.need(&needed)?;
     let mut rows = Rows::new();
@@ -134,6 +136,8 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             (job.gpus_per_node, job.host) = (gpus_per_node, host);
             job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
             job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
+            let queue = map.queue.and_then(|column| row.find(column)).filter(|queue| !queue.is_empty());
+            job.queue = queue.map(str::to_string);
             job.recorded = recorded;
         }
         Ok(())
@@ -171,7 +175,7 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 20] = [
+    const KNOWN: [&str; 21] = [
         "submit",
         "gpus",
         "hundredths",
@@ -187,6 +191,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         "host_memory_mib",
         "workload",
         "user",
+        "queue",
         "unit",
         "recorded_start",
         "recorded_end",
@@ -222,6 +227,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         nodes: [get("gpus_per_node"), get("cpus"), get("host_memory_mib")],
         workload: get("workload"),
         user: get("user"),
+        queue: get("queue"),
         // A start and an end that say how long a job took are what was recorded of it.
         log: [
             get("recorded_start").or_else(|| get("start")),

@@ -44,6 +44,8 @@ pub struct Recipe<'a> {
     pub deadlines: Option<Deadlines>,
     /// Weights of priorities; empty: all have 0.
     pub priorities: &'a BTreeMap<i32, f64>,
+    /// Names and weights of queues; empty: jobs are in none.
+    pub queues: &'a BTreeMap<String, f64>,
     /// Gangs of a multiple of this many GPUs have so many on each node.
     pub gpus_per_node: Option<u32>,
     /// What jobs take of their nodes for each GPU; empty: nothing.
@@ -129,6 +131,11 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
     place(&mut rows, recipe, &mut Stream::new(seed, "workload/hosts"));
     prioritise(&mut rows, recipe.priorities, &mut Stream::new(seed, "workload/priorities"));
+    let (queues, weights): (Vec<&String>, Vec<f64>) = recipe.queues.iter().unzip();
+    if !queues.is_empty() {
+        let mut stream = Stream::new(seed, "workload/queues");
+        rows.iter_mut().for_each(|row| row.queue = Some(queues[stream.weighted(&weights)].clone()));
+    }
     if let Some(draws) = recipe.deadlines {
         set_deadlines(&mut rows, draws, &mut Stream::new(seed, "workload/deadlines"));
     }

@@ -11,7 +11,7 @@
 //! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
 //! number by default), `declared_s` (what the user said), `deadline_s` (when the
 //! job should have ended, from the start of the experiment), `job_priority` (a whole number, the higher is more important; 0 by
-//! default), `gpu_types` (kinds that the job may run on, separated by a
+//! default), `queue` (the queue that it was submitted to, one of the experiment's where that has any), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
 //! `user` (the user), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
@@ -72,6 +72,8 @@ pub struct Row {
     pub deadline: Option<Instant>,
     /// Higher is more important.
     pub priority: i32,
+    /// The queue that it was submitted to.
+    pub queue: Option<String>,
     /// Kinds of GPU that it may run on; empty: any.
     pub kinds: Vec<String>,
     /// Whether it may be preempted.
@@ -129,6 +131,7 @@ impl Row {
             declared: None,
             deadline: None,
             priority: 0,
+            queue: None,
             kinds: Vec::new(),
             preemptible: true,
             share: sandtable_hardware::Job::WHOLE,
@@ -205,10 +208,11 @@ impl Trace {
         fn level(row: &Row, get: fn(&Near) -> &Option<String>) -> Option<String> {
             get(row.near.as_deref()?).as_ref().map(|name| csv_cell(name).into_owned())
         }
-        let optional: [Column; 25] = [
+        let optional: [Column; 26] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("deadline_s", |row| row.deadline.map(|at| seconds(at.since_start()))),
             ("job_priority", |row| (row.priority != 0).then(|| row.priority.to_string())),
+            ("queue", |row| Some(csv_cell(row.queue.as_deref()?).into_owned())),
             ("gpus_per_node", |row| (row.gpus_per_node > 0).then(|| row.gpus_per_node.to_string())),
             ("cpus", |row| (row.host.cpu_milli > 0).then(|| cores(row.host.cpu_milli))),
             ("host_memory_mib", |row| (row.host.memory_mib > 0).then(|| row.host.memory_mib.to_string())),

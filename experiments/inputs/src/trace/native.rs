@@ -10,7 +10,7 @@ use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Near, Recorded, Row, Trace, plain};
 
 /// The columns that it may have.
-const KNOWN: [&str; 29] = [
+const KNOWN: [&str; 30] = [
     "job_id",
     "submit_s",
     "gpus",
@@ -18,6 +18,7 @@ const KNOWN: [&str; 29] = [
     "declared_s",
     "deadline_s",
     "job_priority",
+    "queue",
     "gpus_per_node",
     "cpus",
     "host_memory_mib",
@@ -89,6 +90,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
                 .map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at))
                 .transpose()?,
             priority: given("job_priority").map(|text| priority(row, "job_priority", text)).transpose()?.unwrap_or(0),
+            queue: given("queue").map(str::to_string),
             kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
             share,

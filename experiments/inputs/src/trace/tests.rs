@@ -359,6 +359,7 @@ fn generators_offer_the_load_that_was_asked_for() {
             declared: None,
             deadlines: None,
             priorities: &BTreeMap::new(),
+            queues: &BTreeMap::new(),
             elastic: &|_| None,
             fleet: FleetShape { capacity: 100.0, largest: 8, node: 8 },
         };

@@ -3,6 +3,7 @@
 mod claim;
 mod expected;
 mod machines;
+mod queues;
 mod serving;
 mod sharing;
 mod source;
@@ -18,6 +19,7 @@ use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
 pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec};
+pub use queues::QueueSpec;
 pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
@@ -54,6 +56,9 @@ pub struct Spec {
     /// mean of the fleet's kinds.
     #[serde(default)]
     pub durations_on: Option<String>,
+    /// Queues that share the GPUs, a group before those in it; none by default.
+    #[serde(default)]
+    pub queues: Vec<QueueSpec>,
     /// The jobs.
     pub workload: WorkloadSpec,
     /// Services beside them, and what is asked of those.
@@ -149,6 +154,9 @@ pub enum WorkloadSpec {
         /// Weight of each priority, a whole number of which the higher is more important; by default all have 0.
         #[serde(default)]
         priorities: BTreeMap<i32, f64>,
+        /// Weight of each queue that jobs are submitted to; by default they are in none.
+        #[serde(default)]
+        queues: BTreeMap<String, f64>,
         /// Gangs of a multiple of this many GPUs have so many on each node; by default GPUs are split over nodes in any way.
         #[serde(default)]
         gpus_per_node: Option<u32>,
@@ -214,6 +222,9 @@ pub struct JobSpec {
     /// Higher is more important; 0 by default.
     #[serde(default)]
     pub priority: i32,
+    /// The queue that it is submitted to, where the experiment has queues.
+    #[serde(default)]
+    pub queue: Option<String>,
     /// GPUs on each of its nodes; by default they are split over nodes in any way.
     #[serde(default)]
     pub gpus_per_node: Option<u32>,

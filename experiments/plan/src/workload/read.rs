@@ -110,6 +110,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         declared,
         deadlines,
         priorities,
+        queues,
         gpus_per_node,
         hosts,
         near,
@@ -136,6 +137,9 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     if priorities.values().any(bad) || (!priorities.is_empty() && priorities.values().sum::<f64>() <= 0.0) {
         return Err(source.error("workload.priorities", "expected weights of at least 0, not all of them 0", "here"));
     }
+    if queues.values().any(bad) || (!queues.is_empty() && queues.values().sum::<f64>() <= 0.0) {
+        return Err(source.error("workload.queues", "expected weights of at least 0, not all of them 0", "here"));
+    }
     check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
@@ -151,6 +155,10 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         let weights = priorities.iter().map(|(priority, weight)| json!([priority, number(*weight)]));
         key["generate"]["priorities"] = weights.collect();
     }
+    if !queues.is_empty() {
+        let weights = queues.iter().map(|(queue, weight)| json!([queue, number(*weight)]));
+        key["generate"]["queues"] = weights.collect();
+    }
     demands_key(&mut key["generate"], *gpus_per_node, hosts, near);
     let drawn = Drawn {
         jobs: *jobs,
@@ -162,6 +170,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         declared: *declared,
         deadlines: *deadlines,
         priorities: priorities.clone(),
+        queues: queues.clone(),
         gpus_per_node: *gpus_per_node,
         hosts: hosts.clone(),
         near: near.clone(),
@@ -248,6 +257,7 @@ fn listed(list: &[JobSpec]) -> Trace {
         declared: job.declared.map(|span| span.0),
         deadline: job.deadline.map(|span| Instant::at(span.0)),
         priority: job.priority,
+        queue: job.queue.clone(),
         gpus_per_node: job.gpus_per_node.unwrap_or(0),
         host: nodes::host(job.cpus, job.host_memory).unwrap_or_default(),
         near: job.near.clone().filter(|near| *near != Near::default()).map(Box::new),

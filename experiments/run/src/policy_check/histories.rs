@@ -51,6 +51,8 @@ pub enum FleetKind {
     Elastic,
     /// Jobs that take CPU and memory of their nodes, have a number of GPUs on each, and nodes of one rack.
     Nodes,
+    /// Jobs of queues with guarantees, weights and limits.
+    Queues,
 }
 
 /// The fitted profile of elastic workloads.
@@ -70,7 +72,8 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
 
 impl FleetKind {
     /// Every kind.
-    pub const ALL: [FleetKind; 4] = [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic, FleetKind::Nodes];
+    pub const ALL: [FleetKind; 5] =
+        [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic, FleetKind::Nodes, FleetKind::Queues];
 
     /// A word for tables.
     pub fn name(self) -> &'static str {
@@ -79,13 +82,14 @@ impl FleetKind {
             FleetKind::Shared => "shared GPUs",
             FleetKind::Elastic => "elastic jobs",
             FleetKind::Nodes => "demands on nodes",
+            FleetKind::Queues => "queues with limits",
         }
     }
 
     /// The truth for every question.
     pub(super) fn oracles(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes => "\"remaining\": Oracle",
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues => "\"remaining\": Oracle",
             FleetKind::Shared => {
                 "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
                  \"pair-speed\": Oracle, \"similarity\": Oracle"
@@ -97,7 +101,7 @@ impl FleetKind {
     /// Answers that are far off.
     pub(super) fn noise(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes => "\"remaining\": Noisy(sigma: 2.0)",
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues => "\"remaining\": Noisy(sigma: 2.0)",
             FleetKind::Shared => {
                 "\"remaining\": Noisy(sigma: 2.0), \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 1.0), \
                  \"memory\": Noisy(sigma: 1.0), \"pair-speed\": Noisy(sigma: 1.0), \"similarity\": Noisy(sigma: 1.0)"
@@ -156,6 +160,16 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -
              near: Near({}: \"rack\")), {policy}, seeds: Range({seed}, {}))",
             nodes + 1,
             if two { "required" } else { "preferred" },
+            seed + 1
+        ),
+        FleetKind::Queues => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"{failures}), {costs}reveal: [DeclaredRunTime], \
+             queues: [Queue(name: \"lab\", limit: {}), Queue(name: \"a\", parent: \"lab\", guaranteed: 1, weight: 2), \
+             Queue(name: \"b\", parent: \"lab\"), Queue(name: \"c\", guaranteed: 1, priority: {})], \
+             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2}}, \
+             queues: {{\"a\": 2, \"b\": 1, \"c\": 1}}, priorities: {{0: 3, 1: 1}}), {policy}, seeds: Range({seed}, {}))",
+            2 + nodes * gpus / 2,
+            u8::from(two),
             seed + 1
         ),
         FleetKind::Elastic => format!(

@@ -17,9 +17,10 @@ pub(super) const SHARED: &str = r#"Experiment(
     workload: Generate(
         jobs: 5, arrivals: Poisson(load: 0.5), durations: LogNormal(median: "10min", sigma: 1.0, least: "1min", most: "2h"),
         gpus: {1: 2, 2: 1}, workloads: {"A3C": 2, "CycleGAN": 1}, users: {"u": 1, "v": 1}, declared: 0.5,
-        deadlines: Deadlines(least: 0.5, most: 1.5, share: 0.5), priorities: {0: 3, 1: 1},
+        deadlines: Deadlines(least: 0.5, most: 1.5, share: 0.5), priorities: {0: 3, 1: 1}, queues: {"x": 2, "y": 1},
         gpus_per_node: 2, hosts: [Host(cpus: 1, memory: "1GiB", weight: 2), Host(cpus: 2)], near: Near(),
     ),
+    queues: [Queue(name: "x"), Queue(name: "y")],
     semantics: Semantics(ties: Shuffled, judge: Strict),
     costs: Costs(
         start: "5s", checkpoint: "6s", restore: "7s", relaunch: "8s", checkpoint_every: "10min", batch: "1ms",
@@ -61,10 +62,13 @@ pub(super) const WRITTEN: &str = r#"Experiment(
     workload: Jobs([
         Job(
             submit: "1s", gpus: 1, duration: "1h", name: "n", kinds: ["mine"], preemptible: false, declared: "2h", user: "u",
-            share: 0.5, memory: "1GiB",
+            share: 0.5, memory: "1GiB", queue: "a",
         ),
-        Job(submit: "1s", gpus: 1, duration: "3s"),
+        Job(submit: "1s", gpus: 1, duration: "3s", queue: "b"),
     ]),
+    queues: [
+        Queue(name: "lab"), Queue(name: "a", parent: "lab", guaranteed: 1, weight: 2, priority: 1), Queue(name: "b"),
+    ],
     predictors: {"remaining": Declared},
     reveal: [DeclaredRunTime, Memory],
     policies: [Policy(name: "fifo")],

@@ -139,6 +139,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
         knowledge: Knowledge::all(),
         references: vec![],
         services: vec![],
+        queues: vec![],
         max_actions: 1000,
     };
     let rules = Rules { theta: Some(120.0), twice: false, ..Rules::default() };

@@ -1,0 +1,139 @@
+//! Queues that share the GPUs, from the spec through the components to results, against schedules worked out by hand.
+
+use sandtable_results::schema::{JobRecord, Seconds};
+use sandtable_runtime::Summary;
+
+use crate::help::{dist, planned, results, sandtable};
+
+/// The spec of one policy on one node of four GPUs.
+fn spec(queues: &str, workload: &str, policy: &str) -> String {
+    format!(
+        "Experiment(title: \"queues\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0, sharing: Shares), \
+         queues: [{queues}], workload: {workload}, policies: [{policy}], predictors: {{\"remaining\": Oracle}})"
+    )
+}
+
+fn ran(queues: &str, workload: &str, policy: &str) -> (Summary, Vec<JobRecord>) {
+    results(&planned(&spec(queues, workload, policy)).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Seconds at which each job ended.
+fn ends(queues: &str, workload: &str, policy: &str) -> Vec<f64> {
+    let (_, rows) = ran(queues, workload, policy);
+    rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect()
+}
+
+const KAI: &str = "Policy(name: \"kai-like\")";
+const HALVES: &str = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\", guaranteed: 2)";
+
+#[test]
+fn a_queue_takes_back_what_another_has_above_its_share() {
+    // Queue a has all four GPUs until b asks for two at 10 s: the later job of a stops, and goes on at 60 s.
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+    assert_eq!(ends(HALVES, jobs, KAI), [100.0, 150.0, 60.0]);
+    let keeps = "Policy(name: \"kai-like\", with: {\"reclaim\": false})";
+    assert_eq!(ends(HALVES, jobs, keeps), [100.0, 100.0, 150.0]);
+    // Without limits any policy runs, and looks at no queue.
+    assert_eq!(ends(HALVES, jobs, "Policy(name: \"fifo\")"), [100.0, 100.0, 150.0]);
+    // What may not be preempted is not taken back, and starts only within what is guaranteed: the second waits for the first.
+    let firm = jobs.replace("queue: \"a\"", "queue: \"a\", preemptible: false");
+    assert_eq!(ends(HALVES, &firm, KAI), [100.0, 200.0, 60.0]);
+}
+
+#[test]
+fn what_no_queue_is_guaranteed_goes_by_weight() {
+    // Three parts to one: three jobs of a and one of b run at first, then the other way round.
+    let queues = "Queue(name: \"a\", weight: 3), Queue(name: \"b\", weight: 1)";
+    let job = |queue: &str| format!("Job(submit: \"0s\", gpus: 1, duration: \"100s\", queue: \"{queue}\"),");
+    let jobs = format!("Jobs([{}{}])", job("b").repeat(4), job("a").repeat(4));
+    assert_eq!(ends(queues, &jobs, KAI), [100.0, 200.0, 200.0, 200.0, 100.0, 100.0, 100.0, 200.0]);
+    // The one with the higher priority takes all that it can use.
+    let first = queues.replace("weight: 1", "weight: 1, priority: 1");
+    assert_eq!(ends(&first, &jobs, KAI), [100.0, 100.0, 100.0, 100.0, 200.0, 200.0, 200.0, 200.0]);
+}
+
+#[test]
+fn a_job_takes_gpus_of_a_lower_priority_in_its_own_queue() {
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"a\", priority: 1)])";
+    // From 10 to 60 s.
+    assert_eq!(ends("Queue(name: \"a\")", jobs, KAI), [150.0, 60.0]);
+    let keeps = "Policy(name: \"kai-like\", with: {\"preempt\": false})";
+    assert_eq!(ends("Queue(name: \"a\")", jobs, keeps), [100.0, 150.0]);
+    // Beside it there would be room, but not within the limit of the group.
+    let small = jobs.replace("gpus: 4", "gpus: 2");
+    let limited = "Queue(name: \"lab\", limit: 3), Queue(name: \"a\", parent: \"lab\")";
+    assert_eq!(ends(limited, &small, KAI), [150.0, 60.0]);
+}
+
+#[test]
+fn no_queue_or_group_has_more_than_its_limit() {
+    let queues = "Queue(name: \"lab\", limit: 2.5), Queue(name: \"a\", parent: \"lab\", limit: 1), \
+        Queue(name: \"b\", parent: \"lab\"), Queue(name: \"c\")";
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 1, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 1, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 1, duration: \"100s\", queue: \"b\"), \
+        Job(submit: \"0s\", gpus: 1, duration: \"100s\", queue: \"b\"), \
+        Job(submit: \"0s\", gpus: 1, share: 0.5, duration: \"100s\", queue: \"b\"), \
+        Job(submit: \"0s\", gpus: 3, duration: \"100s\", queue: \"b\")])";
+    // At once one job of a, one of b, and the half GPU; then one of each again. Three GPUs are more than the lab may ever have.
+    let (summary, rows) = ran(queues, jobs, KAI);
+    let ends: Vec<f64> = rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect();
+    assert_eq!(ends[..5], [100.0, 200.0, 100.0, 200.0, 100.0]);
+    assert_eq!((summary.completed, summary.rejected), (5, 1));
+    let reason = "rejected: it asks for 3 GPUs, the jobs of its queue \"lab\" may hold 2.5 together";
+    assert_eq!(rows[5].outcome.to_string(), reason);
+}
+
+#[test]
+fn a_policy_that_does_not_keep_to_limits_does_not_begin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let jobs = "Generate(jobs: 9, queues: {\"a\": 1})";
+    let text =
+        spec("Queue(name: \"a\", limit: 2)", jobs, "\n  Policy(name: \"kai-like\"),\n  Policy(name: \"fifo\"),\n");
+    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "s", "--policies", &dist()]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    let says = |text: &str| assert!(ran.stderr.contains(text), "{}", ran.stderr);
+    says("it does not keep to the limits of queues");
+    says("spec.ron:3:");
+}
+
+#[test]
+fn queues_are_drawn_by_weight() {
+    let workload = "Generate(jobs: 4000, queues: {\"a\": 3, \"b\": 1})";
+    let jobs = planned(&spec(HALVES, workload, KAI)).expect("a plan").cells[0].jobs().expect("jobs");
+    let of_a = jobs.iter().filter(|job| job.queue.is_some_and(|queue| queue.index() == 0)).count();
+    assert!((of_a as f64 / 4000.0 - 0.75).abs() < 0.03, "{of_a}");
+}
+
+#[test]
+fn bad_queues_are_refused_with_what_was_expected() {
+    let job = |queue: &str| format!("Jobs([Job(submit: \"0s\", gpus: 1, duration: \"1s\"{queue})])");
+    let cases = [
+        ("Queue(name: \"\")", "", "expected a name without control characters, found \"\""),
+        ("Queue(name: \"a\"), Queue(name: \"a\")", "", "two queues are called \"a\""),
+        ("Queue(name: \"a\", parent: \"b\"), Queue(name: \"b\")", "", "no queue \"b\" comes before \"a\""),
+        ("Queue(name: \"a\", weight: -1)", "", "expected a number from 0 to 10^6, found -1"),
+        ("Queue(name: \"a\", guaranteed: 2e6)", "", "expected a number from 0 to 10^6, found 2000000"),
+        ("Queue(name: \"a\", limit: 0)", "", "expected GPUs from 0.001 to 10^6, found 0"),
+        ("Queue(name: \"a\")", "", "job \"0\" names no queue"),
+        ("Queue(name: \"team\")", ", queue: \"tema\"", "job \"0\" is submitted to a queue \"tema\" that there is not"),
+        (
+            "Queue(name: \"lab\"), Queue(name: \"a\", parent: \"lab\")",
+            ", queue: \"lab\"",
+            "job \"0\" is submitted to \"lab\", a group of queues",
+        ),
+    ];
+    for (queues, queue, why) in cases {
+        let text = spec(queues, &job(queue), "Policy(name: \"fifo\")");
+        let found = planned(&text).and_then(|plan| plan.cells[0].jobs().map(drop).map_err(|error| error.to_string()));
+        assert!(found.as_ref().is_err_and(|error| error.contains(why)), "{queues}: {found:?}");
+    }
+    // Where the experiment has no queues, what a job says of one moves nothing.
+    assert!(planned(&spec("", &job(", queue: \"x\""), "Policy(name: \"fifo\")")).is_ok());
+    let (_, rows) = ran("", &job(", queue: \"x\""), "Policy(name: \"fifo\")");
+    assert_eq!(rows.len(), 1);
+}

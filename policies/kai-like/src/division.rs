@@ -1,0 +1,125 @@
+//! How KAI divides the GPUs of a group among its queues: first what each is guaranteed, then the rest by priority and weight.
+
+/// What a queue may have of the GPUs of its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// Higher is served first.
+    pub priority: i32,
+    /// GPUs that it may always have; infinite: all.
+    pub guaranteed: f64,
+    /// Its part of the rest.
+    pub weight: f64,
+    /// GPUs that it can use: what its jobs hold and wait for, up to its limit.
+    pub usable: f64,
+}
+
+/// The fair share of each queue, in GPUs, and what is left over. Claims come in the order in which queues were created.
+///
+/// Source: KAI-Scheduler's division of one resource (`proportion/resource_division`, commit d5bc503), without usage over time.
+pub fn divide(total: f64, claims: &[Claim]) -> (Vec<f64>, f64) {
+    let guaranteed = |claim: &Claim| if claim.guaranteed.is_finite() { claim.guaranteed } else { total };
+    let mut shares: Vec<f64> = claims.iter().map(|claim| guaranteed(claim).min(claim.usable)).collect();
+    let left = total - shares.iter().sum::<f64>();
+    let left = divide_rest(left.max(0.0), claims, &mut shares);
+    (shares, left)
+}
+
+/// Divides what no queue is guaranteed, the highest priority first; returns what is left.
+fn divide_rest(mut left: f64, claims: &[Claim], shares: &mut [f64]) -> f64 {
+    let mut priorities: Vec<i32> = claims.iter().map(|claim| claim.priority).collect();
+    priorities.sort_unstable_by_key(|priority| std::cmp::Reverse(*priority));
+    priorities.dedup();
+    for priority in priorities {
+        let members: Vec<usize> = (0..claims.len()).filter(|at| claims[*at].priority == priority).collect();
+        left = divide_among(left, &members, claims, shares);
+    }
+    left
+}
+
+/// Divides by weight among queues of one priority: whole GPUs in rounds, then single ones by the largest fraction.
+fn divide_among(mut left: f64, members: &[usize], claims: &[Claim], shares: &mut [f64]) -> f64 {
+    let mut fractions = vec![0.0; claims.len()];
+    loop {
+        let open: Vec<usize> = members.iter().copied().filter(|at| claims[*at].usable > shares[*at]).collect();
+        let weights: f64 = open.iter().map(|at| claims[*at].weight).sum();
+        if left <= 0.0 || weights <= 0.0 {
+            break;
+        }
+        let (of_round, mut again) = (left, false);
+        for at in open {
+            let fair = of_round * (claims[at].weight / weights);
+            let wanted = claims[at].usable - shares[at];
+            let gets = if wanted <= fair { wanted } else { fair.floor() };
+            fractions[at] = if wanted <= fair { 0.0 } else { fair - gets };
+            again |= wanted < fair;
+            shares[at] += gets;
+            left -= gets;
+        }
+        if !again {
+            break;
+        }
+    }
+    let mut order: Vec<usize> = members.iter().copied().filter(|at| fractions[*at] > 0.0).collect();
+    // Stable: among equals the queue that was created first.
+    order.sort_by(|a, b| fractions[*b].total_cmp(&fractions[*a]));
+    for at in order {
+        let gets = left.min(1.0).max(0.0);
+        shares[at] += gets;
+        left -= gets;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sandtable_needs::needs;
+    use sandtable_policy::testing::data;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_rest_goes_by_weight_and_then_by_fraction() {
+        let claim = |weight: f64, usable: f64| Claim { priority: 0, guaranteed: 0.0, weight, usable };
+        // 10 by 2:1:1 is 5, 2.5, 2.5: whole GPUs first, then one to the first of the largest fractions.
+        assert_eq!(divide(10.0, &[claim(2.0, 20.0), claim(1.0, 20.0), claim(1.0, 20.0)]), (vec![5.0, 3.0, 2.0], 0.0));
+        // What the first does not use is divided anew.
+        assert_eq!(divide(9.0, &[claim(2.0, 1.0), claim(1.0, 20.0)]), (vec![1.0, 8.0], 0.0));
+    }
+
+    #[needs("data:kai")]
+    #[test]
+    fn published_divisions_are_met() {
+        let text = std::fs::read_to_string(data("kai/division.json")).expect("the cases");
+        let cases: Vec<Value> = serde_json::from_str(&text).expect("cases");
+        for case in &cases {
+            let number = |of: &Value, field: &str| of[field].as_f64().unwrap_or_else(|| panic!("{field} of {of}"));
+            let any = |number: f64| if number < 0.0 { f64::INFINITY } else { number };
+            let mut queues: Vec<(&String, &Value)> = case["queues"].as_object().expect("queues").iter().collect();
+            queues.sort_by_key(|(id, queue)| (queue["created"].as_i64(), *id));
+            let claim = |(_, queue): &(&String, &Value)| Claim {
+                priority: number(queue, "priority") as i32,
+                guaranteed: any(number(queue, "deserved")),
+                weight: number(queue, "weight"),
+                usable: number(queue, "request").min(any(number(queue, "limit"))),
+            };
+            let (claims, total) = (queues.iter().map(claim).collect::<Vec<_>>(), number(case, "total"));
+            let (shares, left) = match case["function"].as_str() {
+                Some("divide") => divide(total, &claims),
+                _ => {
+                    let mut shares: Vec<f64> = queues.iter().map(|(_, queue)| number(queue, "share")).collect();
+                    let left = divide_rest(total, &claims, &mut shares);
+                    (shares, left)
+                }
+            };
+            let of_queues: BTreeMap<&str, f64> = queues.iter().map(|(id, _)| id.as_str()).zip(shares).collect();
+            for (id, expected) in case["expect"].as_object().expect("what is expected") {
+                let found = if id == "left" { left } else { of_queues[id.as_str()] };
+                assert_eq!(Some(found), expected.as_f64(), "{id} of {}", case["name"]);
+            }
+        }
+        assert!(cases.len() >= 42, "{}", cases.len());
+    }
+}

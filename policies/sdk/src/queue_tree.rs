@@ -1,0 +1,125 @@
+//! The queues of an experiment, and how many GPUs the jobs of each hold and wait for.
+
+use crate::{Cluster, Job, Queue, QueueId};
+
+/// GPUs of a queue, in thousandths; those of the queues in a group included.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    held: u64,
+    /// Of `held`, by jobs that may not be preempted.
+    pinned: u64,
+    waiting: u64,
+}
+
+/// The queues, and what their jobs hold as the plan so far leaves it.
+#[derive(Default)]
+pub struct QueueTree {
+    queues: Vec<Queue>,
+    counts: Vec<Count>,
+    children: Vec<Vec<QueueId>>,
+    top: Vec<QueueId>,
+}
+
+/// What a job moves from and to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Held,
+    Waiting,
+}
+
+impl QueueTree {
+    fn new(queues: &[Queue]) -> QueueTree {
+        let mut tree = QueueTree {
+            queues: queues.to_vec(),
+            counts: vec![Count::default(); queues.len()],
+            children: vec![Vec::new(); queues.len()],
+            top: Vec::new(),
+        };
+        for queue in queues {
+            match queue.parent {
+                Some(group) => tree.children[group as usize].push(queue.id),
+                None => tree.top.push(queue.id),
+            }
+        }
+        tree
+    }
+
+    /// What is known of a queue.
+    pub fn queue(&self, id: QueueId) -> &Queue {
+        &self.queues[id as usize]
+    }
+
+    /// All queues and groups, a group before those in it.
+    pub fn all(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// The queues of a group, or with `None` those at the top, by id.
+    pub fn of_group(&self, group: Option<QueueId>) -> &[QueueId] {
+        group.map_or(&self.top, |group| &self.children[group as usize])
+    }
+
+    /// A queue and the groups that it is in, from near to wide.
+    pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        std::iter::successors(Some(queue), |queue| self.queue(*queue).parent)
+    }
+
+    /// GPUs that jobs of a queue hold.
+    pub fn held(&self, queue: QueueId) -> f64 {
+        self.counts[queue as usize].held as f64 / 1000.0
+    }
+
+    /// GPUs that jobs of a queue hold which may not be preempted.
+    pub fn pinned(&self, queue: QueueId) -> f64 {
+        self.counts[queue as usize].pinned as f64 / 1000.0
+    }
+
+    /// GPUs that jobs of a queue wait for.
+    pub fn waiting(&self, queue: QueueId) -> f64 {
+        self.counts[queue as usize].waiting as f64 / 1000.0
+    }
+
+    /// Whether a queue and its groups take a job within their limits.
+    pub fn has_room(&self, job: &Job) -> bool {
+        let milli = u64::from(job.gpus) * u64::from(job.share);
+        let within = |queue: QueueId| {
+            let limit = (self.queue(queue).limit * 1000.0).round() as u64;
+            self.counts[queue as usize].held + milli <= limit
+        };
+        job.queue.is_none_or(|queue| self.path(queue).all(within))
+    }
+
+    /// Counts GPUs of a job that come to a side, or leave it.
+    pub(crate) fn count(&mut self, job: &Job, side: Side, gpus: usize, comes: bool) {
+        let milli = gpus as u64 * u64::from(job.share);
+        let mut next = job.queue;
+        while let Some(queue) = next {
+            let count = &mut self.counts[queue as usize];
+            let shift = |of: &mut u64| *of = if comes { *of + milli } else { *of - milli };
+            match side {
+                Side::Waiting => shift(&mut count.waiting),
+                Side::Held => {
+                    shift(&mut count.held);
+                    if !job.preemptible {
+                        shift(&mut count.pinned);
+                    }
+                }
+            }
+            next = self.queues[queue as usize].parent;
+        }
+    }
+}
+
+impl Cluster {
+    /// The same cluster, shared by these queues.
+    #[must_use]
+    pub fn queued_in(mut self, queues: &[Queue]) -> Cluster {
+        self.queues = QueueTree::new(queues);
+        self
+    }
+
+    /// The queues, and what their jobs hold.
+    pub fn queues(&self) -> &QueueTree {
+        &self.queues
+    }
+}
