@@ -63,7 +63,7 @@ fn divide_among(mut left: f64, members: &[usize], claims: &[Claim], shares: &mut
     // Stable: among equals the queue that was created first.
     order.sort_by(|a, b| fractions[*b].total_cmp(&fractions[*a]));
     for at in order {
-        let gets = left.min(1.0).max(0.0);
+        let gets = left.clamp(0.0, 1.0);
         shares[at] += gets;
         left -= gets;
     }

@@ -1,4 +1,4 @@
-//! Queues with guarantees, weights and limits, and who may take back GPUs from whom, after NVIDIA's KAI-Scheduler.
+//! Queues with guarantees, weights and limits, and which of them may take GPUs back from others, after NVIDIA's KAI-Scheduler.
 //!
 //! Each call computes the fair share of every queue ([`division`], exact), then starts waiting jobs in the order of queues, lets
 //! queues below their fair share reclaim GPUs from those above it, and lets jobs of a higher priority preempt jobs of a lower one

@@ -107,18 +107,15 @@ fn queues_of(case: &Value) -> (Vec<Queue>, BTreeMap<String, QueueId>) {
     (queues.collect(), ids)
 }
 
-/// Which jobs run after so many rounds: each round is a call, and what was preempted waits in the next.
-fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
-    let nodes = case["nodes"].as_object().expect("nodes");
-    let sizes: Vec<u32> = nodes.values().map(|node| node["gpus"].as_u64().unwrap_or(0) as u32).collect();
-    let names: Vec<&String> = nodes.keys().collect();
+/// The jobs of a case, on nodes of these many GPUs.
+fn jobs_of(case: &Value, sizes: &[u32], ids: &BTreeMap<String, QueueId>) -> Vec<Listed> {
+    let names: Vec<&String> = case["nodes"].as_object().expect("nodes").keys().collect();
     let mut free: Vec<Vec<GpuId>> = Vec::new();
     let mut first = 0;
-    for size in &sizes {
+    for size in sizes {
         free.push((first..first + size).rev().collect());
         first += size;
     }
-    let (queues, ids) = queues_of(case);
     let mut jobs: Vec<Listed> = Vec::new();
     for job in case["jobs"].as_array().expect("jobs") {
         let each = job["gpus_per_task"].as_f64().expect("GPUs") as u32;
@@ -132,6 +129,15 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
         let (name, queue) = (text(job, "name").to_string(), ids[text(job, "queue")]);
         jobs.push(Listed { name, queue, priority, each, tasks: tasks.len() as u32, held });
     }
+    jobs
+}
+
+/// Which jobs run after so many rounds: each round is a call, and what was preempted waits in the next.
+fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
+    let nodes = case["nodes"].as_object().expect("nodes");
+    let sizes: Vec<u32> = nodes.values().map(|node| node["gpus"].as_u64().unwrap_or(0) as u32).collect();
+    let (queues, ids) = queues_of(case);
+    let jobs = jobs_of(case, &sizes, &ids);
     let mut places: Vec<(GpuId, JobId)> =
         jobs.iter().zip(0..).flat_map(|(job, id)| job.held.iter().map(move |gpu| (*gpu, id))).collect();
     places.sort_unstable();
@@ -171,13 +177,16 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
         let trigger = if round == 1 { Trigger::Resync } else { Trigger::Round };
         let batch = Batch { seq: round, now: round, trigger, fresh: Fresh::all(), events: std::mem::take(&mut events) };
         let plan = driver.decide(&batch, std::mem::take(&mut new)).expect("a plan");
+        let mut placed = BTreeSet::new();
         for action in plan.actions {
             match action {
                 Action::Start(start) => {
+                    assert!(placed.insert(start.job), "job {} twice in one plan", start.job);
                     runs[start.job as usize] = true;
                     events.push(change(start.job, JobPhase::Running));
                 }
                 Action::Preempt(preempt) => {
+                    assert!(placed.insert(preempt.job), "job {} twice in one plan", preempt.job);
                     runs[preempt.job as usize] = false;
                     events.push(change(preempt.job, JobPhase::Queued));
                 }

@@ -131,11 +131,7 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
     arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
     place(&mut rows, recipe, &mut Stream::new(seed, "workload/hosts"));
     prioritise(&mut rows, recipe.priorities, &mut Stream::new(seed, "workload/priorities"));
-    let (queues, weights): (Vec<&String>, Vec<f64>) = recipe.queues.iter().unzip();
-    if !queues.is_empty() {
-        let mut stream = Stream::new(seed, "workload/queues");
-        rows.iter_mut().for_each(|row| row.queue = Some(queues[stream.weighted(&weights)].clone()));
-    }
+    enqueue(&mut rows, recipe.queues, &mut Stream::new(seed, "workload/queues"));
     if let Some(draws) = recipe.deadlines {
         set_deadlines(&mut rows, draws, &mut Stream::new(seed, "workload/deadlines"));
     }
@@ -171,6 +167,13 @@ fn prioritise(rows: &mut [Row], weights: &BTreeMap<i32, f64>, stream: &mut Strea
     let (priorities, weights): (Vec<i32>, Vec<f64>) = weights.iter().unzip();
     if !priorities.is_empty() {
         rows.iter_mut().for_each(|row| row.priority = priorities[stream.weighted(&weights)]);
+    }
+}
+
+fn enqueue(rows: &mut [Row], weights: &BTreeMap<String, f64>, stream: &mut Stream) {
+    let (queues, weights): (Vec<&String>, Vec<f64>) = weights.iter().unzip();
+    if !queues.is_empty() {
+        rows.iter_mut().for_each(|row| row.queue = Some(queues[stream.weighted(&weights)].clone()));
     }
 }
 

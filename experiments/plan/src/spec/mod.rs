@@ -126,6 +126,7 @@ pub struct CostsSpec {
 
 /// Jobs.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
+#[expect(clippy::large_enum_variant, reason = "there is one in a spec")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum WorkloadSpec {

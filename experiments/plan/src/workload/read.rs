@@ -123,23 +123,12 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         (true, Some(profile)) => profile.workloads.iter().map(|of| (of.name.clone(), 1.0)).collect(),
         _ => workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect(),
     };
-    let bad = |weight: &f64| !(0.0..=1e12).contains(weight);
-    for (place, weights) in [("workload.workloads", &workloads), ("workload.users", &users)] {
-        if weights.iter().any(|(_, weight)| bad(weight))
-            || (!weights.is_empty() && weights.iter().all(|(_, weight)| *weight == 0.0))
-        {
-            let message = "expected weights of at least 0, not all of them 0";
-            return Err(source.error(place, message, "here"));
-        }
-    }
+    check_weights(source, "workload.workloads", workloads.iter().map(|(_, weight)| weight))?;
+    check_weights(source, "workload.users", users.iter().map(|(_, weight)| weight))?;
     check(source, *jobs, *arrivals, durations, gpus, *declared)?;
     deadlines.map_or(Ok(()), |draws| check_deadlines(source, draws))?;
-    if priorities.values().any(bad) || (!priorities.is_empty() && priorities.values().sum::<f64>() <= 0.0) {
-        return Err(source.error("workload.priorities", "expected weights of at least 0, not all of them 0", "here"));
-    }
-    if queues.values().any(bad) || (!queues.is_empty() && queues.values().sum::<f64>() <= 0.0) {
-        return Err(source.error("workload.queues", "expected weights of at least 0, not all of them 0", "here"));
-    }
+    check_weights(source, "workload.priorities", priorities.values())?;
+    check_weights(source, "workload.queues", queues.values())?;
     check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
@@ -176,6 +165,16 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         near: near.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
+}
+
+/// Checks the weights of what is drawn: there may be none, but not only such of 0.
+fn check_weights<'a>(source: &Source, place: &str, weights: impl Iterator<Item = &'a f64>) -> Result<(), Error> {
+    let weights: Vec<f64> = weights.copied().collect();
+    let bad = weights.iter().any(|weight| !(0.0..=1e12).contains(weight));
+    if bad || (!weights.is_empty() && weights.iter().all(|weight| *weight == 0.0)) {
+        return Err(source.error(place, "expected weights of at least 0, not all of them 0", "here"));
+    }
+    Ok(())
 }
 
 /// Checks what jobs are drawn to ask of nodes.

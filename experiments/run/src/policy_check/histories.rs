@@ -58,6 +58,19 @@ pub enum FleetKind {
 /// The fitted profile of elastic workloads.
 const POLLUX: &str = include_str!("../../../specs/profiles/pollux-fit.ron");
 
+/// How jobs are spread over [`queues`].
+const IN_QUEUES: &str = "queues: {\"a\": 2, \"b\": 1, \"c\": 1}, priorities: {0: 3, 1: 1}";
+
+/// Two queues of a group and one more; every second group has a limit. Without one any policy may begin, and this one take over from it.
+fn queues(seed: u64, limit: u64) -> String {
+    let limit = if seed % 2 == 1 { format!(", limit: {limit}") } else { String::new() };
+    format!(
+        "queues: [Queue(name: \"lab\"{limit}), Queue(name: \"a\", parent: \"lab\", guaranteed: 1, weight: 2), \
+         Queue(name: \"b\", parent: \"lab\"), Queue(name: \"c\", guaranteed: 1, priority: {})]",
+        seed / 2 % 2
+    )
+}
+
 /// Writes the profiles that histories name.
 pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
     let mut profile = profile::synthetic();
@@ -82,7 +95,7 @@ impl FleetKind {
             FleetKind::Shared => "shared GPUs",
             FleetKind::Elastic => "elastic jobs",
             FleetKind::Nodes => "demands on nodes",
-            FleetKind::Queues => "queues with limits",
+            FleetKind::Queues => "queues",
         }
     }
 
@@ -164,12 +177,9 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -
         ),
         FleetKind::Queues => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"{failures}), {costs}reveal: [DeclaredRunTime], \
-             queues: [Queue(name: \"lab\", limit: {}), Queue(name: \"a\", parent: \"lab\", guaranteed: 1, weight: 2), \
-             Queue(name: \"b\", parent: \"lab\"), Queue(name: \"c\", guaranteed: 1, priority: {})], \
-             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2}}, \
-             queues: {{\"a\": 2, \"b\": 1, \"c\": 1}}, priorities: {{0: 3, 1: 1}}), {policy}, seeds: Range({seed}, {}))",
-            2 + nodes * gpus / 2,
-            u8::from(two),
+             {}, workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2}}, {IN_QUEUES}), {policy}, \
+             seeds: Range({seed}, {}))",
+            queues(seed, 2 + nodes * gpus / 2),
             seed + 1
         ),
         FleetKind::Elastic => format!(
