@@ -1,6 +1,7 @@
 //! From a component's bytes to code of this machine. Wasmtime does not bound what compiling costs, so files that are
 //! not trusted are compiled in a process of its own, under limits of CPU time and memory.
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::hash::{Hash as _, Hasher};
 use std::io::{Read as _, Write as _};
@@ -40,6 +41,13 @@ pub struct Budget {
     pub seconds: u64,
     /// Address space, bytes.
     pub bytes: u64,
+}
+
+impl Budget {
+    /// What is said of a component that takes more memory.
+    fn exceeded_memory(&self) -> String {
+        format!("compiling it takes more than {} MiB of memory", self.bytes >> 20)
+    }
 }
 
 impl Default for Budget {
@@ -169,8 +177,19 @@ fn compile(engine: &Engine, flags: Flags, bytes: &[u8]) -> Result<Vec<u8>, Strin
     // Broken files have panicked compilers before.
     match catch_unwind(AssertUnwindSafe(compile)) {
         Ok(compiled) => compiled.map_err(|error| one_line(&error)),
-        Err(_) => Err("the compiler panicked".into()),
+        Err(payload) => Err(panicked(&*payload).into()),
     }
+}
+
+/// What a compiler says that finds no memory and does not abort.
+const OUT_OF_MEMORY: &str = "the compiler ran out of memory";
+
+/// What a panic of the compiler was about. Cranelift's arenas (`bumpalo`) panic with these words where the allocator of the standard
+/// library aborts.
+fn panicked(payload: &(dyn Any + Send)) -> &'static str {
+    let words =
+        payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    if words == Some("out of memory") { OUT_OF_MEMORY } else { "the compiler panicked" }
 }
 
 /// The component without its code, and the code of its modules.
@@ -187,6 +206,7 @@ pub fn serve(flags: Flags, budget: Budget) -> u8 {
     match serve_within(flags, budget) {
         Ok(Ok(())) => 0,
         Ok(Err(wrong)) => {
+            let wrong = if wrong == OUT_OF_MEMORY { budget.exceeded_memory() } else { wrong };
             let _ = std::io::stdout().write_all(wrong.as_bytes());
             REFUSED
         }
@@ -275,11 +295,24 @@ impl Compiler {
     fn last_words(&self, output: &Output) -> String {
         let said = String::from_utf8_lossy(&output.stderr);
         if said.contains("memory allocation of") {
-            return format!("compiling it takes more than {} MiB of memory", self.budget.bytes >> 20);
+            return self.budget.exceeded_memory();
         }
         if said.contains("has overflowed its stack") {
             return "the compiler recursed too deep".into();
         }
         format!("the compiler ended with {}", output.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_for_want_of_memory_is_told_from_others() {
+        let of = |panics: fn()| panicked(&*catch_unwind(panics).expect_err("a panic"));
+        assert_eq!(of(|| panic!("out of memory")), OUT_OF_MEMORY);
+        assert_eq!(of(|| panic!("out of {}", "memory")), OUT_OF_MEMORY);
+        assert_eq!(of(|| panic!("index out of bounds")), "the compiler panicked");
     }
 }
