@@ -398,6 +398,11 @@ impl Fleet {
         self.nodes.iter().any(|node| !node.host.is_unknown())
     }
 
+    /// Whether any queue has a limit.
+    pub fn limits_queues(&self) -> bool {
+        self.queues.iter().any(|queue| queue.limit.is_finite())
+    }
+
     /// The same fleet, serving these; the pools of its nodes in their order.
     #[must_use]
     pub fn serving(mut self, services: Vec<Service>, keeps_models: bool, pools: &[Pool]) -> Fleet {

@@ -83,7 +83,7 @@ impl Capacities {
         if let Some(queue) = groups.find(|queue| self.queues[*queue].limit_milli() < asks) {
             let Queue { name, limit, .. } = &self.queues[queue];
             let asks = asks as f64 / 1000.0;
-            return Some(format!("it asks for {asks} GPUs, the jobs of its queue {name:?} may hold {limit} together"));
+            return Some(format!("it asks for {asks} GPUs, the jobs of the queue {name:?} may hold {limit} together"));
         }
         if job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some() {
             let most = types().map(|(_, capacity)| capacity.most_gpus(job)).max().unwrap_or(0);

@@ -88,8 +88,7 @@ pub struct QueueUse {
 
 impl QueueUse {
     fn new(fleet: &Fleet, jobs: &Arc<[Job]>) -> Option<QueueUse> {
-        let limited = fleet.queues.iter().any(|queue| queue.limit.is_finite());
-        limited.then(|| QueueUse { jobs: jobs.clone(), held: vec![0; fleet.queues.len()] })
+        fleet.limits_queues().then(|| QueueUse { jobs: jobs.clone(), held: vec![0; fleet.queues.len()] })
     }
 
     /// Counts GPUs that a job gets or gives up.

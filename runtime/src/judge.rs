@@ -5,6 +5,7 @@
 //! does not have yet are absent.
 
 mod nodes;
+mod queues;
 
 use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
@@ -389,7 +390,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
         room(bench, cluster, job, gpu, first)?;
     }
     nodes::check_hosts(fleet, cluster, job, asked, &gpus)?;
-    nodes::check_queues(fleet, cluster, job, asked, &gpus)
+    queues::check_limits(fleet, cluster, job, asked, gpus.len())
 }
 
 /// Whether a GPU takes a job beside its residents.

@@ -168,8 +168,7 @@ impl Run {
         let setup = setup(&world, &inputs);
         let capacities = Capacities::of(world.fleet());
         let recorded = inputs.script.is_some();
-        let follow =
-            if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs) | limited(world.fleet()) };
+        let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs, world.fleet()) };
         let run = Run {
             world: Some(Box::new(world)),
             ledger,
@@ -206,20 +205,15 @@ struct Begun {
     cadence: Cadence,
 }
 
-/// The ability to keep to the limits of queues, where there are such.
-fn limited(fleet: &Fleet) -> Abilities {
-    let any = fleet.queues.iter().any(|queue| queue.limit.is_finite());
-    if any { Abilities::QUEUES } else { Abilities::empty() }
-}
-
-/// The demands of these jobs that not every policy follows.
-fn demanded(jobs: &[Job]) -> Abilities {
+/// What not every policy follows: demands of these jobs, and limits of queues.
+fn demanded(jobs: &[Job], fleet: &Fleet) -> Abilities {
     let of = |job: &Job| {
         let shape = if job.gpus_per_node > 0 { Abilities::SHAPE } else { Abilities::empty() };
         let host = if job.host.is_unknown() { Abilities::empty() } else { Abilities::HOST };
         shape | host | if job.near.is_any() { Abilities::empty() } else { Abilities::NEAR }
     };
-    jobs.iter().map(of).fold(Abilities::empty(), |all, of| all | of)
+    let limits = if fleet.limits_queues() { Abilities::QUEUES } else { Abilities::empty() };
+    jobs.iter().map(of).fold(limits, |all, of| all | of)
 }
 
 fn begin(policy: &mut dyn Policy, setup: &Setup, follow: Abilities) -> Result<Begun, Fault> {

@@ -150,7 +150,7 @@ pub(super) fn fleet(
     policy: &str,
 ) -> Result<Fleet, Error> {
     if let Some(fleet) = backend::fleet(backend, source) {
-        return super::queues::share_out(source, &spec.queues, fleet?);
+        return super::queues::share_out(source, spec, fleet?);
     }
     let FleetSpec::Model { failures, sharing, links, network, slots: virtual_slots, .. } = &spec.fleet else {
         unreachable!("every other fleet is not modelled")
@@ -172,7 +172,7 @@ pub(super) fn fleet(
     let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;
     let fleet = super::nodes::equip(source, &spec.fleet, groups, fleet)?;
-    let fleet = super::queues::share_out(source, &spec.queues, fleet)?;
+    let fleet = super::queues::share_out(source, spec, fleet)?;
     if let (None, Some(_)) = (links, network) {
         let message = "a network between nodes counts only beside `links` within them";
         return Err(source.error("fleet.network", message, "here"));

@@ -110,7 +110,7 @@ impl Workload {
                     drawn.near != Near::default() && drawn.has_gangs()
                 }),
             ),
-            (Abilities::QUEUES, fleet.queues.iter().any(|queue| queue.limit.is_finite())),
+            (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
     }

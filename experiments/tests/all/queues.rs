@@ -68,6 +68,81 @@ fn a_job_takes_gpus_of_a_lower_priority_in_its_own_queue() {
     assert_eq!(ends(limited, &small, KAI), [150.0, 60.0]);
 }
 
+/// One-GPU jobs of queue b that hold eight GPUs, each for 1000 s; the later the second at which it came.
+fn eight(priority: fn(u32) -> u32) -> String {
+    let job = |at: u32| {
+        let priority = priority(at);
+        format!("Job(submit: \"{at}s\", gpus: 1, duration: \"1000s\", queue: \"b\", priority: {priority}),")
+    };
+    (0..8).map(job).collect()
+}
+
+/// What becomes of jobs of queues, without preemption in a queue, on these machines.
+fn machines(fleet: &str, queues: &str, jobs: &str) -> Vec<JobRecord> {
+    let text = format!(
+        "Experiment(title: \"queues\", fleet: Model(kind: \"g\", speed: 1.0, {fleet}), queues: [{queues}], \
+         workload: Jobs([{jobs}]), policies: [Policy(name: \"kai-like\", with: {{\"preempt\": false}})])"
+    );
+    results(&planned(&text).unwrap_or_else(|error| panic!("{error}"))).1
+}
+
+fn preemptions(rows: &[JobRecord]) -> Vec<u32> {
+    rows.iter().map(|row| row.preemptions).collect()
+}
+
+const A_FOUR: &str = "Queue(name: \"a\", guaranteed: 4), Queue(name: \"b\")";
+
+#[test]
+fn no_more_jobs_go_than_must() {
+    // A gang of four on one node: those of even seconds go first, and are on both nodes; the four of one node suffice.
+    let gang = "Job(submit: \"20s\", gpus: 4, gpus_per_node: 4, duration: \"100s\", queue: \"a\"),";
+    let rows = machines("nodes: 2, gpus: 4", A_FOUR, &(eight(|at| at % 2) + gang));
+    assert_eq!(preemptions(&rows).iter().sum::<u32>(), 4, "{:?}", preemptions(&rows));
+    assert_eq!(rows[8].first_start_s.map(Seconds::f64), Some(20.0));
+    // A gang of eight that lets go makes room for two jobs of four.
+    let weights = "Queue(name: \"a\", weight: 6), Queue(name: \"b\", weight: 10)";
+    let job = |at: u32, gpus: u32, queue: &str| {
+        format!("Job(submit: \"{at}s\", gpus: {gpus}, duration: \"1000s\", queue: \"{queue}\"),")
+    };
+    let jobs = [job(0, 8, "a"), job(0, 8, "a"), job(9, 4, "b"), job(9, 4, "b"), job(9, 16, "b")].concat();
+    let rows = machines("nodes: 2, gpus: 8", weights, &jobs);
+    assert_eq!(preemptions(&rows), [0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn jobs_on_a_node_that_drains_are_not_taken_for_others() {
+    let drains =
+        "nodes: 2, gpus: 4, maintenance: [Maintenance(nodes: [1], from: \"500s\", to: \"600s\", notice: \"490s\")]";
+    let one = "Job(submit: \"20s\", gpus: 1, duration: \"100s\", queue: \"a\"),";
+    let rows = machines(drains, A_FOUR, &(eight(|_| 0) + one));
+    assert_eq!(rows[8].first_start_s.map(Seconds::f64), Some(20.0));
+    // The latest of those on the node that stays up; the four on the other are lost with it, which is no preemption.
+    assert_eq!(preemptions(&rows), [0, 0, 0, 1, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn a_group_above_its_share_is_left_alone_where_the_swap_is_inside_it() {
+    // The group x has five GPUs and a share of four, since c waits: for a one of its own jobs goes, and not the gang of four too.
+    let queues =
+        "Queue(name: \"x\"), Queue(name: \"a\", parent: \"x\"), Queue(name: \"b\", parent: \"x\"), Queue(name: \"c\")";
+    let job = |at: u32, gpus: u32, queue: &str| {
+        format!("Job(submit: \"{at}s\", gpus: {gpus}, duration: \"1000s\", queue: \"{queue}\"),")
+    };
+    let jobs = [job(0, 4, "b"), job(0, 1, "b"), job(0, 3, "c"), job(2, 5, "c"), job(10, 1, "a")].concat();
+    let rows = machines("nodes: 1, gpus: 8", queues, &jobs);
+    assert_eq!(preemptions(&rows), [0, 1, 0, 0, 0]);
+    assert_eq!(rows[4].first_start_s.map(Seconds::f64), Some(10.0));
+}
+
+#[test]
+fn shares_of_gpus_add_up_exactly() {
+    // Three tenths are three times a tenth: all three start, though none may be taken back.
+    let job = "Job(submit: \"0s\", gpus: 1, share: 0.1, duration: \"100s\", queue: \"a\", preemptible: false),";
+    let jobs = format!("Jobs([{}])", job.repeat(3));
+    assert_eq!(ends("Queue(name: \"a\", guaranteed: 0.3)", &jobs, KAI), [100.0; 3]);
+    assert_eq!(ends("Queue(name: \"a\", guaranteed: 0.299)", &jobs, KAI), [100.0, 100.0, 200.0]);
+}
+
 #[test]
 fn no_queue_or_group_has_more_than_its_limit() {
     let queues = "Queue(name: \"lab\", limit: 2.5), Queue(name: \"a\", parent: \"lab\", limit: 1), \
@@ -83,7 +158,7 @@ fn no_queue_or_group_has_more_than_its_limit() {
     let ends: Vec<f64> = rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect();
     assert_eq!(ends[..5], [100.0, 200.0, 100.0, 200.0, 100.0]);
     assert_eq!((summary.completed, summary.rejected), (5, 1));
-    let reason = "rejected: it asks for 3 GPUs, the jobs of its queue \"lab\" may hold 2.5 together";
+    let reason = "rejected: it asks for 3 GPUs, the jobs of the queue \"lab\" may hold 2.5 together";
     assert_eq!(rows[5].outcome.to_string(), reason);
 }
 
@@ -117,8 +192,9 @@ fn bad_queues_are_refused_with_what_was_expected() {
         ("Queue(name: \"a\"), Queue(name: \"a\")", "", "two queues are called \"a\""),
         ("Queue(name: \"a\", parent: \"b\"), Queue(name: \"b\")", "", "no queue \"b\" comes before \"a\""),
         ("Queue(name: \"a\", weight: -1)", "", "expected a number from 0 to 10^6, found -1"),
-        ("Queue(name: \"a\", guaranteed: 2e6)", "", "expected a number from 0 to 10^6, found 2000000"),
-        ("Queue(name: \"a\", limit: 0)", "", "expected GPUs from 0.001 to 10^6, found 0"),
+        ("Queue(name: \"a\", guaranteed: 2e6)", "", "expected GPUs from 0 to 10^6, to a thousandth, found 2000000"),
+        ("Queue(name: \"a\", limit: 0)", "", "expected GPUs from 0.001 to 10^6, to a thousandth, found 0"),
+        ("Queue(name: \"a\", limit: 0.0015)", "", "expected GPUs from 0.001 to 10^6, to a thousandth, found 0.0015"),
         ("Queue(name: \"a\")", "", "job \"0\" names no queue"),
         ("Queue(name: \"team\")", ", queue: \"tema\"", "job \"0\" is submitted to a queue \"tema\" that there is not"),
         (
@@ -132,6 +208,24 @@ fn bad_queues_are_refused_with_what_was_expected() {
         let found = planned(&text).and_then(|plan| plan.cells[0].jobs().map(drop).map_err(|error| error.to_string()));
         assert!(found.as_ref().is_err_and(|error| error.contains(why)), "{queues}: {found:?}");
     }
+    let drawn = [
+        ("Queue(name: \"a\")", "", "drawn jobs are in no queue: expected `queues` with the weight of each"),
+        ("Queue(name: \"a\")", ", queues: {\"a\": 1, \"b\": 0}", "jobs are drawn to a queue \"b\" that there is not"),
+        ("", ", queues: {\"a\": 1}", "jobs are drawn to a queue \"a\" that there is not"),
+    ];
+    for (queues, weights, why) in drawn {
+        let text = spec(queues, &format!("Generate(jobs: 1{weights})"), "Policy(name: \"fifo\")");
+        let found = planned(&text).map(drop);
+        assert!(found.as_ref().is_err_and(|error| error.contains(why)), "{queues}: {found:?}");
+    }
+    let chain = |count: usize| {
+        let link = |at: usize| format!("Queue(name: \"q{at}\", parent: \"q{}\"),", at - 1);
+        format!("Queue(name: \"q0\"),{}", (1..count).map(link).collect::<String>())
+    };
+    let in_chain =
+        |count: usize| planned(&spec(&chain(count), &job(&format!(", queue: \"q{}\"", count - 1)), KAI)).map(drop);
+    assert_eq!(in_chain(33), Ok(()));
+    assert!(in_chain(34).is_err_and(|error| error.contains("expected at most 32 groups above \"q33\"")));
     // Where the experiment has no queues, what a job says of one moves nothing.
     assert!(planned(&spec("", &job(", queue: \"x\""), "Policy(name: \"fifo\")")).is_ok());
     let (_, rows) = ran("", &job(", queue: \"x\""), "Policy(name: \"fifo\")");

@@ -2,8 +2,9 @@
 //!
 //! Each call computes the fair share of every queue ([`division`], exact), then starts waiting jobs in the order of queues, lets
 //! queues below their fair share reclaim GPUs from those above it, and lets jobs of a higher priority preempt jobs of a lower one
-//! in their own queue. Reconstructed from KAI's rules (commit d5bc503): GPUs alone are shared out, no
-//! consolidation, no usage over time.
+//! in their own queue. Source: KAI's rules (commit d5bc503; the fairness of a reclaim as read at 45103d4). Otherwise than KAI: GPUs alone are
+//! shared out; a job's turn to preempt comes with its turn to reclaim, not after all reclaims; jobs are not moved to make room
+//! (consolidation); usage over time is not looked at; GPUs are reclaimed also where KAI leaves them (`rounds.rs` has the case).
 
 mod division;
 mod reclaim;
@@ -15,8 +16,8 @@ mod waiting;
 use std::collections::BTreeSet;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, JobId, Kind, Knowledge, Param, Placement, Policy, PolicyError,
-    Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Setup,
 };
 
 use shares::Shares;
@@ -97,23 +98,21 @@ impl KaiLike {
     /// Starts waiting jobs as far as GPUs and limits go, the queue that is due first; returns those.
     fn allocate(&mut self, cluster: &mut Cluster, shares: &Shares) -> BTreeSet<JobId> {
         let mut new = BTreeSet::new();
-        self.waiting.open_all();
+        if self.waiting.is_blocked(cluster) {
+            return new;
+        }
+        self.waiting.begin(cluster, shares);
         while !self.waiting.is_blocked(cluster)
-            && let Some(next) = self.waiting.next(cluster, shares)
+            && let Some(next) = self.waiting.next()
         {
-            let job = cluster.job(next.job);
-            let place = match shares.allows(cluster, job) {
-                true => Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()),
-                false => None,
-            };
-            match place {
+            match place(cluster, cluster.job(next.job)) {
                 Some(gpus) => {
                     cluster.start(next.job, gpus);
-                    self.waiting.remove(next);
+                    self.waiting.remove(next, cluster, shares);
                     new.insert(next.job);
                 }
                 // What one job of a queue lacks, the others that ask for the same lack too.
-                None => self.waiting.close(next),
+                None => self.waiting.close(next, cluster, shares),
             }
         }
         new
@@ -121,40 +120,56 @@ impl KaiLike {
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.
     fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares, mut new: BTreeSet<JobId>) {
-        self.waiting.open_all();
-        // As long as nothing moves.
-        let mut ordered: Option<Vec<JobId>> = None;
-        while let Some(next) = self.waiting.next(cluster, shares) {
-            let order = ordered.get_or_insert_with(|| reclaim::order(cluster, shares, &new));
+        self.waiting.begin(cluster, shares);
+        let (mut order, mut moved) = (reclaim::order(cluster, shares, &new), false);
+        while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
-            let place = |cluster: &Cluster| match cluster.queues().has_room(&job) {
-                true => Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()),
-                false => None,
-            };
-            let mut found = None;
-            if self.reclaims {
-                let victims = reclaim::from_others(cluster, shares, &job, order);
-                let fair = |cluster: &Cluster| place(cluster).filter(|_| shares.within_fair(cluster, &job));
-                found = cluster.first_place(&victims, fair).map(|(count, gpus)| (victims, count, gpus));
-            }
-            if found.is_none() && self.preempts {
-                let victims = reclaim::from_own(cluster, shares, &job, order);
-                found = cluster.first_place(&victims, place).map(|(count, gpus)| (victims, count, gpus));
-            }
-            let Some((victims, count, gpus)) = found else {
-                self.waiting.close(next);
+            // A gang that let go may have left more than was needed.
+            let left = if moved { place(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
+            let found = left.or_else(|| self.victims(cluster, shares, &job, &order));
+            let Some((victims, gpus)) = found else {
+                self.waiting.close(next, cluster, shares);
                 continue;
             };
-            for id in &victims[..count] {
+            for id in &victims {
                 cluster.preempt(*id);
                 cluster.call_again();
             }
             cluster.start(next.job, gpus);
-            self.waiting.remove(next);
+            self.waiting.remove(next, cluster, shares);
             new.insert(next.job);
-            ordered = None;
+            if !victims.is_empty() {
+                (order, moved) = (reclaim::order(cluster, shares, &new), true);
+                self.waiting.line_up(cluster, shares);
+            }
         }
     }
+
+    /// Jobs that go for one, and its place then.
+    fn victims(
+        &self,
+        cluster: &mut Cluster,
+        shares: &Shares,
+        job: &Job,
+        order: &[JobId],
+    ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
+        let mut found = None;
+        if self.reclaims {
+            let offer = reclaim::from_others(cluster, shares, job, order);
+            let fair = |cluster: &Cluster| place(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
+            found = cluster.place_without(&offer.jobs, fair);
+        }
+        if found.is_none() && self.preempts {
+            let own = reclaim::from_own(cluster, job, order);
+            found = cluster.place_without(&own, |cluster| place(cluster, job));
+        }
+        found
+    }
+}
+
+/// Where a job could start now.
+fn place(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+    if Shares::allows(cluster, job) { Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) } else { None }
 }
 
 sandtable_policy::export!(KaiLike);

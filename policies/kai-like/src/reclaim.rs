@@ -5,46 +5,67 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{Cluster, Job, JobId, QueueId};
 
-use crate::shares::{Shares, asked};
+use crate::shares::Shares;
 
-/// Jobs of other queues that a job may take GPUs from, in the order in which they are to go, which is [`order`].
+/// What a job may take from other queues.
+pub struct Offer {
+    /// Jobs, in the order in which they are to go, which is that of [`order`].
+    pub jobs: Vec<JobId>,
+    /// Below each group that the job shares with one of them: its own queue or group, that of the other, and what the latter holds.
+    sides: BTreeSet<(QueueId, QueueId, u64)>,
+}
+
+/// What a job may take from other queues.
 ///
-/// The queue of the job, and its groups, stay within their fair shares with it; if the job may not be preempted, within what they are
-/// guaranteed. A victim's queue, below the group that both are in, is above its fair share or its limit; or above what it is guaranteed
-/// while that of the job stays within its own.
-pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, order: &[JobId]) -> Vec<JobId> {
-    let (tree, Some(own)) = (cluster.queues(), job.queue) else { return Vec::new() };
-    // Groups get room as victims go: of them [`Shares::within_fair`] is asked when they have gone.
-    if !shares.guarantees(cluster, job) || tree.held(own) + asked(job) > shares.fair(own) {
-        return Vec::new();
+/// Its queue stays within its fair share with it; if the job may not be preempted, its queue and groups stay within what they are guaranteed. The queue
+/// of another job, below the group that both are in, is above its fair share or its limit; or above what it is guaranteed while that of the
+/// job stays within its own.
+pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, order: &[JobId]) -> Offer {
+    let mut offer = Offer { jobs: Vec::new(), sides: BTreeSet::new() };
+    let (tree, asks, Some(own)) = (cluster.queues(), job.asked_milli(), job.queue) else { return offer };
+    if !Shares::guarantees(cluster, job) || tree.held(own) + asks > shares.fair(own) {
+        return offer;
     }
     let ours: Vec<QueueId> = tree.path(own).collect();
     let others = order.iter().map(|id| cluster.job(*id)).filter_map(|other| Some((other.queue?, other)));
     let useful = |other: &Job| job.gpu_types.contains(&cluster.type_of(other));
     // What is left to each queue once those before have gone.
-    let mut left: BTreeMap<QueueId, f64> = BTreeMap::new();
-    let mut victims = Vec::new();
-    for (queue, victim) in others.filter(|(queue, other)| *queue != own && useful(other)) {
+    let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
+    for (queue, other) in others.filter(|(queue, other)| *queue != own && useful(other)) {
         let Some(theirs) = tree.path(queue).take_while(|id| !ours.contains(id)).last() else { continue };
         let group = tree.queue(theirs).parent;
         let Some(mine) = ours.iter().copied().find(|id| tree.queue(*id).parent == group) else { continue };
         let rest = left.get(&theirs).copied().unwrap_or_else(|| tree.held(theirs));
-        let stays_guaranteed = tree.held(mine) + asked(job) <= tree.queue(mine).guaranteed;
-        if rest > shares.fair(theirs).min(tree.queue(theirs).limit)
-            || (stays_guaranteed && rest > tree.queue(theirs).guaranteed)
-        {
+        let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
+        if rest > shares.fair(theirs).min(tree.limit(theirs)) || (stays_guaranteed && rest > tree.guaranteed(theirs)) {
             for id in tree.path(queue) {
-                *left.entry(id).or_insert_with(|| tree.held(id)) -= asked(victim);
+                *left.entry(id).or_insert_with(|| tree.held(id)) -= other.asked_milli();
             }
-            victims.push(victim.id);
+            offer.jobs.push(other.id);
+            offer.sides.insert((mine, theirs, tree.held(theirs)));
         }
     }
-    victims
+    offer
+}
+
+impl Offer {
+    /// Whether what has gone is fair, on a cluster where it has: the queue or group of the job is not above its fair share with it, or
+    /// less so than each beside it that gave.
+    ///
+    /// Source: KAI-Scheduler, `reclaimable.go` (read at commit 45103d4), without its multiplier.
+    pub fn is_fair(&self, cluster: &Cluster, shares: &Shares, job: &Job) -> bool {
+        let tree = cluster.queues();
+        let gave = |(_, theirs, before): &&(QueueId, QueueId, u64)| tree.held(*theirs) < *before;
+        self.sides.iter().filter(gave).all(|(mine, theirs, _)| {
+            let part = shares.ratio(tree.held(*mine) + job.asked_milli(), *mine);
+            part <= 1.0 || shares.fair(*theirs) == 0 || part < shares.ratio(tree.held(*theirs), *theirs)
+        })
+    }
 }
 
 /// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then the latest.
-pub fn from_own(cluster: &Cluster, shares: &Shares, job: &Job, order: &[JobId]) -> Vec<JobId> {
-    let Some(own) = job.queue.filter(|_| shares.guarantees(cluster, job)) else { return Vec::new() };
+pub fn from_own(cluster: &Cluster, job: &Job, order: &[JobId]) -> Vec<JobId> {
+    let Some(own) = job.queue.filter(|_| Shares::guarantees(cluster, job)) else { return Vec::new() };
     let useful = |other: &&Job| {
         other.queue == Some(own) && other.priority < job.priority && job.gpu_types.contains(&cluster.type_of(other))
     };
@@ -52,12 +73,12 @@ pub fn from_own(cluster: &Cluster, shares: &Shares, job: &Job, order: &[JobId]) 
     order.iter().map(|id| cluster.job(*id)).filter(useful).map(|other| other.id).collect()
 }
 
-/// Jobs of queues that may be preempted, but for `new` ones, which this plan starts: of the queue with the largest part of its fair share
-/// first; in it the lowest priority, then the latest.
+/// Jobs of queues whose GPUs others could have, but for `new` ones, which this plan starts: of the queue with the largest part of its fair
+/// share first; in it the lowest priority, then the latest. On nodes that drain nothing may start.
 pub fn order(cluster: &Cluster, shares: &Shares, new: &BTreeSet<JobId>) -> Vec<JobId> {
     let tree = cluster.queues();
     let ratios: Vec<f64> = tree.all().iter().map(|queue| shares.ratio(tree.held(queue.id), queue.id)).collect();
-    let may_go = |job: &&Job| job.preemptible && !new.contains(&job.id);
+    let may_go = |job: &&Job| !cluster.stays(job) && !new.contains(&job.id);
     let mut jobs: Vec<(QueueId, &Job)> =
         cluster.holders().filter(may_go).filter_map(|job| Some((job.queue?, job))).collect();
     jobs.sort_by(|(a, of_a), (b, of_b)| {

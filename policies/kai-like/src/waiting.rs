@@ -1,4 +1,4 @@
-//! Waiting jobs by queue, and within a queue by what they ask for.
+//! Waiting jobs by queue, within a queue by what they ask for; and the pass that offers each its turn.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use sandtable_policy::{Ask, Cluster, GpuTypeId, Job, JobId, QueueId};
 
-use crate::shares::{Shares, asked};
+use crate::shares::{Shares, Turn};
 
 /// Where a job stands in its queue: by priority, then by submission, which ids follow.
 type Stand = (Reverse<i32>, JobId);
@@ -31,10 +31,23 @@ pub struct Next {
     shape: usize,
 }
 
+/// What a pass knows of a queue or a group, or of the top.
+#[derive(Default)]
+struct Line {
+    /// Its next job.
+    next: Option<Next>,
+    /// Where it stands in its group.
+    turn: Option<Turn>,
+    /// Of a group: where those of its queues stand that have a next job.
+    turns: BTreeSet<Turn>,
+}
+
 /// The waiting jobs.
 pub struct Waiting {
     /// By queue; the last are those of jobs in no queue.
     queues: Vec<Vec<Shape>>,
+    /// Likewise; the last is the top.
+    lines: Vec<Line>,
     jobs: usize,
     /// Whether any job has asked for a part of a GPU: there may be room for it where none is free.
     parts: bool,
@@ -43,12 +56,22 @@ pub struct Waiting {
 impl Waiting {
     /// None, of so many queues.
     pub fn new(queues: usize) -> Waiting {
-        Waiting { queues: (0..=queues).map(|_| Vec::new()).collect(), jobs: 0, parts: false }
+        Waiting {
+            queues: (0..=queues).map(|_| Vec::new()).collect(),
+            lines: (0..=queues).map(|_| Line::default()).collect(),
+            jobs: 0,
+            parts: false,
+        }
     }
 
     /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.jobs == 0
+    }
+
+    /// The index of jobs in no queue, and of the top.
+    fn last(&self) -> usize {
+        self.queues.len() - 1
     }
 
     /// Adds a job that waits.
@@ -57,7 +80,7 @@ impl Waiting {
             return;
         }
         self.parts |= job.share < 1000;
-        let in_none = self.queues.len() - 1;
+        let in_none = self.last();
         let shapes = &mut self.queues[job.queue.map_or(in_none, |queue| queue as usize)];
         let same = |shape: &Shape| {
             shape.ask == job.ask() && shape.gpu_types == job.gpu_types && shape.preemptible == job.preemptible
@@ -76,35 +99,62 @@ impl Waiting {
     }
 
     /// A new pass: every job may find a place.
-    pub fn open_all(&mut self) {
+    pub fn begin(&mut self, cluster: &Cluster, shares: &Shares) {
         self.queues.iter_mut().flatten().for_each(|shape| shape.open = true);
+        self.line_up(cluster, shares);
+    }
+
+    /// Lines all queues up anew: what several of them hold has changed.
+    pub fn line_up(&mut self, cluster: &Cluster, shares: &Shares) {
+        self.lines.iter_mut().for_each(|line| *line = Line::default());
+        for queue in (0..self.last()).filter(|queue| !self.queues[*queue].is_empty()).collect::<Vec<_>>() {
+            self.refresh(queue, cluster, shares);
+        }
     }
 
     /// No job of this shape finds a place in this pass.
-    pub fn close(&mut self, next: Next) {
+    pub fn close(&mut self, next: Next, cluster: &Cluster, shares: &Shares) {
         self.queues[next.queue][next.shape].open = false;
+        self.refresh(next.queue, cluster, shares);
     }
 
-    /// Takes a job out.
-    pub fn remove(&mut self, next: Next) {
+    /// A job has started.
+    pub fn remove(&mut self, next: Next, cluster: &Cluster, shares: &Shares) {
         self.jobs -= usize::from(self.queues[next.queue][next.shape].jobs.remove(&next.stand));
+        self.refresh(next.queue, cluster, shares);
     }
 
     /// The next job: of the queue that is due first at each level, the first that may still find a place. Jobs in no queue come first.
-    pub fn next(&self, cluster: &Cluster, shares: &Shares) -> Option<Next> {
-        self.first_of(self.queues.len() - 1).or_else(|| self.of_group(cluster, shares, None))
+    pub fn next(&self) -> Option<Next> {
+        self.first_of(self.last()).or(self.lines[self.last()].next)
     }
 
-    fn of_group(&self, cluster: &Cluster, shares: &Shares, group: Option<QueueId>) -> Option<Next> {
-        let tree = cluster.queues();
-        let due = |id: &QueueId| match tree.of_group(Some(*id)) {
-            [] => self.first_of(*id as usize),
-            _ => self.of_group(cluster, shares, Some(*id)),
-        };
-        let asks = |next: &Next| asked(cluster.job(next.job));
-        let candidates = tree.of_group(group).iter().filter_map(|id| Some((*id, due(id)?)));
-        let first = candidates.min_by(|(a, of_a), (b, of_b)| shares.order(tree, (*a, asks(of_a)), (*b, asks(of_b))));
-        first.map(|(_, next)| next)
+    /// Finds the next job of a queue and its groups anew.
+    fn refresh(&mut self, queue: usize, cluster: &Cluster, shares: &Shares) {
+        let (tree, top) = (cluster.queues(), self.last());
+        // Jobs in no queue stand in no line.
+        if queue == top {
+            return;
+        }
+        let (mut at, mut next) = (queue, self.first_of(queue));
+        loop {
+            let id = at as QueueId;
+            let turn = next.map(|next: Next| shares.turn(tree, id, cluster.job(next.job).asked_milli()));
+            let before = std::mem::replace(&mut self.lines[at].turn, turn);
+            self.lines[at].next = next;
+            at = tree.queue(id).parent.map_or(top, |group| group as usize);
+            let turns = &mut self.lines[at].turns;
+            if let Some(before) = before {
+                turns.remove(&before);
+            }
+            turns.extend(turn);
+            let first = turns.first().map(|(.., id)| *id as usize);
+            next = first.and_then(|first| self.lines[first].next);
+            if at == top {
+                self.lines[top].next = next;
+                return;
+            }
+        }
     }
 
     fn first_of(&self, queue: usize) -> Option<Next> {

@@ -344,8 +344,10 @@ impl Cluster {
             waiting_since: arrival.submitted,
             slot: 0,
         }));
+        let gpus = demand.gpus;
         self.live += 1;
-        self.count_queued(arrival.job, true);
+        self.count_queued(gpus, true);
+        self.count_in_queues(arrival.job, Side::Waiting, gpus as usize, true);
     }
 
     /// Orders the types of the jobs that come with a batch, the one on which each is fastest first.
@@ -417,44 +419,47 @@ impl Cluster {
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
         assert!(job.held.is_empty(), "job {id} already holds GPUs");
-        let (waited, pinned) = (job.waits(), !job.preemptible);
+        let (waited, pinned, asked) = (job.waits(), !job.preemptible, job.gpus);
         job.held = gpus.to_vec();
         job.given_at = now;
         job.phase = JobPhase::Starting;
         job.slot = slot;
         self.pinned += usize::from(pinned);
         self.holders.push(id);
-        self.count_held(id, gpus.len(), true);
+        self.count_in_queues(id, Side::Waiting, asked as usize, false);
+        self.count_in_queues(id, Side::Held, gpus.len(), true);
         if waited {
-            self.count_queued(id, false);
+            self.count_queued(asked, false);
         }
     }
 
-    fn count_held(&mut self, id: JobId, gpus: usize, comes: bool) {
+    fn count_in_queues(&mut self, id: JobId, side: Side, gpus: usize, comes: bool) {
         if let Some(Some(job)) = self.jobs.get(id as usize) {
-            self.queues.count(job, Side::Held, gpus, comes);
+            self.queues.count(job, side, gpus, comes);
         }
     }
 
-    fn count_queued(&mut self, id: JobId, comes: bool) {
-        let Some(Some(job)) = self.jobs.get(id as usize) else { return };
-        self.queues.count(job, Side::Waiting, job.gpus as usize, comes);
-        let ((jobs, total), gpus) = (self.queued, job.gpus);
+    fn count_queued(&mut self, gpus: u32, comes: bool) {
+        let (jobs, total) = self.queued;
         self.queued = if comes { (jobs + 1, total + u64::from(gpus)) } else { (jobs - 1, total - u64::from(gpus)) };
     }
 
     fn release(&mut self, id: JobId, at: Instant, phase: JobPhase) {
         let Some(job) = self.job_mut(id) else { return };
         let held = std::mem::take(&mut job.held);
-        let (waited, asked) = (job.waits(), job.gpus);
+        let (waited, asked, had_ended) = (job.waits(), job.gpus, job.phase == JobPhase::Ended);
         job.phase = phase;
         if waited != (phase == JobPhase::Queued) {
-            self.count_queued(id, !waited);
+            self.count_queued(asked, !waited);
+        }
+        let (wanted, wants) = (held.is_empty() && !had_ended, phase != JobPhase::Ended);
+        if wanted != wants {
+            self.count_in_queues(id, Side::Waiting, asked as usize, wants);
         }
         if held.is_empty() {
             return;
         }
-        self.count_held(id, held.len(), false);
+        self.count_in_queues(id, Side::Held, held.len(), false);
         let Some(job) = self.job_mut(id) else { return };
         job.attained += at.saturating_sub(job.given_at) * held.len() as u64;
         job.stop_clock(at);

@@ -69,6 +69,11 @@ impl Job {
         self.run_time + self.running_since.map_or(0, |since| now.saturating_sub(since))
     }
 
+    /// Thousandths of a GPU that it asks for, over all of its gang.
+    pub fn asked_milli(&self) -> u64 {
+        u64::from(self.gpus) * u64::from(self.share)
+    }
+
     /// Attained service: GPU-microseconds.
     pub fn service(&self, now: Instant) -> u64 {
         self.run_time(now) * u64::from(self.gpus)

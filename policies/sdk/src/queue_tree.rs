@@ -18,6 +18,8 @@ pub struct QueueTree {
     counts: Vec<Count>,
     children: Vec<Vec<QueueId>>,
     top: Vec<QueueId>,
+    /// What jobs in no queue hold.
+    outside: u64,
 }
 
 /// What a job moves from and to.
@@ -34,6 +36,7 @@ impl QueueTree {
             counts: vec![Count::default(); queues.len()],
             children: vec![Vec::new(); queues.len()],
             top: Vec::new(),
+            outside: 0,
         };
         for queue in queues {
             match queue.parent {
@@ -64,38 +67,51 @@ impl QueueTree {
         std::iter::successors(Some(queue), |queue| self.queue(*queue).parent)
     }
 
-    /// GPUs that jobs of a queue hold.
-    pub fn held(&self, queue: QueueId) -> f64 {
-        self.counts[queue as usize].held as f64 / 1000.0
+    /// Thousandths of a GPU that jobs of a queue hold.
+    pub fn held(&self, queue: QueueId) -> u64 {
+        self.counts[queue as usize].held
     }
 
-    /// GPUs that jobs of a queue hold which may not be preempted.
-    pub fn pinned(&self, queue: QueueId) -> f64 {
-        self.counts[queue as usize].pinned as f64 / 1000.0
+    /// Thousandths of a GPU that jobs of a queue hold which may not be preempted.
+    pub fn pinned(&self, queue: QueueId) -> u64 {
+        self.counts[queue as usize].pinned
     }
 
-    /// GPUs that jobs of a queue wait for.
-    pub fn waiting(&self, queue: QueueId) -> f64 {
-        self.counts[queue as usize].waiting as f64 / 1000.0
+    /// Thousandths of a GPU that live jobs of a queue are to have and do not hold: they wait, or save their state to wait again.
+    pub fn waiting(&self, queue: QueueId) -> u64 {
+        self.counts[queue as usize].waiting
+    }
+
+    /// Thousandths of a GPU that jobs in no queue hold.
+    pub fn held_outside(&self) -> u64 {
+        self.outside
+    }
+
+    /// The limit of a queue in thousandths of a GPU.
+    pub fn limit(&self, queue: QueueId) -> u64 {
+        milli(self.queue(queue).limit)
+    }
+
+    /// What a queue is guaranteed, in thousandths of a GPU.
+    pub fn guaranteed(&self, queue: QueueId) -> u64 {
+        milli(self.queue(queue).guaranteed)
     }
 
     /// Whether a queue and its groups take a job within their limits.
     pub fn has_room(&self, job: &Job) -> bool {
-        let milli = u64::from(job.gpus) * u64::from(job.share);
-        let within = |queue: QueueId| {
-            let limit = (self.queue(queue).limit * 1000.0).round() as u64;
-            self.counts[queue as usize].held + milli <= limit
-        };
-        job.queue.is_none_or(|queue| self.path(queue).all(within))
+        job.queue.is_none_or(|queue| self.path(queue).all(|id| self.held(id) + job.asked_milli() <= self.limit(id)))
     }
 
     /// Counts GPUs of a job that come to a side, or leave it.
     pub(crate) fn count(&mut self, job: &Job, side: Side, gpus: usize, comes: bool) {
         let milli = gpus as u64 * u64::from(job.share);
+        let shift = |of: &mut u64| *of = if comes { *of + milli } else { *of - milli };
+        if job.queue.is_none() && side == Side::Held {
+            shift(&mut self.outside);
+        }
         let mut next = job.queue;
         while let Some(queue) = next {
             let count = &mut self.counts[queue as usize];
-            let shift = |of: &mut u64| *of = if comes { *of + milli } else { *of - milli };
             match side {
                 Side::Waiting => shift(&mut count.waiting),
                 Side::Held => {
@@ -108,6 +124,11 @@ impl QueueTree {
             next = self.queues[queue as usize].parent;
         }
     }
+}
+
+/// GPUs as thousandths; what is beyond the range, as a missing limit, becomes the largest.
+fn milli(gpus: f64) -> u64 {
+    (gpus * 1000.0).round() as u64
 }
 
 impl Cluster {

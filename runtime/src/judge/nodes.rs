@@ -1,6 +1,6 @@
-//! What gangs ask of their nodes beside free GPUs, and the limits of their queues.
+//! What gangs ask of their nodes beside free GPUs.
 
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, NodeId, queue_and_groups};
+use sandtable_hardware::{Fleet, GpuId, Job, JobId, NodeId};
 
 use super::Refusal;
 use crate::cluster::{Cluster, Hosts, split};
@@ -41,29 +41,6 @@ pub(super) fn check_hosts(
         check_host(job, node, ("thousandths of a CPU", has.cpu_milli, left.cpu_milli, part.cpu_milli))?;
         check_host(job, node, ("MiB of host memory", has.memory_mib, left.memory_mib, part.memory_mib))
     })
-}
-
-/// No queue holds more GPUs with these than its limit.
-pub(super) fn check_queues(
-    fleet: &Fleet,
-    cluster: &Cluster,
-    job: JobId,
-    asked: &Job,
-    gpus: &[GpuId],
-) -> Result<(), Refusal> {
-    let Some((queues, queue)) = cluster.queues.as_ref().zip(asked.queue) else { return Ok(()) };
-    let takes = u64::from(asked.share) * gpus.len() as u64;
-    for queue in queue_and_groups(&fleet.queues, queue) {
-        let (limit, held) = (fleet.queues[queue].limit_milli(), queues.held[queue]);
-        if held + takes > limit {
-            let milli = |milli: u64| milli as f64 / 1000.0;
-            let (takes, held, limit, name) = (milli(takes), milli(held), milli(limit), &fleet.queues[queue].name);
-            let message =
-                format!("V20: job {job} takes {takes} GPUs, its queue {name:?} holds {held} of at most {limit}");
-            return Err((RejectCode::QueueLimit, message));
-        }
-    }
-    Ok(())
 }
 
 /// Whether a node has as much left as a job takes of it.

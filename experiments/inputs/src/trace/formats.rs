@@ -137,7 +137,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             job.workload = map.workload.and_then(|column| row.find(column)).map(str::to_string);
             job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
             let queue = map.queue.and_then(|column| row.find(column)).filter(|queue| !queue.is_empty());
-            job.queue = queue.map(str::to_string);
+            job.queue = queue.map(|queue| plain(queue.into()));
             job.recorded = recorded;
         }
         Ok(())

@@ -90,7 +90,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
                 .map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at))
                 .transpose()?,
             priority: given("job_priority").map(|text| priority(row, "job_priority", text)).transpose()?.unwrap_or(0),
-            queue: given("queue").map(str::to_string),
+            queue: given("queue").map(|queue| plain(queue.into())),
             kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
             share,

@@ -4,42 +4,69 @@ use super::Cluster;
 use crate::{GpuId, Job, JobId, JobPhase};
 
 impl Cluster {
-    /// The first place that `find` finds while these jobs let their GPUs go, one after the other, and how many had to. Nothing changes.
+    /// A place that `find` finds once some of these jobs have let their GPUs go, and those. They go one after the other until there is
+    /// a place; then those that it can do without get theirs back, the latest first. What jobs hold is afterwards as before.
     ///
     /// ```
     /// use sandtable_policy::testing::{arrivals, demand};
     /// use sandtable_policy::{Ask, Cluster, Placement};
     ///
     /// let mut cluster = sandtable_policy::testing::cluster(&[2, 2]);
-    /// let (batch, new) = arrivals(vec![demand(1), demand(1), demand(2)]);
+    /// let (batch, new) = arrivals(vec![demand(1), demand(2), demand(2)]);
     /// cluster.take_in(&batch, new);
     /// cluster.start(0, vec![0]);
-    /// cluster.start(1, vec![2]);
+    /// cluster.start(1, vec![2, 3]);
+    /// // Job 0 goes first, and leaves one node empty: job 1 may stay.
     /// let find = |cluster: &Cluster| Placement::Consolidate.find(cluster, 0, Ask::whole(2));
-    /// assert_eq!(cluster.first_place(&[1, 0], find), Some((1, vec![2, 3])));
-    /// assert!(cluster.job(1).holds() && cluster.free_gpus(0) == 2);
+    /// assert_eq!(cluster.place_without(&[0, 1], find), Some((vec![0], vec![0, 1])));
+    /// // Job 1 goes first: job 0 need not go after it.
+    /// assert_eq!(cluster.place_without(&[1, 0], find), Some((vec![1], vec![2, 3])));
+    /// assert!(cluster.job(0).holds() && cluster.job(1).holds() && cluster.free_gpus(0) == 1);
     /// ```
-    pub fn first_place(
+    pub fn place_without(
         &mut self,
         victims: &[JobId],
         find: impl Fn(&Cluster) -> Option<Vec<GpuId>>,
-    ) -> Option<(usize, Vec<GpuId>)> {
-        let now = self.now;
-        let (mut gone, mut found): (Vec<Job>, _) = (Vec::new(), None);
+    ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
+        let mut gone: Vec<Job> = Vec::new();
+        let mut found = None;
         for id in victims {
-            gone.push(self.job(*id).clone());
-            self.release(*id, now, JobPhase::Stopping);
-            found = find(self).map(|gpus| (gone.len(), gpus));
+            gone.push(self.let_go(*id));
+            found = find(self);
             if found.is_some() {
                 break;
             }
         }
-        for before in gone.into_iter().rev() {
-            self.hold(before.id, &before.held);
-            if let Some(job) = self.job_mut(before.id) {
-                *job = Job { slot: job.slot, ..before };
+        if found.is_some() {
+            // Without the last there was none.
+            for at in (0..gone.len() - 1).rev() {
+                self.give_back(gone[at].clone());
+                match find(self) {
+                    Some(place) => {
+                        found = Some(place);
+                        gone.remove(at);
+                    }
+                    None => drop(self.let_go(gone[at].id)),
+                }
             }
         }
-        found
+        let ids = gone.iter().map(|job| job.id).collect();
+        gone.into_iter().for_each(|before| self.give_back(before));
+        found.map(|place| (ids, place))
+    }
+
+    /// Frees what a job holds; returns the job as it was.
+    fn let_go(&mut self, id: JobId) -> Job {
+        let before = self.job(id).clone();
+        self.release(id, self.now, JobPhase::Stopping);
+        before
+    }
+
+    /// A job holds what it held, as if it had never let go.
+    fn give_back(&mut self, before: Job) {
+        self.hold(before.id, &before.held);
+        if let Some(job) = self.job_mut(before.id) {
+            *job = Job { slot: job.slot, ..before };
+        }
     }
 }
