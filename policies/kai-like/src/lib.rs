@@ -13,6 +13,7 @@ mod rounds;
 mod shares;
 mod waiting;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use sandtable_policy::{
@@ -20,6 +21,7 @@ use sandtable_policy::{
     PolicyError, Setup,
 };
 
+use reclaim::Protected;
 use shares::Shares;
 use waiting::Waiting;
 
@@ -30,6 +32,8 @@ pub struct KaiLike {
     reclaims: bool,
     /// Whether jobs take GPUs of others in their queue.
     preempts: bool,
+    /// How long a job runs at least before others may take its GPUs, µs.
+    least_run: u64,
 }
 
 impl Policy for KaiLike {
@@ -52,6 +56,12 @@ impl Policy for KaiLike {
                     default: "true",
                     about: "Whether a job takes GPUs from jobs of a lower priority in its own queue.",
                 },
+                Param {
+                    name: "least_run",
+                    kind: Kind::Number { min: 0.001, max: 1e6 },
+                    default: "1",
+                    about: "Seconds that a job runs at least before others may take its GPUs; by default KAI's time between two rounds.",
+                },
             ],
         }
     }
@@ -65,6 +75,7 @@ impl Policy for KaiLike {
             waiting: Waiting::new(setup.queues.len()),
             reclaims: config.flag("reclaim"),
             preempts: config.flag("preempt"),
+            least_run: config.micros("least_run"),
         })
     }
 
@@ -119,14 +130,16 @@ impl KaiLike {
     }
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.
-    fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares, mut new: BTreeSet<JobId>) {
+    fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares, new: BTreeSet<JobId>) {
+        let mut protected = Protected { new, least_run: self.least_run };
         self.waiting.begin(cluster, shares);
-        let (mut order, mut moved) = (reclaim::order(cluster, shares, &new), false);
+        // As long as nothing moves.
+        let (mut order, mut moved) = (OnceCell::new(), false);
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
             // A gang that let go may have left more than was needed.
             let left = if moved { place(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
-            let found = left.or_else(|| self.victims(cluster, shares, &job, &order));
+            let found = left.or_else(|| self.victims(cluster, shares, &job, (&protected, &order)));
             let Some((victims, gpus)) = found else {
                 self.waiting.close(next, cluster, shares);
                 continue;
@@ -137,11 +150,14 @@ impl KaiLike {
             }
             cluster.start(next.job, gpus);
             self.waiting.remove(next, cluster, shares);
-            new.insert(next.job);
+            protected.new.insert(next.job);
             if !victims.is_empty() {
-                (order, moved) = (reclaim::order(cluster, shares, &new), true);
+                (order, moved) = (OnceCell::new(), true);
                 self.waiting.line_up(cluster, shares);
             }
+        }
+        if let Some(at) = protected.ends(cluster).filter(|_| !self.waiting.is_empty()) {
+            cluster.call_by(at);
         }
     }
 
@@ -151,16 +167,17 @@ impl KaiLike {
         cluster: &mut Cluster,
         shares: &Shares,
         job: &Job,
-        order: &[JobId],
+        (protected, order): (&Protected, &OnceCell<Vec<JobId>>),
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         let mut found = None;
-        if self.reclaims {
-            let offer = reclaim::from_others(cluster, shares, job, order);
+        if self.reclaims && reclaim::may_take(cluster, shares, job) {
+            let order = order.get_or_init(|| reclaim::order(cluster, shares, protected));
+            let offer = reclaim::from_others(cluster, shares, job, (protected, order));
             let fair = |cluster: &Cluster| place(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
             found = cluster.place_without(&offer.jobs, fair);
         }
         if found.is_none() && self.preempts {
-            let own = reclaim::from_own(cluster, job, order);
+            let own = reclaim::from_own(cluster, job, protected);
             found = cluster.place_without(&own, |cluster| place(cluster, job));
         }
         found

@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{Cluster, Job, JobId, QueueId};
+use sandtable_policy::{Cluster, Instant, Job, JobId, QueueId};
 
 use crate::shares::Shares;
+
+/// After this, µs, jobs that were still to begin are looked at again.
+const LOOK_AGAIN: u64 = 30_000_000;
 
 /// What a job may take from other queues.
 pub struct Offer {
@@ -15,22 +18,29 @@ pub struct Offer {
     sides: BTreeSet<(QueueId, QueueId, u64)>,
 }
 
-/// What a job may take from other queues.
-///
-/// Its queue stays within its fair share with it; if the job may not be preempted, its queue and groups stay within what they are guaranteed. The queue
-/// of another job, below the group that both are in, is above its fair share or its limit; or above what it is guaranteed while that of the
-/// job stays within its own.
-pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, order: &[JobId]) -> Offer {
+/// Whether a job may take anything from other queues: its queue stays within its fair share with it; if the job may not be preempted, its
+/// queue and groups stay within what they are guaranteed.
+pub fn may_take(cluster: &Cluster, shares: &Shares, job: &Job) -> bool {
+    let within = |own| cluster.queues().held(own) + job.asked_milli() <= shares.fair(own);
+    job.queue.is_some_and(within) && Shares::guarantees(cluster, job)
+}
+
+/// What a job that [`may_take`] may take from other queues: jobs whose queue, below the group that both are in, is above its fair share or
+/// its limit; or above what it is guaranteed while that of the job stays within its own. What this plan starts does not count: else older
+/// jobs would go for it.
+pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, order): (&Protected, &[JobId])) -> Offer {
     let mut offer = Offer { jobs: Vec::new(), sides: BTreeSet::new() };
     let (tree, asks, Some(own)) = (cluster.queues(), job.asked_milli(), job.queue) else { return offer };
-    if !Shares::guarantees(cluster, job) || tree.held(own) + asks > shares.fair(own) {
-        return offer;
-    }
     let ours: Vec<QueueId> = tree.path(own).collect();
     let others = order.iter().map(|id| cluster.job(*id)).filter_map(|other| Some((other.queue?, other)));
     let useful = |other: &Job| job.gpu_types.contains(&cluster.type_of(other));
-    // What is left to each queue once those before have gone.
+    // What each queue had before this plan, once those before have gone.
     let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
+    for started in protected.new.iter().map(|id| cluster.job(*id)) {
+        for id in started.queue.into_iter().flat_map(|queue| tree.path(queue)) {
+            *left.entry(id).or_insert_with(|| tree.held(id)) -= started.asked_milli();
+        }
+    }
     for (queue, other) in others.filter(|(queue, other)| *queue != own && useful(other)) {
         let Some(theirs) = tree.path(queue).take_while(|id| !ours.contains(id)).last() else { continue };
         let group = tree.queue(theirs).parent;
@@ -63,24 +73,50 @@ impl Offer {
     }
 }
 
-/// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then the latest.
-pub fn from_own(cluster: &Cluster, job: &Job, order: &[JobId]) -> Vec<JobId> {
-    let Some(own) = job.queue.filter(|_| Shares::guarantees(cluster, job)) else { return Vec::new() };
-    let useful = |other: &&Job| {
-        other.queue == Some(own) && other.priority < job.priority && job.gpu_types.contains(&cluster.type_of(other))
-    };
-    // Of one queue the order is this.
-    order.iter().map(|id| cluster.job(*id)).filter(useful).map(|other| other.id).collect()
+/// Jobs that keep what they hold.
+pub struct Protected {
+    /// Those that this plan starts.
+    pub new: BTreeSet<JobId>,
+    /// Those that have run for less than this, µs.
+    pub least_run: u64,
 }
 
-/// Jobs of queues whose GPUs others could have, but for `new` ones, which this plan starts: of the queue with the largest part of its fair
-/// share first; in it the lowest priority, then the latest. On nodes that drain nothing may start.
-pub fn order(cluster: &Cluster, shares: &Shares, new: &BTreeSet<JobId>) -> Vec<JobId> {
+impl Protected {
+    /// Whether others could have the GPUs of a job: it may be preempted, none of its nodes drains, and it is not protected. One that is
+    /// still to begin is.
+    fn may_go(&self, cluster: &Cluster, job: &Job) -> bool {
+        let run = |since| cluster.now().saturating_sub(since) >= self.least_run;
+        !cluster.stays(job) && !self.new.contains(&job.id) && job.runs_since().is_some_and(run)
+    }
+
+    /// When the next job may go that may not yet. When one begins that waits for its GPUs, or pays for its start, is not told: it is
+    /// looked at again after a while.
+    pub fn ends(&self, cluster: &Cluster) -> Option<Instant> {
+        let end = |job: &Job| job.runs_since().map_or(cluster.now() + LOOK_AGAIN, |since| since + self.least_run);
+        let later = |job: &&Job| job.queue.is_some() && !cluster.stays(job) && !self.may_go(cluster, job);
+        cluster.holders().filter(later).map(end).map(|at| at.max(cluster.now() + 1)).min()
+    }
+}
+
+/// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then the latest.
+pub fn from_own(cluster: &Cluster, job: &Job, protected: &Protected) -> Vec<JobId> {
+    let Some(own) = job.queue.filter(|_| Shares::guarantees(cluster, job)) else { return Vec::new() };
+    let lower = |other: &&Job| other.queue == Some(own) && other.priority < job.priority;
+    let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other)) && protected.may_go(cluster, other);
+    let mut jobs: Vec<&Job> = cluster.holders().filter(lower).filter(useful).collect();
+    jobs.sort_unstable_by_key(|other| (other.priority, Reverse(other.id)));
+    jobs.into_iter().map(|other| other.id).collect()
+}
+
+/// Jobs of queues that may go: of the queue with the largest part of its fair share first; in it the lowest priority, then the latest.
+pub fn order(cluster: &Cluster, shares: &Shares, protected: &Protected) -> Vec<JobId> {
     let tree = cluster.queues();
     let ratios: Vec<f64> = tree.all().iter().map(|queue| shares.ratio(tree.held(queue.id), queue.id)).collect();
-    let may_go = |job: &&Job| !cluster.stays(job) && !new.contains(&job.id);
-    let mut jobs: Vec<(QueueId, &Job)> =
-        cluster.holders().filter(may_go).filter_map(|job| Some((job.queue?, job))).collect();
+    let mut jobs: Vec<(QueueId, &Job)> = cluster
+        .holders()
+        .filter(|job| protected.may_go(cluster, job))
+        .filter_map(|job| Some((job.queue?, job)))
+        .collect();
     jobs.sort_by(|(a, of_a), (b, of_b)| {
         let by_queue = ratios[*b as usize].total_cmp(&ratios[*a as usize]).then(b.cmp(a));
         by_queue.then((of_a.priority, Reverse(of_a.id)).cmp(&(of_b.priority, Reverse(of_b.id))))

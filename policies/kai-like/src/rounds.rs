@@ -25,6 +25,9 @@ const OTHERWISE: [(&str, &str); 4] = [
     ),
 ];
 
+/// The time from a round to the next, µs.
+const SECOND: u64 = 1_000_000;
+
 /// Who is where when a policy takes over.
 struct Places(Vec<(GpuId, JobId)>);
 
@@ -160,22 +163,23 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
         let told = arrival(id, classes.len() as u32 - 1, 0);
         events.push(Event::JobArrived(Arrival { priority: job.priority, queue: job.queue, ..told }));
     }
-    let change = |job, phase| {
-        Event::JobChanged(PhaseChange {
-            job,
-            phase,
-            at: 1,
-            cause: ChangeCause::Asked,
-            remaining: sandtable_policy::NEVER,
-        })
+    let change = |job, phase, at| {
+        Event::JobChanged(PhaseChange { job, phase, at, cause: ChangeCause::Asked, remaining: sandtable_policy::NEVER })
     };
-    events
-        .extend((0..).zip(&jobs).filter(|(_, job)| !job.held.is_empty()).map(|(id, _)| change(id, JobPhase::Running)));
+    events.extend(
+        (0..).zip(&jobs).filter(|(_, job)| !job.held.is_empty()).map(|(id, _)| change(id, JobPhase::Running, 0)),
+    );
     let mut new = Introductions { classes, users: vec![String::new()], ..Introductions::default() };
     let mut runs: Vec<bool> = jobs.iter().map(|job| !job.held.is_empty()).collect();
     for round in 1..=rounds as u64 {
         let trigger = if round == 1 { Trigger::Resync } else { Trigger::Round };
-        let batch = Batch { seq: round, now: round, trigger, fresh: Fresh::all(), events: std::mem::take(&mut events) };
+        let batch = Batch {
+            seq: round,
+            now: round * SECOND,
+            trigger,
+            fresh: Fresh::all(),
+            events: std::mem::take(&mut events),
+        };
         let plan = driver.decide(&batch, std::mem::take(&mut new)).expect("a plan");
         let mut placed = BTreeSet::new();
         for action in plan.actions {
@@ -183,12 +187,12 @@ fn running_after(case: &Value, rounds: usize) -> BTreeMap<String, bool> {
                 Action::Start(start) => {
                     assert!(placed.insert(start.job), "job {} twice in one plan", start.job);
                     runs[start.job as usize] = true;
-                    events.push(change(start.job, JobPhase::Running));
+                    events.push(change(start.job, JobPhase::Running, round * SECOND));
                 }
                 Action::Preempt(preempt) => {
                     assert!(placed.insert(preempt.job), "job {} twice in one plan", preempt.job);
                     runs[preempt.job as usize] = false;
-                    events.push(change(preempt.job, JobPhase::Queued));
+                    events.push(change(preempt.job, JobPhase::Queued, round * SECOND));
                 }
                 _ => {}
             }

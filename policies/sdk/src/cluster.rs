@@ -6,8 +6,10 @@
 
 mod elastic;
 mod nodes;
+mod timers;
 mod trial;
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 pub(crate) use self::nodes::{MirrorNode, TypePool};
@@ -17,7 +19,7 @@ use crate::queue_tree::{QueueTree, Side};
 use crate::residents::Residents;
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Timer, Topology,
+    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Topology,
     Trigger, WorkloadProfile, host,
 };
 
@@ -57,8 +59,8 @@ pub struct Cluster {
     pub(crate) rejections: Vec<Rejection>,
     /// The jobs on each GPU, where several may be.
     pub(crate) residents: Residents,
-    /// The instant for which [`Cluster::call_again`] has set a timer.
-    again: Instant,
+    /// Instants to come for which [`Cluster::call_by`] has set timers.
+    calls: BTreeSet<Instant>,
     actions: Vec<Action>,
 }
 
@@ -84,7 +86,7 @@ impl Cluster {
             samples: Vec::new(),
             rejections: Vec::new(),
             residents: Residents::new(topology),
-            again: 0,
+            calls: BTreeSet::new(),
             actions: Vec::new(),
         };
         for node in &topology.nodes {
@@ -215,26 +217,6 @@ impl Cluster {
         self.actions.push(Action::Throttle(Throttle { job: id, milli }));
     }
 
-    /// Sets a timer: the policy is called at that instant.
-    pub fn set_timer(&mut self, token: u64, at: Instant) {
-        self.actions.push(Action::SetTimer(Timer { token, at }));
-    }
-
-    /// Asks to be called again after a microsecond: a job that saves its state in no time causes no call when it waits
-    /// again. The timer's token is its instant.
-    pub fn call_again(&mut self) {
-        let at = self.now + 1;
-        if self.again < at {
-            self.again = at;
-            self.set_timer(at, at);
-        }
-    }
-
-    /// Cancels a timer.
-    pub fn cancel_timer(&mut self, token: u64) {
-        self.actions.push(Action::CancelTimer(token));
-    }
-
     pub(crate) fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }
@@ -244,6 +226,7 @@ impl Cluster {
     /// Updates the mirror with a batch and what it introduces.
     pub fn take_in(&mut self, batch: &Batch, new: Introductions) {
         self.now = batch.now;
+        self.calls = self.calls.split_off(&(batch.now + 1));
         for demand in new.classes {
             let allowed = demand.gpu_types.as_slice();
             let gpu_types = if allowed.is_empty() { self.all_types.clone() } else { allowed.into() };

@@ -74,6 +74,11 @@ impl Job {
         u64::from(self.gpus) * u64::from(self.share)
     }
 
+    /// Since when it makes progress; none: it makes none.
+    pub fn runs_since(&self) -> Option<Instant> {
+        self.running_since
+    }
+
     /// Attained service: GPU-microseconds.
     pub fn service(&self, now: Instant) -> u64 {
         self.run_time(now) * u64::from(self.gpus)

@@ -12,7 +12,8 @@ pub struct QueueSpec {
     /// The group that it is in, which comes before it in the list; by default it is at the top.
     #[serde(default)]
     pub parent: Option<String>,
-    /// GPUs that it may always have; 0 by default.
+    /// GPUs that it may always have; 0 by default. Under `kai-like` jobs that may not be preempted start within these alone, of their queue and
+    /// of every group above it.
     #[serde(default)]
     pub guaranteed: f64,
     /// Its part, among the queues of its group, of the GPUs that no queue is guaranteed; 1 by default.
