@@ -144,6 +144,27 @@ fn shares_of_gpus_add_up_exactly() {
 }
 
 #[test]
+fn queues_do_not_take_from_each_other_for_ever() {
+    // Guarantees beyond the cluster, parts of GPUs, priorities: with each, queues once took turns every microsecond.
+    let queues = "Queue(name: \"x\", guaranteed: 20, weight: 2, priority: 1), Queue(name: \"y\", parent: \"x\", guaranteed: 4, weight: 0), \
+        Queue(name: \"a\", parent: \"y\", weight: 0.1), Queue(name: \"b\", parent: \"y\", guaranteed: 20, weight: 3, priority: 1), \
+        Queue(name: \"c\", parent: \"x\", guaranteed: 0.5), Queue(name: \"d\", guaranteed: 4, weight: 0, priority: -1)";
+    for seed in 0..60 {
+        let text = format!(
+            "Experiment(title: \"turns\", fleet: Model(nodes: 3, gpus: 4, kind: \"g\", speed: 1.0, sharing: Shares), queues: [{queues}], \
+         workload: Generate(jobs: 60, arrivals: Bursts(load: 3, size: 10), durations: LogNormal(median: \"1min\", sigma: 2), \
+         gpus: {{1: 3, 2: 2, 6: 1}}, queues: {{\"a\": 1, \"b\": 2, \"c\": 2, \"d\": 1}}, priorities: {{0: 2, 1: 1, 2: 1}}), \
+         policies: [{KAI}], seeds: List([{seed}]))"
+        );
+        let (summary, rows) = results(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
+        assert_eq!(summary.unfinished, 0, "seed {seed}");
+        // Before each a job has run for a second.
+        let bounded = |row: &JobRecord| f64::from(row.preemptions) <= row.productive_s.f64();
+        assert!(rows.iter().all(bounded), "seed {seed}: {:?}", preemptions(&rows));
+    }
+}
+
+#[test]
 fn no_queue_or_group_has_more_than_its_limit() {
     let queues = "Queue(name: \"lab\", limit: 2.5), Queue(name: \"a\", parent: \"lab\", limit: 1), \
         Queue(name: \"b\", parent: \"lab\"), Queue(name: \"c\")";
