@@ -286,14 +286,14 @@ fn judge(bytes: &[u8]) {
     let jobs: Vec<Job> = (0..1 + bytes.less(7))
         .map(|at| {
             let (submit, gpus) = (u64::from(bytes.less(50)) * SECOND, 1 + bytes.less(5));
-            let mut job =
-                Job::new(&format!("j{at}"), Instant::at(submit), gpus, u64::from(1 + bytes.less(200)) * SECOND);
-            job.preemptible = bytes.less(4) > 0;
-            job.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
-            job.gpus_per_node = if bytes.less(3) == 0 { gpus.div_ceil(2) } else { 0 };
-            job.host.cpu_milli = bytes.less(5);
-            job.near.required = (bytes.less(4) == 0).then_some(0);
-            job
+            let work = u64::from(1 + bytes.less(200)) * SECOND;
+            Job::new(&format!("j{at}"), Instant::at(submit), gpus, work).asking(|request| {
+                request.preemptible = bytes.less(4) > 0;
+                request.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
+                request.gpus_per_node = if bytes.less(3) == 0 { gpus.div_ceil(2) } else { 0 };
+                request.host.cpu_milli = bytes.less(5);
+                request.near.required = (bytes.less(4) == 0).then_some(0);
+            })
         })
         .collect();
     let mut jobs = jobs;

@@ -1,14 +1,32 @@
 //! What a job asks for and what it really takes.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
 use crate::{Duration, HostResources, Instant, Nearness, QueueId, ServiceId, TypeId, WorkloadId};
 
-/// One job of a workload.
+/// One job of a workload. What it asks for is read as if it were its own: `job.gpus`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its name in the trace.
-    pub name: String,
+    pub name: CompactString,
     /// When it is submitted.
     pub submit: Instant,
+    /// Its work: run time on GPUs of speed 1.
+    pub work: Duration,
+    /// What its user said that it would take.
+    pub declared: Option<Duration>,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
+    /// What it asks for. Jobs that ask for the same may share it: a workload of millions has few different ones.
+    pub request: Arc<Request>,
+}
+
+/// What a job asks for, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
     /// Size of its gang.
     pub gpus: u32,
     /// Its GPUs on each of its nodes; 0: split over nodes in any way.
@@ -17,12 +35,6 @@ pub struct Job {
     pub host: HostResources,
     /// How near to each other its nodes are.
     pub near: Nearness,
-    /// Its work: run time on GPUs of speed 1.
-    pub work: Duration,
-    /// What its user said that it would take.
-    pub declared: Option<Duration>,
-    /// When it should have ended.
-    pub deadline: Option<Instant>,
     /// Higher is more important; only policies give it a meaning.
     pub priority: i32,
     /// The queue that it was submitted to; none: no limit of a queue holds for it.
@@ -45,26 +57,22 @@ pub struct Job {
     pub service: Option<ServiceId>,
 }
 
-impl Job {
-    /// A job that asks for whole GPUs of any type and may be preempted.
-    ///
-    /// ```
-    /// use sandtable_hardware::{Instant, Job, SECOND};
-    ///
-    /// let job = Job { preemptible: false, ..Job::new("train", Instant::START, 4, 3600 * SECOND) };
-    /// assert_eq!((job.gpus, job.work), (4, 3600 * SECOND));
-    /// ```
-    pub fn new(name: &str, submit: Instant, gpus: u32, work: Duration) -> Job {
-        Job {
-            name: name.into(),
-            submit,
+impl Deref for Job {
+    type Target = Request;
+
+    fn deref(&self) -> &Request {
+        &self.request
+    }
+}
+
+impl Request {
+    /// Whole GPUs of any type, by a job that may be preempted.
+    pub fn new(gpus: u32) -> Request {
+        Request {
             gpus,
             gpus_per_node: 0,
             host: HostResources::UNKNOWN,
             near: Nearness::ANY,
-            work,
-            declared: None,
-            deadline: None,
             priority: 0,
             queue: None,
             gpu_types: Vec::new(),
@@ -77,14 +85,38 @@ impl Job {
             service: None,
         }
     }
+}
+
+impl Job {
+    /// A job that asks for whole GPUs of any type and may be preempted.
+    pub fn new(name: &str, submit: Instant, gpus: u32, work: Duration) -> Job {
+        let request = Arc::new(Request::new(gpus));
+        Job { name: name.into(), submit, work, declared: None, deadline: None, request }
+    }
+
+    /// The job, where it asks for something else.
+    ///
+    /// ```
+    /// use sandtable_hardware::{Instant, Job, SECOND};
+    ///
+    /// let job = Job::new("train", Instant::START, 4, 3600 * SECOND).asking(|request| request.preemptible = false);
+    /// assert_eq!((job.gpus, job.preemptible, job.work), (4, false, 3600 * SECOND));
+    /// ```
+    #[must_use]
+    pub fn asking(mut self, change: impl FnOnce(&mut Request)) -> Job {
+        change(Arc::make_mut(&mut self.request));
+        self
+    }
 
     /// Its GPUs and what it asks of their nodes, in words; with the names of the fleet's levels.
     ///
     /// ```
     /// use sandtable_hardware::{Instant, Job, Nearness, SECOND};
     ///
-    /// let near = Nearness { required: Some(0), preferred: None };
-    /// let job = Job { gpus_per_node: 2, near, ..Job::new("train", Instant::START, 4, SECOND) };
+    /// let job = Job::new("train", Instant::START, 4, SECOND).asking(|request| {
+    ///     request.gpus_per_node = 2;
+    ///     request.near = Nearness { required: Some(0), preferred: None };
+    /// });
     /// assert_eq!(job.asks(&["rack".into()]), "4 GPUs, 2 on each node, within one rack");
     /// ```
     pub fn asks(&self, levels: &[String]) -> String {

@@ -45,7 +45,7 @@ pub use fleet::{
     Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Service, Sharing,
 };
 pub use ids::{GpuId, JobId, NodeId, QueueId, ServiceId, TypeId, WorkloadId};
-pub use job::Job;
+pub use job::{Job, Request};
 pub use model::SimulatedBackend;
 pub use nodes::{HostResources, HostUse, Nearness};
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};

@@ -103,7 +103,8 @@ mod tests {
     }
 
     fn job(gpus: u32) -> Job {
-        Job { workload: Some(WorkloadId::new(0)), ..Job::new("j", Instant::START, gpus, Duration::from_micros(1)) }
+        Job::new("j", Instant::START, gpus, Duration::from_micros(1))
+            .asking(|request| request.workload = Some(WorkloadId::new(0)))
     }
 
     #[test]

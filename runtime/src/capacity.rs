@@ -61,7 +61,7 @@ impl Capacities {
     /// let why = |job: &Job| Capacities::of(&fleet).never_fits(&PerformanceModel::none(), job);
     /// let wide = Job::new("wide", Instant::START, 16, SECOND);
     /// assert_eq!(why(&wide).as_deref(), Some("it asks for 16 GPUs of one type that it allows, the fleet has 8"));
-    /// let tall = Job { gpus_per_node: 8, ..Job::new("tall", Instant::START, 8, SECOND) };
+    /// let tall = Job::new("tall", Instant::START, 8, SECOND).asking(|request| request.gpus_per_node = 8);
     /// assert_eq!(why(&tall).as_deref(), Some("it asks for 8 GPUs, 8 on each node: the fleet has room for 0 of its GPUs"));
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```

@@ -2,10 +2,12 @@
 //! which then waits for them to drain. The judge's scratch copy is this very state with a journal: undoing costs what was
 //! done, copying would cost the whole fleet for every plan.
 
-use std::collections::BTreeMap;
+mod held;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use held::Held;
 use sandtable_hardware::{
     Fleet, GpuId, HostResources, HostUse, Instant, Job, JobId, Node, NodeId, ServiceId, queue_and_groups,
 };
@@ -41,7 +43,7 @@ pub struct Cluster {
     /// How many jobs are in each phase.
     counts: [usize; 6],
     /// GPUs given to each job.
-    pub held: Vec<Vec<GpuId>>,
+    pub held: Held,
     /// Whether each node is up.
     pub up: Vec<bool>,
     /// Nodes that are up and going down, and when they do.
@@ -148,7 +150,7 @@ impl Cluster {
             residents: vec![Vec::new(); fleet.gpus() as usize],
             phase: vec![Phase::Future; jobs],
             counts: [jobs, 0, 0, 0, 0, 0],
-            held: vec![Vec::new(); jobs],
+            held: Held::new(jobs),
             up: vec![true; fleet.nodes.len()],
             draining: BTreeMap::new(),
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
@@ -186,7 +188,7 @@ impl Cluster {
             queues.count(fleet, job, gpus.len(), true);
         }
         let evicted = self.evict(&gpus);
-        self.held[job] = gpus;
+        self.held.set(job, gpus);
         self.set_phase(job, Phase::Starting);
         Undo::Start(job, evicted)
     }
@@ -213,7 +215,7 @@ impl Cluster {
         for (job, _) in moves {
             let phase = self.phase[*job];
             self.take(fleet, *job);
-            before.push((*job, std::mem::take(&mut self.held[*job]), phase));
+            before.push((*job, self.held.take(*job), phase));
         }
         let mut evicted = Vec::new();
         for (job, gpus) in moves {
@@ -249,7 +251,7 @@ impl Cluster {
         if matches!(self.phase[job], Phase::Starting | Phase::Running) {
             self.take(fleet, job);
         }
-        self.held[job] = Vec::new();
+        self.held.take(job);
         self.set_phase(job, phase);
     }
 
@@ -257,7 +259,7 @@ impl Cluster {
         match undo {
             Undo::Start(job, pods) => {
                 self.take(fleet, job);
-                self.held[job] = Vec::new();
+                self.held.take(job);
                 self.set_phase(job, Phase::Queued);
                 self.restore(pods);
             }
@@ -274,7 +276,7 @@ impl Cluster {
             Undo::Protect(gpu, until) => self.pods[gpu].until = until,
             Undo::Refuse(job) => self.set_phase(job, Phase::Queued),
             Undo::Preempt(job, before) => {
-                let gpus = std::mem::take(&mut self.held[job]);
+                let gpus = self.held.take(job);
                 self.give(fleet, job, gpus);
                 self.set_phase(job, before);
             }

@@ -26,8 +26,7 @@ impl Distribution {
         }
         sample.sort_unstable();
         let sum: u128 = sample.iter().map(|x| u128::from(x.as_micros())).sum();
-        let sorted: Vec<f64> = sample.iter().map(|x| x.as_micros_f64()).collect();
-        let quantile = |q: f64| quantile(&sorted, q) / SECOND.as_micros_f64();
+        let quantile = |q: f64| interpolated(sample.len(), q, |at| sample[at].as_micros_f64()) / SECOND.as_micros_f64();
         Distribution {
             mean: sum as f64 / sample.len() as f64 / SECOND.as_micros_f64(),
             median: quantile(0.5),
@@ -44,7 +43,7 @@ impl Distribution {
     /// assert_eq!((waits.mean, waits.median, waits.max), (4.0, 2.5, 10.0));
     /// ```
     pub fn of_numbers(mut sample: Vec<f64>) -> Distribution {
-        sample.sort_by(f64::total_cmp);
+        sample.sort_unstable_by(f64::total_cmp);
         Distribution {
             mean: ratio(sample.iter().sum(), sample.len() as f64),
             median: quantile(&sample, 0.5),
@@ -57,12 +56,15 @@ impl Distribution {
 
 /// Of an ascending sample, interpolated (type 7); 0 of an empty one.
 pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
-    if sorted.is_empty() {
-        return 0.0;
-    }
-    let at = q * (sorted.len() - 1) as f64;
+    interpolated(sorted.len(), q, |at| sorted[at])
+}
+
+/// The quantile of so many numbers, ascending.
+fn interpolated(count: usize, q: f64, number: impl Fn(usize) -> f64) -> f64 {
+    let Some(last) = count.checked_sub(1) else { return 0.0 };
+    let at = q * last as f64;
     let (low, part) = (at.floor() as usize, at - at.floor());
-    let (a, b) = (sorted[low], sorted[(low + 1).min(sorted.len() - 1)]);
+    let (a, b) = (number(low), number((low + 1).min(last)));
     a + (b - a) * part
 }
 

@@ -6,6 +6,10 @@
 mod balance;
 mod integrals;
 mod moves;
+mod rows;
+mod stays;
+
+use std::sync::Arc;
 
 use crate::pools::Pools;
 use crate::row::{JobRow, Outcome, Segment, Unfinished};
@@ -13,7 +17,9 @@ use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
 use integrals::{Measured, Rates};
-use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId, NodeId, Sharing, TypeId};
+use rows::Rows;
+use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId, NodeId, PerformanceModel, Sharing, TypeId};
+use stays::Stays;
 
 /// A balance that does not close: a defect of ours, never a policy's.
 #[expect(missing_docs, reason = "the texts of the cases say what their fields are")]
@@ -34,13 +40,11 @@ pub enum AccountingError {
 
 /// The ledger of one run.
 pub struct Ledger {
-    /// One row a job.
-    pub rows: Vec<JobRow>,
-    /// Every stay, in the order of their ends; kept only if asked for.
-    pub segments: Vec<Segment>,
-    keep_segments: bool,
+    rows: Rows,
+    /// Kept only if asked for.
+    stays: Option<Stays>,
     /// Stays that are kept, and the GPUs of each.
-    stays: usize,
+    stay_size: usize,
     now: Instant,
     total: u32,
     /// What a start takes, as the fleet has it.
@@ -82,65 +86,28 @@ impl Ledger {
 
     /// Measures this part of the run; by default all until the last submission.
     pub fn measuring(mut self, window: Window) -> Ledger {
-        let submissions = || self.rows.iter().map(|row| row.submit);
-        let (first, last) = (submissions().min().unwrap_or_default(), submissions().max().unwrap_or_default());
+        let (first, last) = self.rows.submissions();
         self.measured = Measured::new(window, first, last);
         self
     }
 
     /// What jobs would take alone on the fastest type that each may run on.
-    pub(crate) fn alone_by(&mut self, speed: impl Fn(&Job, TypeId) -> f64, fleet: &Fleet, jobs: &[Job]) {
-        for (row, job) in self.rows.iter_mut().zip(jobs) {
+    pub(crate) fn alone_by(&mut self, laws: Arc<PerformanceModel>, fleet: Fleet) {
+        self.rows.set_solo(Box::new(move |job| {
             let allows = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
             let types = TypeId::first(fleet.types.len()).filter(allows);
-            let speed = types.map(|kind| speed(job, kind)).fold(0.0, f64::max);
-            row.solo = if speed > 0.0 {
-                Duration::from_micros_f64((job.work.as_micros_f64() / speed).ceil())
-            } else {
-                job.work
-            };
-        }
+            let speed = types.map(|kind| laws.speed(&fleet, kind, job)).fold(0.0, f64::max);
+            if speed > 0.0 { Duration::from_micros_f64((job.work.as_micros_f64() / speed).ceil()) } else { job.work }
+        }));
     }
 
-    /// An empty ledger for these jobs.
-    pub fn new(fleet: &Fleet, jobs: &[Job], keep_segments: bool) -> Ledger {
+    /// An empty ledger for these jobs; `keep_segments`: with every stay on GPUs.
+    pub fn new(fleet: &Fleet, jobs: &Arc<[Job]>, keep_segments: bool) -> Ledger {
         let gpus = fleet.gpus() as usize;
-        let rows = jobs.iter().map(|job| JobRow {
-            submit: job.submit,
-            gpus: job.gpus,
-            deadline: job.deadline,
-            first_start: None,
-            first_run: None,
-            began: None,
-            startup: Duration::ZERO,
-            service: job.service,
-            end: None,
-            outcome: Outcome::Unfinished(Unfinished::NeverSubmitted),
-            preemptions: 0,
-            reassignments: 0,
-            size: job.gpus,
-            failures: 0,
-            out_of_memory: 0,
-            held: Duration::ZERO,
-            productive: Duration::ZERO,
-            lost: Duration::ZERO,
-            last_gpus: Vec::new(),
-            solo: job.work,
-            contention: 0,
-            share: job.share,
-            gpu_time: 0,
-            given_at: Instant::START,
-            draining: false,
-            pace: 1.0,
-            awaited: 0,
-            running_since: None,
-            stopped_at: Instant::START,
-        });
         Ledger {
-            rows: rows.collect(),
-            segments: Vec::new(),
-            keep_segments,
-            stays: 0,
+            rows: Rows::new(jobs.clone()),
+            stays: keep_segments.then(Stays::default),
+            stay_size: 0,
             now: Instant::START,
             total: fleet.gpus(),
             start_cost: fleet.costs.start,
@@ -160,6 +127,21 @@ impl Ledger {
             segment_count: 0,
         }
         .measuring(Window::default())
+    }
+
+    /// The rows, one a job, by job.
+    pub fn rows(&self) -> impl Iterator<Item = JobRow> {
+        self.rows.iter()
+    }
+
+    /// The row of a job.
+    pub fn row(&self, job: JobId) -> JobRow {
+        self.rows.get(job)
+    }
+
+    /// Every stay, in the order of their ends; none where they are not kept.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> {
+        self.stays.iter().flat_map(Stays::iter)
     }
 
     /// GPUs of the fleet.
@@ -189,7 +171,7 @@ impl Ledger {
 
     /// A job is in the system.
     pub fn submitted(&mut self, job: JobId) {
-        let row = &mut self.rows[job];
+        let row = self.rows.begin(job);
         row.outcome = Outcome::Unfinished(Unfinished::Waited);
         row.contention = self.measured.all.demanded;
         self.rates.demanded += u64::from(row.gpus);
@@ -197,7 +179,8 @@ impl Ledger {
 
     /// A job can never run.
     pub fn rejected(&mut self, job: JobId, reason: String) {
-        self.rows[job].outcome = Outcome::Rejected(reason.into());
+        self.rows.begin(job).outcome = Outcome::Rejected(reason.into());
+        self.rows.end(job);
     }
 
     /// The policy refused a job that waited.
@@ -205,6 +188,7 @@ impl Ledger {
         let row = &mut self.rows[job];
         (row.outcome, row.end) = (Outcome::Refused, Some(self.now));
         self.rates.demanded -= u64::from(row.gpus);
+        self.rows.end(job);
     }
 
     /// A job is given GPUs; those that drain come to it when they have.
@@ -353,13 +337,21 @@ impl Ledger {
         row.lost += lost;
         row.productive -= lost.min(row.productive);
         row.outcome = Outcome::Unfinished(Unfinished::Waited);
-        if self.keep_segments && had_all {
-            self.stays += 1 + gpus.len();
-            self.segments.push(Segment { job, from: row.given_at, to: self.now, gpus: gpus.clone() });
+        let from = row.given_at;
+        if had_all {
+            self.keep_stay(job, from, &gpus);
         }
         self.segment_count += 1;
-        row.last_gpus = gpus;
+        self.rows[job].last_gpus = gpus;
         self.measured.let_go();
+    }
+
+    /// A job lets GPUs go now that it has held, all of them, from then on.
+    fn keep_stay(&mut self, job: JobId, from: Instant, gpus: &[GpuId]) {
+        if let Some(stays) = &mut self.stays {
+            self.stay_size += 1 + gpus.len();
+            stays.push(job, from, self.now, gpus);
+        }
     }
 
     /// A node failed under a job.
@@ -372,16 +364,18 @@ impl Ledger {
     /// # Errors
     /// Where it had ended before.
     pub fn ended(&mut self, job: JobId, at: Instant) -> Result<(), AccountingError> {
+        if self.rows.is_over(job) {
+            return Err(AccountingError::Ends { job, times: 2 });
+        }
         self.stopped(job, false);
         self.released(job, Duration::ZERO);
         let demanded = self.measured.all.demanded;
         let row = &mut self.rows[job];
-        if row.end.replace(at).is_some() {
-            return Err(AccountingError::Ends { job, times: 2 });
-        }
+        row.end = Some(at);
         row.outcome = Outcome::Completed;
         row.contention = demanded - row.contention;
         self.rates.demanded -= u64::from(row.gpus);
+        self.rows.end(job);
         Ok(())
     }
 
@@ -395,6 +389,7 @@ impl Ledger {
             status => format!("exit code {status}").into(),
         });
         self.rates.demanded -= u64::from(row.gpus);
+        self.rows.end(job);
     }
 
     /// For how long a job has made progress, and the GPU time that it has held.
@@ -408,8 +403,8 @@ impl Ledger {
     }
 
     /// Stays that are kept, and the GPUs of each, all together.
-    pub(crate) fn stays(&self) -> usize {
-        self.stays
+    pub(crate) fn stay_size(&self) -> usize {
+        self.stay_size
     }
 
     fn occupy(&mut self, gpu: GpuId, job: JobId) {

@@ -1,6 +1,6 @@
 //! Every metric, as a pure function of a ledger.
 
-use sandtable_hardware::Duration;
+use sandtable_hardware::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Distribution, quantile, ratio};
@@ -122,26 +122,6 @@ pub struct Deadlines {
     pub tardiness_max: f64,
 }
 
-impl Deadlines {
-    fn of(rows: &[&JobRow]) -> Option<Deadlines> {
-        let due = rows.iter().filter_map(|row| Some((row, row.deadline?)));
-        let mut of = Deadlines { jobs: 0, completed: 0, met: 0, tardiness_mean: 0.0, tardiness_max: 0.0 };
-        let (mut sum, mut most) = (Duration::ZERO, Duration::ZERO);
-        for (row, deadline) in due {
-            of.jobs += 1;
-            if let (Outcome::Completed, Some(end)) = (&row.outcome, row.end) {
-                let late = end.saturating_since(deadline);
-                of.completed += 1;
-                of.met += usize::from(late.is_zero());
-                (sum, most) = (sum + late, most.max(late));
-            }
-        }
-        of.tardiness_mean = ratio(sum.as_secs_f64(), of.completed as f64);
-        of.tardiness_max = most.as_secs_f64();
-        (of.jobs > 0).then_some(of)
-    }
-}
-
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -160,48 +140,37 @@ impl Summary {
 
     /// Of a closed ledger.
     pub fn of(ledger: &Ledger) -> Summary {
-        let all = || ledger.rows.iter().filter(|row| row.service.is_none());
-        let rows: Vec<&JobRow> = all().filter(|row| ledger.measured.window.has(row.submit)).collect();
-        let done: Vec<&JobRow> = rows.iter().copied().filter(|row| row.outcome == Outcome::Completed).collect();
-        let jct = |row: &JobRow| row.end.unwrap_or(row.submit) - row.submit;
         let total = f64::from(ledger.total_gpus());
         let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time.as_micros_f64() * total);
         let given_away =
             |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time.as_micros_f64() * total * 1000.0);
         let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time.as_micros_f64() * total);
         let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
-        let mut rho: Vec<f64> = done.iter().map(|row| unfairness(row, jct(row), total)).collect();
-        rho.sort_by(f64::total_cmp);
-        let given: Vec<f64> = rho.iter().map(|rho| 1.0 / rho).collect();
-        let (sum, squares) = given.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-        let mut stretch: Vec<f64> = done.iter().filter(|row| !row.solo.is_zero()).map(|row| stretched(row)).collect();
-        stretch.sort_by(f64::total_cmp);
-        let first = all().map(|row| row.submit).min().unwrap_or_default();
-        let ended = all().filter(|row| row.outcome == Outcome::Completed).filter_map(|row| row.end);
-        let last = ended.max().unwrap_or(first);
-        let waited = |row: &JobRow| jct(row) - row.held.min(jct(row));
-        // One that got GPUs which still drained waited for them.
-        let first_wait = |row: &JobRow| row.began.unwrap_or(row.submit).saturating_since(row.submit).min(waited(row));
-        let [rejected, refused, crashed, unfinished] = without_completion(&rows);
-        let of = |time: &dyn Fn(&JobRow) -> Duration| Distribution::of(done.iter().map(|row| time(row)).collect());
+        // One after the other: a run may have millions of jobs, and these are numbers of each.
+        let (counts, times) = counted(ledger);
+        let [jct, waiting_total, first_wait, suspended] = times.distributions();
+        let Ratios { bounded, rho, stretch, work } = Ratios::of(ledger, total);
+        let given = rho.iter().map(|rho| 1.0 / rho);
+        let (sum, squares) = given.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let first = counts.first.unwrap_or_default();
         Summary {
-            jobs: rows.len(),
-            left_out: all().count() - rows.len(),
+            jobs: counts.jobs,
+            left_out: counts.left_out,
             window: window.time.as_secs_f64(),
             run: whole.time.as_secs_f64(),
-            heaviest: heaviest(&rows),
-            completed: done.len(),
-            rejected,
-            refused,
-            deadlines: Deadlines::of(&rows),
-            crashed,
-            unfinished,
-            jct: of(&jct),
-            waiting_total: of(&waited),
-            first_wait: of(&first_wait),
-            suspended: of(&|row| waited(row) - first_wait(row)),
-            bounded_slowdown: Distribution::of_numbers(done.iter().map(|row| bounded(row, jct(row))).collect()),
-            makespan: (last - first).as_secs_f64(),
+            heaviest: heaviest(work),
+            completed: counts.completed,
+            rejected: counts.rejected,
+            refused: counts.refused,
+            deadlines: counts.deadlines(),
+            crashed: counts.crashed,
+            unfinished: counts.unfinished,
+            jct,
+            waiting_total,
+            first_wait,
+            suspended,
+            bounded_slowdown: Distribution::of_numbers(bounded),
+            makespan: (counts.last_end.unwrap_or(first) - first).as_secs_f64(),
             utilisation: given_away(whole),
             utilisation_window: given_away(window),
             throughput: done_of(whole.progress, whole),
@@ -210,15 +179,15 @@ impl Summary {
             gpu_utilisation_window: ledger.busy.as_ref().map(|_| done_of(window.busy, window)),
             stretch: ratio(stretch.iter().sum(), stretch.len() as f64),
             stretch_p95: quantile(&stretch, 0.95),
-            out_of_memory: rows.iter().map(|row| u64::from(row.out_of_memory)).sum(),
+            out_of_memory: counts.out_of_memory,
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
-            reassignments: ledger.elastic.then(|| rows.iter().map(|row| u64::from(row.reassignments)).sum()),
+            reassignments: ledger.elastic.then_some(counts.reassignments),
             serving: Serving::of(ledger),
-            preemptions: rows.iter().map(|row| u64::from(row.preemptions)).sum(),
-            failures: rows.iter().map(|row| u64::from(row.failures)).sum(),
-            fairness_jain: ratio(sum * sum, given.len() as f64 * squares),
+            preemptions: counts.preemptions,
+            failures: counts.failures,
+            fairness_jain: ratio(sum * sum, rho.len() as f64 * squares),
             fairness_p95: quantile(&rho, 0.95),
             fairness_p99: quantile(&rho, 0.99),
             fairness_worst: quantile(&rho, 1.0),
@@ -227,19 +196,147 @@ impl Summary {
     }
 }
 
-/// Jobs that were rejected, refused by the policy, failed, or were left behind.
-fn without_completion(rows: &[&JobRow]) -> [usize; 4] {
-    let [mut rejected, mut refused, mut crashed, mut unfinished] = [0; 4];
-    for row in rows {
-        match row.outcome {
-            Outcome::Completed => {}
-            Outcome::Rejected(_) => rejected += 1,
-            Outcome::Refused => refused += 1,
-            Outcome::Failed(_) => crashed += 1,
-            Outcome::Unfinished(_) => unfinished += 1,
+/// What is counted of the jobs of a run.
+#[derive(Default)]
+struct Counts {
+    /// When the first job was submitted, outside the window too.
+    first: Option<Instant>,
+    /// When the last one ended that completed.
+    last_end: Option<Instant>,
+    left_out: usize,
+    jobs: usize,
+    completed: usize,
+    rejected: usize,
+    refused: usize,
+    crashed: usize,
+    unfinished: usize,
+    out_of_memory: u64,
+    reassignments: u64,
+    preemptions: u64,
+    failures: u64,
+    /// Jobs with a deadline; those of them that completed; those that did by then.
+    due: [usize; 3],
+    /// How long after their deadlines jobs completed, and the longest of these times.
+    late: [Duration; 2],
+}
+
+impl Counts {
+    /// Counts a job; whether its times count.
+    fn add(&mut self, row: &JobRow, counts: bool) -> bool {
+        self.first = Some(self.first.map_or(row.submit, |first| first.min(row.submit)));
+        let completed = row.outcome == Outcome::Completed;
+        if completed {
+            self.last_end = self.last_end.max(row.end);
+        }
+        if !counts {
+            self.left_out += 1;
+            return false;
+        }
+        self.jobs += 1;
+        *match row.outcome {
+            Outcome::Completed => &mut self.completed,
+            Outcome::Rejected(_) => &mut self.rejected,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Failed(_) => &mut self.crashed,
+            Outcome::Unfinished(_) => &mut self.unfinished,
+        } += 1;
+        self.out_of_memory += u64::from(row.out_of_memory);
+        self.reassignments += u64::from(row.reassignments);
+        self.preemptions += u64::from(row.preemptions);
+        self.failures += u64::from(row.failures);
+        self.due[0] += usize::from(row.deadline.is_some());
+        if let (true, Some(end), Some(deadline)) = (completed, row.end, row.deadline) {
+            let late = end.saturating_since(deadline);
+            self.due[1] += 1;
+            self.due[2] += usize::from(late.is_zero());
+            self.late = [self.late[0] + late, self.late[1].max(late)];
+        }
+        completed
+    }
+
+    fn deadlines(&self) -> Option<Deadlines> {
+        let [jobs, completed, met] = self.due;
+        let tardiness_mean = ratio(self.late[0].as_secs_f64(), completed as f64);
+        let tardiness_max = self.late[1].as_secs_f64();
+        (jobs > 0).then_some(Deadlines { jobs, completed, met, tardiness_mean, tardiness_max })
+    }
+}
+
+/// The times of jobs that completed, each list by job.
+#[derive(Default)]
+struct Times {
+    jct: Vec<Duration>,
+    waited: Vec<Duration>,
+    first_wait: Vec<Duration>,
+}
+
+impl Times {
+    /// Of all three, and of the wait after the first.
+    fn distributions(self) -> [Distribution; 4] {
+        let jct = Distribution::of(self.jct);
+        let both = self.waited.iter().zip(&self.first_wait);
+        let suspended = Distribution::of(both.map(|(waited, first)| *waited - *first).collect());
+        [jct, Distribution::of(self.waited), Distribution::of(self.first_wait), suspended]
+    }
+}
+
+/// The jobs of a run that train.
+fn training(ledger: &Ledger) -> impl Iterator<Item = JobRow> {
+    ledger.rows().filter(|row| row.service.is_none())
+}
+
+fn counted(ledger: &Ledger) -> (Counts, Times) {
+    let (mut counts, mut times) = (Counts::default(), Times::default());
+    for row in training(ledger) {
+        if counts.add(&row, ledger.measured.window.has(row.submit)) {
+            let jct = jct(&row);
+            let waited = jct - row.held.min(jct);
+            // One that got GPUs which still drained waited for them.
+            let first_wait = row.began.unwrap_or(row.submit).saturating_since(row.submit).min(waited);
+            times.jct.push(jct);
+            times.waited.push(waited);
+            times.first_wait.push(first_wait);
         }
     }
-    [rejected, refused, crashed, unfinished]
+    (counts, times)
+}
+
+/// Ratios of jobs that completed, and the work of all.
+#[derive(Default)]
+struct Ratios {
+    bounded: Vec<f64>,
+    /// Finish-time fairness, ascending.
+    rho: Vec<f64>,
+    /// Time with progress over time alone, ascending.
+    stretch: Vec<f64>,
+    /// Of each job that counts, in GPU-µs.
+    work: Vec<f64>,
+}
+
+impl Ratios {
+    fn of(ledger: &Ledger, total: f64) -> Ratios {
+        let mut of = Ratios::default();
+        for row in training(ledger).filter(|row| ledger.measured.window.has(row.submit)) {
+            of.work.push(row.solo.as_micros_f64() * f64::from(row.gpus));
+            if row.outcome != Outcome::Completed {
+                continue;
+            }
+            let jct = jct(&row);
+            of.bounded.push(bounded(&row, jct));
+            of.rho.push(unfairness(&row, jct, total));
+            if !row.solo.is_zero() {
+                of.stretch.push(stretched(&row));
+            }
+        }
+        of.rho.sort_unstable_by(f64::total_cmp);
+        of.stretch.sort_unstable_by(f64::total_cmp);
+        of
+    }
+}
+
+/// From its submission to its end, of a job that completed.
+fn jct(row: &JobRow) -> Duration {
+    row.end.unwrap_or(row.submit) - row.submit
 }
 
 /// Time with progress over time alone.
@@ -256,9 +353,8 @@ fn bounded(row: &JobRow, jct: Duration) -> f64 {
 }
 
 /// The work of the heaviest hundredth of the jobs over that of all.
-fn heaviest(rows: &[&JobRow]) -> f64 {
-    let mut work: Vec<f64> = rows.iter().map(|row| row.solo.as_micros_f64() * f64::from(row.gpus)).collect();
-    work.sort_by(|a, b| b.total_cmp(a));
+fn heaviest(mut work: Vec<f64>) -> f64 {
+    work.sort_unstable_by(|a, b| b.total_cmp(a));
     ratio(work.iter().take(work.len().div_ceil(100)).sum(), work.iter().sum())
 }
 

@@ -165,7 +165,7 @@ mod tests {
         let services = vec![Service { name: "s".into(), cold_start: SECOND, slo: None }];
         let fleet = Fleet::new(&groups, Costs::default(), None).expect("a fleet");
         let fleet = fleet.serving(services, true, &[Pool::Training, Pool::Inference]);
-        let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", Instant::START, 1, SECOND) };
+        let task = Job::new("t", Instant::START, 1, SECOND).asking(|request| request.service = Some(ServiceId::new(0)));
         let mut pools = Pools::of(&fleet, &[Job::new("j", Instant::START, 1, SECOND), task]).expect("pools");
         pools.occupy(GpuId::new(1), JobId::new(0));
         pools.advance(Instant::from_micros(10));

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use sandtable_hardware::{Duration, GpuId, Instant, JobId, ServiceId};
+use serde::{Deserialize, Serialize};
 
 /// How a job's story ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// It did all its work.
     Completed,
@@ -20,7 +21,7 @@ pub enum Outcome {
 }
 
 /// Where a job was when the run ended before it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unfinished {
     /// Its submission was still to come.
     NeverSubmitted,

@@ -150,7 +150,7 @@ impl Run {
     /// A run at its beginning, and what its policy is told first.
     fn new(backend: Box<dyn Backend>, mut inputs: Inputs) -> (Run, Setup) {
         let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments).measuring(inputs.measured);
-        ledger.alone_by(|job, kind| inputs.laws.speed(backend.fleet(), kind, job), backend.fleet(), &inputs.jobs);
+        ledger.alone_by(inputs.laws.clone(), backend.fleet().clone());
         ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
         let told = told(backend.fleet(), &inputs);
         if let Some(of_job) = utilisation(backend.fleet(), &inputs) {
@@ -408,7 +408,7 @@ impl Run {
         if self.calls >= self.inputs.limits.calls {
             return Some(Err(Fault::Livelock { calls: self.calls }));
         }
-        if self.ledger.stays() > Limits::STAYS {
+        if self.ledger.stay_size() > Limits::STAYS {
             return Some(Err(Fault::TooManyStays { limit: Limits::STAYS }));
         }
         if self.barren >= CALLS_WITHOUT_AN_END {

@@ -44,14 +44,14 @@ impl Serving {
     /// Of a closed ledger; none where nothing is served.
     pub(crate) fn of(ledger: &Ledger) -> Option<Serving> {
         let pools = ledger.pools.as_ref().filter(|pools| !pools.services.is_empty())?;
-        let rows = || ledger.rows.iter().filter(|row| row.service.is_some());
+        let rows: Vec<JobRow> = ledger.rows().filter(|row| row.service.is_some()).collect();
         let slo = |row: &JobRow| row.service.and_then(|service| pools.services[service].slo);
-        let of = |id: usize| rows().filter(move |row| row.service == Some(ServiceId::at(id)));
+        let of = |id: usize| rows.iter().filter(move |row| row.service == Some(ServiceId::at(id)));
         let services = pools.services.iter().enumerate();
         let all: u128 = pools.areas.iter().sum();
         let part = |area: u128| if all > 0 { area as f64 / all as f64 } else { 0.0 };
         Some(Serving {
-            all: Tasks::of(rows(), slo),
+            all: Tasks::of(rows.iter(), slo),
             reclaimed: pools.reclaimed,
             uses: Use::ALL.map(|which| part(pools.areas[which as usize])),
             services: services.map(|(id, service)| (service.name.clone(), Tasks::of(of(id), slo))).collect(),

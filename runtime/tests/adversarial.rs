@@ -57,7 +57,7 @@ fn layouts() {
 fn a_well_behaved_guest_runs_a_whole_simulation() {
     let (policy, outcome) = play(&Parts::default(), inputs(limits()));
     let ran = outcome.expect("no fault");
-    assert!(ran.ledger.rows.iter().all(|row| matches!(row.outcome, JobOutcome::Unfinished(_))));
+    assert!(ran.ledger.rows().all(|row| matches!(row.outcome, JobOutcome::Unfinished(_))));
     let descriptor = policy.expect("an instance").describe().expect("a descriptor");
     assert_eq!((descriptor.name.as_str(), descriptor.config_schema.as_str()), ("guest", "{}"));
 
@@ -68,7 +68,7 @@ fn a_well_behaved_guest_runs_a_whole_simulation() {
         vec![first, vec![], vec![], vec![Act::SetTimer(1, LAST + 1), Act::CancelTimer(1), Act::Start(4, vec![7])]];
     let (_, outcome) = play(&Parts { plans, ..Parts::default() }, inputs(limits()));
     let ran = outcome.expect("no fault");
-    let ends: Vec<_> = ran.ledger.rows.iter().map(|row| row.end.map(|end| end.since_start() / SECOND)).collect();
+    let ends: Vec<_> = ran.ledger.rows().map(|row| row.end.map(|end| end.since_start() / SECOND)).collect();
     assert_eq!(ends, [Some(10), Some(10), Some(5), Some(10), Some(3610)]);
 }
 
@@ -153,7 +153,7 @@ fn lenient_judging_skips_what_is_refused_and_does_the_rest() {
     let (_, outcome) = play(&parts, Inputs { strict: false, ..inputs(limits()) });
     let ran = outcome.expect("no fault");
     assert_eq!(ran.rejections, 2);
-    let completed: Vec<_> = ran.ledger.rows.iter().map(|row| row.outcome == JobOutcome::Completed).collect();
+    let completed: Vec<_> = ran.ledger.rows().map(|row| row.outcome == JobOutcome::Completed).collect();
     assert_eq!(completed, [true, false, true, false, false]);
 }
 

@@ -13,8 +13,9 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, Queue, QueueId,
-    RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
+    InterferenceModel, Job, JobId, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, Queue, QueueId,
+    Request, RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload,
+    WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -202,7 +203,7 @@ fn simulate(case: &Case) -> Finished {
         let gpus = if task { &1 } else { gpus };
         let picky = !elastic && !task && seconds.is_multiple_of(3);
         let allowed = |kind: &TypeId| (seconds >> kind.number()).is_multiple_of(3);
-        jobs.push(Job {
+        let request = Request {
             workload: if picky {
                 Some(WorkloadId::new(2))
             } else {
@@ -229,8 +230,10 @@ fn simulate(case: &Case) -> Finished {
             share: if *gpus == 1 { 100 + 100 * (*seconds % 10) as u32 } else { Job::WHOLE },
             // Two of the larger ones run out of memory together.
             memory_mib: (!picky).then_some(1_000 + 46 * (*seconds % 150) as u32),
-            ..Job::new("", Instant::at(*submit * SECOND), *gpus, *seconds * SECOND)
-        });
+            ..Request::new(*gpus)
+        };
+        let job = Job::new("", Instant::at(*submit * SECOND), *gpus, *seconds * SECOND);
+        jobs.push(Job { request: request.into(), ..job });
     }
     jobs.sort_by_key(|job| job.submit);
     let jobs: Arc<[Job]> = jobs.into();
@@ -264,7 +267,7 @@ proptest! {
         let finished = simulate(&case);
         // A policy that preempts for ever is stopped by its number of calls; every other run ends by itself.
         prop_assert!(matches!(finished.fault, None | Some(Fault::Livelock { .. })), "{:?}", finished.fault);
-        for row in &finished.ledger.rows {
+        for row in finished.ledger.rows() {
             if row.outcome == JobOutcome::Completed {
                 let end = row.end.expect("an end");
                 prop_assert!(row.first_start.is_some_and(|start| row.submit <= start && start <= end));
@@ -276,7 +279,7 @@ proptest! {
         // Where nobody shares a GPU, who waits for one to drain has it only then.
         if case.sharing == Sharing::Exclusive {
             let mut stays: Vec<(GpuId, Instant, Instant)> = Vec::new();
-            for stay in &finished.ledger.segments {
+            for stay in finished.ledger.segments() {
                 stays.extend(stay.gpus.iter().map(|gpu| (*gpu, stay.from, stay.to)));
             }
             stays.sort_unstable();
@@ -312,7 +315,7 @@ proptest! {
     #[test]
     fn a_run_is_a_function_of_its_inputs(case in case()) {
         let (first, second) = (simulate(&case), simulate(&case));
-        prop_assert_eq!(first.ledger.rows, second.ledger.rows);
+        prop_assert!(first.ledger.rows().eq(second.ledger.rows()));
         prop_assert_eq!(first.calls, second.calls);
     }
 }
@@ -379,7 +382,7 @@ fn a_run_that_would_fill_the_hosts_memory_with_stays_ends() {
     let finished =
         run(&mut Restless(gpus), backend, Inputs::plain(jobs, Limits::default())).expect("the books balance");
     assert_eq!(finished.fault, Some(Fault::TooManyStays { limit: Limits::STAYS }));
-    let kept: usize = finished.ledger.segments.iter().map(|stay| 1 + stay.gpus.len()).sum();
+    let kept: usize = finished.ledger.segments().map(|stay| 1 + stay.gpus.len()).sum();
     assert!((Limits::STAYS..Limits::STAYS + gpus as usize + 2).contains(&kept), "{kept}");
 }
 
@@ -421,12 +424,12 @@ fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
         Communication::default(),
     );
     let laws = Arc::new(laws.expect("laws"));
-    let job =
-        Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..Job::new("a", Instant::START, 1, 100 * SECOND) };
+    let job = Job::new("a", Instant::START, 1, 100 * SECOND)
+        .asking(|request| (request.workload, request.batch) = (Some(WorkloadId::new(0)), Some(4)));
     let jobs: Arc<[Job]> = [job].into();
     let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
     let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };
     let finished = run(&mut Indecisive, backend, inputs).expect("the books balance");
     assert_eq!(finished.fault, None);
-    assert_eq!((finished.ledger.rows[0].preemptions, Summary::of(&finished.ledger).completed), (1, 1));
+    assert_eq!((finished.ledger.row(JobId::new(0)).preemptions, Summary::of(&finished.ledger).completed), (1, 1));
 }

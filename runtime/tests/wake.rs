@@ -71,9 +71,9 @@ fn play(mut policy: Simple, every_end_calls: bool, jobs: &[(u64, u64)]) -> (Vec<
     let inputs = Inputs { every_end_calls, ..Inputs::plain(jobs, Limits::default()) };
     let finished = run(&mut policy, backend, inputs).expect("the books balance");
     assert_eq!(finished.fault, None);
-    let ends = finished.ledger.rows.iter().map(|row| row.end.map_or(0, |end| end.since_start() / SECOND));
+    let ends = finished.ledger.rows().map(|row| row.end.map_or(0, |end| end.since_start() / SECOND));
     let ends = ends.collect();
-    (policy.told, ends, finished.ledger.rows.iter().map(|row| row.preemptions).sum())
+    (policy.told, ends, finished.ledger.rows().map(|row| row.preemptions).sum())
 }
 
 fn simple(ends: Wake, meddles: bool) -> Simple {

@@ -146,23 +146,24 @@ impl Cell {
     /// # Errors
     /// A job that names a kind of GPU that the fleet lacks.
     pub fn jobs(&self) -> Result<Arc<[Job]>, Error> {
-        let mut jobs = self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet)?;
         // Where a type of GPU is too small for a job, no policy needs to be told: it may not run there.
-        for job in &mut jobs {
-            if let (Some(elastic), Some(batch)) = (self.setting.laws.elastic(job), job.batch) {
-                let node = self.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
-                let placement = Elastic::packed(job.gpus, node);
-                // One that is larger than the fleet is refused when it comes.
-                if job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
-                    let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
-                    let micros = (seconds * SECOND.as_micros_f64()).ceil();
-                    job.work = Duration::from_micros_f64(micros.min((1u64 << 52) as f64));
-                }
-            }
+        let narrow = |job: &mut Job| {
             let fitting = self.setting.laws.fitting(&self.fleet, job);
             let allowed = if job.gpu_types.is_empty() { self.fleet.types.len() } else { job.gpu_types.len() };
             if !fitting.is_empty() && fitting.len() < allowed {
-                job.gpu_types = fitting;
+                Arc::make_mut(&mut job.request).gpu_types = fitting;
+            }
+        };
+        let mut jobs = self.setting.workload.jobs(self.seed, self.setting.ties, &self.fleet, narrow)?;
+        for job in &mut jobs {
+            let (Some(elastic), Some(batch)) = (self.setting.laws.elastic(job), job.batch) else { continue };
+            let node = self.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+            let placement = Elastic::packed(job.gpus, node);
+            // One that is larger than the fleet is refused when it comes.
+            if job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
+                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
+                let micros = (seconds * SECOND.as_micros_f64()).ceil();
+                job.work = Duration::from_micros_f64(micros.min((1u64 << 52) as f64));
             }
         }
         Ok(jobs.into())

@@ -2,11 +2,12 @@
 
 mod read;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, HostResources, Job, Nearness, Profile, ServiceId, TypeId, WorkloadId};
+use sandtable_hardware::{Fleet, HostResources, Job, Nearness, Profile, Request, ServiceId, TypeId, WorkloadId};
 use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
@@ -136,65 +137,91 @@ impl Workload {
     fn jobs_of(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
         match &self.from {
             From::Fixed(trace) => trace.clone(),
-            From::Generated(drawn) => {
-                let of = |kind: TypeId| fleet.gpus_of(kind);
-                let capacity =
-                    TypeId::first(fleet.types.len()).map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum();
-                let largest = TypeId::first(fleet.types.len()).map(of).max().unwrap_or(0);
-                let elastic = |name: &str| {
-                    let profile = self.profile.as_ref()?;
-                    profile.workloads[profile.id(name)?].elastic.as_ref()
-                };
-                let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
-                let fleet = FleetShape { capacity, largest, node };
-                let recipe = Recipe {
-                    jobs: drawn.jobs,
-                    arrivals: drawn.arrivals,
-                    durations: &drawn.durations,
-                    gpus: &drawn.gpus,
-                    workloads: &drawn.workloads,
-                    users: &drawn.users,
-                    declared: drawn.declared,
-                    deadlines: drawn.deadlines,
-                    priorities: &drawn.priorities,
-                    queues: &drawn.queues,
-                    gpus_per_node: drawn.gpus_per_node,
-                    hosts: &drawn.hosts,
-                    near: &drawn.near,
-                    elastic: &elastic,
-                    fleet,
-                };
-                Arc::new(trace::generate(&recipe, seed))
-            }
+            From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| Arc::new(trace::generate(recipe, seed))),
         }
     }
 
-    /// The jobs under a seed, numbered by submission and then by the rule for ties.
-    pub(super) fn jobs(&self, seed: u64, ties: Ties, fleet: &Fleet) -> Result<Vec<Job>, Error> {
-        let trace = self.trace(seed, fleet);
-        let mut order: Vec<usize> = (0..trace.rows.len()).collect();
-        let rows = &trace.rows;
+    /// Uses what jobs are drawn from on a fleet.
+    fn recipe<T>(&self, drawn: &Drawn, fleet: &Fleet, with: impl FnOnce(&Recipe<'_>) -> T) -> T {
+        let of = |kind: TypeId| fleet.gpus_of(kind);
+        let capacity = TypeId::first(fleet.types.len()).map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum();
+        let largest = TypeId::first(fleet.types.len()).map(of).max().unwrap_or(0);
+        let elastic = |name: &str| {
+            let profile = self.profile.as_ref()?;
+            profile.workloads[profile.id(name)?].elastic.as_ref()
+        };
+        let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
+        with(&Recipe {
+            jobs: drawn.jobs,
+            arrivals: drawn.arrivals,
+            durations: &drawn.durations,
+            gpus: &drawn.gpus,
+            workloads: &drawn.workloads,
+            users: &drawn.users,
+            declared: drawn.declared,
+            deadlines: drawn.deadlines,
+            priorities: &drawn.priorities,
+            queues: &drawn.queues,
+            gpus_per_node: drawn.gpus_per_node,
+            hosts: &drawn.hosts,
+            near: &drawn.near,
+            elastic: &elastic,
+            fleet: FleetShape { capacity, largest, node },
+        })
+    }
+
+    /// The jobs under a seed, numbered by submission and then by the rule for ties; `narrow` may change what each asks for.
+    pub(super) fn jobs(
+        &self,
+        seed: u64,
+        ties: Ties,
+        fleet: &Fleet,
+        narrow: impl Fn(&mut Job),
+    ) -> Result<Vec<Job>, Error> {
+        // A policy may look for a place on the first type with enough GPUs: of the others none is told.
+        let capacities = (fleet.types.len() > 1).then(|| Capacities::of(fleet));
+        let mut requests: BTreeSet<Arc<Request>> = BTreeSet::new();
+        let mut job = |row: &Row| {
+            let mut job = self.job(row, fleet)?;
+            if let Some(capacities) = capacities.as_ref().filter(|_| nodes::is_bound(&job)) {
+                let types = capacities.types_with_room(&job);
+                job = job.asking(|request| request.gpu_types = types);
+            }
+            narrow(&mut job);
+            // Jobs that ask for the same share it.
+            match requests.get(&job.request) {
+                Some(known) => job.request = known.clone(),
+                None => _ = requests.insert(job.request.clone()),
+            }
+            Ok(job)
+        };
+        let mut jobs: Vec<Job> = match &self.from {
+            From::Generated(drawn) if self.demand == DemandSpec::Recorded => self.recipe(drawn, fleet, |recipe| {
+                let mut jobs = Vec::with_capacity(drawn.jobs as usize);
+                for row in trace::draw(recipe, seed) {
+                    jobs.push(job(&row)?);
+                }
+                Ok::<_, Error>(jobs)
+            })?,
+            _ => self.trace(seed, fleet).rows.iter().map(job).collect::<Result<_, Error>>()?,
+        };
         match ties {
-            Ties::RowOrder => order.sort_by_key(|i| rows[*i].submit),
-            Ties::JobName => order.sort_by(|a, b| {
-                let key = |i: usize| (rows[i].submit, rows[i].name.len(), rows[i].name.as_str());
-                key(*a).cmp(&key(*b))
-            }),
-            Ties::ShortestFirst => order.sort_by_key(|i| (rows[*i].submit, rows[*i].duration)),
-            Ties::LongestFirst => order.sort_by_key(|i| (rows[*i].submit, std::cmp::Reverse(rows[*i].duration))),
+            Ties::RowOrder if jobs.is_sorted_by_key(|job| job.submit) => {}
+            Ties::RowOrder => jobs.sort_by_key(|job| job.submit),
+            Ties::JobName => {
+                jobs.sort_by(|a, b| {
+                    let key = |of: &Job| (of.submit, of.name.len());
+                    key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
+                });
+            }
+            Ties::ShortestFirst => jobs.sort_by_key(|job| (job.submit, job.work)),
+            Ties::LongestFirst => jobs.sort_by_key(|job| (job.submit, std::cmp::Reverse(job.work))),
             Ties::Shuffled => {
                 let mut stream = Stream::new(seed, "ties");
-                let draws: Vec<u64> = rows.iter().map(|_| stream.integer()).collect();
-                order.sort_by_key(|i| (rows[*i].submit, draws[*i]));
+                let mut drawn: Vec<(u64, Job)> = jobs.into_iter().map(|job| (stream.integer(), job)).collect();
+                drawn.sort_by_key(|(draw, job)| (job.submit, *draw));
+                jobs = drawn.into_iter().map(|(_, job)| job).collect();
             }
-        }
-        let mut jobs: Vec<Job> = order.into_iter().map(|i| self.job(&rows[i], fleet)).collect::<Result<_, Error>>()?;
-        // A policy may look for a place on the first type with enough GPUs: of the others none is told.
-        if fleet.types.len() > 1 && jobs.iter().any(nodes::is_bound) {
-            let capacities = Capacities::of(fleet);
-            jobs.iter_mut()
-                .filter(|job| nodes::is_bound(job))
-                .for_each(|job| job.gpu_types = capacities.types_with_room(job));
         }
         Ok(jobs)
     }
@@ -293,9 +320,7 @@ impl Workload {
             (u64::from(row.gpus) * u64::from(self.slots) * u64::from(row.share)).div_ceil(u64::from(Job::WHOLE));
         let (gpus, share) =
             if self.slots > 1 { (parts.min(u64::from(u32::MAX)) as u32, Job::WHOLE) } else { (row.gpus, row.share) };
-        Ok(Job {
-            declared: row.declared,
-            deadline: row.deadline,
+        let request = Request {
             priority: row.priority,
             queue: super::queues::of_row(row, &fleet.queues)?,
             gpus_per_node: nodes::gpus_per_node(row, gpus)?,
@@ -310,7 +335,15 @@ impl Workload {
             batch: row.batch,
             service: row.service.as_ref().map(|name| service_of(row, name, fleet)).transpose()?,
             user: row.user.clone().unwrap_or_default(),
-            ..Job::new(&row.name, row.submit, gpus, row.duration)
+            gpus,
+        };
+        Ok(Job {
+            name: row.name.as_str().into(),
+            submit: row.submit,
+            work: row.duration,
+            declared: row.declared,
+            deadline: row.deadline,
+            request: Arc::new(request),
         })
     }
 }

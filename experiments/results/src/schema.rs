@@ -8,6 +8,7 @@
 mod values;
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::{Fleet, TypeId};
@@ -299,14 +300,22 @@ pub fn document<T: Document>(value: &T) -> Result<(String, Vec<u8>), Error> {
 /// # Errors
 /// None that can happen: every row is one of CSV.
 pub fn table<T: Record>(rows: impl IntoIterator<Item = T>) -> Result<(String, Vec<u8>), Error> {
-    let internal = |error: csv::Error| Error::internal(format!("{}: {error}", T::FILE));
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.write_record(T::HEAD).map_err(internal)?;
-    for row in rows {
-        writer.serialize(row).map_err(internal)?;
-    }
-    let bytes = writer.into_inner().map_err(|error| Error::internal(format!("{}: {error}", T::FILE)))?;
+    let mut bytes = Vec::new();
+    write_table(rows, &mut bytes).map_err(|error| Error::internal(format!("{}: {error}", T::FILE)))?;
     Ok((T::FILE.into(), bytes))
+}
+
+/// Writes a table, row by row.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_table<T: Record>(rows: impl IntoIterator<Item = T>, to: impl Write) -> std::io::Result<()> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(to);
+    writer.write_record(T::HEAD)?;
+    for row in rows {
+        writer.serialize(row)?;
+    }
+    writer.flush()
 }
 
 /// Reads a document.

@@ -15,7 +15,7 @@
 //! local disks and on NFS and Lustre.
 
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,44 @@ use crate::schema::{CELL, Document as _, FailureRecord, document, read_document}
 
 /// The files of one cell: name and bytes.
 pub type Files = Vec<(String, Vec<u8>)>;
+
+/// What goes into a cell's folder: files that are in memory, or are made as they are written.
+pub trait Content {
+    /// Their names.
+    fn names(&self) -> Vec<&str>;
+
+    /// Writes one of them: the same bytes each time.
+    ///
+    /// # Errors
+    /// Those of the writer; a name that is not one of them.
+    fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()>;
+}
+
+impl Content for Files {
+    fn names(&self) -> Vec<&str> {
+        self.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()> {
+        let (_, bytes) = self.iter().find(|(of, _)| of == name).ok_or(ErrorKind::NotFound)?;
+        to.write_all(bytes)
+    }
+}
+
+/// All of it in memory, by name.
+///
+/// # Errors
+/// None that can happen: memory takes what is written.
+pub fn in_memory(content: &impl Content) -> Result<Files, Error> {
+    let file = |name: &str| {
+        let mut bytes = Vec::new();
+        content.write(name, &mut bytes).map_err(|error| Error::internal(format!("{name}: {error}")))?;
+        Ok((name.to_string(), bytes))
+    };
+    let mut names = content.names();
+    names.sort_unstable();
+    names.into_iter().map(file).collect()
+}
 
 /// A folder of results.
 #[derive(Clone, Debug)]
@@ -168,7 +206,7 @@ impl Store {
     ///
     /// # Errors
     /// A file that can't be written; a result that differs from the one that is there, which keeps both.
-    pub fn put(&self, id: &str, files: &Files) -> Result<(), Error> {
+    pub fn put(&self, id: &str, files: &impl Content) -> Result<(), Error> {
         self.put_of(id, files, &document(&Producer::here())?.1)
     }
 
@@ -176,7 +214,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`Store::put`].
-    pub fn put_of(&self, id: &str, files: &Files, producer: &[u8]) -> Result<(), Error> {
+    pub fn put_of(&self, id: &str, files: &impl Content, producer: &[u8]) -> Result<(), Error> {
         let temporary = self.written(id, files, Some(producer))?;
         let folder = self.folder(id);
         let shelf = folder.parent().unwrap_or(&folder);
@@ -194,15 +232,17 @@ impl Store {
     }
 
     /// The files in a folder on its way, and their producer's.
-    fn written(&self, id: &str, files: &Files, producer: Option<&[u8]>) -> Result<PathBuf, Error> {
+    fn written(&self, id: &str, files: &impl Content, producer: Option<&[u8]>) -> Result<PathBuf, Error> {
         let temporary = self.temporary(id)?;
-        let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-        for (name, bytes) in files.chain(producer.map(|bytes| (Producer::FILE, bytes))) {
+        for name in files.names().into_iter().chain(producer.map(|_| Producer::FILE)) {
             let path = temporary.join(name);
             let write = || -> std::io::Result<()> {
-                let mut file = fs::File::create(&path)?;
-                file.write_all(bytes)?;
-                file.sync_all()
+                let mut file = BufWriter::new(fs::File::create(&path)?);
+                match producer.filter(|_| name == Producer::FILE) {
+                    Some(bytes) => file.write_all(bytes)?,
+                    None => files.write(name, &mut file)?,
+                }
+                file.into_inner()?.sync_all()
             };
             if let Err(error) = write() {
                 // What is half there would keep a full disk full.
@@ -213,10 +253,8 @@ impl Store {
         Ok(temporary)
     }
 
-    fn second(&self, id: &str, files: &Files, temporary: &Path) -> Result<(), Error> {
-        let mut mine = files.clone();
-        mine.sort();
-        if self.files(id)? == mine {
+    fn second(&self, id: &str, files: &impl Content, temporary: &Path) -> Result<(), Error> {
+        if self.files(id)? == in_memory(files)? {
             return fs::remove_dir_all(temporary).map_err(|error| Error::file("remove", temporary, &error));
         }
         let conflicts = self.root.join("conflicts");

@@ -3,19 +3,19 @@
 mod files;
 
 use std::collections::BTreeMap;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use sandtable_core::error::Error;
 use sandtable_hardware::live::Clock;
-use sandtable_hardware::{Duration, Job};
+use sandtable_hardware::{Duration, Fleet, Job};
 use sandtable_plan::spec::Judge;
 use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
 use sandtable_results::status::Failure;
-use sandtable_results::store::{Files, Store};
+use sandtable_results::store::{Content, Files, Store, in_memory};
 use sandtable_runtime::contract::{PolicyError, Quantity, Sources};
 use sandtable_runtime::fault::{Fault, Place};
 use sandtable_runtime::inputs::{Inputs, Stop};
@@ -23,19 +23,20 @@ use sandtable_runtime::sandbox::{
     Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
 use sandtable_runtime::schedule::{Finished, gpu_types, run};
-use sandtable_runtime::{Answerer, Policy, Predictors, Summary};
+use sandtable_runtime::{Answerer, Ledger, Policy, Predictors, Summary};
 
 use crate::code;
-use files::of_cell;
-pub use files::results;
-pub(crate) use files::summary;
+use files::{Tables, documents, of_cell};
+pub(crate) use files::{results, summary};
 
 /// What came of a cell.
 pub struct Executed {
     /// Its metrics, or the policy's fault.
     pub outcome: Result<Summary, Failure>,
-    /// What goes into the store.
-    pub files: Files,
+    /// What goes into the store, but tables.
+    documents: Files,
+    /// What its tables are made of; none where the policy failed.
+    tables: Option<(Ledger, Arc<[Job]>, Arc<Fleet>)>,
     /// What the policy wrote to its log.
     pub log: Vec<String>,
     /// Whether it goes into the store: not where a machine's clock or its stack ended the run.
@@ -48,7 +49,33 @@ impl Executed {
     /// # Errors
     /// See [`Store::put`].
     pub fn put(&self, store: &Store, cell: &Cell) -> Result<(), Error> {
-        if self.kept { store.put(&cell.id, &self.files) } else { Ok(()) }
+        if self.kept { store.put(&cell.id, self) } else { Ok(()) }
+    }
+
+    /// What goes into the store, in memory and by name.
+    ///
+    /// # Errors
+    /// None that can happen: memory takes what is written.
+    pub fn files(&self) -> Result<Files, Error> {
+        in_memory(self)
+    }
+
+    fn tables(&self) -> Option<Tables<'_>> {
+        self.tables.as_ref().map(|(ledger, jobs, fleet)| Tables { ledger, jobs, fleet })
+    }
+}
+
+impl Content for Executed {
+    fn names(&self) -> Vec<&str> {
+        let tables = self.tables().into_iter().flat_map(|tables| tables.names().collect::<Vec<_>>());
+        self.documents.names().into_iter().chain(tables).collect()
+    }
+
+    fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()> {
+        match self.tables() {
+            Some(tables) if tables.write(name, to)? => Ok(()),
+            _ => self.documents.write(name, to),
+        }
     }
 }
 
@@ -203,8 +230,9 @@ pub fn execute_within(cell: &Cell, compiled: &Compiled, most: Option<Duration>) 
         return Ok(executed);
     }
     let summary = summary(&finished);
-    let files = results(cell, &finished, &jobs)?;
-    Ok(Executed { outcome: Ok(summary), files, log, kept: true })
+    let documents = documents(cell, &finished, &summary)?;
+    let tables = Some((finished.ledger, jobs, cell.fleet.clone()));
+    Ok(Executed { outcome: Ok(summary), documents, tables, log, kept: true })
 }
 
 /// Why a cell's policy, or a predictor of it, will not begin: a parameter that it does not take, or something that it must be
@@ -308,9 +336,8 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
         files.push((CAPSULE.into(), packed.finish().map_err(|error| internal(&error))?));
     }
     files.push(document(&story)?);
-    files.sort();
     let kept = !matches!(fault, Fault::Stopped | Fault::StackOverflow { .. });
-    Ok(Executed { outcome: Err(failure), files, log: Vec::new(), kept })
+    Ok(Executed { outcome: Err(failure), documents: files, tables: None, log: Vec::new(), kept })
 }
 
 /// How many cells run at a time, and what reports them.

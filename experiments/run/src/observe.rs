@@ -206,7 +206,7 @@ pub fn observe(
     let calls = finished.decision_log.as_ref().map_or(&[][..], |decision_log| &decision_log.calls);
     let recording =
         sandtable_plan::recording::write(&devices.shape, &jobs, steps, machine.clone(), (&recorded, calls))?;
-    let printed = jobs.iter().zip(&outputs).map(|(job, output)| (job.name.clone(), output.last(16 << 10)));
+    let printed = jobs.iter().zip(&outputs).map(|(job, output)| (job.name.to_string(), output.last(16 << 10)));
     let logs: BTreeMap<String, String> = printed.filter(|(_, text)| !text.is_empty()).collect();
     // Jobs that never ran have left nothing.
     let _ = std::fs::remove_dir_all(folder);
@@ -219,7 +219,7 @@ pub fn observe(
         sandtable_runtime::JobOutcome::Completed => row.end.map(|end| end - row.submit),
         _ => None,
     };
-    let times = finished.ledger.rows.iter().zip(jobs.iter()).map(|(row, job)| (job.name.clone(), jct(row))).collect();
+    let times = finished.ledger.rows().zip(jobs.iter()).map(|(row, job)| (job.name.to_string(), jct(&row))).collect();
     Ok(Observed { outcome, files, jobs: times, readings, log })
 }
 

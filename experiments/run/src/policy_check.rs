@@ -193,7 +193,9 @@ impl CheckSuite<'_> {
             return Ok(Err(fault.clone()));
         }
         let plans = hash.finalize().to_hex().to_string();
-        let stays = blake3::hash(format!("{:?}", finished.ledger.segments).as_bytes()).to_hex().to_string();
+        let stays = blake3::hash(format!("{:?}", finished.ledger.segments().collect::<Vec<_>>()).as_bytes())
+            .to_hex()
+            .to_string();
         Ok(Ok(Seen { finished, plans, stays, ends, calls, most_fuel, memory }))
     }
 

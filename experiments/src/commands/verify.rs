@@ -120,8 +120,7 @@ fn all(
     let done = |_: &Cell| bar.inc(1);
     let workers = Workers { threads: threads(args.jobs), stop: &AtomicBool::new(false), done: &done };
     let differing = in_parallel(cells, &workers, |cell| {
-        let mut again = execute(cell, &compiled)?.files;
-        again.sort();
+        let again = execute(cell, &compiled)?.files()?;
         let before = kept(&cell.id)?;
         let names = again.iter().zip(&before).filter(|(a, b)| a != b).map(|(a, _)| a.0.clone());
         let mut names: Vec<String> = names.collect();

@@ -155,9 +155,9 @@ impl Scene {
         let groups: Vec<(u32, u32, GpuType)> =
             self.nodes.iter().map(|(gpus, _)| (1, *gpus, GpuType::new("g", 1.0))).collect();
         let fleet = Fleet::new(&groups, Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Packed(64)));
-        let job = |id: u32| Job {
-            workload: Some(WorkloadId::new(id)),
-            ..Job::new("j", Instant::START, 1, Duration::from_micros(1))
+        let job = |id: u32| {
+            let job = Job::new("j", Instant::START, 1, Duration::from_micros(1));
+            job.asking(|request| request.workload = Some(WorkloadId::new(id)))
         };
         let jobs: Arc<[Job]> = (0..self.actors.len() as u32).map(job).collect();
         let laws = Arc::new(PerformanceModel::none());
@@ -177,7 +177,7 @@ impl Scene {
         for (id, actor) in self.actors.iter().enumerate() {
             let phase = if actor.holds.is_empty() { Phase::Queued } else { Phase::Running };
             world.cluster.set_phase(JobId::at(id), phase);
-            world.cluster.held[id] = GpuId::list(actor.holds.clone());
+            world.cluster.held.set(JobId::at(id), GpuId::list(actor.holds.clone()));
             actor.holds.iter().for_each(|gpu| world.cluster.residents[*gpu as usize].push(JobId::at(id)));
         }
         world

@@ -53,7 +53,7 @@ fn published_jcts_of_tiresias_and_optimus_are_exact() {
         let plan = expand(folder.path(), &spec).expect("a plan");
         let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
         for cell in &plan.cells {
-            let files = execute(cell, &compiled).expect("a result").files;
+            let files = execute(cell, &compiled).expect("a result").files().expect("files");
             let theirs = &published[&(format!("{}-1.0", cell.label), format!("workload-{workload}"))];
             for row in rows(&files, "jobs.csv") {
                 let number = |column: &str| row[column].parse::<f64>().expect("a number");
@@ -192,7 +192,7 @@ fn the_uses_of_gpus_add_up_at_every_instant() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = expand(folder.path(), &drawn("Policy(name: \"ats\")")).expect("a plan");
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
-    let files = execute(&plan.cells[0], &compiled).expect("a result").files;
+    let files = execute(&plan.cells[0], &compiled).expect("a result").files().expect("files");
     let uses = rows(&files, "uses.csv");
     assert!(uses.len() > 100);
     let mut before = -1.0;

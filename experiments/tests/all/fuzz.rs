@@ -146,8 +146,9 @@ impl Bench {
         let compiled = self.compiled.as_ref().expect("compiled");
         let of = |cell| {
             let done = execute(cell, compiled).map_err(|error| error.to_string())?;
+            let files = done.files().expect("files");
             done.outcome.map_err(|failure| failure.message)?;
-            let (_, bytes) = done.files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");
+            let (_, bytes) = files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");
             Ok(fates(bytes, trace.tasks.len()))
         };
         plan.cells.iter().map(of).collect()

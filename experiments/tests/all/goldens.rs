@@ -68,7 +68,7 @@ fn jobs(spec: &str) -> Rows {
     let options = Options { policies: Some(root().join("policies/dist")), ..Options::default() };
     let plan = plan(&path, &options).expect("a plan");
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
-    let files = execute(&plan.cells[0], &compiled).expect("a result").files;
+    let files = execute(&plan.cells[0], &compiled).expect("a result").files().expect("files");
     rows(files.iter().find(|(name, _)| name == "jobs.csv").map(|(_, bytes)| bytes.as_slice()).expect("jobs.csv"))
 }
 

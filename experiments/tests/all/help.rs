@@ -92,6 +92,7 @@ pub(crate) fn planned(spec: &str) -> Result<Plan, String> {
 pub(crate) fn results<T: Record>(plan: &Plan) -> (Summary, Vec<T>) {
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
     let executed = execute(&plan.cells[0], &compiled).expect("a result");
-    let (_, rows) = executed.files.iter().find(|(name, _)| name == T::FILE).expect("a table");
+    let files = executed.files().expect("files");
+    let (_, rows) = files.iter().find(|(name, _)| name == T::FILE).expect("a table");
     (executed.outcome.unwrap_or_else(|failure| panic!("{}", failure.message)), read_table(rows).expect("a table"))
 }

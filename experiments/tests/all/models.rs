@@ -319,8 +319,9 @@ fn interference_is_the_golden_one() {
         let law = Interference { law: InterferenceModel::Fitted, ..Interference::NONE };
         let ids: Vec<WorkloadId> = WorkloadId::first(s.len()).collect();
         let laws = PerformanceModel::new(profile.into(), &fleet, &ids, law, Communication::default()).expect("laws");
-        let job =
-            |id: &WorkloadId| Job { workload: Some(*id), ..Job::new("j", Instant::START, 1, Duration::from_micros(1)) };
+        let job = |id: &WorkloadId| {
+            Job::new("j", Instant::START, 1, Duration::from_micros(1)).asking(|request| request.workload = Some(*id))
+        };
         let model = SimulatedBackend::new(fleet, ids.iter().map(job).collect(), &laws, 0);
         for at in 0..s.len() {
             let others: Vec<JobId> = JobId::first(s.len()).filter(|other| other.index() != at).collect();

@@ -8,7 +8,7 @@ use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Costs, Duration, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel,
-    SECOND, Sharing, SimulatedBackend, TypeId,
+    Request, SECOND, Sharing, SimulatedBackend, TypeId,
 };
 use sandtable_policy::{
     About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Ties,
@@ -50,7 +50,7 @@ fn demand(mut stream: Stream, fleet: Fleet, jobs: &mut [Job]) -> Fleet {
     if !draw.integer().is_multiple_of(3) {
         return fleet;
     }
-    for job in jobs {
+    for job in jobs.iter_mut().map(|job| Arc::make_mut(&mut job.request)) {
         let each = of(draw, &[0, 0, 1, 2, 4]);
         job.gpus_per_node = if each > 0 && job.gpus.is_multiple_of(each) { each } else { 0 };
         job.host.cpu_milli = of(draw, &[0, 0, 500, 1000, 1500]) * job.gpus;
@@ -99,19 +99,21 @@ impl Scene {
             submitted += draw.integer() % (step + 1);
             let gpus = of(draw, &[1, 1, 1, 2, 2, 3, 4, 8]).min(smallest);
             let part = fleet.sharing == Sharing::Shares && gpus == 1;
-            Job {
+            let request = Request {
                 share: if part { of(draw, &[1000, 500, 250, 300]) } else { 1000 },
                 gpu_types: TypeId::list(of(draw, &[vec![], vec![], vec![0], vec![types - 1], vec![types - 1, 0]])),
                 preemptible: of(draw, &[true, true, true, true, true, true, false]),
-                ..Job::new("", Instant::at(SECOND * submitted), gpus, SECOND * of(draw, &lengths))
-            }
+                ..Request::new(gpus)
+            };
+            let job = Job::new("", Instant::at(SECOND * submitted), gpus, SECOND * of(draw, &lengths));
+            Job { request: request.into(), ..job }
         });
         let mut jobs: Vec<Job> = jobs.collect();
         let mut dues = Stream::new(seed, "orders/due");
         for job in &mut jobs {
             let due = of(&mut dues, &[None, Some(5), Some(10), Some(20), Some(20)]);
             job.deadline = due.map(|seconds| job.submit + SECOND * seconds);
-            job.priority = of(&mut dues, &[0, 0, 1, -3]);
+            Arc::make_mut(&mut job.request).priority = of(&mut dues, &[0, 0, 1, -3]);
         }
         let fleet = demand(Stream::new(seed, "orders/nodes"), fleet, &mut jobs);
         let jobs = jobs.into();
@@ -141,7 +143,7 @@ impl Scene {
             ..Inputs::plain(self.jobs.clone(), Limits { calls: 2_000, ..Limits::default() })
         };
         let finished = run(&mut Native::<P>::new(), backend, inputs).expect("the ledger balances");
-        Played { stays: finished.ledger.segments, calls: finished.calls, fault: finished.fault }
+        Played { stays: finished.ledger.segments().collect(), calls: finished.calls, fault: finished.fault }
     }
 }
 

@@ -20,7 +20,7 @@ fn expand(folder: &std::path::Path, spec: &str) -> Plan {
 fn ends(plan: &Plan) -> Vec<BTreeMap<String, String>> {
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");
     let of = |cell| {
-        let files = execute(cell, &compiled).expect("a result").files;
+        let files = execute(cell, &compiled).expect("a result").files().expect("files");
         let (_, bytes) = files.iter().find(|(name, _)| name == "jobs.csv").expect("jobs.csv");
         let mut reader = csv::Reader::from_reader(bytes.as_slice());
         let rows = reader.records().map(|row| row.expect("a row"));

@@ -8,7 +8,7 @@ use sandtable::execute::{Compiled, inputs};
 use sandtable::plan::{Cell, Options, Plan, plan};
 use sandtable::profile;
 use sandtable_hardware::replay::{Recorder, Replay};
-use sandtable_hardware::{Instant, SECOND, SimulatedBackend};
+use sandtable_hardware::{Instant, JobId, SECOND, SimulatedBackend};
 use sandtable_runtime::contract::Action;
 use sandtable_runtime::decision_log::{DecisionLog, ReplayScript};
 use sandtable_runtime::fault::Fault;
@@ -138,7 +138,7 @@ fn relayed(cell: &Cell, first: &Component, succession: Option<Plans>) -> Finishe
 }
 
 fn all_completed(finished: &Finished) -> bool {
-    finished.ledger.rows.iter().all(|row| row.end.is_some())
+    finished.ledger.rows().all(|row| row.end.is_some())
 }
 
 /// Every policy takes over from every kind of situation, and hands over again; strictly judged, nobody is lost.
@@ -191,7 +191,7 @@ fn a_fault_costs_the_run_and_not_the_jobs() {
         assert_eq!(finished.takeovers[0].fault.as_ref().map(Fault::kind), Some(fault.kind()));
         // Nothing had been done: from there on it is fifo's schedule.
         let own = relayed(cell, &fifo, None);
-        let ends = |finished: &Finished| finished.ledger.rows.iter().map(|row| row.end).collect::<Vec<_>>();
+        let ends = |finished: &Finished| finished.ledger.rows().map(|row| row.end).collect::<Vec<_>>();
         assert_eq!(ends(&finished), ends(&own));
     }
     // One that can't begin is not taken; the present one goes on.
@@ -245,8 +245,8 @@ fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
             for by in [(cell, component), (&plan.cells[1], &components[1])] {
                 let again = followed(cell, by, (&steps, &decision_log));
                 assert!(again.fault.is_none(), "{}: {}", cell.label, again.fault.as_ref().expect("a fault"));
-                assert_eq!(again.ledger.rows, recorded.ledger.rows, "{}", cell.label);
-                assert_eq!(again.ledger.segments, recorded.ledger.segments, "{}", cell.label);
+                assert!(again.ledger.rows().eq(recorded.ledger.rows()), "{}", cell.label);
+                assert!(again.ledger.segments().eq(recorded.ledger.segments()), "{}", cell.label);
                 let agreement = again.agreement.expect("a comparison");
                 assert_eq!(agreement.lost, None, "{}", cell.label);
                 assert_eq!(agreement.calls, decision_log.calls.len() as u64, "{}", cell.label);
@@ -313,18 +313,19 @@ fn a_policy_that_takes_over_knows_what_jobs_have_had() {
     let component = load(&sandbox, las);
     let starts = |finished: &Finished| -> Vec<_> {
         assert!(finished.fault.is_none(), "{:?}", finished.fault);
-        finished.ledger.segments.iter().map(|stay| (stay.job, stay.from, stay.to)).collect()
+        finished.ledger.segments().map(|stay| (stay.job, stay.from, stay.to)).collect()
     };
     let alone = relayed(las, &component, None);
     let again = Plans { at: vec![(Instant::at(100 * SECOND), alive(&component, las))], fallback: None };
     let relay = relayed(las, &component, Some(again));
     assert_eq!(relay.takeovers.len(), 1);
     assert_eq!(starts(&relay), starts(&alone));
-    let short = |finished: &Finished| finished.ledger.rows[2].end.map(sandtable_hardware::Instant::since_start);
+    let short =
+        |finished: &Finished| finished.ledger.row(JobId::new(2)).end.map(sandtable_hardware::Instant::since_start);
     assert_eq!(short(&relay), Some(120 * SECOND));
     // From FIFO too, under which the first job has had all of the 100 s: the second takes its turn at once.
     let plans = Plans { at: vec![(Instant::at(100 * SECOND), alive(&component, las))], fallback: None };
     let from_fifo = relayed(fifo, &load(&sandbox, fifo), Some(plans));
-    let second = from_fifo.ledger.rows[1].first_start.map(sandtable_hardware::Instant::since_start);
+    let second = from_fifo.ledger.row(JobId::new(1)).first_start.map(sandtable_hardware::Instant::since_start);
     assert_eq!(second, Some(100 * SECOND));
 }

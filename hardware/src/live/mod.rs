@@ -258,7 +258,7 @@ impl Live {
         let slots = state.gpus.len() as u32;
         let mut environment = self.watch.environment(device);
         environment.extend([
-            ("SANDTABLE_JOB".to_string(), job.name.clone()),
+            ("SANDTABLE_JOB".to_string(), job.name.to_string()),
             ("SANDTABLE_SLOTS".into(), slots.to_string()),
             ("SANDTABLE_GANG".into(), job.gpus.to_string()),
             ("SANDTABLE_MEM_LIMIT".into(), (u64::from(self.budget(id)) << 20).to_string()),

@@ -149,7 +149,9 @@ fn elastic(costs: Costs) -> SimulatedBackend {
         Communication::default(),
     )
     .unwrap();
-    let jobs = vec![Job { workload: Some(WorkloadId::new(0)), batch: Some(4), ..job(0, 1, 0) }];
+    let elastic =
+        job(0, 1, 0).asking(|request| (request.workload, request.batch) = (Some(WorkloadId::new(0)), Some(4)));
+    let jobs = vec![elastic];
     SimulatedBackend::new(fleet, jobs.into(), &laws, 0)
 }
 

@@ -63,7 +63,8 @@ fn fleet(costs: Costs) -> Fleet {
 }
 
 fn job(workload: u32, gpus: u32, seconds: u64) -> Job {
-    Job { workload: Some(WorkloadId::new(workload)), ..Job::new("j", Instant::START, gpus, seconds * SECOND) }
+    Job::new("j", Instant::START, gpus, seconds * SECOND)
+        .asking(|request| request.workload = Some(WorkloadId::new(workload)))
 }
 
 fn model(costs: Costs, jobs: Vec<Job>) -> SimulatedBackend {
@@ -306,7 +307,7 @@ fn parts_of_a_gpu_do_not_disturb_each_other() {
     let kind = GpuType::new("g", 1.0);
     let fleet =
         Fleet::new(&[(1, 1, kind)], Costs::default(), None).and_then(|fleet| fleet.shared(Sharing::Shares)).unwrap();
-    let jobs: Vec<Job> = (0..2).map(|_| Job { share: 500, ..job(0, 1, 10) }).collect();
+    let jobs: Vec<Job> = (0..2).map(|_| job(0, 1, 10).asking(|request| request.share = 500)).collect();
     let mut model = SimulatedBackend::new(fleet, jobs.into(), &laws(profile(), FITTED).unwrap(), 0);
     start(&mut model, JobId::new(0), &[GpuId::new(0)]);
     start(&mut model, JobId::new(1), &[GpuId::new(0)]);

@@ -41,18 +41,20 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
         Interference::NONE,
         Communication::default(),
     );
-    let elastic = |gpus| Job {
-        workload: Some(WorkloadId::new(0)),
-        batch: Some(8),
-        ..Job::new("e", Instant::START, gpus, SECOND)
+    let elastic = |gpus| {
+        Job::new("e", Instant::START, gpus, SECOND).asking(|request| {
+            request.workload = Some(WorkloadId::new(0));
+            request.batch = Some(8);
+        })
     };
-    let task = Job { service: Some(ServiceId::new(0)), ..Job::new("t", Instant::START, 1, SECOND) };
-    let gang = |gpus_per_node, cpu_milli, memory_mib| Job {
-        gpus_per_node,
-        host: HostResources { cpu_milli, memory_mib },
-        ..Job::new("g", Instant::START, 2, SECOND)
+    let task = Job::new("t", Instant::START, 1, SECOND).asking(|request| request.service = Some(ServiceId::new(0)));
+    let gang = |gpus_per_node, cpu_milli, memory_mib| {
+        Job::new("g", Instant::START, 2, SECOND).asking(|request| {
+            request.gpus_per_node = gpus_per_node;
+            request.host = HostResources { cpu_milli, memory_mib };
+        })
     };
-    let near = Job { near: Nearness { required: Some(0), preferred: None }, ..gang(0, 0, 0) };
+    let near = gang(0, 0, 0).asking(|request| request.near = Nearness { required: Some(0), preferred: None });
     let gangs = [gang(2, 0, 0), gang(1, 5000, 100), gang(0, 5000, 100), near];
     let cpus = |cpu_milli| HostResources { cpu_milli, memory_mib: 0 };
     let fleet = fleet.hosted(&[cpus(8000), cpus(4999)]).levelled(&[("rack".into(), 1)]).expect("levels");
@@ -78,8 +80,8 @@ fn play(plans: &[Vec<Action>]) -> (Vec<Vec<RejectCode>>, Vec<Vec<u32>>) {
         let verdict = judge(&bench, &mut cluster, 0, actions);
         codes.push(verdict.rejections.iter().map(|rejection| rejection.code).collect());
     }
-    let numbers = |gpus: &Vec<GpuId>| gpus.iter().map(|gpu| gpu.number()).collect();
-    (codes, cluster.held[..4].iter().map(numbers).collect())
+    let numbers = |gpus: &[GpuId]| gpus.iter().map(|gpu| gpu.number()).collect();
+    (codes, JobId::first(4).map(|job| numbers(&cluster.held[job])).collect())
 }
 
 fn start(job: u32, gpus: &[u32]) -> Start {

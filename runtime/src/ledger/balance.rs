@@ -1,6 +1,6 @@
 //! The end of a run, and whether the books balance.
 
-use sandtable_hardware::{Duration, GpuId, Job, JobId, Sharing};
+use sandtable_hardware::{Duration, GpuId, Job, Sharing};
 
 use super::{AccountingError, Ledger};
 use crate::row::{Outcome, Unfinished};
@@ -17,7 +17,8 @@ impl Ledger {
                 self.measured.let_go();
             }
         }
-        for (job, row) in self.rows.iter_mut().enumerate() {
+        for job in self.rows.live() {
+            let row = &mut self.rows[job];
             if let Some(since) = row.running_since.take() {
                 row.productive += self.now - since;
             }
@@ -26,7 +27,7 @@ impl Ledger {
             }
             let ends = u32::from(row.end.is_some());
             if matches!(row.outcome, Outcome::Completed | Outcome::Refused) != (ends == 1) {
-                return Err(AccountingError::Ends { job: JobId::at(job), times: ends });
+                return Err(AccountingError::Ends { job, times: ends });
             }
         }
         for (gpu, held) in self.gpu_held.iter().enumerate() {
@@ -39,7 +40,8 @@ impl Ledger {
                 return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });
             }
         }
-        let jobs: i128 = self.rows.iter().map(|row| row.gpu_time).sum();
+        let live: i128 = self.rows.live().into_iter().map(|job| self.rows[job].gpu_time).sum();
+        let jobs = self.rows.gpu_time_packed + live;
         let gpus: i128 = self.gpu_held.iter().map(|held| i128::from(held.as_micros())).sum();
         let clock = self.measured.all.resident as i128;
         if jobs == gpus && gpus == clock { Ok(()) } else { Err(AccountingError::GpuTime { jobs, gpus, clock }) }

@@ -140,7 +140,7 @@ mod tests {
         let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
         let window = Window { warm_up: Instant::START, until: Until::At(Instant::at(90 * SECOND)) };
         let mut ledger =
-            Ledger::new(&fleet, &[Job::new("j", Instant::START, 1, 200 * SECOND)], false).measuring(window);
+            Ledger::new(&fleet, &[Job::new("j", Instant::START, 1, 200 * SECOND)].into(), false).measuring(window);
         ledger.submitted(JobId::new(0));
         ledger.given(JobId::new(0), &[GpuId::new(0)]).expect("free");
         ledger.running(JobId::new(0));

@@ -3,7 +3,6 @@
 use sandtable_hardware::{GpuId, JobId};
 
 use super::{AccountingError, Ledger};
-use crate::row::Segment;
 
 impl Ledger {
     /// A job that will go on with these GPUs lets the others of its own go.
@@ -14,11 +13,8 @@ impl Ledger {
         let had_all = std::mem::take(&mut row.awaited) == 0;
         if had_all {
             row.held += self.now - row.given_at;
-            if self.keep_segments {
-                let (from, to, gpus) = (row.given_at, self.now, before.clone());
-                self.stays += 1 + gpus.len();
-                self.segments.push(Segment { job, from, to, gpus });
-            }
+            let from = row.given_at;
+            self.keep_stay(job, from, &before);
         }
         self.segment_count += 1;
         for gpu in &before {

@@ -29,9 +29,9 @@ impl Provider for Stubborn {
 }
 
 fn ask(who: Answerer, ask: impl FnOnce(&mut Answers, &Facts<'_>)) {
-    let job = |workload: u32| Job {
-        workload: Some(WorkloadId::new(workload)),
-        ..Job::new("j", Instant::START, 1, Duration::from_micros(1))
+    let job = |workload: u32| {
+        let job = Job::new("j", Instant::START, 1, Duration::from_micros(1));
+        job.asking(|request| request.workload = Some(WorkloadId::new(workload)))
     };
     let jobs: Arc<[Job]> = [job(0), job(1), job(0), Job::new("j", Instant::START, 1, Duration::from_micros(1))].into();
     let fleet = Fleet::new(&[(1, 2, GpuType::new("g", 1.0))], Costs::default(), None);

@@ -11,7 +11,7 @@ impl Run {
     /// A task is done: its GPU keeps the service's model.
     pub(super) fn keep_model(&mut self, job: JobId) {
         let service = self.inputs.jobs[job].service;
-        let Some(gpu) = self.ledger.rows[job].last_gpus.first().copied() else { return };
+        let Some(gpu) = self.ledger.row(job).last_gpus.first().copied() else { return };
         let world = self.world();
         if world.fleet().keeps_models
             && let Some(pod) = world.cluster.pods.get_mut(gpu.index())

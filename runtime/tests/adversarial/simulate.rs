@@ -37,10 +37,11 @@ pub fn fleet() -> Fleet {
 
 /// 0: small. 1: two GPUs of type a. 2: must not be preempted, ends first. 3: two GPUs. 4: comes last.
 pub fn jobs() -> Arc<[Job]> {
-    let job = |submit, gpus, seconds, gpu_types: &[u32], preemptible| Job {
-        gpu_types: TypeId::list(gpu_types.to_vec()),
-        preemptible,
-        ..Job::new("", submit, gpus, seconds * SECOND)
+    let job = |submit, gpus, seconds, gpu_types: &[u32], preemptible| {
+        Job::new("", submit, gpus, seconds * SECOND).asking(|request| {
+            request.gpu_types = TypeId::list(gpu_types.to_vec());
+            request.preemptible = preemptible;
+        })
     };
     Arc::new([
         job(Instant::START, 1, 10, &[], true),

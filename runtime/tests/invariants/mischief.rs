@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::SECOND;
 use sandtable_hardware::random::Stream;
+use sandtable_hardware::{JobId, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
     Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
@@ -210,8 +210,9 @@ impl Scene<'_> {
             jobs.push(self.job_in(&[Phase::Starting, Phase::Running]));
         }
         let holds = |job: &u32| {
-            let held = self.state.held.get(*job as usize).into_iter().flatten();
-            held.map(|gpu| gpu.number()).collect()
+            let known = (*job as usize) < self.state.phase.len();
+            let held = if known { &self.state.held[JobId::new(*job)] } else { &[] };
+            held.iter().map(|gpu| gpu.number()).collect()
         };
         let held: Vec<Vec<u32>> = jobs.iter().map(holds).collect();
         let mut moves = Vec::new();

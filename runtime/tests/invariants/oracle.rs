@@ -391,7 +391,7 @@ fn set_batch(site: &Site, state: &Cluster, it: &SetBatch) -> Vec<RejectCode> {
     let mut broken = known_and_in(site, state, it.job, &[Phase::Starting, Phase::Running]);
     match site.announced.get(&it.job).map(|job| &job.elastic) {
         Some(Some(elastic)) => {
-            broken.extend(wrong_batch(elastic, Some(it.batch), state.held[it.job as usize].len() as u32));
+            broken.extend(wrong_batch(elastic, Some(it.batch), state.held[JobId::new(it.job)].len() as u32));
         }
         Some(None) => broken.push(NotElastic),
         None => {}
@@ -432,7 +432,7 @@ fn put(site: &Site, state: &mut Cluster, it: &Start) {
             *pod = Pod::default();
         }
     }
-    state.held[it.job as usize] = GpuId::list(it.gpus.clone());
+    state.held.set(JobId::new(it.job), GpuId::list(it.gpus.clone()));
     state.set_phase(JobId::new(it.job), Phase::Starting);
     count_free(site, state);
 }

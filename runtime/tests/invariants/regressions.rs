@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sandtable_hardware::{
-    Communication, Costs, Fleet, GpuType, Instant, Interference, InterferenceModel, Job, PerformanceModel, SECOND,
-    Sharing, SimulatedBackend, WorkloadId,
+    Communication, Costs, Fleet, GpuType, Instant, Interference, InterferenceModel, Job, JobId, PerformanceModel,
+    SECOND, Sharing, SimulatedBackend, WorkloadId,
 };
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
@@ -49,11 +49,12 @@ fn packed(gpus: u32, costs: Costs, memory: &[u32], written: Vec<(u64, Vec<Action
         PerformanceModel::new(profile, &fleet, &[WorkloadId::new(0)], interference, Communication::default())
             .expect("laws"),
     );
-    let job = |mib: &u32| Job {
-        workload: Some(WorkloadId::new(0)),
-        batch: Some(4),
-        memory_mib: Some(*mib),
-        ..Job::new("", Instant::START, 1, SECOND)
+    let job = |mib: &u32| {
+        Job::new("", Instant::START, 1, SECOND).asking(|request| {
+            request.workload = Some(WorkloadId::new(0));
+            request.batch = Some(4);
+            request.memory_mib = Some(*mib);
+        })
     };
     let jobs: Arc<[Job]> = memory.iter().map(job).collect();
     let reveal = Reveal { memory: true, ..Reveal::default() };
@@ -73,7 +74,7 @@ fn a_job_waits_for_those_alone_who_drain_when_it_is_given_a_gpu() {
         (9, vec![stop(1)]),
     ];
     let finished = packed(1, costs, &[0, 0, 0], written);
-    let row = &finished.ledger.rows[2];
+    let row = &finished.ledger.row(JobId::new(2));
     assert!(row.end.is_some() && row.productive <= row.held, "{row:?}");
 }
 

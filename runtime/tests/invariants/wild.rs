@@ -183,7 +183,7 @@ fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
 pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
     let mut residents = vec![Vec::new(); cluster.residents.len()];
     for (job, phase) in cluster.phase.iter().enumerate() {
-        let gpus = &cluster.held[job];
+        let gpus = &cluster.held[JobId::at(job)];
         match phase {
             Phase::Starting | Phase::Running => {
                 assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");

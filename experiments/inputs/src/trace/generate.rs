@@ -71,54 +71,122 @@ pub struct FleetShape {
 
 /// Draws a workload. Durations are whole seconds, at least one: so are the published traces.
 pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
-    let (mut sizes, mut lengths) = (Stream::new(seed, "workload/gpus"), Stream::new(seed, "workload/durations"));
-    let mut errors = Stream::new(seed, "workload/declared");
-    let mut kinds = Stream::new(seed, "workload/workloads");
-    let (mut owners, shares) = (Stream::new(seed, "workload/users"), recipe.users.iter().map(|(_, weight)| *weight));
-    let shares: Vec<f64> = shares.collect();
-    let mut requests = Stream::new(seed, "workload/requests");
-    let parts: Vec<f64> = recipe.workloads.iter().map(|(_, weight)| *weight).collect();
-    let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
-        true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect(),
-        false => recipe.gpus.iter().map(|(gpus, weight)| (*gpus, *weight)).collect(),
-    };
-    let weights: Vec<f64> = mix.iter().map(|(_, weight)| *weight).collect();
-    let mut rows: Vec<Row> = Vec::with_capacity(recipe.jobs as usize);
-    for index in 0..recipe.jobs {
-        let gpus = mix[sizes.weighted(&weights)].0;
-        let micros = match recipe.durations {
+    Trace { rows: draw(recipe, seed).collect(), ..Trace::default() }
+}
+
+/// The rows of a workload, by submission: as [`generate`] gives them, but never all of them at once.
+pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = Row> + use<'r, 'a> {
+    let sizes = Sizes::new(recipe, seed);
+    let mut instants = Instants::new(recipe, seed, || {
+        // The same draws, once for their sum.
+        let all = Sizes::new(recipe, seed).take(recipe.jobs as usize);
+        all.map(|row| f64::from(row.gpus) * row.duration.as_micros_f64()).sum()
+    });
+    let stream = |name: &str| Stream::new(seed, name);
+    let mut hosts = Weighted::new(stream("workload/hosts"), recipe.hosts.iter().map(|host| (*host, host.weight)));
+    let mut priorities =
+        Weighted::new(stream("workload/priorities"), recipe.priorities.iter().map(|(of, w)| (*of, *w)));
+    let mut queues = Weighted::new(stream("workload/queues"), recipe.queues.iter().map(|(of, w)| (of.clone(), *w)));
+    let mut due = stream("workload/deadlines");
+    (0..recipe.jobs).zip(sizes).map(move |(index, row)| {
+        let mut row = Row { name: index.to_string(), submit: instants.next(), ..row };
+        place(&mut row, recipe, hosts.draw());
+        row.priority = priorities.draw().unwrap_or(0);
+        row.queue = queues.draw();
+        if let Some(draws) = recipe.deadlines {
+            set_deadline(&mut row, draws, &mut due);
+        }
+        row
+    })
+}
+
+/// Draws of items by weight; none where there are none.
+struct Weighted<T> {
+    stream: Stream,
+    items: Vec<T>,
+    weights: Vec<f64>,
+}
+
+impl<T: Clone> Weighted<T> {
+    fn new(stream: Stream, items: impl Iterator<Item = (T, f64)>) -> Weighted<T> {
+        let (items, weights) = items.unzip();
+        Weighted { stream, items, weights }
+    }
+
+    fn draw(&mut self) -> Option<T> {
+        if self.items.is_empty() {
+            return None;
+        }
+        Some(self.items[self.stream.weighted(&self.weights)].clone())
+    }
+}
+
+/// How large jobs are, how long they take and what they are: rows without a name and without an end.
+struct Sizes<'r, 'a> {
+    recipe: &'r Recipe<'a>,
+    gpus: Weighted<u32>,
+    lengths: Stream,
+    errors: Stream,
+    workloads: Weighted<String>,
+    users: Weighted<String>,
+    requests: Stream,
+}
+
+impl<'r, 'a> Sizes<'r, 'a> {
+    fn new(recipe: &'r Recipe<'a>, seed: u64) -> Sizes<'r, 'a> {
+        let stream = |name: &str| Stream::new(seed, name);
+        let named = |all: &[(String, f64)], name: &str| Weighted::new(stream(name), all.iter().cloned());
+        let mix: Vec<(u32, f64)> = match recipe.gpus.is_empty() {
+            true => PHILLY_GPUS.into_iter().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect(),
+            false => recipe.gpus.iter().map(|(gpus, weight)| (*gpus, *weight)).collect(),
+        };
+        Sizes {
+            recipe,
+            gpus: Weighted::new(stream("workload/gpus"), mix.into_iter()),
+            lengths: stream("workload/durations"),
+            errors: stream("workload/declared"),
+            workloads: named(recipe.workloads, "workload/workloads"),
+            users: named(recipe.users, "workload/users"),
+            requests: stream("workload/requests"),
+        }
+    }
+
+    /// A duration in microseconds.
+    fn micros(&mut self) -> f64 {
+        match self.recipe.durations {
             Durations::LogNormal { median, sigma, least, most } => {
                 let bound = |span: &Option<sandtable_core::units::Span>, none: f64| {
                     span.map_or(none, |span| span.0.as_micros_f64())
                 };
-                let drawn = lengths.log_normal(median.0.as_micros_f64(), *sigma);
+                let drawn = self.lengths.log_normal(median.0.as_micros_f64(), *sigma);
                 drawn.max(bound(least, 0.0)).min(bound(most, f64::INFINITY))
             }
-            Durations::Pareto { least, shape } => lengths.pareto(least.0.as_micros_f64(), *shape),
-            Durations::Empirical(list) => list[(lengths.uniform() * list.len() as f64) as usize].0.as_micros_f64(),
+            Durations::Pareto { least, shape } => self.lengths.pareto(least.0.as_micros_f64(), *shape),
+            Durations::Empirical(list) => list[(self.lengths.uniform() * list.len() as f64) as usize].0.as_micros_f64(),
             Durations::Fixed(span) => span.0.as_micros_f64(),
-        };
+        }
+    }
+}
+
+impl Iterator for Sizes<'_, '_> {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        let recipe = self.recipe;
+        let gpus = self.gpus.draw()?;
         // A year bounds the tail: beyond it a sum could leave 2^53 µs.
-        let whole = (micros / SECOND.as_micros_f64()).clamp(1.0, 31_536_000.0) as u64;
+        let whole = (self.micros() / SECOND.as_micros_f64()).clamp(1.0, 31_536_000.0) as u64;
         let declared = recipe.declared.map(|sigma| {
-            let factor = errors.log_normal(1.0, sigma);
+            let factor = self.errors.log_normal(1.0, sigma);
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
         });
-        let workload = match recipe.workloads {
-            [] => None,
-            all => Some(all[kinds.weighted(&parts)].0.clone()),
-        };
-        let user = match recipe.users {
-            [] => None,
-            all => Some(all[owners.weighted(&shares)].0.clone()),
-        };
-        let mut row =
-            Row { declared, workload, user, ..Row::new(index.to_string(), Instant::START, gpus, whole * SECOND) };
+        let (workload, user) = (self.workloads.draw(), self.users.draw());
+        let mut row = Row { declared, workload, user, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
             let fits: Vec<(u32, u32)> =
                 elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();
             let among = if fits.is_empty() { &elastic.requests } else { &fits };
-            let (gpus, batch) = among[(requests.uniform() * among.len() as f64) as usize];
+            let (gpus, batch) = among[(self.requests.uniform() * among.len() as f64) as usize];
             (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             if elastic.knows(&placement) {
@@ -126,114 +194,110 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
                 row.duration = Duration::from_micros_f64(seconds * SECOND.as_micros_f64());
             }
         }
-        rows.push(row);
-    }
-    arrive(&mut rows, recipe, &mut Stream::new(seed, "workload/arrivals"));
-    place(&mut rows, recipe, &mut Stream::new(seed, "workload/hosts"));
-    prioritise(&mut rows, recipe.priorities, &mut Stream::new(seed, "workload/priorities"));
-    enqueue(&mut rows, recipe.queues, &mut Stream::new(seed, "workload/queues"));
-    if let Some(draws) = recipe.deadlines {
-        set_deadlines(&mut rows, draws, &mut Stream::new(seed, "workload/deadlines"));
-    }
-    Trace { rows, ..Trace::default() }
-}
-
-/// What rigid jobs ask of their nodes.
-fn place(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
-    let weights: Vec<f64> = recipe.hosts.iter().map(|host| host.weight).collect();
-    for row in rows {
-        // Drawn of every job: which are elastic moves nothing of the others.
-        let host = (!weights.is_empty()).then(|| recipe.hosts[stream.weighted(&weights)]);
-        if row.batch.is_some() {
-            continue;
-        }
-        let whole = |each: f64| (each * f64::from(row.gpus)).round().min(f64::from(u32::MAX)) as u32;
-        if let Some(Host { cpus, memory, .. }) = host {
-            let memory = memory.map_or(0.0, |bytes| (bytes.0 >> 20) as f64);
-            row.host = HostResources { cpu_milli: whole(cpus.unwrap_or(0.0) * 1000.0), memory_mib: whole(memory) };
-        }
-        // A single GPU is on one node, whatever else is asked.
-        if row.gpus == 1 {
-            continue;
-        }
-        row.gpus_per_node = recipe.gpus_per_node.filter(|each| row.gpus.is_multiple_of(*each)).unwrap_or(0);
-        if *recipe.near != Near::default() {
-            row.near = Some(Box::new(recipe.near.clone()));
-        }
+        Some(row)
     }
 }
 
-fn prioritise(rows: &mut [Row], weights: &BTreeMap<i32, f64>, stream: &mut Stream) {
-    let (priorities, weights): (Vec<i32>, Vec<f64>) = weights.iter().unzip();
-    if !priorities.is_empty() {
-        rows.iter_mut().for_each(|row| row.priority = priorities[stream.weighted(&weights)]);
+/// What rigid jobs ask of their nodes. The host is drawn of every job: which are elastic moves nothing of the others.
+fn place(row: &mut Row, recipe: &Recipe<'_>, host: Option<Host>) {
+    if row.batch.is_some() {
+        return;
     }
-}
-
-fn enqueue(rows: &mut [Row], weights: &BTreeMap<String, f64>, stream: &mut Stream) {
-    let (queues, weights): (Vec<&String>, Vec<f64>) = weights.iter().unzip();
-    if !queues.is_empty() {
-        rows.iter_mut().for_each(|row| row.queue = Some(queues[stream.weighted(&weights)].clone()));
+    let whole = |each: f64| (each * f64::from(row.gpus)).round().min(f64::from(u32::MAX)) as u32;
+    if let Some(Host { cpus, memory, .. }) = host {
+        let memory = memory.map_or(0.0, |bytes| (bytes.0 >> 20) as f64);
+        row.host = HostResources { cpu_milli: whole(cpus.unwrap_or(0.0) * 1000.0), memory_mib: whole(memory) };
+    }
+    // A single GPU is on one node, whatever else is asked.
+    if row.gpus == 1 {
+        return;
+    }
+    row.gpus_per_node = recipe.gpus_per_node.filter(|each| row.gpus.is_multiple_of(*each)).unwrap_or(0);
+    if *recipe.near != Near::default() {
+        row.near = Some(Box::new(recipe.near.clone()));
     }
 }
 
 /// Deadlines are a multiple of a job's run time after its submission, to the second above.
-fn set_deadlines(rows: &mut [Row], draws: Deadlines, stream: &mut Stream) {
-    for row in rows {
-        // Both are drawn of every job: which jobs have a deadline moves no deadline of the others.
-        let (has, factor) = (stream.uniform() < draws.share, stream.uniform());
-        let seconds = row.duration.as_secs_f64() * (draws.least + factor * (draws.most - draws.least));
-        // Nothing happens after the end of time.
-        let time = Duration::from_micros_f64(seconds.ceil() * SECOND.as_micros_f64());
-        row.deadline = has.then(|| row.submit.saturating_add(time).min(Instant::END));
+fn set_deadline(row: &mut Row, draws: Deadlines, stream: &mut Stream) {
+    // Both are drawn of every job: which jobs have a deadline moves no deadline of the others.
+    let (has, factor) = (stream.uniform() < draws.share, stream.uniform());
+    let seconds = row.duration.as_secs_f64() * (draws.least + factor * (draws.most - draws.least));
+    // Nothing happens after the end of time.
+    let time = Duration::from_micros_f64(seconds.ceil() * SECOND.as_micros_f64());
+    row.deadline = has.then(|| row.submit.saturating_add(time).min(Instant::END));
+}
+
+/// When jobs arrive.
+struct Instants {
+    points: Points,
+    stretch: f64,
+}
+
+impl Instants {
+    /// `work`: that of all jobs in GPU-µs.
+    fn new(recipe: &Recipe<'_>, seed: u64, work: impl Fn() -> f64) -> Instants {
+        let points = |rate| Points {
+            arrivals: recipe.arrivals,
+            rate,
+            stream: Stream::new(seed, "workload/arrivals"),
+            last: 0.0,
+            burst_goes_on: false,
+        };
+        let span = |load: f64| work() / recipe.fleet.capacity / load;
+        match recipe.arrivals {
+            Arrivals::AtOnce => Instants { points: points(0.0), stretch: 0.0 },
+            // A stationary process, then the clock bent so that its rate follows 1 + (peak - 1) sin.
+            Arrivals::Diurnal { load, .. } => {
+                Instants { points: points(f64::from(recipe.jobs) / span(load)), stretch: 1.0 }
+            }
+            // Instants in arbitrary units first, then stretched to the span that gives the load.
+            Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } => {
+                let mut drawn = points(1.0);
+                let last = (0..recipe.jobs).map(|_| drawn.next()).last().unwrap_or(0.0);
+                let stretch = if last > 0.0 { span(load) / last } else { 0.0 };
+                Instants { points: points(1.0), stretch }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Instant {
+        let at = self.points.next() * self.stretch;
+        Instant::at((at / SECOND.as_micros_f64()) as u64 * SECOND)
     }
 }
 
-fn arrive(rows: &mut [Row], recipe: &Recipe<'_>, stream: &mut Stream) {
-    let work: f64 = rows.iter().map(|row| f64::from(row.gpus) * row.duration.as_micros_f64()).sum();
-    let span = |load: f64| work / recipe.fleet.capacity / load;
-    let count = rows.len() as f64;
-    // Instants in arbitrary units first, then stretched to the span that gives the load.
-    let (mut at, mut last) = (Vec::with_capacity(rows.len()), 0.0);
-    let span = match recipe.arrivals {
-        Arrivals::AtOnce => return,
-        Arrivals::Poisson { load } => {
-            for _ in 0..rows.len() {
-                last += stream.exponential(1.0);
-                at.push(last);
+/// Points of an arrival process.
+struct Points {
+    arrivals: Arrivals,
+    /// Arrivals in a microsecond, where its peaks follow the clock.
+    rate: f64,
+    stream: Stream,
+    last: f64,
+    burst_goes_on: bool,
+}
+
+impl Points {
+    fn next(&mut self) -> f64 {
+        match self.arrivals {
+            Arrivals::AtOnce => 0.0,
+            Arrivals::Poisson { .. } => {
+                self.last += self.stream.exponential(1.0);
+                self.last
             }
-            span(load)
-        }
-        Arrivals::Bursts { load, size } => {
-            while at.len() < rows.len() {
-                last += stream.exponential(size);
-                // Geometric with mean `size`.
-                while at.len() < rows.len() {
-                    at.push(last);
-                    if stream.uniform() < 1.0 / size {
-                        break;
-                    }
+            Arrivals::Bursts { size, .. } => {
+                if !self.burst_goes_on {
+                    self.last += self.stream.exponential(size);
                 }
+                // Geometric with mean `size`.
+                self.burst_goes_on = self.stream.uniform() >= 1.0 / size;
+                self.last
             }
-            span(load)
-        }
-        Arrivals::Diurnal { load, peak } => {
-            let span = span(load);
-            let day = 86_400.0 * SECOND.as_micros_f64();
-            // A stationary process, then the clock bent so that its rate follows 1 + (peak - 1) sin.
-            let rate = count / span;
-            for _ in 0..rows.len() {
-                last += stream.exponential(1.0) / rate;
-                at.push(bend(last, day, peak - 1.0));
+            Arrivals::Diurnal { peak, .. } => {
+                self.last += self.stream.exponential(1.0) / self.rate;
+                bend(self.last, 86_400.0 * SECOND.as_micros_f64(), peak - 1.0)
             }
-            last = bend(last, day, peak - 1.0);
-            span
         }
-    };
-    let stretch = if last > 0.0 { span / last } else { 0.0 };
-    let stretch = if matches!(recipe.arrivals, Arrivals::Diurnal { .. }) { 1.0 } else { stretch };
-    for (row, at) in rows.iter_mut().zip(at) {
-        row.submit = Instant::at((at * stretch / SECOND.as_micros_f64()) as u64 * SECOND);
     }
 }
 

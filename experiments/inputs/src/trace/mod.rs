@@ -43,7 +43,7 @@ use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use generate::{FleetShape, PHILLY_GPUS, Recipe, generate};
+pub use generate::{FleetShape, PHILLY_GPUS, Recipe, draw, generate};
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use stats::Stats;

@@ -1,14 +1,17 @@
 //! The files of a run: what its cell's folder in the store holds.
 
+use std::io::Write;
+
 use sandtable_core::error::Error;
 use sandtable_hardware::{Fleet, Job};
 use sandtable_plan::Cell;
 use sandtable_results::schema::{
-    CELL, GpuSet, JobRecord, NodesRecord, Placement, RunRecord, Seconds, StayRecord, UseRecord, document, table,
+    CELL, GpuSet, JobRecord, NodesRecord, Placement, Record as _, RunRecord, Seconds, StayRecord, UseRecord, document,
+    write_table,
 };
 use sandtable_results::store::Files;
 use sandtable_runtime::schedule::Finished;
-use sandtable_runtime::{JobRow, Segment, Summary};
+use sandtable_runtime::{JobRow, Ledger, Segment, Summary};
 
 /// Its metrics.
 pub(crate) fn summary(finished: &Finished) -> Summary {
@@ -26,26 +29,60 @@ pub(super) fn of_cell(cell: &Cell) -> Result<Files, Error> {
     Ok(vec![(CELL.into(), cell.inputs().into_bytes()), document(&run)?])
 }
 
-/// The files of a finished run.
-pub fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, Error> {
+/// The tables of a finished run. They are made as they are written: as texts they would be most of what a large run takes.
+pub(super) struct Tables<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) jobs: &'a [Job],
+    pub(super) fleet: &'a Fleet,
+}
+
+impl Tables<'_> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let uses = self.ledger.pools.as_ref().map(|_| UseRecord::FILE);
+        [JobRecord::FILE, StayRecord::FILE].into_iter().chain(uses)
+    }
+
+    /// Writes one of them; whether there is one of this name.
+    pub(super) fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<bool> {
+        let Tables { ledger, jobs, fleet } = self;
+        match (name, &ledger.pools) {
+            (JobRecord::FILE, _) => {
+                write_table(ledger.rows().zip(*jobs).map(|(row, job)| record(row, job, fleet)), to)?;
+            }
+            (StayRecord::FILE, _) => write_table(ledger.segments().map(|stay| stayed(&stay, jobs)), to)?,
+            (UseRecord::FILE, Some(pools)) => write_table(UseRecord::of(pools), to)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The files of a finished run that are no tables.
+pub(super) fn documents(cell: &Cell, finished: &Finished, summary: &Summary) -> Result<Files, Error> {
     let mut files = of_cell(cell)?;
     if let Some(agreement) = &finished.agreement {
         files.push(document(agreement)?);
     }
-    let ledger = &finished.ledger;
-    files.push(table(ledger.rows.iter().zip(jobs).map(|(row, job)| record(row, job, &cell.fleet)))?);
-    files.push(document(&summary(finished))?);
-    files.push(table(ledger.segments.iter().map(|stay| stayed(stay, jobs)))?);
-    if let Some(pools) = &ledger.pools {
-        files.push(table(UseRecord::of(pools))?);
+    files.push(document(summary)?);
+    Ok(files)
+}
+
+/// The files of a finished run.
+pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, Error> {
+    let mut files = documents(cell, finished, &summary(finished))?;
+    let tables = Tables { ledger: &finished.ledger, jobs, fleet: &cell.fleet };
+    for name in tables.names() {
+        let mut bytes = Vec::new();
+        tables.write(name, &mut bytes).map_err(|error| Error::internal(format!("{name}: {error}")))?;
+        files.push((name.into(), bytes));
     }
     files.sort();
     Ok(files)
 }
 
-fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
+fn record(row: JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
     JobRecord {
-        job_id: job.name.clone(),
+        job_id: job.name.to_string(),
         submit_s: row.submit.into(),
         gpus: row.gpus,
         first_start_s: row.first_start.map(Seconds::from),
@@ -59,14 +96,14 @@ fn record(row: &JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
         reassignments: row.reassignments,
         first_run_s: row.first_run.map(Seconds::from),
         service: row.service.map(|id| fleet.services[id].name.clone()),
-        outcome: row.outcome.clone(),
+        outcome: row.outcome,
         last_placement: Placement::of(&row.last_gpus, fleet),
     }
 }
 
 fn stayed(stay: &Segment, jobs: &[Job]) -> StayRecord {
     StayRecord {
-        job_id: jobs[stay.job].name.clone(),
+        job_id: jobs[stay.job].name.to_string(),
         from_s: stay.from.into(),
         to_s: stay.to.into(),
         gpus: GpuSet::of(&stay.gpus),

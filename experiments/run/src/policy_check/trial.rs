@@ -34,8 +34,8 @@ pub(super) struct Trial {
 }
 
 /// Jobs that could have run and never ended.
-pub(super) fn waiters(seen: &Seen) -> impl Iterator<Item = &JobRow> {
-    let rows = seen.finished.ledger.rows.iter();
+pub(super) fn waiters(seen: &Seen) -> impl Iterator<Item = JobRow> {
+    let rows = seen.finished.ledger.rows();
     rows.filter(|row| row.end.is_none() && !matches!(row.outcome, JobOutcome::Rejected(_)))
 }
 

@@ -165,17 +165,18 @@ fn in_seconds(time: Duration) -> f64 {
 fn of_model(cell: &Cell, profile: &Profile) -> Result<Run, Error> {
     let compiled = Compiled::new(&Settings::default(), std::iter::once(cell))?;
     let executed = execute(cell, &compiled)?;
+    let files = executed.files()?;
     let summary = executed.outcome.map_err(|failure| {
         let message = format!("{} in the model: {}: {}", cell.label, failure.kind, failure.message);
         Error { exit: ExitCode::PolicyFailed, ..Error::usage(message) }
     })?;
     let mut times = BTreeMap::new();
-    for row in rows::<JobRecord>(&executed.files)? {
+    for row in rows::<JobRecord>(&files)? {
         if let Some(jct) = row.jct() {
             times.insert(row.job_id, jct);
         }
     }
-    let seen = shown(cell, profile, &rows(&executed.files)?, summary.makespan)?;
+    let seen = shown(cell, profile, &rows(&files)?, summary.makespan)?;
     Ok(Run { summary, times, seen })
 }
 
