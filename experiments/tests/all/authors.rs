@@ -27,7 +27,12 @@ fn compared_with_fifo(language: &str) {
     let component = format!("{name}/{name}.wasm");
     let checked = sandtable(folder.path(), &["policy", "check", &component, "--histories", "2", "--format", "json"]);
     assert_eq!(checked.code, 0, "{}", checked.stdout);
-    let bad = checked.stdout.lines().filter(|line| !line.contains("\"verdict\":\"ok\"")).collect::<Vec<_>>();
+    // A template follows no demands on nodes and no limits of queues: on those histories it does not begin.
+    let passes = |line: &&str| {
+        let unfollowed = line.contains("histories, demands on nodes") || line.contains("histories, queues");
+        line.contains(if unfollowed { "\"verdict\":\"skipped\"" } else { "\"verdict\":\"ok\"" })
+    };
+    let bad = checked.stdout.lines().filter(|line| !passes(line)).collect::<Vec<_>>();
     assert!(bad.is_empty(), "{}", bad.join("\n"));
     let ran = sandtable(folder.path(), &["run", &format!("{name}/try.ron"), "--policies", &dist(), "--store", "store"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
