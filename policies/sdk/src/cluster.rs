@@ -5,6 +5,7 @@
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
 
 mod elastic;
+mod live;
 mod nodes;
 mod timers;
 mod trial;
@@ -12,6 +13,7 @@ mod trial;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use self::live::Live;
 pub(crate) use self::nodes::{MirrorNode, TypePool};
 use crate::job::Job;
 use crate::node_set::NodeSet;
@@ -35,8 +37,7 @@ pub struct Cluster {
     now: Instant,
     pub(crate) nodes: Vec<MirrorNode>,
     pub(crate) pools: Vec<TypePool>,
-    jobs: Vec<Option<Box<Job>>>,
-    live: usize,
+    jobs: Live<Job>,
     holders: Vec<JobId>,
     /// Jobs that wait, and the GPUs that they ask for together.
     queued: (usize, u64),
@@ -71,8 +72,7 @@ impl Cluster {
             now: 0,
             nodes: Vec::new(),
             pools: topology.gpu_types.iter().map(|_| TypePool::default()).collect(),
-            jobs: Vec::new(),
-            live: 0,
+            jobs: Live::new(),
             holders: Vec::new(),
             queued: (0, 0),
             queues: QueueTree::default(),
@@ -118,12 +118,12 @@ impl Cluster {
 
     /// A job, if it is live.
     pub fn get(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(id as usize)?.as_deref()
+        self.jobs.get(id)
     }
 
     /// How many jobs are live.
     pub fn live(&self) -> usize {
-        self.live
+        self.jobs.count()
     }
 
     /// How many jobs wait, and how many GPUs they ask for together.
@@ -144,7 +144,7 @@ impl Cluster {
 
     /// Live jobs by id.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.iter().filter_map(Option::as_deref)
+        self.jobs.iter()
     }
 
     /// The number of GPU types.
@@ -241,8 +241,7 @@ impl Cluster {
                 Event::JobArrived(arrival) => self.arrive(arrival),
                 Event::JobEnded(end) => {
                     self.release(end.job, end.at, JobPhase::Ended);
-                    self.jobs[end.job as usize] = None;
-                    self.live -= 1;
+                    self.jobs.remove(end.job);
                 }
                 Event::JobChanged(change) => match change.phase {
                     JobPhase::Running => {
@@ -290,45 +289,43 @@ impl Cluster {
     }
 
     fn arrive(&mut self, arrival: &Arrival) {
-        let slot = arrival.job as usize;
-        if self.jobs.len() <= slot {
-            self.jobs.resize_with(slot + 1, || None);
-        }
         let Class { demand, gpu_types } = &self.classes[arrival.class as usize];
         let workload = Some(arrival.workload).filter(|workload| *workload != NO_WORKLOAD);
         let declared = arrival.declared_run_time;
-        self.jobs[slot] = Some(Box::new(Job {
-            id: arrival.job,
-            submitted: arrival.submitted,
-            gpus: demand.gpus,
-            gpus_per_node: demand.gpus_per_node,
-            host: demand.host,
-            near: demand.near,
-            share: demand.share_milli,
-            memory_mib: demand.memory_mib,
-            profile: workload.map(|workload| self.workloads[workload as usize].clone()),
-            workload,
-            out_of_memory: 0,
-            gpu_types: gpu_types.clone(),
-            preemptible: demand.preemptible,
-            declared_run_time: Some(declared).filter(|declared| *declared != NEVER),
-            deadline: Some(arrival.deadline).filter(|deadline| *deadline != NEVER),
-            priority: arrival.priority,
-            queue: Some(arrival.queue).filter(|queue| *queue != NO_QUEUE),
-            user: self.users[arrival.user as usize].clone(),
-            elastic: demand.elastic,
-            serves: demand.service,
-            attained: 0,
-            given_at: 0,
-            phase: JobPhase::Queued,
-            held: Vec::new(),
-            run_time: 0,
-            running_since: None,
-            waiting_since: arrival.submitted,
-            slot: 0,
-        }));
+        self.jobs.insert(
+            arrival.job,
+            Job {
+                id: arrival.job,
+                submitted: arrival.submitted,
+                gpus: demand.gpus,
+                gpus_per_node: demand.gpus_per_node,
+                host: demand.host,
+                near: demand.near,
+                share: demand.share_milli,
+                memory_mib: demand.memory_mib,
+                profile: workload.map(|workload| self.workloads[workload as usize].clone()),
+                workload,
+                out_of_memory: 0,
+                gpu_types: gpu_types.clone(),
+                preemptible: demand.preemptible,
+                declared_run_time: Some(declared).filter(|declared| *declared != NEVER),
+                deadline: Some(arrival.deadline).filter(|deadline| *deadline != NEVER),
+                priority: arrival.priority,
+                queue: Some(arrival.queue).filter(|queue| *queue != NO_QUEUE),
+                user: self.users[arrival.user as usize].clone(),
+                elastic: demand.elastic,
+                serves: demand.service,
+                attained: 0,
+                given_at: 0,
+                phase: JobPhase::Queued,
+                held: Vec::new(),
+                run_time: 0,
+                running_since: None,
+                waiting_since: arrival.submitted,
+                slot: 0,
+            },
+        );
         let gpus = demand.gpus;
-        self.live += 1;
         self.count_queued(gpus, true);
         self.count_in_queues(arrival.job, Side::Waiting, gpus as usize, true);
     }
@@ -391,7 +388,7 @@ impl Cluster {
     // ---------------------------------------------------------- internals
 
     fn job_mut(&mut self, id: JobId) -> Option<&mut Job> {
-        self.jobs.get_mut(id as usize)?.as_deref_mut()
+        self.jobs.get_mut(id)
     }
 
     fn hold(&mut self, id: JobId, gpus: &[GpuId]) {
@@ -417,7 +414,7 @@ impl Cluster {
     }
 
     fn count_in_queues(&mut self, id: JobId, side: Side, gpus: usize, comes: bool) {
-        if let Some(Some(job)) = self.jobs.get(id as usize) {
+        if let Some(job) = self.jobs.get(id) {
             self.queues.count(job, side, gpus, comes);
         }
     }
