@@ -324,7 +324,7 @@ impl Workload {
             priority: row.priority,
             queue: super::queues::of_row(row, &fleet.queues)?,
             gpus_per_node: nodes::gpus_per_node(row, gpus)?,
-            host: if fleet.knows_hosts() { row.host } else { HostResources::UNKNOWN },
+            host: if row.host.is_unknown() || fleet.knows_hosts() { row.host } else { HostResources::UNKNOWN },
             near: if gpus > 1 { nodes::near(row, fleet)? } else { Nearness::ANY },
             gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
             // A task is done in one go.
