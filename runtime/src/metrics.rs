@@ -214,10 +214,14 @@ struct Counts {
     reassignments: u64,
     preemptions: u64,
     failures: u64,
-    /// Jobs with a deadline; those of them that completed; those that did by then.
-    due: [usize; 3],
-    /// How long after their deadlines jobs completed, and the longest of these times.
-    late: [Duration; 2],
+    /// Jobs with a deadline.
+    due: usize,
+    due_completed: usize,
+    /// Those that completed by then.
+    due_met: usize,
+    /// How long after their deadlines jobs completed, all together.
+    late: Duration,
+    latest: Duration,
 }
 
 impl Counts {
@@ -244,21 +248,25 @@ impl Counts {
         self.reassignments += u64::from(row.reassignments);
         self.preemptions += u64::from(row.preemptions);
         self.failures += u64::from(row.failures);
-        self.due[0] += usize::from(row.deadline.is_some());
+        self.due += usize::from(row.deadline.is_some());
         if let (true, Some(end), Some(deadline)) = (completed, row.end, row.deadline) {
             let late = end.saturating_since(deadline);
-            self.due[1] += 1;
-            self.due[2] += usize::from(late.is_zero());
-            self.late = [self.late[0] + late, self.late[1].max(late)];
+            self.due_completed += 1;
+            self.due_met += usize::from(late.is_zero());
+            self.late += late;
+            self.latest = self.latest.max(late);
         }
         completed
     }
 
     fn deadlines(&self) -> Option<Deadlines> {
-        let [jobs, completed, met] = self.due;
-        let tardiness_mean = ratio(self.late[0].as_secs_f64(), completed as f64);
-        let tardiness_max = self.late[1].as_secs_f64();
-        (jobs > 0).then_some(Deadlines { jobs, completed, met, tardiness_mean, tardiness_max })
+        (self.due > 0).then(|| Deadlines {
+            jobs: self.due,
+            completed: self.due_completed,
+            met: self.due_met,
+            tardiness_mean: ratio(self.late.as_secs_f64(), self.due_completed as f64),
+            tardiness_max: self.latest.as_secs_f64(),
+        })
     }
 }
 

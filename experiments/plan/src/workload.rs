@@ -206,6 +206,7 @@ impl Workload {
             _ => self.trace(seed, fleet).rows.iter().map(job).collect::<Result<_, Error>>()?,
         };
         match ties {
+            // Sorting takes memory for half of them once more.
             Ties::RowOrder if jobs.is_sorted_by_key(|job| job.submit) => {}
             Ties::RowOrder => jobs.sort_by_key(|job| job.submit),
             Ties::JobName => {

@@ -67,13 +67,13 @@ impl Executed {
 
 impl Content for Executed {
     fn names(&self) -> Vec<&str> {
-        let tables = self.tables().into_iter().flat_map(|tables| tables.names().collect::<Vec<_>>());
+        let tables = self.tables().into_iter().flat_map(|tables| tables.files());
         self.documents.names().into_iter().chain(tables).collect()
     }
 
     fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()> {
         match self.tables() {
-            Some(tables) if tables.write(name, to)? => Ok(()),
+            Some(tables) if tables.files().contains(&name) => tables.write(name, to),
             _ => self.documents.write(name, to),
         }
     }

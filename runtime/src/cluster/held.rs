@@ -3,48 +3,36 @@
 use std::ops::Index;
 
 use sandtable_hardware::{GpuId, JobId};
+use slab::Slab;
 
 /// GPUs given to each job.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// The index in `lists` of each job's, or [`NONE`].
+    /// The key in `lists` of each job's, or [`NONE`].
     places: Vec<u32>,
-    lists: Vec<Vec<GpuId>>,
-    /// Indices in `lists` of no job.
-    unused: Vec<u32>,
+    lists: Slab<Vec<GpuId>>,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Held {
     pub(super) fn new(jobs: usize) -> Held {
-        Held { places: vec![NONE; jobs], lists: Vec::new(), unused: Vec::new() }
+        Held { places: vec![NONE; jobs], lists: Slab::new() }
     }
 
     /// Gives a job these GPUs in place of those that it has.
     pub fn set(&mut self, job: JobId, gpus: Vec<GpuId>) {
-        if gpus.is_empty() {
-            self.take(job);
-            return;
+        self.take(job);
+        if !gpus.is_empty() {
+            self.places[job] = self.lists.insert(gpus) as u32;
         }
-        let place = &mut self.places[job];
-        if *place == NONE {
-            *place = self.unused.pop().unwrap_or(self.lists.len() as u32);
-            if *place as usize == self.lists.len() {
-                self.lists.push(Vec::new());
-            }
-        }
-        self.lists[*place as usize] = gpus;
     }
 
     /// Takes all GPUs of a job.
     pub(super) fn take(&mut self, job: JobId) -> Vec<GpuId> {
         match std::mem::replace(&mut self.places[job], NONE) {
             NONE => Vec::new(),
-            place => {
-                self.unused.push(place);
-                std::mem::take(&mut self.lists[place as usize])
-            }
+            place => self.lists.remove(place as usize),
         }
     }
 }
@@ -72,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_of_jobs_and_their_places_are_used_again() {
+    fn each_job_has_its_list() {
         let mut held = Held::new(3);
         let (first, second, gpus) = (JobId::new(0), JobId::new(1), |of: &[u32]| GpuId::list(of.to_vec()));
         held.set(first, gpus(&[3, 1]));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sandtable_hardware::{Duration, Instant, Job, JobId};
 use serde::{Deserialize, Serialize};
+use slab::Slab;
 
 use super::stays::GpuRuns;
 use crate::row::{JobRow, Outcome, Unfinished};
@@ -13,7 +14,7 @@ use crate::row::{JobRow, Outcome, Unfinished};
 /// What a job takes alone on the fastest type that it may run on.
 pub(super) type Solo = Box<dyn Fn(&Job) -> Duration + Send + Sync>;
 
-/// Where the row of a job is: from here on in `packed`, or with [`Place::LIVE`] the index in `live`.
+/// Where the row of a job is: from here on in `packed`, or with [`Place::LIVE`] the key in `live`.
 #[derive(Clone, Copy, PartialEq)]
 struct Place(u64);
 
@@ -21,7 +22,7 @@ impl Place {
     const FUTURE: Place = Place(u64::MAX);
     const LIVE: u64 = 1 << 63;
 
-    /// The index in `live`, of a live job.
+    /// The key in `live`, of a live job.
     fn live(self) -> Option<usize> {
         (self != Place::FUTURE && self.0 & Place::LIVE != 0).then_some((self.0 & !Place::LIVE) as usize)
     }
@@ -32,9 +33,7 @@ pub(super) struct Rows {
     jobs: Arc<[Job]>,
     solo: Solo,
     places: Vec<Place>,
-    live: Vec<JobRow>,
-    /// Indices in `live` whose jobs have ended.
-    unused: Vec<usize>,
+    live: Slab<JobRow>,
     packed: Vec<u8>,
     /// GPU-µs that packed jobs have held.
     pub(super) gpu_time_packed: i128,
@@ -61,11 +60,11 @@ struct Packed {
 }
 
 impl Packed {
-    fn of(row: &JobRow) -> Packed {
+    fn of(row: JobRow) -> Packed {
         let relative =
             |at: Option<Instant>| at.map(|at| (at.as_micros() as i64).wrapping_sub(row.submit.as_micros() as i64));
         Packed {
-            outcome: row.outcome.clone(),
+            outcome: row.outcome,
             first_start: relative(row.first_start),
             first_run: relative(row.first_run),
             began: relative(row.began),
@@ -115,8 +114,7 @@ impl Rows {
         Rows {
             solo: Box::new(|job| job.work),
             places: vec![Place::FUTURE; jobs.len()],
-            live: Vec::new(),
-            unused: Vec::new(),
+            live: Slab::new(),
             packed: Vec::new(),
             gpu_time_packed: 0,
             jobs,
@@ -136,13 +134,7 @@ impl Rows {
 
     /// A job is in the system: from now on it has a row that can be changed.
     pub(super) fn begin(&mut self, job: JobId) -> &mut JobRow {
-        let row = self.fresh(job);
-        let at = self.unused.pop().unwrap_or(self.live.len());
-        if at == self.live.len() {
-            self.live.push(row);
-        } else {
-            self.live[at] = row;
-        }
+        let at = self.live.insert(self.fresh(job));
         self.places[job] = Place(at as u64 | Place::LIVE);
         &mut self.live[at]
     }
@@ -150,13 +142,11 @@ impl Rows {
     /// Nothing happens to a live job any more.
     pub(super) fn end(&mut self, job: JobId) {
         let Some(at) = self.places[job].live() else { return };
-        let row = &mut self.live[at];
-        self.unused.push(at);
+        let row = self.live.remove(at);
         self.gpu_time_packed += row.gpu_time;
         self.places[job] = Place(self.packed.len() as u64);
         let packed = postcard::to_extend(&Packed::of(row), std::mem::take(&mut self.packed));
         self.packed = packed.expect("a row has nothing that can't be packed");
-        row.last_gpus = Vec::new();
     }
 
     /// Whether a job has been live and is not any more.
@@ -275,9 +265,8 @@ mod tests {
             (rows.get(first), rows.get(JobId::new(1)), rows.gpu_time_packed),
             (known[0].clone(), known[1].clone(), 24)
         );
-        // A third takes the place of one that ended.
         rows.begin(JobId::new(2)).preemptions = 9;
-        assert_eq!((rows.live(), rows.live.len()), (vec![JobId::new(2)], 2));
+        assert_eq!((rows.live(), rows.live.len()), (vec![JobId::new(2)], 1));
         assert_eq!(rows.iter().map(|row| row.preemptions).collect::<Vec<_>>(), [1, 1, 9]);
         assert_eq!(rows.get(JobId::new(2)).submit, second(200));
     }

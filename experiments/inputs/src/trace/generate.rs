@@ -121,7 +121,7 @@ impl<T: Clone> Weighted<T> {
     }
 }
 
-/// How large jobs are, how long they take and what they are: rows without a name and without an end.
+/// How large jobs are, how long they take and what they are: as many rows as are asked for, without names and instants.
 struct Sizes<'r, 'a> {
     recipe: &'r Recipe<'a>,
     gpus: Weighted<u32>,

@@ -1,6 +1,6 @@
 //! The files of a run: what its cell's folder in the store holds.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use sandtable_core::error::Error;
 use sandtable_hardware::{Fleet, Job};
@@ -9,7 +9,7 @@ use sandtable_results::schema::{
     CELL, GpuSet, JobRecord, NodesRecord, Placement, Record as _, RunRecord, Seconds, StayRecord, UseRecord, document,
     write_table,
 };
-use sandtable_results::store::Files;
+use sandtable_results::store::{Content, Files, in_memory};
 use sandtable_runtime::schedule::Finished;
 use sandtable_runtime::{JobRow, Ledger, Segment, Summary};
 
@@ -37,23 +37,26 @@ pub(super) struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+    /// Their names.
+    pub(super) fn files(&self) -> Vec<&'static str> {
         let uses = self.ledger.pools.as_ref().map(|_| UseRecord::FILE);
-        [JobRecord::FILE, StayRecord::FILE].into_iter().chain(uses)
+        [JobRecord::FILE, StayRecord::FILE].into_iter().chain(uses).collect()
+    }
+}
+
+impl Content for Tables<'_> {
+    fn names(&self) -> Vec<&str> {
+        self.files()
     }
 
-    /// Writes one of them; whether there is one of this name.
-    pub(super) fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<bool> {
+    fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()> {
         let Tables { ledger, jobs, fleet } = self;
         match (name, &ledger.pools) {
-            (JobRecord::FILE, _) => {
-                write_table(ledger.rows().zip(*jobs).map(|(row, job)| record(row, job, fleet)), to)?;
-            }
-            (StayRecord::FILE, _) => write_table(ledger.segments().map(|stay| stayed(&stay, jobs)), to)?,
-            (UseRecord::FILE, Some(pools)) => write_table(UseRecord::of(pools), to)?,
-            _ => return Ok(false),
+            (JobRecord::FILE, _) => write_table(ledger.rows().zip(*jobs).map(|(row, job)| record(row, job, fleet)), to),
+            (StayRecord::FILE, _) => write_table(ledger.segments().map(|stay| stayed(&stay, jobs)), to),
+            (UseRecord::FILE, Some(pools)) => write_table(UseRecord::of(pools), to),
+            _ => Err(ErrorKind::NotFound.into()),
         }
-        Ok(true)
     }
 }
 
@@ -70,12 +73,7 @@ pub(super) fn documents(cell: &Cell, finished: &Finished, summary: &Summary) -> 
 /// The files of a finished run.
 pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<Files, Error> {
     let mut files = documents(cell, finished, &summary(finished))?;
-    let tables = Tables { ledger: &finished.ledger, jobs, fleet: &cell.fleet };
-    for name in tables.names() {
-        let mut bytes = Vec::new();
-        tables.write(name, &mut bytes).map_err(|error| Error::internal(format!("{name}: {error}")))?;
-        files.push((name.into(), bytes));
-    }
+    files.extend(in_memory(&Tables { ledger: &finished.ledger, jobs, fleet: &cell.fleet })?);
     files.sort();
     Ok(files)
 }
