@@ -41,6 +41,7 @@ fn setup() -> Setup {
         domains: vec![],
         pool: Pool::Training,
         host: HostResources::UNKNOWN,
+        revocable: None,
     };
     let kind =
         sandtable_runtime::contract::GpuType { id: 0, name: "g".into(), memory_mib: 0, sharing: Sharing::Exclusive };
@@ -48,6 +49,7 @@ fn setup() -> Setup {
     Setup {
         config: "{}".into(),
         seed: 0,
+        weights: vec![],
         topology,
         knowledge: Knowledge::REMAINING,
         references: vec![],

@@ -207,10 +207,19 @@ fn by_size(out: &mut String) {
 
 fn by_jobs(out: &mut String) {
     line(out, "\n## By number of jobs\n\n6,504 GPUs, load 0.7; seconds.\n");
-    line(out, "| policy | 100,000 jobs | 1,000,000 |\n|---|---|---|");
-    let by_jobs = [100_000, 1_000_000].map(|jobs| seconds(&generated(jobs, 813, 0.7, FOUR)));
-    for (few, many) in by_jobs[0].iter().zip(&by_jobs[1]) {
-        line(out, &format!("| {} | {:.2} | {:.2} |", few.0, few.1, many.1));
+    line(out, "| policy | 100,000 jobs | 1,000,000 | 10,000,000 |\n|---|---|---|---|");
+    let by_jobs = [100_000, 1_000_000, 10_000_000].map(|jobs| seconds(&generated(jobs, 813, 0.7, FOUR)));
+    for (at, (policy, _)) in by_jobs[0].iter().enumerate() {
+        let row: Vec<String> = by_jobs.iter().map(|jobs| format!("{:.2}", jobs[at].1)).collect();
+        line(out, &format!("| {policy} | {} |", row.join(" | ")));
+    }
+}
+
+fn large(out: &mut String) {
+    line(out, "\n## A large cluster\n\n1,000,000 jobs at load 0.95, 100,000 GPUs; seconds.\n");
+    line(out, "| policy | seconds |\n|---|---|");
+    for (policy, seconds) in seconds(&generated(1_000_000, 12_500, 0.95, FOUR)) {
+        line(out, &format!("| {policy} | {seconds:.2} |"));
     }
 }
 
@@ -245,10 +254,11 @@ fn elastic_jobs(out: &mut String) {
 type Part = fn(&mut String);
 
 /// The parts of the page; `cargo bench --bench speed -- NAME` runs those that are named.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 7] = [
     ("calling", calling),
     ("by-size", by_size),
     ("by-jobs", by_jobs),
+    ("large", large),
     ("long-queue", long_queue),
     ("packing", packing),
     ("elastic", elastic_jobs),

@@ -13,6 +13,8 @@ pub enum Cause {
     NodeLost,
     /// It wanted more device memory than was left.
     OutOfMemory,
+    /// The owner of a node that it ran on took it back.
+    NodeTakenBack,
 }
 
 /// How a job is stopped.
@@ -22,6 +24,20 @@ pub enum StopMode {
     Checkpoint,
     /// At once: what it did since its last checkpoint is lost.
     Kill,
+}
+
+/// What a job has done.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Progress {
+    /// The part of its work, 0 to 1; NaN: unknown.
+    pub done: f64,
+    /// The time of progress that it would lose if it were killed now; none: unknown.
+    pub unsaved: Option<Duration>,
+}
+
+impl Progress {
+    /// Nothing is known.
+    pub const UNKNOWN: Progress = Progress { done: f64::NAN, unsaved: None };
 }
 
 /// Something that happened on the machines.
@@ -170,6 +186,11 @@ pub trait Backend {
     /// The truth about what is left of a job, in seconds: on the GPUs that it holds, else on this type, restart
     /// costs included. NaN where the backend can't know. For oracles and for scoring predictors.
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64;
+
+    /// What a job has done by now.
+    fn progress(&self, _job: JobId) -> Progress {
+        Progress::UNKNOWN
+    }
 
     /// Whether between events about a job `remaining` is constant while it holds no GPUs, and falls with the clock, to 0,
     /// while it holds some.

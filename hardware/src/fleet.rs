@@ -105,6 +105,8 @@ pub struct Node {
     pub pool: Pool,
     /// Its CPU and memory.
     pub host: HostResources,
+    /// How its owner may take it back; none: it is ours.
+    pub revocable: Option<Revocable>,
 }
 
 impl Node {
@@ -165,6 +167,17 @@ pub struct Failures {
     pub mtbf: Duration,
     /// Mean time to repair.
     pub repair: Duration,
+}
+
+/// How the owner of a node takes it back, and hands it over again: at exponential times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Revocable {
+    /// How long before taking it back the owner says so.
+    pub notice: Duration,
+    /// Mean time from when it is handed over until the owner wants it back.
+    pub held: Duration,
+    /// Mean time until it is handed over again.
+    pub away: Duration,
 }
 
 /// A node is taken down, and is back later.
@@ -325,6 +338,7 @@ impl Fleet {
                     domains: Vec::new(),
                     pool: Pool::Training,
                     host: HostResources::UNKNOWN,
+                    revocable: None,
                 });
                 first_gpu = GpuId::new(first_gpu.number() + gpus);
             }
@@ -383,6 +397,13 @@ impl Fleet {
     #[must_use]
     pub fn hosted(mut self, hosts: &[HostResources]) -> Fleet {
         self.nodes.iter_mut().zip(hosts).for_each(|(node, host)| node.host = *host);
+        self
+    }
+
+    /// The same fleet, of which owners may take nodes back; in the order of its nodes.
+    #[must_use]
+    pub fn owned(mut self, terms: &[Option<Revocable>]) -> Fleet {
+        self.nodes.iter_mut().zip(terms).for_each(|(node, terms)| node.revocable = *terms);
         self
     }
 

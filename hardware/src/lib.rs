@@ -38,11 +38,12 @@ pub mod text;
 mod time;
 pub mod work;
 
-pub use backend::{Backend, BackendEvent, Cause, Move, StopMode, TimedEvent};
+pub use backend::{Backend, BackendEvent, Cause, Move, Progress, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{
-    Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Service, Sharing,
+    Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Revocable, Service,
+    Sharing,
 };
 pub use ids::{GpuId, JobId, NodeId, QueueId, ServiceId, TypeId, WorkloadId};
 pub use job::{Job, Request};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, NodeId, PerformanceModel, SECOND, TypeId};
+use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, NodeId, PerformanceModel, Progress, SECOND, TypeId};
 
 use crate::cluster::Cluster;
 use crate::contract::{
@@ -67,6 +67,8 @@ pub struct VisibleInfo {
     pub memory: Arc<[u32]>,
     /// Solo profiles by workload: what predictors are told, and policies where it is revealed.
     pub profiles: Arc<[WorkloadProfile]>,
+    /// Whether they are told what jobs have done.
+    pub progress: bool,
 }
 
 /// The cluster and its machines.
@@ -92,6 +94,8 @@ pub struct DecisionContext {
     pub(crate) uses: Abilities,
     /// Whether events say what is left of jobs.
     tells_remaining: bool,
+    /// Whether policies may ask what jobs have done.
+    tells_progress: bool,
     max_actions: u32,
     /// Fuel that the policy has left for predictions.
     allowance: u64,
@@ -115,13 +119,14 @@ impl DecisionContext {
             backend,
             introductions: Introductions::default(),
             rejections: Vec::new(),
-            told,
             bound,
             noise,
             scored: vec![false; if guessed { jobs.len() } else { 0 }],
             answers: predictors.answerers.map(Answers::of),
             jobs,
             laws,
+            tells_progress: told.progress,
+            told,
             uses: Abilities::empty(),
             tells_remaining: false,
             max_actions,
@@ -173,6 +178,22 @@ impl DecisionContext {
         use crate::cluster::Phase;
         let runs = |job: JobId| self.cluster.phase.get(job.index()) == Some(&Phase::Running);
         jobs.iter().map(|job| if runs(*job) { self.backend.speed(*job) } else { f64::NAN }).collect()
+    }
+
+    /// The part of their work that jobs have done, and the time of progress, µs, that each would lose if it were killed now; NaN and
+    /// [`NEVER`] where that is unknown or not revealed, as for unknown ids.
+    pub fn progress(&self, jobs: &[JobId]) -> (Vec<f64>, Vec<u64>) {
+        use crate::cluster::Phase;
+        let is_known = |job: JobId| {
+            self.tells_progress && self.cluster.phase.get(job.index()).is_some_and(|phase| *phase != Phase::Future)
+        };
+        let of = |job: &JobId| if is_known(*job) { self.backend.progress(*job) } else { Progress::UNKNOWN };
+        let tell = |progress: Progress| {
+            // Only the canonical NaN crosses the border.
+            let done = if progress.done.is_nan() { f64::NAN } else { progress.done };
+            (done, progress.unsaved.map_or(NEVER, |time| time.as_micros().min(NEVER)))
+        };
+        jobs.iter().map(of).map(tell).unzip()
     }
 
     /// Seconds of a step of elastic jobs on so many GPUs of a type, or how many steps each has `left`; NaN where it is

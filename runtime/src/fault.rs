@@ -21,6 +21,8 @@ pub enum Place {
     Init,
     /// In `decide`.
     Decide,
+    /// In `explain`.
+    Explain,
     /// While a predictor answered.
     Predict,
 }
@@ -201,6 +203,7 @@ impl fmt::Display for Place {
             Place::Describe => "describe",
             Place::Init => "init",
             Place::Decide => "decide",
+            Place::Explain => "explain",
             Place::Predict => "an answer",
         })
     }

@@ -20,6 +20,8 @@ pub struct Inputs {
     pub follow: Abilities,
     /// The policy's configuration: a JSON object, canonical.
     pub config: String,
+    /// The policy's weights; empty: none.
+    pub weights: Arc<[u8]>,
     /// All the policy's randomness.
     pub seed: u64,
     /// What jobs are, and do to each other.
@@ -62,6 +64,7 @@ impl Inputs {
             jobs,
             follow: Abilities::empty(),
             config: "{}".into(),
+            weights: Arc::from([]),
             seed: 0,
             laws: Arc::new(PerformanceModel::none()),
             predictors: Predictors::default(),
@@ -96,6 +99,9 @@ pub struct Reveal {
     /// What the computation graphs of workloads show.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub model_facts: bool,
+    /// What jobs have done, and what of it they would lose.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
 }
 
 /// A policy and what results call it.
@@ -106,6 +112,8 @@ pub struct Successor {
     pub policy: Box<dyn Policy>,
     /// Its configuration: a JSON object.
     pub config: String,
+    /// Its weights; empty: none.
+    pub weights: Arc<[u8]>,
 }
 
 /// Which policy takes over from another, and when.

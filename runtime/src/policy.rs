@@ -2,7 +2,7 @@
 
 use crate::DecisionContext;
 use crate::answers::ImportAnswers;
-use crate::contract::{Batch, Descriptor, Plan, Readiness, Setup};
+use crate::contract::{Batch, Descriptor, JobId, Plan, Readiness, Reason, Setup};
 use crate::fault::Fault;
 
 /// A policy, sandboxed or compiled in.
@@ -24,6 +24,19 @@ pub trait Policy {
     /// # Errors
     /// Any fault ends the policy.
     fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>);
+
+    /// Why jobs wait, as it sees it after its latest decision; none: it does not say. Asked for people, on a run that does not go on.
+    ///
+    /// # Errors
+    /// Any fault ends the policy.
+    fn explain(
+        &mut self,
+        jobs: &[JobId],
+        world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<Option<Vec<Reason>>, Fault>) {
+        let _ = jobs;
+        (world, Ok(None))
+    }
 
     /// Records the answers of the imports during the next call of `decide`: at most `room` bytes.
     fn record(&mut self, room: usize) {

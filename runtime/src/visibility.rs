@@ -31,7 +31,7 @@ pub(crate) fn told(fleet: &Fleet, inputs: &Inputs) -> VisibleInfo {
     let memory = if inputs.reveal.memory { inputs.jobs.iter().map(memory).collect() } else { Arc::from([]) };
     let profiles =
         (0..inputs.laws.profile().map_or(0, |profile| profile.workloads.len())).map(|id| profile(inputs, id));
-    VisibleInfo { memory, profiles: profiles.collect() }
+    VisibleInfo { memory, profiles: profiles.collect(), progress: inputs.reveal.progress }
 }
 
 fn profile(inputs: &Inputs, id: usize) -> WorkloadProfile {
@@ -217,6 +217,7 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
             sandtable_hardware::Pool::Inference => Pool::Inference,
         },
         host: host(node.host),
+        revocable: node.revocable.map(|owner| owner.notice.as_micros()),
         links: fleet.links.as_ref().map_or(Vec::new(), |links| links.within.clone()),
     });
     let facts = [
@@ -224,11 +225,14 @@ pub(crate) fn setup(world: &DecisionContext, inputs: &Inputs) -> Setup {
         (inputs.reveal.solo_profile, Knowledge::SOLO_PROFILE),
         (inputs.reveal.model_facts, Knowledge::MODEL_FACTS),
         (!inputs.references.is_empty(), Knowledge::REFERENCES),
+        (inputs.reveal.progress, Knowledge::PROGRESS),
+        (!inputs.weights.is_empty(), Knowledge::WEIGHTS),
     ];
     let known = facts.iter().filter(|(known, _)| *known);
     Setup {
         config: inputs.config.clone(),
         seed: inputs.seed,
+        weights: inputs.weights.to_vec(),
         topology: Topology { gpu_types: gpu_types(fleet), levels: fleet.levels.clone(), nodes: nodes.collect() },
         knowledge: known.fold(world.bound(), |all, (_, fact)| all | *fact),
         references: inputs.references.iter().map(|id| profile(inputs, id.index())).collect(),

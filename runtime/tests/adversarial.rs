@@ -1,5 +1,7 @@
 //! Evil guests against the sandbox: each ends with the fault of its own, and neither hangs nor takes the host along.
 
+#[path = "adversarial/advice.rs"]
+mod advice;
 #[path = "adversarial/calls.rs"]
 mod calls;
 #[path = "adversarial/guest.rs"]
@@ -182,7 +184,8 @@ fn capsules_replay_to_the_same_fault() {
     let asking = "(drop (call $now)) (call $free (i32.const 1280)) (call $occupancy (i32.const 1280))
         (call $check (i32.const 8208) (i32.const 1) (i32.const 1280))
         (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 0) (i32.const 1280))
-        (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280)) (call $rejections (i32.const 1280))
+        (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280))
+        (call $progress (i32.const 4096) (i32.const 2) (i32.const 1280)) (call $rejections (i32.const 1280))
         (call $classes (i32.const 1280)) (call $users (i32.const 1280)) (call $workloads (i32.const 1280))
         (call $samples (i32.const 1280)) (call $attained (i32.const 1280))
         (call $similarity (i32.const 0) (i32.const 4096) (i32.const 1) (i32.const 4096) (i32.const 1) (i32.const 1280))";

@@ -14,8 +14,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
     InterferenceModel, Job, JobId, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, Queue, QueueId,
-    Request, RestartRule, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId, Workload,
-    WorkloadId,
+    Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId,
+    Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -178,6 +178,13 @@ fn simulate(case: &Case) -> Finished {
         Maintenance { node, announced, from: Instant::at(from), to: Instant::at(from + SECOND * (1 + case.seed % 70)) }
     };
     let fleet = fleet.maintained((0..case.seed % 4).map(maintenance).collect());
+    // Of every other fleet some nodes are others'.
+    let owner = |node: u64| {
+        let (notice, held, away) = (SECOND * (case.seed % 3 * 20), 90 * SECOND, 30 * SECOND);
+        ((case.seed / 2 + node) % 4 == 1).then_some(Revocable { notice, held, away })
+    };
+    let owners = (0..case.nodes.len() as u64).map(|node| if case.seed.is_multiple_of(2) { None } else { owner(node) });
+    let fleet = fleet.owned(&owners.collect::<Vec<_>>());
     // A group with a limit of two queues, one of them with a limit too; a queue without.
     let queue = |name: &str, parent: Option<u32>, limit: f64| Queue {
         parent: parent.map(QueueId::new),

@@ -91,6 +91,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             domains: node.domains.clone(),
             pool: guest::Pool::Training,
             host: host(node.host),
+            revocable: node.revocable,
         });
         let topology = guest::Topology {
             gpu_types: kinds.collect(),
@@ -101,6 +102,7 @@ impl<P: guest::Policy> Policy for Native<P> {
         let made = Driver::new(guest::Setup {
             config,
             seed,
+            weights: setup.weights.clone(),
             topology,
             knowledge,
             references: vec![],
@@ -222,6 +224,7 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             cause: match change.cause {
                 contract::ChangeCause::Asked => guest::ChangeCause::Asked,
                 contract::ChangeCause::NodeLost => guest::ChangeCause::NodeLost,
+                contract::ChangeCause::NodeTakenBack => guest::ChangeCause::NodeTakenBack,
                 contract::ChangeCause::OutOfMemory => guest::ChangeCause::OutOfMemory,
             },
             remaining: change.remaining,

@@ -120,6 +120,7 @@ pub(super) fn group(backend: &dyn CellBackend) -> Option<Group> {
         memory: None,
         cpus: None,
         host_memory: None,
+        revocable: None,
         pool: Pool::Training,
     })
 }

@@ -45,10 +45,17 @@ pub struct PredictorArtifact {
     pub file: Arc<PolicyFile>,
     /// Its parameters: canonical JSON.
     pub config: String,
-    /// Its weights; empty: none.
-    pub weights: Vec<u8>,
+    /// Its weights.
+    pub weights: Weights,
+}
+
+/// The contents of a file of weights.
+#[derive(Clone, Debug, Default)]
+pub struct Weights {
+    /// Empty: none.
+    pub bytes: Arc<[u8]>,
     /// Where they were found without a path: their name among the shipped ones.
-    pub weights_name: Option<String>,
+    pub name: Option<String>,
 }
 
 /// The bindings of one policy, by quantity.
@@ -73,7 +80,7 @@ impl PredictorBinding {
             PredictorBinding::Noisy { sigma } => json!({"noisy": number(*sigma)}),
             PredictorBinding::Declared => json!("declared"),
             PredictorBinding::Component(bundle) => json!({
-                "component": bundle.file.digest, "weights": digest(&bundle.weights), "config": bundle.config,
+                "component": bundle.file.digest, "weights": digest(&bundle.weights.bytes), "config": bundle.config,
             }),
         }
     }
@@ -141,35 +148,44 @@ pub(super) fn bindings(
             }
             PredictorSpec::Component { name, weights, with } => {
                 let file = finder.find(name).map_err(|why| source.error(&place, &why, "this predictor"))?;
-                let weights_name = weights.clone().filter(|name| !name.contains('/'));
-                let weights = match weights {
-                    None => Vec::new(),
-                    Some(weights) => {
-                        read_weights(folder, weights).map_err(|why| source.error(&place, &why, "these weights"))?
-                    }
-                };
+                let weights = Weights::named(source, &place, folder, weights.as_deref())?;
                 let config = canonical(&with.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
                 let name = crate::spec::short_name(name).to_string();
-                PredictorBinding::Component(Arc::new(PredictorArtifact { name, file, config, weights, weights_name }))
+                PredictorBinding::Component(Arc::new(PredictorArtifact { name, file, config, weights }))
             }
         };
     }
     Ok(bindings)
 }
 
-fn read_weights(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
-    let path = match (name.contains('/'), workspace_above(folder)) {
-        (true, _) => folder.join(name),
-        (false, Some(root)) if root.join("policies/predictors/weights").join(name).exists() => {
-            root.join("policies/predictors/weights").join(name)
+impl Weights {
+    /// What a spec names at `weights` of a place, if it names any.
+    pub(super) fn named(source: &Source, place: &str, folder: &Path, name: Option<&str>) -> Result<Weights, Error> {
+        let read = name.map(|name| Weights::read(folder, name)).transpose();
+        let read = read.map_err(|why| source.error(&format!("{place}.weights"), &why, "these weights"))?;
+        Ok(read.unwrap_or_default())
+    }
+
+    /// Those of a name: of a file relative to the spec's folder where it has a slash, else shipped ones.
+    fn read(folder: &Path, name: &str) -> Result<Weights, String> {
+        let shipped = |root: &Path| root.join("policies/predictors/weights").join(name);
+        let read = |path: &Path| {
+            let bytes = sandtable_core::input::read(path, MAX_WEIGHTS as u64).map_err(|error| error.message)?;
+            Ok::<Arc<[u8]>, String>(bytes.into())
+        };
+        if name.contains('/') {
+            return Ok(Weights { bytes: read(&folder.join(name))?, name: None });
         }
-        (false, _) => {
-            let all = || data::weight_names().collect::<Vec<_>>().join(", ");
-            let near = nearest(name, data::weight_names())
-                .map_or_else(|| format!("shipped are {}", all()), |near| format!("did you mean `{near}`?"));
-            let lacking = || format!("no weights `{name}`: {near}; a file is named by a path, ./FILE");
-            return data::weights(name).map(<[u8]>::to_vec).ok_or_else(lacking);
-        }
-    };
-    sandtable_core::input::read(&path, MAX_WEIGHTS as u64).map_err(|error| error.message)
+        let bytes = match workspace_above(folder).map(|root| shipped(&root)).filter(|path| path.exists()) {
+            Some(path) => read(&path)?,
+            None => {
+                let all = || data::weight_names().collect::<Vec<_>>().join(", ");
+                let near = nearest(name, data::weight_names())
+                    .map_or_else(|| format!("shipped are {}", all()), |near| format!("did you mean `{near}`?"));
+                let lacking = || format!("no weights `{name}`: {near}; a file is named by a path, ./FILE");
+                Arc::from(data::weights(name).ok_or_else(lacking)?)
+            }
+        };
+        Ok(Weights { bytes, name: Some(name.to_string()) })
+    }
 }

@@ -34,6 +34,7 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
     let mut predictors: Vec<&PredictorSpec> = spec.predictors.values().collect();
     for policy in &spec.policies {
         all.extend(Some(&policy.name).filter(is_path).cloned());
+        all.extend(policy.weights.iter().filter(|name| name.contains('/')).cloned());
         predictors.extend(policy.predictors.values());
     }
     for predictor in predictors {

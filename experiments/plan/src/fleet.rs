@@ -33,11 +33,13 @@ pub(super) fn groups(
     if let Some(group) = backend::group(backend) {
         return Ok(vec![group]);
     }
-    let FleetSpec::Model { nodes, gpus, kind, speed, memory, cpus, host_memory, groups, .. } = &spec.fleet else {
+    let FleetSpec::Model { nodes, gpus, kind, speed, memory, cpus, host_memory, revocable, groups, .. } = &spec.fleet
+    else {
         return Ok(Vec::new());
     };
     // Of nodes that are all alike.
-    let alone = speed.is_none() && memory.is_none() && cpus.is_none() && host_memory.is_none();
+    let host = cpus.is_some() || host_memory.is_some();
+    let alone = speed.is_none() && memory.is_none() && !host && revocable.is_none();
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
         (Some(nodes), Some(gpus), Some(kind), true) => {
             let one = Group {
@@ -48,6 +50,7 @@ pub(super) fn groups(
                 memory: *memory,
                 cpus: *cpus,
                 host_memory: *host_memory,
+                revocable: *revocable,
                 pool: Pool::Training,
             };
             (vec![one], vec!["fleet".into()])
@@ -58,9 +61,9 @@ pub(super) fn groups(
         _ => {
             let message = "a fleet has either `nodes`, `gpus` and `kind`, or `groups`";
             let error = source.error("fleet", message, "here");
-            return Err(
-                error.hint("beside `groups`, `speed`, `memory`, `cpus` and `host_memory` are said of each group")
-            );
+            return Err(error.hint(
+                "beside `groups`, `speed`, `memory`, `cpus`, `host_memory` and `revocable` are said of each group",
+            ));
         }
     };
     for (group, place) in groups.iter().zip(places) {

@@ -47,7 +47,7 @@ use crate::artifact::{Finder, PolicyFile};
 use crate::spec::{Judge, Source, Spec, Ties};
 use axes::{at, clash, pick, texts};
 pub use backend::{CellBackend, LiveDevices};
-pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding};
+pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding, Weights};
 pub use claims::Claim;
 pub use workload::Workload;
 
@@ -79,6 +79,8 @@ pub struct Seedless {
     pub fleet: Arc<Fleet>,
     /// The policy's configuration: canonical JSON.
     pub config: String,
+    /// The policy's weights.
+    pub weights: Weights,
     /// What answers for predicted quantities.
     pub predictors: Bindings,
     /// What drives its jobs.

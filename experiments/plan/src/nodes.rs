@@ -1,13 +1,16 @@
-//! What a spec says of nodes beside their GPUs: CPU, memory, which are near each other, and when they are taken down.
+//! What a spec says of nodes beside their GPUs: CPU, memory, which are near each other, when they are taken down, and how their
+//! owners take them back.
 
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_core::units::Bytes;
-use sandtable_hardware::{Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId};
+use sandtable_hardware::{
+    Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId, Revocable, SECOND,
+};
 use sandtable_inputs::trace::{Near, Row};
 use serde_json::{Value, json};
 
-use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, Source};
+use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, RevocableSpec, Source};
 
 /// Most levels of a fleet.
 const MOST_LEVELS: usize = 16;
@@ -15,14 +18,19 @@ const MOST_LEVELS: usize = 16;
 /// The fleet with the CPU and memory of its nodes, and with its levels.
 pub(super) fn equip(source: &Source, spec: &FleetSpec, groups: &[Group], fleet: Fleet) -> Result<Fleet, Error> {
     let FleetSpec::Model { levels, maintenance, .. } = spec else { return Ok(fleet) };
-    let mut hosts = Vec::new();
+    let (mut hosts, mut terms) = (Vec::new(), Vec::new());
+    let of_all = matches!(spec, FleetSpec::Model { groups, .. } if groups.is_empty());
+    let place = |index, field| match of_all {
+        true => format!("fleet.{field}"),
+        false => format!("fleet.groups.{index}.{field}"),
+    };
     for (index, group) in groups.iter().enumerate() {
-        let host = host(group.cpus, group.host_memory).map_err(|message| {
-            let of_all = matches!(spec, FleetSpec::Model { groups, .. } if groups.is_empty());
-            let place = if of_all { "fleet.cpus".into() } else { format!("fleet.groups.{index}.cpus") };
-            source.error(&place, &message, "here")
-        })?;
+        let host = host(group.cpus, group.host_memory)
+            .map_err(|message| source.error(&place(index, "cpus"), &message, "here"))?;
         hosts.extend((0..group.nodes).map(|_| host));
+        let owner = group.revocable.map(revocable).transpose();
+        let owner = owner.map_err(|message| source.error(&place(index, "revocable"), &message, "here"))?;
+        terms.extend((0..group.nodes).map(|_| owner));
     }
     if levels.len() > MOST_LEVELS {
         let message = format!("expected at most {MOST_LEVELS} levels, found {}", levels.len());
@@ -38,7 +46,7 @@ pub(super) fn equip(source: &Source, spec: &FleetSpec, groups: &[Group], fleet: 
         return Err(source.error(&format!("fleet.levels.{twice}"), &message, "the second"));
     }
     let levels: Vec<(String, u32)> = levels.iter().map(|LevelSpec { name, nodes }| (name.clone(), *nodes)).collect();
-    let fleet = fleet.hosted(&hosts).levelled(&levels);
+    let fleet = fleet.hosted(&hosts).owned(&terms).levelled(&levels);
     let fleet = fleet.map_err(|error| source.error("fleet.levels", &error.to_string(), "here"))?;
     let mut all = Vec::new();
     for (index, planned) in maintenance.iter().enumerate() {
@@ -79,6 +87,18 @@ fn maintained(planned: &MaintenanceSpec, fleet: &Fleet) -> Result<Vec<Maintenanc
     Ok(nodes.into_iter().map(|node| Maintenance { node, announced, from, to }).collect())
 }
 
+/// How nodes are taken back.
+///
+/// # Errors
+/// Times that are next to nothing.
+fn revocable(of: RevocableSpec) -> Result<Revocable, String> {
+    let RevocableSpec { held, away, notice } = of;
+    if held.0 < SECOND || away.0 < SECOND {
+        return Err("the mean times that a node is held and away must be at least 1 s".into());
+    }
+    Ok(Revocable { notice: notice.map_or(Duration::ZERO, |notice| notice.0), held: held.0, away: away.0 })
+}
+
 /// CPU and memory, where they are stated.
 ///
 /// # Errors
@@ -108,6 +128,10 @@ pub(super) fn fleet_key(fleet: &Fleet, key: &mut Value) {
     if !fleet.maintenance.is_empty() {
         let of = |of: &Maintenance| json!([of.node, of.announced, of.from, of.to]);
         key["maintenance"] = fleet.maintenance.iter().map(of).collect();
+    }
+    if fleet.nodes.iter().any(|node| node.revocable.is_some()) {
+        let owned = fleet.nodes.iter().enumerate().filter_map(|(id, node)| Some((id, node.revocable?)));
+        key["revocable"] = owned.map(|(id, of)| json!([id, of.notice, of.held, of.away])).collect();
     }
     if fleet.knows_hosts() {
         let mut runs: Vec<(u32, HostResources)> = Vec::new();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sandtable_core::digest::canonical;
+use sandtable_core::digest::{canonical, digest};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::text::turns;
 use sandtable_hardware::{Fleet, Profile, WorkloadId};
@@ -13,11 +13,11 @@ use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
 use serde_json::{Value, json};
 
-use super::bind::{Bindings, PredictorBinding};
+use super::bind::{Bindings, PredictorBinding, Weights};
 use super::preset::{PRESETS, Preset};
 use super::workload::{LastTrace, Workload};
 use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, performance, workload};
-use crate::artifact::Finder;
+use crate::artifact::{Finder, PolicyFile};
 use crate::backend::CellBackend;
 use crate::spec::{FleetSpec, Judge, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, Ties, short_name};
 
@@ -53,6 +53,7 @@ pub(super) fn cells(
         let name = short_name(&policy.name);
         let fleet = Arc::new(fleet::fleet(source, spec, preset, (&groups, &*backend), name)?);
         let config = config(preset, name, policy);
+        let weights = Weights::named(source, &place, folder, policy.weights.as_deref())?;
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         check_declared(source, policy, index, &predictors, &setting.workload)?;
         // What the cells of a policy share: all inputs but the seed.
@@ -64,7 +65,7 @@ pub(super) fn cells(
             "laws": laws_key,
             "limits": setting.limits,
             "measure": setting.measured,
-            "policy": {"blake3": file.digest, "config": config},
+            "policy": policy_key(&file, &config, &weights),
             "predictors": predictors.key(),
             "references": setting.references,
             "reveal": setting.reveal,
@@ -81,6 +82,7 @@ pub(super) fn cells(
             policy: file.clone(),
             fleet,
             config: canonical(&config),
+            weights,
             predictors,
             backend: backend.clone(),
             inputs,
@@ -115,6 +117,7 @@ fn setting(
         memory: spec.reveal.contains(&RevealSpec::Memory),
         solo_profile: spec.reveal.contains(&RevealSpec::SoloProfile),
         model_facts: spec.reveal.contains(&RevealSpec::ModelFacts),
+        progress: spec.reveal.contains(&RevealSpec::Progress),
     };
     let said = (ties, judge, preset, profile.as_deref());
     let semantics = semantics(spec, base, backend, said);
@@ -139,6 +142,15 @@ fn check_declared(
     let place = if own { format!("policies.{index}.predictors.remaining") } else { "predictors.remaining".to_string() };
     let error = source.error(&place, "no job of this workload says how long it will run", "no job declares it");
     Err(error.hint("`declared` of `Generate`, of a `Job`, or the column declared_s"))
+}
+
+/// A policy's part of a cell's identity.
+fn policy_key(file: &PolicyFile, config: &Value, weights: &Weights) -> Value {
+    let mut key = json!({"blake3": file.digest, "config": config});
+    if !weights.bytes.is_empty() {
+        key["weights"] = digest(&weights.bytes).into();
+    }
+    key
 }
 
 /// `cell.json` before the seed and after it; keys are in order.

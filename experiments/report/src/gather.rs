@@ -218,9 +218,9 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         components.entry(cell.label.clone()).or_insert(row);
         for (quantity, bound) in cell.predictors.all() {
             if let PredictorBinding::Component(bundle) = bound {
-                let weights = match bundle.weights.is_empty() {
+                let weights = match bundle.weights.bytes.is_empty() {
                     true => "no weights".to_string(),
-                    false => format!("weights {}", sandtable_core::digest::digest(&bundle.weights)),
+                    false => format!("weights {}", sandtable_core::digest::digest(&bundle.weights.bytes)),
                 };
                 let row = [
                     format!("{} for {quantity}", bundle.name),

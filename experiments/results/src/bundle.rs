@@ -201,11 +201,13 @@ fn components(plan: &Plan, entries: &mut BTreeMap<String, Vec<u8>>) {
         entries.insert(format!("policies/dist/{name}.wasm"), bytes.bytes.clone());
     }
     for cell in &plan.cells {
-        for (_, bound) in cell.predictors.all() {
-            if let PredictorBinding::Component(bundle) = bound
-                && let Some(name) = &bundle.weights_name
-            {
-                entries.insert(format!("policies/predictors/weights/{name}"), bundle.weights.clone());
+        let of_predictors = cell.predictors.all().filter_map(|(_, bound)| match bound {
+            PredictorBinding::Component(bundle) => Some(&bundle.weights),
+            _ => None,
+        });
+        for weights in of_predictors.chain([&cell.weights]) {
+            if let Some(name) = &weights.name {
+                entries.insert(format!("policies/predictors/weights/{name}"), weights.bytes.to_vec());
             }
         }
     }

@@ -170,7 +170,7 @@ impl Compiled {
             config: artifact.config.clone(),
             seed: cell.seed,
             gpu_types: gpu_types(&cell.fleet),
-            weights: artifact.weights.clone(),
+            weights: artifact.weights.bytes.to_vec(),
         })?;
         Ok((provider, descriptor.reads))
     }
@@ -289,6 +289,7 @@ pub fn simulate(
 pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
     Inputs {
         config: cell.config.clone(),
+        weights: cell.weights.bytes.clone(),
         seed: cell.seed,
         laws: cell.setting.laws.clone(),
         predictors,

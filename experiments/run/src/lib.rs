@@ -3,7 +3,8 @@
 //! # Architecture
 //! - [`execute`]: one cell, from inputs to files, and many in parallel; [`code`]: where compiled code is kept.
 //! - [`observe`]: one cell on the devices of this machine; [`measure`]: what jobs do to each other there.
-//! - [`story`]: a run described in words, through an [`observed_policy`]; the first decision in which two runs differ.
+//! - [`story`]: a run described in words, through an [`observed_policy`]; the first decision in which two runs differ; [`why`]: why a job
+//!   waits, as its policy sees it.
 //! - [`policy_check`]: checking a policy, for its author.
 //! - [`learn`]: fitting predictors, and their error on what they have not seen.
 
@@ -15,3 +16,4 @@ pub mod observe;
 pub mod observed_policy;
 pub mod policy_check;
 pub mod story;
+pub mod why;

@@ -75,9 +75,17 @@ pub struct Observed {
     pub log: Vec<String>,
 }
 
+/// The configuration and the weights of a policy.
+type Given = (String, Arc<[u8]>);
+
+/// Its defaults, and no weights.
+fn defaults() -> Given {
+    ("{}".into(), Arc::from([]))
+}
+
 /// The policies that take over.
 struct Relay {
-    pending: Vec<(Instant, String, Component, String)>,
+    pending: Vec<(Instant, String, Component, Given)>,
     file: Option<PathBuf>,
     asked: Arc<AtomicBool>,
     sandbox: Arc<Sandbox>,
@@ -90,13 +98,14 @@ struct Relay {
 }
 
 impl Relay {
-    fn alive(&self, name: &str, component: &Component, config: &str) -> Option<Successor> {
-        self.under(self.limits, name, component, config)
+    fn alive(&self, name: &str, component: &Component, given: Given) -> Option<Successor> {
+        self.under(self.limits, name, component, given)
     }
 
-    fn under(&self, limits: Limits, name: &str, component: &Component, config: &str) -> Option<Successor> {
+    fn under(&self, limits: Limits, name: &str, component: &Component, given: Given) -> Option<Successor> {
+        let (name, (config, weights)) = (name.to_string(), given);
         match Sandboxed::new(component, limits) {
-            Ok(policy) => Some(Successor { name: name.into(), policy: Box::new(policy), config: config.into() }),
+            Ok(policy) => Some(Successor { name, policy: Box::new(policy), config, weights }),
             Err(fault) => {
                 (self.say)(&format!("warning: {name} can't take over: {fault}"));
                 None
@@ -117,16 +126,16 @@ impl Succession for Relay {
                 Ok(component) => {
                     (self.say)(&format!("{} s: {name} takes over", seconds(now.since_start())));
                     self.fallen = false;
-                    return self.alive(&name, &component, "{}");
+                    return self.alive(&name, &component, defaults());
                 }
                 Err(why) => (self.say)(&format!("warning: {name} can't take over: {why}")),
             }
         }
         let due = self.pending.iter().position(|(at, ..)| *at <= now)?;
-        let (_, name, component, config) = self.pending.remove(due);
+        let (_, name, component, given) = self.pending.remove(due);
         (self.say)(&format!("{} s: {name} takes over", seconds(now.since_start())));
         self.fallen = false;
-        self.alive(&name, &component, &config)
+        self.alive(&name, &component, given)
     }
 
     fn due(&self) -> Option<Instant> {
@@ -140,7 +149,7 @@ impl Succession for Relay {
         }
         (self.say)("WARNING: the jobs go on under fifo; the policy's run is lost");
         // The limits of the one that failed are not fifo's.
-        self.under(Limits::default(), "fifo", &self.fallback, "{\"backfill\":\"skip\"}")
+        self.under(Limits::default(), "fifo", &self.fallback, ("{\"backfill\":\"skip\"}".into(), Arc::from([])))
     }
 
     fn refused(&mut self, name: &str, fault: &Fault) {
@@ -266,14 +275,15 @@ fn relay(cell: &Cell, compiled: &Compiled, swaps: &Swaps<'_>, asked: Arc<AtomicB
     let mut pending = Vec::new();
     for swap in &swaps.at {
         let labelled = swaps.cells.iter().find(|other| other.label == swap.to && other.seed == cell.seed);
-        let (component, config) = match labelled {
+        let (component, given) = match labelled {
             Some(other) => {
                 let loaded = compiled.sandbox().load(&other.policy.bytes);
-                (loaded.map_err(|fault| Error::usage(format!("{}: {fault}", swap.to)))?, other.config.clone())
+                let loaded = loaded.map_err(|fault| Error::usage(format!("{}: {fault}", swap.to)))?;
+                (loaded, (other.config.clone(), other.weights.bytes.clone()))
             }
-            None => (load(&swap.to, &compiled.sandbox())?, "{}".to_string()),
+            None => (load(&swap.to, &compiled.sandbox())?, defaults()),
         };
-        pending.push((swap.at, swap.to.clone(), component, config));
+        pending.push((swap.at, swap.to.clone(), component, given));
     }
     if swaps.file.is_some() {
         // A relaxed flag is all that a handler may touch.

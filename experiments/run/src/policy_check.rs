@@ -179,7 +179,12 @@ impl CheckSuite<'_> {
                     Ok(policy) => Box::new(policy),
                     Err(fault) => return Ok(Err(fault)),
                 };
-                let next = Successor { name: "checked".into(), policy: fresh, config: cell.config.clone() };
+                let next = Successor {
+                    name: "checked".into(),
+                    policy: fresh,
+                    config: cell.config.clone(),
+                    weights: cell.weights.bytes.clone(),
+                };
                 inputs.succession = Some(Box::new(Relay(Some((at, next)))));
                 inputs.config = "{}".into();
                 let first = Sandboxed::new(&self.fifo, limits);

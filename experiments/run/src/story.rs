@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use sandtable_core::display::span;
-use sandtable_core::error::Error;
+use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_results::schema::{GpuSet, ranges};
 use sandtable_runtime::contract::{
-    Action, Batch, Event, JobPhase, NEVER, NodeHealth, Plan, PreemptMode, Rejection, Start, Trigger,
+    Action, Batch, Event, JobPhase, NEVER, NodeHealth, Plan, PreemptMode, Reason, Rejection, Start, Trigger,
 };
+use sandtable_runtime::fault::Fault;
 use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::schedule::Finished;
 
@@ -95,6 +96,7 @@ impl Names {
                 let cause = match change.cause {
                     sandtable_runtime::contract::ChangeCause::Asked => "",
                     sandtable_runtime::contract::ChangeCause::NodeLost => ", its node was lost",
+                    sandtable_runtime::contract::ChangeCause::NodeTakenBack => ", its node was taken back",
                     sandtable_runtime::contract::ChangeCause::OutOfMemory => ", out of memory",
                 };
                 format!("job {} is {}{cause}", self.job(JobId::new(change.job)), phase(change.phase))
@@ -164,6 +166,21 @@ impl Names {
         }
     }
 
+    /// Why a job waits.
+    pub fn reason(&self, reason: &Reason) -> String {
+        match reason {
+            Reason::NoFreeGpus => "fewer GPUs are free than it asks for".into(),
+            Reason::Fragmented => "enough GPUs are free, but they are no place for it".into(),
+            Reason::OverLimit(queue) => {
+                let name = self.fleet.queues.get(*queue as usize).map_or("?", |queue| queue.name.as_str());
+                format!("queue {name} would be above its limit")
+            }
+            Reason::Behind(job) => format!("it comes after {}", self.job(JobId::new(*job))),
+            // A guest's own text.
+            Reason::Policy(text) => sandtable_hardware::text::escape_control_chars(text, 400),
+        }
+    }
+
     /// Returns the job that an event is about.
     pub fn about(event: &Event) -> Option<JobId> {
         match event {
@@ -228,6 +245,11 @@ pub fn acts(action: &Action) -> bool {
     !matches!(action, Action::SetTimer(_) | Action::CancelTimer(_))
 }
 
+/// A fault of a cell's policy, as the end of a command.
+pub(crate) fn failed(cell: &Cell, fault: &Fault) -> Error {
+    Error { exit: ExitCode::PolicyFailed, ..Error::usage(format!("{}: {fault}", cell.label)) }
+}
+
 /// Runs a cell once more; `seen` is told of every call, and ends the run by `false`.
 ///
 /// # Errors
@@ -236,13 +258,9 @@ pub fn tell(cell: &Cell, compiled: &Compiled, mut seen: impl FnMut(&Call<'_>) ->
     if !cell.backend.is_reproducible() {
         return Err(Error::usage("what was observed on real devices can't be run again: replay its recording"));
     }
-    let failed = |fault: sandtable_runtime::fault::Fault| Error {
-        exit: sandtable_core::error::ExitCode::PolicyFailed,
-        ..Error::usage(format!("{}: {fault}", cell.label))
-    };
-    let component = compiled.get(&cell.policy.digest).map_err(failed)?;
-    let policy = Sandboxed::new(component, cell.setting.limits).map_err(failed)?;
-    let predictors = compiled.predictors(cell).map_err(failed)?;
+    let component = compiled.get(&cell.policy.digest).map_err(|fault| failed(cell, &fault))?;
+    let policy = Sandboxed::new(component, cell.setting.limits).map_err(|fault| failed(cell, &fault))?;
+    let predictors = compiled.predictors(cell).map_err(|fault| failed(cell, &fault))?;
     let mut observed = ObservedPolicy::new(policy, &mut seen);
     simulate(cell, cell.jobs()?, &mut observed, predictors, Extras::default())
 }

@@ -7,7 +7,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
-use sandtable_hardware::{Instant, JobId};
+use sandtable_hardware::{Duration, Instant, JobId};
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_report::chrome;
@@ -20,6 +20,7 @@ use sandtable_run::code;
 use sandtable_run::execute::Compiled;
 use sandtable_run::observed_policy::Call;
 use sandtable_run::story::{Names, acts, tell, trigger};
+use sandtable_run::why::{Standing, why};
 use sandtable_runtime::contract::{Action, Event, JobPhase, Trigger};
 use sandtable_runtime::schedule::Finished;
 use serde_json::json;
@@ -34,6 +35,7 @@ use crate::ui;
 Examples:
   sandtable show experiments/specs/quickstart.ron --only fifo
   sandtable show experiments/specs/quickstart.ron --only tiresias --job 17
+  sandtable show experiments/specs/quickstart.ron --only fifo --job 17 --why 30min
   sandtable show 3f9a2c11e0 --chrome-trace run.json      # open it at ui.perfetto.dev")]
 pub(crate) struct ShowArgs {
     /// A spec, or a cell's id.
@@ -42,6 +44,9 @@ pub(crate) struct ShowArgs {
     /// Show the life of this job.
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
+    /// Say why the job waits at this time after the beginning, as its policy sees it.
+    #[arg(long, value_name = "TIME", requires = "job", value_parser = sandtable_core::units::span)]
+    why: Option<Duration>,
     /// Seed of the cell to show [default: the first].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -153,6 +158,9 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
         ui::note(&format!("{named} jobs are called {job}: this is the first"));
     }
     let Some(cell) = &entry.cell else {
+        if args.why.is_some() {
+            return Err(Error::usage("a policy is asked while its cell runs again: name the spec instead of the id"));
+        }
         // Without its spec a cell can't be run again: what is on record of it.
         stays(args, entry, store, row)?;
         ui::note("name the spec instead of the id to see what the policy was told and said");
@@ -161,6 +169,9 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     let names = Names::of(cell)?;
     let id = names.find(job).ok_or_else(|| Error::internal(format!("job {job} has a row and is none")))?;
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), std::iter::once(cell))?;
+    if let Some(at) = args.why {
+        return reason(args, (cell, &compiled, &names), (id, job), Instant::at(at));
+    }
     let (moments, finished) = moments(cell, &compiled, &names, id)?;
     if let Some(first) = finished.agreement.and_then(|agreement| agreement.first) {
         let at = seconds(first.at.since_start());
@@ -185,6 +196,50 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
         ui::result(&head);
     }
     ui::result(&args.format.of(&table));
+    Ok(ExitCode::Done)
+}
+
+/// Why a job waits.
+fn reason(
+    args: &ShowArgs,
+    (cell, compiled, names): (&Cell, &Compiled, &Names),
+    (id, job): (JobId, &str),
+    at: Instant,
+) -> Result<ExitCode, Error> {
+    let found = why(cell, compiled, id, at)?;
+    let (state, reason) = match &found {
+        None | Some((_, Standing::NotSubmitted)) => ("not submitted yet", None),
+        Some((_, Standing::Waits(reason))) => ("waits", Some(reason)),
+        Some((_, Standing::Starts)) => ("is started", None),
+        Some((_, Standing::Starting)) => ("holds GPUs and is starting", None),
+        Some((_, Standing::Running)) => ("runs", None),
+        Some((_, Standing::Stopping)) => ("saves its state", None),
+        Some((_, Standing::Ended)) => ("has ended", None),
+    };
+    let words = reason.map(|reason| match reason {
+        Some(reason) => names.reason(reason),
+        None => "its policy does not say why".into(),
+    });
+    let decided = found.as_ref().map(|(at, _)| *at);
+    let mut table = Frame::new([
+        Column::words("job"),
+        Column::number("at_s"),
+        Column::number("decided_s"),
+        Column::words("state"),
+        Column::words("why"),
+    ]);
+    let of = |at: Instant| Value::Number(at.as_secs_f64());
+    let why: Value = words.as_ref().into();
+    table.push([job.into(), of(at), decided.map_or(Value::Absent, of), state.into(), why]);
+    ui::result(&match args.format {
+        Format::Table => {
+            let since = |at: Instant| seconds(at.since_start());
+            let decided = decided.map_or(String::new(), |decided| format!(" (decision at {} s)", since(decided)));
+            let words = words.map_or(String::new(), |words| format!(": {words}"));
+            format!("job {job} at {} s{decided}: {state}{words}\n", since(at))
+        }
+        format => format.of(&table),
+    });
     Ok(ExitCode::Done)
 }
 

@@ -145,6 +145,7 @@ impl Scene {
                 domains: vec![*rack],
                 pool: Pool::Training,
                 host: HostResources::UNKNOWN,
+                revocable: None,
             }
         };
         let nodes = self.nodes.iter().enumerate().map(node).collect();
@@ -189,6 +190,7 @@ impl Scene {
         let setup = Setup {
             config: config.into(),
             seed: 0,
+            weights: vec![],
             topology: self.topology(),
             knowledge: known | Knowledge::SOLO_PROFILE,
             references: vec![],

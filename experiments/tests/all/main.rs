@@ -28,6 +28,7 @@ mod lifo;
 mod live;
 mod matrix;
 mod measuring;
+mod mlp;
 mod models;
 /// Policies compiled in, as the benchmarks have them.
 #[path = "../../benches/native/mod.rs"]

@@ -483,6 +483,17 @@ fn what_cannot_work_is_found_before_it_runs() {
         (base("Policy(name: \"las\", with: {\"limits\": [7, 3]})", ""), "expected a list of ascending numbers"),
         (base("Policy(name: \"las\", with: {\"limit\": 7})", ""), "no parameter `limit`"),
         (base("Policy(name: \"srtf\")", "predictors: {\"remaining\": Declared}"), "no job declares it"),
+        (
+            base("Policy(name: \"mlp\")", ""),
+            "mlp needs to be told weights: name a file of them, `weights` of the policy",
+        ),
+        (base("Policy(name: \"mlp\", weights: \"./none.json\")", ""), "none.json: No such file or directory"),
+        (base("Policy(name: \"mlp\", weights: \"iasp-synthetic.json\")", ""), "weights: unknown field"),
+        (
+            base("Policy(name: \"kai-like\", with: {\"victims\": \"least-done\"})", "queues: [Queue(name: \"a\")]")
+                .replace("load: 0.5)", "load: 0.5), queues: {\"a\": 1}"),
+            "`victims` of kai-like needs to be told progress: reveal it",
+        ),
         (base(fifo, &claim("Between(5, 1)")), "the smaller first"),
         (base(fifo, &claim("AtMost(NaN)")), "the smaller first"),
         (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "did you mean `jct_mean_s`?"),

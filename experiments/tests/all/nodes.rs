@@ -43,6 +43,17 @@ fn a_gang_waits_for_nodes_that_each_have_room_for_its_part() {
     assert_eq!(starts(&rows), [(0.0, "0:3".into()), (100.0, "0:2;1:2".into()), (2.0, "0:1".into())]);
     let (_, rows) = ran("nodes: 2", &jobs(""), SKIP);
     assert_eq!(starts(&rows)[1], (1.0, "1:4".into()));
+    // While it waits, five GPUs are free.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), spec("nodes: 2", &jobs(", gpus_per_node: 2"), SKIP))
+        .expect("written");
+    let dist = dist();
+    let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
+    assert_eq!(run(&["run", "spec.ron"]).code, 0);
+    let said = run(&["show", "spec.ron", "--job", "1", "--why", "1min", "--format", "json"]);
+    let row: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(row["why"], "enough GPUs are free, but they are no place for it", "{}", said.stderr);
+    assert_eq!((row["state"].as_str(), row["decided_s"].as_f64()), (Some("waits"), Some(2.0)));
 }
 
 #[test]
@@ -256,6 +267,11 @@ fn what_is_wrong_with_demands_is_said_at_its_place() {
             "two levels are called \"a\"",
         ),
         (", levels: [Level(name: \"a\", nodes: 0)]", drawn(""), "needs at least one node"),
+        (
+            ", revocable: Revocable(held: \"1h\", away: \"0s\")",
+            drawn(""),
+            "the mean times that a node is held and away must be at least 1 s",
+        ),
     ];
     for (fleet, workload, says) in cases {
         let found = planned(&spec(&format!("nodes: 4{fleet}"), &workload, SKIP));
@@ -265,6 +281,37 @@ fn what_is_wrong_with_demands_is_said_at_its_place() {
                 Ok(_) => panic!("{workload} on {fleet} is taken"),
             };
         assert!(error.replace('\\', "").contains(says), "{error}");
+    }
+}
+
+#[test]
+fn owners_take_nodes_back_and_what_was_told_of_it_is_saved() {
+    // One node of ours and two of others, which are away for an hour after six on average.
+    let own = "groups: [Group(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), Group(nodes: 2, gpus: 4, kind: \"g\", speed: 1.0, \
+        revocable: Revocable(held: \"6h\", away: \"1h\"NOTICE))]";
+    let ran = |notice: &str, policy: &str, jobs: &str| {
+        let text = spec("FLEET", jobs, policy)
+            .replace("kind: \"g\", speed: 1.0, gpus: 4, FLEET", &own.replace("NOTICE", notice));
+        results::<JobRecord>(&planned(&text).unwrap_or_else(|error| panic!("{error}")))
+    };
+    let jobs = "Generate(jobs: 60, arrivals: Poisson(load: 0.5), durations: LogNormal(median: \"2h\", sigma: 0.5), gpus: {1: 1, 2: 1})";
+    let lost = |rows: &[JobRecord]| rows.iter().map(|row| row.lost_s.f64()).sum::<f64>();
+    let moving = "Policy(name: \"priority\", with: {\"draining\": \"move\"})";
+    let (summary, rows) = ran("", moving, jobs);
+    assert!(summary.failures > 5 && lost(&rows) > 0.0 && summary.completed == 60, "{summary:?}");
+    // Two minutes are time enough to save what costs nothing to save: no job is there when a node goes.
+    let (summary, rows) = ran(", notice: \"2min\"", moving, jobs);
+    assert_eq!((summary.failures, lost(&rows), summary.completed), (0, 0.0, 60));
+    assert!(summary.preemptions > 5, "{summary:?}");
+    let (summary, rows) = ran(", notice: \"2min\"", "Policy(name: \"priority\")", jobs);
+    assert!(summary.failures > 5 && lost(&rows) > 0.0, "{summary:?}");
+    // A gang of four that may not be preempted waits for nothing and gets the node of ours; one that may be gets it only by chance.
+    let firm = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"1h\", preemptible: false), Job(submit: \"0s\", gpus: 4, duration: \"1h\", \
+        preemptible: false)])";
+    for policy in ["fifo", "priority", "srtf", "las"] {
+        let (_, rows) = ran("", &format!("Policy(name: \"{policy}\")"), firm);
+        assert_eq!(rows[0].last_placement.to_string(), "0:4", "{policy}");
+        assert_ne!(rows[1].first_start_s, None, "{policy}");
     }
 }
 

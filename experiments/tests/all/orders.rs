@@ -8,10 +8,10 @@ use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Costs, Duration, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel,
-    Request, SECOND, Sharing, SimulatedBackend, TypeId,
+    Request, Revocable, SECOND, Sharing, SimulatedBackend, TypeId,
 };
 use sandtable_policy::{
-    About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Ties,
+    About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Tick, Ties,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
@@ -70,6 +70,18 @@ fn demand(mut stream: Stream, fleet: Fleet, jobs: &mut [Job]) -> Fleet {
     fleet.hosted(&hosts).levelled(&[rack]).expect("levels").maintained(planned)
 }
 
+/// On every fourth fleet some nodes are taken back by their owners.
+fn owned(mut stream: Stream, fleet: Fleet) -> Fleet {
+    let draw = &mut stream;
+    if !draw.integer().is_multiple_of(4) {
+        return fleet;
+    }
+    let terms =
+        Revocable { notice: of(draw, &[Duration::ZERO, SECOND, SECOND * 5]), held: SECOND * 15, away: SECOND * 4 };
+    let owners: Vec<Option<Revocable>> = fleet.nodes.iter().map(|_| of(draw, &[None, Some(terms)])).collect();
+    fleet.owned(&owners)
+}
+
 impl Scene {
     /// With the policy's configuration; none: one of `las`.
     fn new(seed: u64, given: Option<&str>) -> Scene {
@@ -116,6 +128,7 @@ impl Scene {
             Arc::make_mut(&mut job.request).priority = of(&mut dues, &[0, 0, 1, -3]);
         }
         let fleet = demand(Stream::new(seed, "orders/nodes"), fleet, &mut jobs);
+        let fleet = owned(Stream::new(seed, "orders/owners"), fleet);
         let jobs = jobs.into();
         let limits = (of(draw, &[2, 3, 4]), of(draw, &[6, 8, 12]));
         let starvation = of(draw, &["0", "0", "0.5", "2"]);
@@ -266,6 +279,7 @@ fn easy_by_queues_is_easy_by_a_look_at_all() {
 struct Plain<const SERVICE: bool> {
     ranking: Ranking,
     place: Placement,
+    tick: Tick,
 }
 
 impl<const SERVICE: bool> Policy for Plain<SERVICE> {
@@ -275,12 +289,13 @@ impl<const SERVICE: bool> Policy for Plain<SERVICE> {
 
     fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
         let (ties, place) = (Ties::named(config.choice("ties")), Placement::named(config.choice("placement")));
-        Ok(Plain { ranking: Ranking::new(ties), place })
+        Ok(Plain { ranking: Ranking::new(ties), place, tick: Tick::new(config.micros("tick")) })
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let key = |seconds: f64, gpus: u32| seconds * f64::from(if SERVICE { gpus } else { 1 });
-        self.ranking.pass(batch, cluster, self.place, key);
+        let change = self.ranking.pass(batch, cluster, self.place, key);
+        self.tick.call_after(batch, cluster, change);
         Ok(())
     }
 }
@@ -295,6 +310,26 @@ fn srtf_in_order_is_srtf_by_a_sort_of_all() {
 fn srsf_in_order_is_srsf_by_a_sort_of_all() {
     let again = equal::<srsf::Srsf, Plain<true>>(0..10_000, Some("\"ties\":\"kept\""));
     assert!(again > 20_000, "{again} stays after a preemption or a failure");
+}
+
+#[test]
+fn waiting_jobs_first_in_order_is_that_by_a_sort_of_all() {
+    let (ties, ticks) = (Some("\"ties\":\"waiting-first\""), Some("\"ties\":\"waiting-first\",\"tick\":3"));
+    let again = [
+        equal::<srtf::Srtf, Plain<false>>(0..5_000, ties),
+        equal::<srsf::Srsf, Plain<true>>(5_000..10_000, ties),
+        equal::<srtf::Srtf, Plain<false>>(10_000..15_000, ticks),
+        equal::<srsf::Srsf, Plain<true>>(15_000..20_000, ticks),
+    ];
+    assert!(again.iter().all(|again| *again > 10_000), "{again:?} stays after a preemption or a failure");
+}
+
+#[test]
+fn ticks_in_order_are_ticks_by_a_sort_of_all() {
+    let ticks = Some("\"ties\":\"kept\",\"tick\":2");
+    let again =
+        [equal::<srtf::Srtf, Plain<false>>(0..5_000, ticks), equal::<srsf::Srsf, Plain<true>>(5_000..10_000, ticks)];
+    assert!(again.iter().all(|again| *again > 10_000), "{again:?} stays after a preemption or a failure");
 }
 
 /// Jobs by a key that never changes, all of them sorted and walked at every pass; `DUE`: by deadline, else by priority.

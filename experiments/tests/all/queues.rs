@@ -43,6 +43,62 @@ fn a_queue_takes_back_what_another_has_above_its_share() {
 }
 
 #[test]
+fn the_cheapest_victim_goes_first_where_that_is_asked() {
+    // At 40 s queue a asks for two GPUs: of those of b one job has done 40 of 1000 s, one that came later 30 of 50.
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"1000s\", queue: \"b\"), \
+        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\"), \
+        Job(submit: \"40s\", gpus: 2, duration: \"50s\", queue: \"a\")])";
+    let ends = |with: &str, costs: &str| {
+        let policy = format!("Policy(name: \"kai-like\", with: {{{with}}})");
+        let spec = spec(HALVES, jobs, &policy).replace("workload:", &format!("{costs} reveal: [Progress], workload:"));
+        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+        let ends: Vec<f64> = rows.iter().map(|row| row.end_s.map_or(f64::NAN, Seconds::f64)).collect();
+        (ends, rows.iter().map(|row| row.lost_s.f64()).sum::<f64>())
+    };
+    assert_eq!(ends("", ""), (vec![1000.0, 110.0, 90.0], 0.0));
+    assert_eq!(ends("\"victims\": \"least-done\"", ""), (vec![1020.0, 60.0, 90.0], 0.0));
+    // Killed, each repeats what it did since it last saved its state: the second 10 s, the first nothing.
+    let saves = "costs: Costs(checkpoint_every: \"20s\"),";
+    assert_eq!(ends("\"evict\": \"kill\"", saves), (vec![1000.0, 120.0, 90.0], 10.0));
+    assert_eq!(ends("\"evict\": \"kill\", \"victims\": \"least-lost\"", saves), (vec![1020.0, 60.0, 90.0], 0.0));
+    // With a state that is saved each 15 s it is the other way round: 10 s are lost of the first, nothing of the second.
+    let saves = "costs: Costs(checkpoint_every: \"15s\"),";
+    assert_eq!(ends("\"evict\": \"kill\", \"victims\": \"least-lost\"", saves), (vec![1000.0, 110.0, 90.0], 0.0));
+}
+
+/// One node of four GPUs, all held by job 0 until 100 s; a large job waits, and a small one behind it.
+const WAITING: &str = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+    Job(submit: \"1s\", gpus: 4, duration: \"10s\", queue: \"b\"), Job(submit: \"2s\", gpus: 1, duration: \"10s\", queue: \"a\")])";
+
+#[test]
+fn people_are_told_why_a_job_waits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ask = |queues: &str, policy: &str, job: &str, at: &str| {
+        std::fs::write(folder.path().join("spec.ron"), spec(queues, WAITING, policy)).expect("written");
+        let dist = dist();
+        let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
+        let ran = run(&["run", "spec.ron"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let said = run(&["show", "spec.ron", "--job", job, "--why", at]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        said.stdout
+    };
+    let fifo = "Policy(name: \"fifo\")";
+    let said = |queues: &str, policy: &str, job: &str| ask(queues, policy, job, "50s");
+    let free = "job 1 at 50 s (decision at 2 s): waits: fewer GPUs are free than it asks for\n";
+    assert_eq!(said(HALVES, fifo, "1"), free);
+    assert_eq!(said(HALVES, fifo, "2"), "job 2 at 50 s (decision at 2 s): waits: it comes after 1\n");
+    assert_eq!(said(HALVES, fifo, "0"), "job 0 at 50 s (decision at 2 s): runs\n");
+    assert_eq!(ask(HALVES, fifo, "1", "500ms"), "job 1 at 0.5 s (decision at 0 s): not submitted yet\n");
+    assert_eq!(ask(HALVES, fifo, "1", "100s"), "job 1 at 100 s (decision at 100 s): is started\n");
+    assert_eq!(ask(HALVES, fifo, "0", "1h"), "job 0 at 3600 s (decision at 110 s): has ended\n");
+    // The limit of a queue stands before what is free.
+    let limited = HALVES.replace("guaranteed: 2), Queue(name: \"b\"", "limit: 2), Queue(name: \"b\"");
+    let full = "job 2 at 50 s (decision at 2 s): waits: queue a would be above its limit\n";
+    assert_eq!(said(&limited, KAI, "2"), full);
+}
+
+#[test]
 fn what_no_queue_is_guaranteed_goes_by_weight() {
     // Three parts to one: three jobs of a and one of b run at first, then the other way round.
     let queues = "Queue(name: \"a\", weight: 3), Queue(name: \"b\", weight: 1)";

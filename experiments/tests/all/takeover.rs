@@ -123,7 +123,8 @@ fn load(sandbox: &Sandbox, cell: &Cell) -> Component {
 
 fn alive(component: &Component, cell: &Cell) -> Successor {
     let policy = Sandboxed::new(component, cell.setting.limits).expect("alive");
-    Successor { name: cell.label.clone(), policy: Box::new(policy), config: cell.config.clone() }
+    let (config, weights) = (cell.config.clone(), cell.weights.bytes.clone());
+    Successor { name: cell.label.clone(), policy: Box::new(policy), config, weights }
 }
 
 /// A run of a cell on its model, under these takeovers.
@@ -216,6 +217,7 @@ fn followed(
     let mut inputs = inputs(cell, jobs, compiled.predictors(cell).expect("predictors"));
     inputs.script = ReplayScript::new(recording.1.calls.clone());
     inputs.config = whose.config.clone();
+    inputs.weights = whose.weights.bytes.clone();
     let mut policy = Sandboxed::new(by, cell.setting.limits).expect("alive");
     run(&mut policy, Box::new(replay), inputs).expect("balanced books")
 }

@@ -1,9 +1,9 @@
-//! Nodes that fail and are repaired, each with a stream of its own, so that what happens to one never moves another; and nodes
-//! that are taken down.
+//! Nodes that fail and are repaired, or are taken back by their owners, each with a stream of its own, so that what happens to one
+//! never moves another; and nodes that are taken down.
 
 use super::{Due, Phase, SimulatedBackend};
 use crate::random::Stream;
-use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, SECOND, TimedEvent};
+use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, Revocable, SECOND, TimedEvent};
 
 /// Why a node is down, and what is to happen to it.
 #[derive(Default)]
@@ -14,7 +14,11 @@ pub(super) struct NodeState {
     failed: bool,
     /// Times of maintenance that have begun and are not over.
     away: u32,
-    /// Times of maintenance that are announced and have not begun, by the instant at which they do.
+    /// Of one that its owner may take back.
+    owner: Option<NodeClock>,
+    /// Its owner has taken it back.
+    taken: bool,
+    /// When it goes down, as far as that is announced.
     announced: Vec<Instant>,
 }
 
@@ -24,7 +28,7 @@ struct NodeClock {
 
 impl NodeState {
     fn is_up(&self) -> bool {
-        !self.failed && self.away == 0
+        !self.failed && self.away == 0 && !self.taken
     }
 }
 
@@ -39,6 +43,14 @@ impl SimulatedBackend {
                 self.schedule(Instant::at(at), Due::NodeDown(NodeId::at(node)), 0);
             }
         }
+        for node in NodeId::first(self.fleet.nodes.len()) {
+            if let Some(terms) = self.fleet.nodes[node].revocable {
+                let mut clock = NodeClock { stream: Stream::new(seed, &format!("revocations/{node}")) };
+                let at = Instant::at(clock.draw(terms.held));
+                self.nodes[node].owner = Some(clock);
+                self.schedule(at, Due::AskBack(node), 0);
+            }
+        }
         for at in 0..self.fleet.maintenance.len() {
             let maintenance = self.fleet.maintenance[at];
             self.schedule(maintenance.announced, Due::Announce(at), 0);
@@ -51,7 +63,7 @@ impl SimulatedBackend {
         let was_up = self.nodes[node].is_up();
         self.nodes[node].failed = true;
         if was_up {
-            self.down(node, happened);
+            self.down(node, Cause::NodeLost, happened);
         }
         if let Some(back) = self.drawn(node, |failures| failures.repair) {
             self.schedule(back, Due::NodeUp(node), 0);
@@ -69,6 +81,11 @@ impl SimulatedBackend {
     /// Maintenance is announced.
     pub(super) fn announce(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
         let (node, until) = (self.fleet.maintenance[at].node, self.fleet.maintenance[at].from);
+        self.drain(node, until, happened);
+    }
+
+    /// It is announced that a node goes down.
+    fn drain(&mut self, node: NodeId, until: Instant, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.nodes[node];
         state.announced.push(until);
         if state.is_up() && until > self.now {
@@ -76,17 +93,56 @@ impl SimulatedBackend {
         }
     }
 
+    /// What was announced for this instant comes true.
+    fn no_longer_announced(&mut self, node: NodeId, until: Instant) {
+        let announced = &mut self.nodes[node].announced;
+        if let Some(at) = announced.iter().position(|known| *known == until) {
+            announced.remove(at);
+        }
+    }
+
+    /// The owner of a node says that it wants it back.
+    pub(super) fn ask_back(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        let notice = self.fleet.nodes[node].revocable.map_or(Duration::ZERO, |terms| terms.notice);
+        let until = self.now + notice;
+        self.drain(node, until, happened);
+        self.schedule(until, Due::TakeBack(node), 0);
+    }
+
+    /// The owner of a node has it back.
+    pub(super) fn take_back(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        self.no_longer_announced(node, self.now);
+        let was_up = self.nodes[node].is_up();
+        self.nodes[node].taken = true;
+        if was_up {
+            self.down(node, Cause::NodeTakenBack, happened);
+        }
+        self.after_owner(node, |terms| terms.away, Due::HandBack(node));
+    }
+
+    /// The owner of a node hands it over once more.
+    pub(super) fn hand_back(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        self.nodes[node].taken = false;
+        self.up(node, happened);
+        self.after_owner(node, |terms| terms.held, Due::AskBack(node));
+    }
+
+    /// What the owner of a node does next, after a time that is drawn.
+    fn after_owner(&mut self, node: NodeId, mean: impl Fn(Revocable) -> Duration, due: Due) {
+        if let (Some(terms), Some(clock)) = (self.fleet.nodes[node].revocable, self.nodes[node].owner.as_mut()) {
+            let at = self.now + clock.draw(mean(terms));
+            self.schedule(at, due, 0);
+        }
+    }
+
     /// Maintenance begins.
     pub(super) fn take_down(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
         let (node, from) = (self.fleet.maintenance[at].node, self.fleet.maintenance[at].from);
-        let state = &mut self.nodes[node];
-        let was_up = state.is_up();
-        if let Some(at) = state.announced.iter().position(|until| *until == from) {
-            state.announced.remove(at);
-        }
-        state.away += 1;
+        self.no_longer_announced(node, from);
+        let was_up = self.nodes[node].is_up();
+        self.nodes[node].away += 1;
         if was_up {
-            self.down(node, happened);
+            self.down(node, Cause::NodeLost, happened);
         }
     }
 
@@ -97,7 +153,7 @@ impl SimulatedBackend {
         self.up(node, happened);
     }
 
-    fn down(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
+    fn down(&mut self, node: NodeId, cause: Cause, happened: &mut Vec<TimedEvent>) {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
         let place = &self.fleet.nodes[node];
         // What was being saved there is gone: no start waits for it.
@@ -107,7 +163,7 @@ impl SimulatedBackend {
         self.unload(&gpus);
         for job in self.jobs_on(node) {
             let lost = self.roll_back(job);
-            self.let_go(job, Cause::NodeLost, lost, happened);
+            self.let_go(job, cause, lost, happened);
         }
     }
 

@@ -19,8 +19,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::{
-    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel, SECOND,
-    Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
+    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel,
+    Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeState;
 use resize::Training;
@@ -93,6 +93,10 @@ enum Due {
     BringBack(usize),
     TakeDown(usize),
     Announce(usize),
+    /// By its owner: back, taken, asked for.
+    HandBack(NodeId),
+    TakeBack(NodeId),
+    AskBack(NodeId),
     Release(JobId),
     Run(JobId),
 }
@@ -161,7 +165,14 @@ impl SimulatedBackend {
     fn is_void(&self, due: Due, generation: u32) -> bool {
         match due {
             Due::End(job) | Due::Release(job) | Due::Run(job) => self.states[job].generation != generation,
-            Due::NodeDown(_) | Due::NodeUp(_) | Due::BringBack(_) | Due::TakeDown(_) | Due::Announce(_) => false,
+            Due::NodeDown(_)
+            | Due::NodeUp(_)
+            | Due::BringBack(_)
+            | Due::TakeDown(_)
+            | Due::Announce(_)
+            | Due::HandBack(_)
+            | Due::TakeBack(_)
+            | Due::AskBack(_) => false,
         }
     }
 
@@ -198,6 +209,9 @@ impl SimulatedBackend {
             Due::BringBack(at) => self.bring_back(at, happened),
             Due::TakeDown(at) => self.take_down(at, happened),
             Due::Announce(at) => self.announce(at, happened),
+            Due::HandBack(node) => self.hand_back(node, happened),
+            Due::TakeBack(node) => self.take_back(node, happened),
+            Due::AskBack(node) => self.ask_back(node, happened),
             Due::Release(id) => {
                 let state = &mut self.states[id];
                 let cause = if std::mem::take(&mut state.died) { Cause::OutOfMemory } else { Cause::Asked };
@@ -267,7 +281,16 @@ impl SimulatedBackend {
 
     /// Takes back what was done since the last checkpoint; returns the time of progress that is lost.
     fn roll_back(&mut self, id: JobId) -> Duration {
-        let state = &self.states[id];
+        let (kept, lost) = self.after_a_kill(&self.states[id]);
+        let state = &mut self.states[id];
+        state.left = kept;
+        state.saved = kept;
+        state.unsaved = Duration::ZERO;
+        lost
+    }
+
+    /// The work left of a job that is killed now, and the time of progress that it has to repeat.
+    fn after_a_kill(&self, state: &JobState) -> (f64, Duration) {
         let left = state.left - self.done(state);
         let kept = match self.fleet.costs.checkpoint_every {
             // An elastic job saves its state at the end of each epoch.
@@ -281,11 +304,7 @@ impl SimulatedBackend {
         let done = state.saved - left;
         let time = self.since_saved(state).as_micros_f64();
         let lost = if done > 0.0 { Duration::from_micros_f64(time * (kept - left) / done) } else { Duration::ZERO };
-        let state = &mut self.states[id];
-        state.left = kept;
-        state.saved = kept;
-        state.unsaved = Duration::ZERO;
-        lost
+        (kept, lost)
     }
 }
 
@@ -446,6 +465,19 @@ impl Backend for SimulatedBackend {
     }
 
     /// Elastic jobs learn faster and slower as they go.
+    fn progress(&self, job: JobId) -> Progress {
+        let state = &self.states[job];
+        if state.phase == Phase::Ended {
+            return Progress { done: 1.0, unsaved: Some(Duration::ZERO) };
+        }
+        let left = state.left - self.done(state);
+        let done = match state.work {
+            Work::Rigid => (1.0 - left / self.jobs[job].work.as_micros_f64()).max(0.0),
+            Work::Elastic(_) => self.training_done(job, left),
+        };
+        Progress { done, unsaved: Some(self.after_a_kill(state).1) }
+    }
+
     fn remaining_is_steady(&self) -> bool {
         self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
     }

@@ -293,6 +293,14 @@ impl SimulatedBackend {
         (step, elastic.steps_left(f64::from(batch), training.epoch))
     }
 
+    /// The part of its work that an elastic job has done, with so much left of its epoch.
+    pub(super) fn training_done(&self, id: JobId, left: f64) -> f64 {
+        let Some(training) = self.states[id].work.training() else { return f64::NAN };
+        let elastic = self.elastic(id);
+        let steps = |epochs: std::ops::Range<u32>| epochs.map(|epoch| elastic.epoch(epoch)).sum::<f64>();
+        (steps(0..training.epoch + 1) - left) / steps(0..elastic.epochs)
+    }
+
     /// Seconds left at the placement that a job holds, at its present pace; else at what its user asked for, packed on this
     /// type, with what a start costs.
     pub(super) fn training_left(&self, id: JobId, gpu_type: TypeId) -> f64 {

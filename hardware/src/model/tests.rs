@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::PerformanceModel;
-use crate::{Costs, Failures, GpuType, WorkloadId};
+use crate::{Costs, Failures, GpuType, Revocable, WorkloadId};
 
 fn job(submit: u64, gpus: u32, seconds: u64) -> Job {
     Job::new("j", Instant::at(submit * SECOND), gpus, seconds * SECOND)
@@ -66,10 +66,12 @@ fn a_killed_job_repeats_what_was_not_saved() {
     let mut happened = Vec::new();
     model.start(JobId::new(0), &[GpuId::new(0)], None, &mut happened);
     wait(&mut model, 70);
+    assert_eq!(model.progress(JobId::new(0)), Progress { done: 0.7, unsaved: Some(10 * SECOND) });
     happened.clear();
     model.stop(JobId::new(0), StopMode::Kill, &mut happened);
     assert_eq!(happened[0].what, BackendEvent::Released { job: JobId::new(0), cause: Cause::Asked, lost: 10 * SECOND });
     assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 40.0);
+    assert_eq!(model.progress(JobId::new(0)), Progress { done: 0.6, unsaved: Some(Duration::ZERO) });
 }
 
 #[test]
@@ -106,7 +108,35 @@ fn a_failed_node_sends_its_jobs_back_and_returns() {
     assert_eq!(happened[0].what, BackendEvent::NodeUp(NodeId::new(0)));
 }
 
-/// 100 steps an epoch, three of them; a step of 4 samples takes a second on a GPU, half on two.
+#[test]
+fn an_owner_says_so_takes_its_node_back_and_hands_it_over_again() {
+    let terms = Revocable { notice: 100 * SECOND, held: 1000 * SECOND, away: 500 * SECOND };
+    let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], Costs::default(), None).unwrap();
+    let fleet = fleet.owned(&[None, Some(terms)]);
+    let jobs = vec![job(0, 1, 100_000), job(0, 1, 100_000)];
+    let mut model = SimulatedBackend::new(fleet, jobs.into(), &PerformanceModel::none(), 3);
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
+    model.start(JobId::new(1), &[GpuId::new(4)], None, &mut Vec::new());
+    let mut happened = Vec::new();
+    let mut advance = |model: &mut SimulatedBackend| {
+        happened.clear();
+        model.advance(None, &mut happened);
+        happened.clone()
+    };
+    let node = NodeId::new(1);
+    let said = advance(&mut model);
+    let until = said[0].at + terms.notice;
+    assert_eq!(said, [TimedEvent { at: said[0].at, what: BackendEvent::NodeDrains { node, until } }]);
+    let lost = until.since_start();
+    let released = BackendEvent::Released { job: JobId::new(1), cause: Cause::NodeTakenBack, lost };
+    let taken = [BackendEvent::NodeDown(node), released].map(|what| TimedEvent { at: until, what });
+    assert_eq!(advance(&mut model), taken);
+    let back = advance(&mut model);
+    assert_eq!(back.iter().map(|event| event.what).collect::<Vec<_>>(), [BackendEvent::NodeUp(node)]);
+    assert!(matches!(advance(&mut model)[..], [TimedEvent { what: BackendEvent::NodeDrains { .. }, .. }]));
+}
+
+/// 100 steps an epoch, three of them; a step of 4 samples takes a second on a GPU, half on two; half of that on the GPUs of node 2.
 fn elastic(costs: Costs) -> SimulatedBackend {
     use crate::elastic::{Elastic, Learning, Steps, Timing, Timings};
     use crate::{Communication, GpuProfile, Interference, Profile, ShareMode, Workload};
@@ -138,9 +168,11 @@ fn elastic(costs: Costs) -> SimulatedBackend {
         pairs: vec![],
         measured: None,
     };
-    let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
+    let fast = GpuProfile { kind: "fast".into(), ..gpu.clone() };
+    let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu, fast] };
     profile.check().unwrap();
-    let fleet = Fleet::new(&[(2, 4, GpuType::new("g", 1.0))], costs, None).unwrap();
+    let groups = [(2, 4, GpuType::new("g", 1.0)), (1, 4, GpuType::new("fast", 2.0))];
+    let fleet = Fleet::new(&groups, costs, None).unwrap();
     let laws = PerformanceModel::new(
         Arc::new(profile),
         &fleet,
@@ -180,6 +212,22 @@ fn an_elastic_job_goes_epoch_by_epoch_and_pays_for_every_change() {
     assert_eq!(happened, [TimedEvent { at: Instant::at(196 * SECOND), what: BackendEvent::Stalled(JobId::new(0)) }]);
     assert_eq!(next(&mut model), [(200, BackendEvent::Running(JobId::new(0)))]);
     assert_eq!(next(&mut model), [(225, BackendEvent::Ended(JobId::new(0)))]);
+}
+
+#[test]
+fn an_elastic_job_goes_on_at_the_pace_of_another_type() {
+    let mut model = elastic(Costs { restore: 10 * SECOND, ..Costs::default() });
+    model.start(JobId::new(0), &[GpuId::new(0)], None, &mut Vec::new());
+    wait(&mut model, 50);
+    assert_eq!(model.progress(JobId::new(0)), Progress { done: 50.0 / 300.0, unsaved: Some(50 * SECOND) });
+    let to_fast = Move { job: JobId::new(0), gpus: vec![GpuId::new(8), GpuId::new(9)], split: None };
+    model.reassign(vec![to_fast], &mut Vec::new());
+    assert_eq!(next(&mut model), [(60, BackendEvent::Running(JobId::new(0)))]);
+    // 50 steps of a quarter of a second, and 100 in each of the two epochs after.
+    assert_eq!(model.remaining(JobId::new(0), TypeId::new(0)), 62.5);
+    model.advance(None, &mut Vec::new());
+    assert_eq!(model.now(), Instant::at(Duration::from_millis(72_500)));
+    assert_eq!(model.progress(JobId::new(0)), Progress { done: 1.0 / 3.0, unsaved: Some(Duration::ZERO) });
 }
 
 #[test]

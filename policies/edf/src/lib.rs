@@ -6,7 +6,7 @@ mod admission;
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup,
+    PolicyError, Reason, Setup,
 };
 
 use crate::admission::{Admission, Rule};
@@ -65,6 +65,10 @@ impl Policy for Edf {
         }
         self.order.pass(cluster);
         Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        self.order.why(job, cluster)
     }
 }
 

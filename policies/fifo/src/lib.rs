@@ -5,7 +5,8 @@
 //! say that it starts no later for that.
 
 use sandtable_policy::{
-    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Knowledge, Param, Placement, Policy, PolicyError, Setup,
+    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Job, Knowledge, Param, Placement, Policy, PolicyError,
+    Reason, Setup,
 };
 
 /// The policy.
@@ -44,6 +45,10 @@ impl Policy for Fifo {
         }
         self.backlog.start(cluster, self.place, self.backfill);
         Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        self.backlog.why(job, cluster, self.place, self.backfill)
     }
 }
 

@@ -21,7 +21,8 @@ use sandtable_policy::{
     PolicyError, Setup,
 };
 
-use reclaim::Protected;
+use reclaim::{Protected, Victims};
+use sandtable_policy::driver::needed;
 use shares::Shares;
 use waiting::Waiting;
 
@@ -34,6 +35,10 @@ pub struct KaiLike {
     preempts: bool,
     /// How long a job runs at least before others may take its GPUs, µs.
     least_run: u64,
+    /// Which jobs of a queue and a priority go first.
+    victims: Victims,
+    /// Whether they go without saving their state.
+    kills: bool,
 }
 
 impl Policy for KaiLike {
@@ -62,6 +67,13 @@ impl Policy for KaiLike {
                     default: "1",
                     about: "Seconds that a job runs at least before others may take its GPUs; by default KAI's time between two rounds.",
                 },
+                Victims::PARAM,
+                Param {
+                    name: "evict",
+                    kind: Kind::Choice(&["save", "kill"]),
+                    default: "\"save\"",
+                    about: "How a job lets its GPUs go: it saves its state first, or ends at once and goes on from what it has saved.",
+                },
             ],
         }
     }
@@ -71,11 +83,17 @@ impl Policy for KaiLike {
             let why = "kai-like shares GPUs among queues: name them in `queues` of the experiment";
             return Err(PolicyError::Unsupported(why.into()));
         }
+        let victims = Victims::named(config.choice("victims"));
+        if victims != Victims::Latest {
+            needed("`victims` of kai-like", Knowledge::PROGRESS, setup.knowledge)?;
+        }
         Ok(KaiLike {
             waiting: Waiting::new(setup.queues.len()),
             reclaims: config.flag("reclaim"),
             preempts: config.flag("preempt"),
             least_run: config.micros("least_run"),
+            victims,
+            kills: config.choice("evict") == "kill",
         })
     }
 
@@ -145,7 +163,11 @@ impl KaiLike {
                 continue;
             };
             for id in &victims {
-                cluster.preempt(*id);
+                if self.kills {
+                    cluster.kill(*id)
+                } else {
+                    cluster.preempt(*id)
+                }
                 cluster.call_again();
             }
             cluster.start(next.job, gpus);
@@ -171,13 +193,13 @@ impl KaiLike {
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         let mut found = None;
         if self.reclaims && reclaim::may_take(cluster, shares, job) {
-            let order = order.get_or_init(|| reclaim::order(cluster, shares, protected));
+            let order = order.get_or_init(|| reclaim::order(cluster, shares, protected, self.victims));
             let offer = reclaim::from_others(cluster, shares, job, (protected, order));
             let fair = |cluster: &Cluster| place(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
             found = cluster.place_without(&offer.jobs, fair);
         }
         if found.is_none() && self.preempts {
-            let own = reclaim::from_own(cluster, job, protected);
+            let own = reclaim::from_own(cluster, job, protected, self.victims);
             found = cluster.place_without(&own, |cluster| place(cluster, job));
         }
         found

@@ -1,9 +1,8 @@
 //! Which jobs let GPUs go for one that waits: of queues above their fair share, or of its own queue.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{Cluster, Instant, Job, JobId, QueueId};
+use sandtable_policy::{Cluster, Instant, Job, JobId, Kind, NEVER, Param, QueueId, host};
 
 use crate::shares::Shares;
 
@@ -98,28 +97,75 @@ impl Protected {
     }
 }
 
-/// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then the latest.
-pub fn from_own(cluster: &Cluster, job: &Job, protected: &Protected) -> Vec<JobId> {
+/// Which jobs of a queue and a priority go first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victims {
+    /// The latest: KAI's order.
+    Latest,
+    /// Those that have done the smallest part of their work.
+    LeastDone,
+    /// Those that would lose the least GPU-time if they were killed.
+    LeastLost,
+}
+
+impl Victims {
+    /// The parameter that says so.
+    pub const PARAM: Param = Param {
+        name: "victims",
+        kind: Kind::Choice(&["latest", "least-done", "least-lost"]),
+        default: "\"latest\"",
+        about: "Which jobs of a queue and a priority let GPUs go first: those that came last, as in KAI; that have done the smallest part of their work; or that would lose the least GPU-time if they were killed (these need `progress`).",
+    };
+
+    /// The rule of a word of [`Victims::PARAM`].
+    pub fn named(word: &str) -> Victims {
+        match word {
+            "least-done" => Victims::LeastDone,
+            "least-lost" => Victims::LeastLost,
+            _ => Victims::Latest,
+        }
+    }
+
+    /// What each job costs: the lower goes first, and among equals the latest. What is unknown costs most.
+    fn costs(self, jobs: &[&Job]) -> Vec<f64> {
+        if self == Victims::Latest {
+            return vec![0.0; jobs.len()];
+        }
+        let (done, unsaved) = host::progress(jobs.iter().map(|job| job.id).collect());
+        let known = |cost: f64, is_known: bool| if is_known { cost } else { f64::INFINITY };
+        let lost = |(time, job): (u64, &&Job)| known(time as f64 * job.held.len() as f64, time != NEVER);
+        match self {
+            Victims::LeastDone => done.into_iter().map(|part| known(part, !part.is_nan())).collect(),
+            _ => unsaved.into_iter().zip(jobs).map(lost).collect(),
+        }
+    }
+}
+
+/// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then as `victims` says.
+pub fn from_own(cluster: &Cluster, job: &Job, protected: &Protected, victims: Victims) -> Vec<JobId> {
     let Some(own) = job.queue.filter(|_| Shares::guarantees(cluster, job)) else { return Vec::new() };
     let lower = |other: &&Job| other.queue == Some(own) && other.priority < job.priority;
     let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other)) && protected.may_go(cluster, other);
-    let mut jobs: Vec<&Job> = cluster.holders().filter(lower).filter(useful).collect();
-    jobs.sort_unstable_by_key(|other| (other.priority, Reverse(other.id)));
-    jobs.into_iter().map(|other| other.id).collect()
+    let jobs: Vec<&Job> = cluster.holders().filter(lower).filter(useful).collect();
+    let mut jobs: Vec<(&Job, f64)> = jobs.iter().copied().zip(victims.costs(&jobs)).collect();
+    jobs.sort_unstable_by(|(a, cost), (b, other)| {
+        a.priority.cmp(&b.priority).then(cost.total_cmp(other)).then(b.id.cmp(&a.id))
+    });
+    jobs.into_iter().map(|(other, _)| other.id).collect()
 }
 
-/// Jobs of queues that may go: of the queue with the largest part of its fair share first; in it the lowest priority, then the latest.
-pub fn order(cluster: &Cluster, shares: &Shares, protected: &Protected) -> Vec<JobId> {
+/// Jobs of queues that may go: of the queue with the largest part of its fair share first; in it the lowest priority, then as `victims`
+/// says.
+pub fn order(cluster: &Cluster, shares: &Shares, protected: &Protected, victims: Victims) -> Vec<JobId> {
     let tree = cluster.queues();
     let ratios: Vec<f64> = tree.all().iter().map(|queue| shares.ratio(tree.held(queue.id), queue.id)).collect();
-    let mut jobs: Vec<(QueueId, &Job)> = cluster
-        .holders()
-        .filter(|job| protected.may_go(cluster, job))
-        .filter_map(|job| Some((job.queue?, job)))
-        .collect();
-    jobs.sort_by(|(a, of_a), (b, of_b)| {
+    let jobs: Vec<&Job> = cluster.holders().filter(|job| protected.may_go(cluster, job)).collect();
+    let costs = victims.costs(&jobs);
+    let of_queues = jobs.iter().zip(costs).filter_map(|(job, cost)| Some((job.queue?, *job, cost)));
+    let mut jobs: Vec<(QueueId, &Job, f64)> = of_queues.collect();
+    jobs.sort_by(|(a, of_a, cost), (b, of_b, other)| {
         let by_queue = ratios[*b as usize].total_cmp(&ratios[*a as usize]).then(b.cmp(a));
-        by_queue.then((of_a.priority, Reverse(of_a.id)).cmp(&(of_b.priority, Reverse(of_b.id))))
+        by_queue.then(of_a.priority.cmp(&of_b.priority)).then(cost.total_cmp(other)).then(of_b.id.cmp(&of_a.id))
     });
-    jobs.into_iter().map(|(_, job)| job.id).collect()
+    jobs.into_iter().map(|(_, job, _)| job.id).collect()
 }

@@ -6,7 +6,7 @@
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, FixedOrder, Job, Knowledge, Placement, Policy, PolicyError,
-    Setup,
+    Reason, Setup,
 };
 
 /// The policy.
@@ -40,6 +40,10 @@ impl Policy for Priority {
         self.0.take_in(batch, cluster);
         self.0.pass(cluster);
         Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        self.0.why(job, cluster)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Kind, Param, Placement, Quantity, host};
+use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Kind, Param, Placement, Quantity, Reason, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,6 +130,14 @@ impl Backlog {
             if queue.ask == job.ask() && queue.gpu_types == job.gpu_types {
                 queue.remove((key, job.id));
             }
+        }
+    }
+
+    /// Why a job waits that [`Backlog::start`] has left.
+    pub fn why(&self, job: &Job, cluster: &Cluster, place: Placement, backfill: Backfill) -> Reason {
+        match self.queues.iter().filter_map(Queue::first).min() {
+            Some((_, first)) if first != job.id && backfill != Backfill::Skip => Reason::Behind(first),
+            _ => cluster.why(job, place),
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Cluster {
     pub(crate) residents: Residents,
     /// Instants to come for which [`Cluster::call_by`] has set timers.
     calls: BTreeSet<Instant>,
+    /// Whether any node's owner may take it back.
+    pub(crate) has_owners: bool,
     actions: Vec<Action>,
 }
 
@@ -87,6 +89,7 @@ impl Cluster {
             rejections: Vec::new(),
             residents: Residents::new(topology),
             calls: BTreeSet::new(),
+            has_owners: topology.nodes.iter().any(|node| node.revocable.is_some()),
             actions: Vec::new(),
         };
         for node in &topology.nodes {
@@ -203,6 +206,13 @@ impl Cluster {
         let now = self.now;
         self.release(id, now, JobPhase::Stopping);
         self.actions.push(Action::Preempt(Preempt { job: id, mode: PreemptMode::Checkpoint }));
+    }
+
+    /// Takes the GPUs from a job at once; what it has not saved is lost.
+    pub fn kill(&mut self, id: JobId) {
+        let now = self.now;
+        self.release(id, now, JobPhase::Stopping);
+        self.actions.push(Action::Preempt(Preempt { job: id, mode: PreemptMode::Kill }));
     }
 
     /// Refuses a waiting job: it ends, for good, and the next batch says so.

@@ -1,7 +1,10 @@
 //! The adapter between the contract's exports and a [`Policy`], the same natively and in a component.
 
 use crate::bindings::sandtable::policy::types::{Descriptor, Readiness};
-use crate::{Batch, Cluster, Config, Introductions, Knowledge, Placement, Plan, Policy, PolicyError, Setup, config};
+use crate::{
+    Batch, Cluster, Config, Introductions, JobId, Knowledge, Placement, Plan, Policy, PolicyError, Reason, Setup,
+    config,
+};
 
 /// A policy with its mirror of the cluster.
 pub struct Driver<P> {
@@ -40,6 +43,8 @@ pub fn needed(policy: &str, needs: Knowledge, told: Knowledge) -> Result<(), Pol
         (Knowledge::MEMORY, "memory: bind a predictor to it"),
         (Knowledge::STEPS, "steps: bind a predictor to it"),
         (Knowledge::MODEL_FACTS, "model-facts: reveal them"),
+        (Knowledge::PROGRESS, "progress: reveal it"),
+        (Knowledge::WEIGHTS, "weights: name a file of them, `weights` of the policy"),
         (Knowledge::REFERENCES, "references: name workloads of the profile that the site has measured"),
     ];
     match facts.iter().find(|(fact, _)| needs.contains(*fact) && !told.contains(*fact)) {
@@ -80,5 +85,14 @@ impl<P: Policy> Driver<P> {
         }
         self.policy.decide(batch, &mut self.cluster)?;
         Ok(Plan { base: batch.seq, actions: self.cluster.take_actions() })
+    }
+
+    /// Why jobs wait, after the latest decision.
+    pub fn explain(&self, jobs: &[JobId]) -> Vec<Reason> {
+        let of = |id: &JobId| match self.cluster.get(*id) {
+            Some(job) if job.waits() => self.policy.explain(job, &self.cluster),
+            _ => Reason::Policy("it does not wait, as far as the policy knows".into()),
+        };
+        jobs.iter().map(of).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Knowledge, NodeHealth, NodeId, Param,
-    Placement, PolicyError, QuotaQueue, Setup,
+    Placement, PolicyError, QuotaQueue, Reason, Setup,
 };
 
 /// The jobs of a policy that serves the one with the least key first, with or without preemption.
@@ -93,6 +93,14 @@ impl FixedOrder {
         match &mut self.way {
             Way::Preempt(queue) => queue.take(job.id),
             Way::Wait(backlog, _) => backlog.remove(job, (self.key)(job)),
+        }
+    }
+
+    /// Why a job waits, after [`FixedOrder::pass`].
+    pub fn why(&self, job: &Job, cluster: &Cluster) -> Reason {
+        match &self.way {
+            Way::Wait(backlog, backfill) => backlog.why(job, cluster, self.place, *backfill),
+            Way::Preempt(_) => cluster.why(job, self.place),
         }
     }
 

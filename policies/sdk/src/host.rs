@@ -1,7 +1,7 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, Quantity, Rejection};
+use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, Quantity, Rejection};
 
 /// What answers the imports natively.
 pub trait Host {
@@ -22,6 +22,10 @@ pub trait Host {
     /// Progress of jobs over their progress alone.
     fn speeds(&self, jobs: &[JobId]) -> Vec<f64> {
         vec![f64::NAN; jobs.len()]
+    }
+    /// The part of their work that jobs have done, and the time of progress, µs, that each would lose if it were killed.
+    fn progress(&self, jobs: &[JobId]) -> (Vec<f64>, Vec<u64>) {
+        (vec![f64::NAN; jobs.len()], vec![NEVER; jobs.len()])
     }
     /// Pairs of GPU and job, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
@@ -132,6 +136,20 @@ pub fn speeds(jobs: Vec<JobId>) -> Vec<f64> {
     HOST.with_borrow(|host| match host {
         Some(host) => host.speeds(&jobs),
         None => vec![f64::NAN; jobs.len()],
+    })
+}
+
+/// The part of its work that each job has done, 0 to 1, NaN: unknown; and the time of progress, µs, that it would lose if it were
+/// killed now, [`NEVER`]: unknown.
+pub fn progress(jobs: Vec<JobId>) -> (Vec<f64>, Vec<u64>) {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::cluster::progress(&jobs)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.progress(&jobs),
+        None => (vec![f64::NAN; jobs.len()], vec![NEVER; jobs.len()]),
     })
 }
 

@@ -135,6 +135,8 @@ pub struct Ask {
     pub share: u32,
     /// MiB on each GPU; 0: unknown.
     pub memory_mib: u32,
+    /// Whether it may not be preempted: nodes that no owner may take back come first.
+    pub pinned: bool,
     /// Whether it must be alone, because it ran out of memory beside other jobs.
     pub alone: bool,
 }
@@ -151,6 +153,7 @@ impl Job {
             preferred: self.near.preferred,
             share: self.share,
             memory_mib: self.memory_mib,
+            pinned: !self.preemptible,
             alone: self.out_of_memory > 0,
         }
     }
@@ -168,6 +171,7 @@ impl Ask {
             preferred: None,
             share: 1000,
             memory_mib: 0,
+            pinned: false,
             alone: false,
         }
     }

@@ -6,7 +6,7 @@
 //! # Architecture
 //! - [`bindings`]: the contract of `wit/`, generated.
 //! - [`Cluster`]: the mirror of nodes and jobs, kept from events; the only way to start and to preempt.
-//! - [`Placement`]: which GPUs a gang gets.
+//! - [`Placement`]: which GPUs a gang gets; those that may not be preempted get nodes that no owner may take back first.
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
 //! - [`ColocationQueue`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
 //! - [`Moves`]: rounds that move jobs between types of GPU.
@@ -21,7 +21,7 @@
 pub mod bindings {
     //! Generated from `wit/policy.wit`.
     wit_bindgen::generate!({
-        world: "policy",
+        world: "advising-policy",
         path: "wit",
         generate_all,
         pub_export_macro: true,
@@ -56,6 +56,7 @@ mod sharing;
 mod shortest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+mod waiting_first;
 mod walk;
 
 pub use backlog::{Backfill, Backlog};
@@ -64,8 +65,9 @@ pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
     Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
     ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt,
-    PreemptMode, Protect, Queue, QueueId, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId, SetBatch,
-    Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId,
+    SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId,
+    WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
@@ -79,7 +81,7 @@ pub use place::Placement;
 pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
-pub use ranking::{Ranking, Ties};
+pub use ranking::{Ranking, Tick, Ties};
 pub use shortest::{Least, ShortestFirst};
 pub use walk::walk;
 
@@ -182,6 +184,10 @@ pub trait Policy: Sized + 'static {
     /// # Errors
     /// `Internal` ends the run.
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError>;
+    /// Why a job waits, after the latest decision; what [`Cluster::why`] says unless the policy knows better.
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        cluster.why(job, Placement::Count)
+    }
 }
 
 /// Makes a [`Policy`] the component's `scheduler`. Expands to nothing natively: two policies linked into one
@@ -191,7 +197,7 @@ macro_rules! export {
     ($policy:ty) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
-            use $crate::bindings::exports::sandtable::policy::scheduler;
+            use $crate::bindings::exports::sandtable::policy::{advice, scheduler};
             use $crate::bindings::sandtable::policy::types;
             struct Component;
             std::thread_local! {
@@ -213,6 +219,11 @@ macro_rules! export {
                         Some(driver) => driver.decide(&batch, $crate::host::introductions(batch.fresh)),
                         None => Err(types::PolicyError::Internal("decide before init".into())),
                     })
+                }
+            }
+            impl advice::Guest for Component {
+                fn explain(jobs: Vec<types::JobId>) -> Vec<types::Reason> {
+                    DRIVER.with_borrow(|driver| driver.as_ref().map_or(Vec::new(), |driver| driver.explain(&jobs)))
                 }
             }
     $crate::bindings::export_bindings!(Component with_types_in $crate::bindings);

@@ -45,7 +45,8 @@ impl Placement {
     }
 
     /// GPUs of one type for what is asked, ascending within a node; `None` where the rule finds no place
-    /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must.
+    /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must. A job that may not be preempted gets nodes
+    /// that no owner may take back, where there is such a place.
     ///
     /// ```
     /// use sandtable_policy::testing::cluster;
@@ -59,11 +60,21 @@ impl Placement {
     /// assert_eq!(Placement::Packed.find(&cluster, 0, Ask { gpus: 13, ..ask }), None);
     /// ```
     pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
+        let own = ask.pinned && cluster.has_owners;
+        let found = if own { self.find_on(cluster, gpu_type, ask, true) } else { None };
+        found.or_else(|| self.find_on(cluster, gpu_type, ask, false))
+    }
+
+    /// The same on any nodes, or only on those that no owner may take back.
+    fn find_on(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask, own_only: bool) -> Option<Vec<GpuId>> {
         let gpus = ask.gpus;
         if cluster.is_part(ask.share) && !ask.alone {
             let takes = |gpu| {
                 let node = &cluster.nodes[cluster.node_of(gpu)];
-                node.up && rooms::most_gpus(node, ask, 1) == 1 && cluster.has_memory(gpu, ask.memory_mib)
+                !(own_only && node.revocable)
+                    && node.up
+                    && rooms::most_gpus(node, ask, 1) == 1
+                    && cluster.has_memory(gpu, ask.memory_mib)
             };
             if let Some(gpu) = cluster.residents.best_fit(gpu_type, ask.share, takes) {
                 return Some(vec![gpu]);
@@ -73,8 +84,8 @@ impl Placement {
         if gpus == 0 || pool.free < gpus {
             return None;
         }
-        if !ask.is_unbound() {
-            return rooms::find(self, cluster, gpu_type, ask);
+        if own_only || !ask.is_unbound() {
+            return rooms::find(self, cluster, gpu_type, ask, own_only);
         }
         let mut found = Vec::with_capacity(gpus as usize);
         match self {
@@ -194,6 +205,25 @@ mod tests {
         assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, ask(4)), Some(vec![9, 10, 11, 3]));
         assert_eq!(Placement::Packed.find(&cluster(&[4, 4, 1]), 0, ask(8)), Some((0..8).collect()));
         assert_eq!(Placement::Packed.find(&cluster(&[1, 2, 3]), 0, ask(7)), None);
+    }
+
+    #[test]
+    fn what_may_not_be_preempted_gets_nodes_that_stay_where_it_can() {
+        let mut topology = crate::testing::topology(&[2, 4, 4]);
+        topology.nodes[0].revocable = Some(60_000_000);
+        topology.nodes[1].revocable = Some(0);
+        let mut cluster = Cluster::new(&topology);
+        let (batch, new) = arrivals(vec![demand(3)]);
+        cluster.take_in(&batch, new);
+        let (loose, pinned) = (ask(2), Ask { pinned: true, ..ask(2) });
+        for rule in [Placement::Packed, Placement::Consolidate, Placement::Count] {
+            assert_eq!(rule.find(&cluster, 0, loose), Some(vec![0, 1]));
+            assert_eq!(rule.find(&cluster, 0, pinned), Some(vec![6, 7]));
+            // There is no such place for six.
+            assert_eq!(rule.find(&cluster, 0, Ask { gpus: 6, ..pinned }), rule.find(&cluster, 0, ask(6)));
+        }
+        cluster.start(0, vec![6, 7, 8]);
+        assert_eq!(Placement::Packed.find(&cluster, 0, pinned), Some(vec![0, 1]));
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct QuotaChanges {
     pub preempted: Vec<JobId>,
     /// Waiting jobs that the quota has room for, in order, and the type.
     pub chosen: Vec<(JobId, GpuTypeId)>,
+    /// Those of them that found no place.
+    pub unplaced: Vec<JobId>,
 }
 
 impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
@@ -148,7 +150,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     }
 
     /// Carries out what [`crate::walk`] would over the same jobs in this order. Returns what changed, of the chosen those
-    /// that found a place; the others still wait.
+    /// that found a place; the others still wait, as `unplaced`.
     pub fn walk(&mut self, cluster: &mut Cluster, place: Placement) -> QuotaChanges {
         for node in &cluster.drained()[self.drained..] {
             cluster.holders_on(*node).into_iter().for_each(|id| self.take(id));
@@ -158,7 +160,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
         if queued == 0 {
             return QuotaChanges::default();
         }
-        let QuotaChanges { preempted, mut chosen } =
+        let QuotaChanges { preempted, mut chosen, mut unplaced } =
             match cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
                 true => self.all(),
                 false => self.changes(cluster),
@@ -171,16 +173,19 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
                 cluster.start(*id, gpus);
                 true
             }
-            None => false,
+            None => {
+                unplaced.push(*id);
+                false
+            }
         });
-        QuotaChanges { preempted, chosen }
+        QuotaChanges { preempted, chosen, unplaced }
     }
 
     /// All that wait, where there is room for all on the only type.
     fn all(&self) -> QuotaChanges {
         let mut all: Vec<Stand<K>> = self.classes.iter().flat_map(|class| class.jobs.iter().copied()).collect();
         all.sort_unstable_by(|a, b| self.order.order(a, b));
-        QuotaChanges { preempted: Vec::new(), chosen: all.into_iter().map(|(_, id)| (id, 0)).collect() }
+        QuotaChanges { chosen: all.into_iter().map(|(_, id)| (id, 0)).collect(), ..QuotaChanges::default() }
     }
 
     /// What the quota leaves only shrinks along the order: of a class the first that does not fit is the last to be looked at, and

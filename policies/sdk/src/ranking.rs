@@ -129,33 +129,45 @@ impl Ranking {
         }
         soonest
     }
+}
 
-    /// Wakes the policy at the first multiple of `tick` µs after the change that [`Ranking::pass`] foretold.
-    pub fn wake(
-        &self,
-        batch: &Batch,
-        cluster: &mut Cluster,
-        pending: &mut Option<u64>,
-        tick: u64,
-        change: Option<f64>,
-    ) {
-        if pending.is_some_and(|at| at <= batch.now) {
-            *pending = None;
+/// Calls of a policy at multiples of a time.
+pub struct Tick {
+    /// µs; 0: none.
+    every: u64,
+    pending: Option<u64>,
+}
+
+impl Tick {
+    /// Every so many µs; 0: never.
+    pub fn new(every: u64) -> Tick {
+        Tick { every, pending: None }
+    }
+
+    /// Whether there are any.
+    pub fn is_set(&self) -> bool {
+        self.every > 0
+    }
+
+    /// Has the policy called at the first multiple of the time after a change that so many seconds from now will bring, and at no other.
+    pub fn call_after(&mut self, batch: &Batch, cluster: &mut Cluster, change: Option<f64>) {
+        if self.pending.is_some_and(|at| at <= batch.now) {
+            self.pending = None;
         }
-        let wish = change.filter(|_| tick > 0).map(|seconds| {
+        let wish = change.filter(|_| self.is_set()).map(|seconds| {
             let passed = batch.now.saturating_add((seconds * 1e6) as u64);
-            (passed / tick).saturating_add(1).saturating_mul(tick)
+            (passed / self.every).saturating_add(1).saturating_mul(self.every)
         });
         // Nothing happens from 2^53 µs on.
         let wish = wish.filter(|at| *at < 1 << 53);
-        if *pending != wish {
-            if pending.is_some() {
+        if self.pending != wish {
+            if self.pending.is_some() {
                 cluster.cancel_timer(TICK_TOKEN);
             }
             if let Some(at) = wish {
                 cluster.set_timer(TICK_TOKEN, at);
             }
-            *pending = wish;
+            self.pending = wish;
         }
     }
 }

@@ -31,9 +31,16 @@ fn most_beside(node: &MirrorNode, taken: [u64; 2], ask: Ask, free: u32) -> u32 {
     u64::from(free).min(cpu).min(memory) as u32
 }
 
-/// A place by a rule. Of several domains the one with the least room that has enough is tried first.
-pub(crate) fn find(rule: Placement, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
-    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.gpu_type == gpu_type;
+/// A place by a rule, on any nodes or only on those that no owner may take back. Of several domains the one with the least room that has
+/// enough is tried first.
+pub(crate) fn find(
+    rule: Placement,
+    cluster: &Cluster,
+    gpu_type: GpuTypeId,
+    ask: Ask,
+    own_only: bool,
+) -> Option<Vec<GpuId>> {
+    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.gpu_type == gpu_type && !(own_only && node.revocable);
     let room = |(id, node): (NodeId, &MirrorNode)| {
         let whole = |gpus: u32| if gpus >= ask.gpus_per_node { gpus } else { 0 };
         let gpus = if node.up { whole(most_gpus(node, ask, node.free)) } else { 0 };
@@ -231,12 +238,12 @@ mod tests {
         for _ in 0..20_000 {
             let (cluster, ask) = (cluster(&mut draws), ask(&mut draws));
             for rule in [Placement::Packed, Placement::Consolidate, Placement::Count] {
-                let place = find(rule, &cluster, 0, ask);
+                let place = find(rule, &cluster, 0, ask, false);
                 if rule != Placement::Consolidate || ask.gpus_per_node > 0 {
                     assert_eq!(place.is_some(), fits(&cluster, ask, ask.required), "{rule:?} {ask:?}");
                 }
                 // Where nothing runs any rule finds a place for what there is room for at all.
-                let place_of_empty = find(rule, &empty, 0, ask);
+                let place_of_empty = find(rule, &empty, 0, ask, false);
                 assert_eq!(place_of_empty.is_some(), fits(&empty, ask, ask.required), "{rule:?} {ask:?}");
                 found[usize::from(place.is_some())] += 1;
                 let Some(gpus) = place else { continue };
@@ -271,7 +278,7 @@ mod tests {
             let cluster = cluster(&mut draws);
             let ask = Ask::whole(1 + draws.below(32) as u32);
             for rule in [Placement::Packed, Placement::Consolidate, Placement::Count] {
-                assert_eq!(find(rule, &cluster, 0, ask), rule.find(&cluster, 0, ask), "{rule:?} {ask:?}");
+                assert_eq!(find(rule, &cluster, 0, ask, false), rule.find(&cluster, 0, ask), "{rule:?} {ask:?}");
             }
         }
     }

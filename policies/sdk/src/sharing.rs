@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::{Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, WorkloadProfile};
+use crate::{
+    Cluster, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, NodeId, Placement, QueueId, Reason, WorkloadProfile,
+};
 
 impl Cluster {
     /// How many nodes there are.
@@ -130,6 +132,19 @@ impl Cluster {
         };
         let ids = job.into_iter().chain(rejected.then(|| self.rejected_jobs()).into_iter().flatten());
         ids.filter_map(|id| self.get(id)).filter(|job| job.waits())
+    }
+
+    /// Why there is no place for a job that waits, by a rule of placement; where there is one, that the policy gave it none.
+    pub fn why(&self, job: &Job, rule: Placement) -> Reason {
+        let full = |queue: &QueueId| self.queues.held(*queue) + job.asked_milli() > self.queues.limit(*queue);
+        if let Some(queue) = job.queue.and_then(|queue| self.queues.path(queue).find(full)) {
+            return Reason::OverLimit(queue);
+        }
+        if rule.find_any(self, &job.gpu_types, job.ask()).is_some() {
+            return Reason::Policy("there is room for it, but it was not its turn".into());
+        }
+        let enough = |gpu_type: &GpuTypeId| self.free_gpus(*gpu_type) >= job.gpus;
+        if job.gpu_types.iter().any(enough) { Reason::Fragmented } else { Reason::NoFreeGpus }
     }
 
     /// Jobs with an action in the previous plan that was rejected.

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 
 use crate::line::Stand;
 use crate::quota::QuotaOrder;
+use crate::waiting_first::{WaitingFirst, next_change, seconds};
 use crate::{
     Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, NEVER, Placement, QuotaQueue, Ranking, Setup,
-    Ties,
+    Tick, Ties,
 };
 
 /// What counts of a job.
@@ -22,7 +23,7 @@ pub enum Least {
 }
 
 impl Least {
-    fn weight(self, gpus: u32) -> u32 {
+    pub(crate) fn weight(self, gpus: u32) -> u32 {
         match self {
             Least::Time => 1,
             Least::Service => gpus,
@@ -34,38 +35,43 @@ impl Least {
 pub struct ShortestFirst {
     place: Placement,
     jobs: Jobs,
+    tick: Tick,
 }
 
 enum Jobs {
     Kept(Kept),
-    Ranked { ranking: Ranking, least: Least, tick: u64, timer: Option<u64> },
+    WaitingFirst(WaitingFirst),
+    Ranked { ranking: Ranking, least: Least },
 }
 
 impl ShortestFirst {
     /// The order of a configuration with these parameters.
     pub fn new(config: &Config, setup: &Setup, least: Least) -> ShortestFirst {
-        let (ties, tick) = (Ties::named(config.choice("ties")), config.micros("tick"));
+        let ties = Ties::named(config.choice("ties"));
         // What events tell is of the first type that a job allows, whatever it prefers.
         let one_type = setup.topology.gpu_types.len() == 1 || config.choice("placement") != Placement::FASTEST;
         let told = setup.knowledge.contains(Knowledge::REMAINING_IN_EVENTS) && one_type;
-        let jobs = if told && ties == Ties::Kept && tick == 0 {
-            Jobs::Kept(Kept::new(least))
-        } else {
-            Jobs::Ranked { ranking: Ranking::new(ties), least, tick, timer: None }
+        let jobs = match ties {
+            _ if !told => Jobs::Ranked { ranking: Ranking::new(ties), least },
+            Ties::Kept => Jobs::Kept(Kept::new(least)),
+            Ties::WaitingFirst => Jobs::WaitingFirst(WaitingFirst::new(least)),
         };
-        ShortestFirst { place: Placement::named(config.choice("placement")), jobs }
+        let (place, tick) = (Placement::named(config.choice("placement")), Tick::new(config.micros("tick")));
+        ShortestFirst { place, jobs, tick }
     }
 
     /// Preempts and starts jobs as the quota says.
     pub fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) {
-        match &mut self.jobs {
-            Jobs::Kept(kept) => kept.pass(batch, cluster, self.place),
-            Jobs::Ranked { ranking, least, tick, timer } => {
+        let how = (self.place, self.tick.is_set());
+        let change = match &mut self.jobs {
+            Jobs::Kept(kept) => kept.pass(batch, cluster, how),
+            Jobs::WaitingFirst(jobs) => jobs.pass(batch, cluster, how),
+            Jobs::Ranked { ranking, least } => {
                 let key = |seconds: f64, gpus| seconds * f64::from(least.weight(gpus));
-                let change = ranking.pass(batch, cluster, self.place, key);
-                ranking.wake(batch, cluster, timer, *tick, change);
+                ranking.pass(batch, cluster, self.place, key)
             }
-        }
+        };
+        self.tick.call_after(batch, cluster, change);
     }
 }
 
@@ -85,10 +91,14 @@ struct Piece {
 }
 
 impl Piece {
+    /// µs that are left at an instant.
+    fn left(&self, at: Instant) -> u64 {
+        if self.falls { self.left.saturating_sub(at) } else { self.left }
+    }
+
     /// What is left at an instant, as it counts.
     fn counts(&self, at: Instant) -> u64 {
-        let left = if self.falls { self.left.saturating_sub(at) } else { self.left };
-        left.saturating_mul(u64::from(self.weight))
+        self.left(at).saturating_mul(u64::from(self.weight))
     }
 }
 
@@ -163,7 +173,8 @@ impl Kept {
         Kept { least, queue: QuotaQueue::new(Passes::default()), passes: 0, last: 0, moved: Vec::new() }
     }
 
-    fn pass(&mut self, batch: &Batch, cluster: &mut Cluster, place: Placement) {
+    /// If it `foretells`, returns the seconds after which the walk would end otherwise although nothing happens.
+    fn pass(&mut self, batch: &Batch, cluster: &mut Cluster, (place, foretells): (Placement, bool)) -> Option<f64> {
         self.passes += 1;
         self.queue.order.now = batch.now;
         // Where a job stands that was refused, or of which nothing was told.
@@ -186,6 +197,11 @@ impl Kept {
         let changes = self.queue.walk(cluster, place);
         self.moved = changes.preempted;
         self.moved.extend(changes.chosen.iter().map(|(id, _)| *id));
+        let stand = |id: JobId| self.queue.order.of(id).last().map(|piece| (*piece, id));
+        let unplaced = if foretells { &changes.unplaced[..] } else { &[] };
+        let unplaced: Vec<Stand<Piece>> = unplaced.iter().filter_map(|id| stand(*id)).collect();
+        let left = |piece: &Piece| seconds(piece.left(batch.now));
+        next_change(cluster, &self.queue.order, stand, left, &unplaced)
     }
 
     /// So much is left of a job at that instant.

@@ -213,6 +213,7 @@ pub fn setup(config: &str, nodes: &[u32], max_actions: u32) -> Setup {
     Setup {
         config: config.into(),
         seed: 0,
+        weights: vec![],
         topology: topology(nodes),
         knowledge: Knowledge::all(),
         references: vec![],
@@ -240,6 +241,7 @@ pub fn node(id: NodeId, first_gpu: GpuId, gpus: u32) -> Node {
         domains: vec![],
         pool: Pool::Training,
         host: HostResources { cpu_milli: 0, memory_mib: 0 },
+        revocable: None,
     }
 }
 

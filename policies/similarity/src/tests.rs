@@ -177,6 +177,7 @@ fn fifteen_match_cases_are_exact() {
         let setup = Setup {
             config: "{\"blend\": false}".into(),
             seed: 0,
+            weights: vec![],
             topology: Topology {
                 gpu_types: SETS.iter().enumerate().map(kind).collect(),
                 levels: vec![],

@@ -5,7 +5,8 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, JobId, Knowledge, Placement, Policy, PolicyError, Setup,
+    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Job, JobId, Knowledge, Placement, Policy, PolicyError,
+    Reason, Setup,
 };
 
 /// The policy.
@@ -45,6 +46,10 @@ impl Policy for Sjf {
         }
         self.backlog.start(cluster, self.place, self.backfill);
         Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        self.backlog.why(job, cluster, self.place, self.backfill)
     }
 }
 

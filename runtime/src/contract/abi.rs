@@ -357,6 +357,7 @@ mod tests {
         "types.preempt-mode" PreemptMode,
         "types.protect" Protect,
         "types.readiness" Readiness,
+        "types.reason" Reason,
         "types.reject-code" RejectCode,
         "types.rejection" Rejection,
         "types.remaining-change" RemainingChange,

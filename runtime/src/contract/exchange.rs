@@ -52,11 +52,13 @@ record! {
 }
 
 enumeration! {
+    /// Why a job's phase changed. `node-taken-back`: as `node-lost`, by the owner of a revocable node.
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum ChangeCause {
         "asked" Asked,
         "node-lost" NodeLost,
         "out-of-memory" OutOfMemory,
+        "node-taken-back" NodeTakenBack,
     }
 }
 
@@ -304,9 +306,9 @@ variant! {
         "set-timer" SetTimer(Timer),
         "cancel-timer" CancelTimer(u64),
         "throttle" Throttle(Throttle),
-        /// Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones. All changes of the list
-        /// happen at once or not at all, so that one job may take what another one in it releases. Each job pays the
-        /// cost of a change that the experiment states.
+        /// Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones, of any type that the job
+        /// allows. All changes of the list happen at once or not at all, so that one job may take what another one in
+        /// it releases. Each job pays the cost of a change that the experiment states.
         "reassign" Reassign(Vec<Start>),
         "set-batch" SetBatch(SetBatch),
         "protect" Protect(Protect),
@@ -362,6 +364,25 @@ flags! {
         "utilisation" UTILISATION = 512,
         "memory" MEMORY = 1024,
         "steps" STEPS = 2048,
+        "progress" PROGRESS = 4096,
+        "weights" WEIGHTS = 8192,
+    }
+}
+
+variant! {
+    /// Why a job waits.
+    #[derive(Clone, PartialEq)]
+    pub enum Reason {
+        /// Fewer GPUs are free than it asks for, on every type that it allows.
+        "no-free-gpus" NoFreeGpus,
+        /// Enough are free, but not so that they are a place for it.
+        "fragmented" Fragmented,
+        /// The jobs of this queue would hold more GPUs than its limit.
+        "over-limit" OverLimit(QueueId),
+        /// This job comes first.
+        "behind" Behind(JobId),
+        /// In the policy's own words.
+        "policy" Policy(String),
     }
 }
 
@@ -412,6 +433,9 @@ record! {
         "config" config: String,
         /// The only source of randomness; part of the cell's id.
         "seed" seed: u64,
+        /// Contents of the file of weights that the spec names, which is part of the cell's id; empty if it names none.
+        #[serde(default)]
+        "weights" weights: Vec<u8>,
         "topology" topology: Topology,
         "knowledge" knowledge: Knowledge,
         /// Workloads measured on the GPUs of this cluster, with facts and throughputs.

@@ -75,6 +75,9 @@ record! {
         "domains" domains: Vec<u32>,
         "pool" pool: Pool,
         "host" host: HostResources,
+        /// None: it is ours. Otherwise its owner may take it back, this long after saying so; 0 means without saying so.
+        #[serde(default)]
+        "revocable" revocable: Option<Duration>,
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use wasmtime::component::{Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store};
 
+use super::advice::advice;
 use super::bindings::predictor::{PredictorComponentIndices, PredictorComponentPre};
 use super::bindings::{PolicyIndices, PolicyPre};
 use super::code::CodeCache;
@@ -122,7 +123,8 @@ impl Sandbox {
         let pre = PolicyPre::new(pre).map_err(wrong_world)?;
         if unwrapped.is_some() {
             check_types(pre.instance_pre(), |store, instance| {
-                PolicyIndices::new(pre.instance_pre())?.load(store, instance).map(drop)
+                PolicyIndices::new(pre.instance_pre())?.load(&mut *store, instance)?;
+                advice(store, instance).map(drop)
             })?;
         }
         Ok(Component { pre, unwrapped, turns: self.turns, digest: blake3::hash(bytes).to_hex().to_string() })

@@ -205,6 +205,16 @@ pub(super) fn speeds(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<Vec<f64
     answer(cx, "cluster.speeds", |world| bits(world.speeds(&JobId::list(jobs)))).map(numbers)
 }
 
+/// `cluster.progress`
+pub(super) fn progress(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<(Vec<f64>, Vec<u64>)> {
+    charge(cx, jobs.len() * 64)?;
+    let told = answer(cx, "cluster.progress", |world| {
+        let (done, unsaved) = world.progress(&JobId::list(jobs));
+        (bits(done), unsaved)
+    });
+    told.map(|(done, unsaved)| (numbers(done), unsaved))
+}
+
 /// `cluster.check`
 pub(super) fn check(cx: Cx<'_, '_>, actions: &[contract::Action]) -> wasmtime::Result<Vec<contract::Rejection>> {
     let gpus = |action: &contract::Action| match action {
@@ -371,6 +381,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     cluster.func_wrap("free-gpus", |mut cx: Cx<'_>, (): ()| Ok((free_gpus(&mut cx)?,)))?;
     cluster.func_wrap("occupancy", |mut cx: Cx<'_>, (): ()| Ok((occupancy(&mut cx)?,)))?;
     cluster.func_wrap("speeds", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((speeds(&mut cx, jobs)?,)))?;
+    cluster.func_wrap("progress", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((progress(&mut cx, jobs)?,)))?;
     cluster
         .func_wrap("check", |mut cx: Cx<'_>, (actions,): (Vec<contract::Action>,)| Ok((check(&mut cx, &actions)?,)))?;
     cluster.func_wrap("rejections", |mut cx: Cx<'_>, (): ()| Ok((rejections(&mut cx)?,)))?;

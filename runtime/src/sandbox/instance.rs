@@ -8,7 +8,7 @@ use super::imports::{BadColumns, Closed, Denied, Guest, HostOutOfMemory, Predict
 use super::policy::Exports;
 use crate::answers::{ImportAnswers, ImportLog};
 use crate::contract::abi::TooMuchData;
-use crate::contract::{Batch, Descriptor, Plan, PolicyError, Readiness, Setup};
+use crate::contract::{Batch, Descriptor, JobId, Plan, PolicyError, Readiness, Reason, Setup};
 use crate::fault::{Fault, LoadFault, Place};
 use crate::limits::Limits;
 use crate::{DecisionContext, Policy};
@@ -163,6 +163,28 @@ impl Policy for Sandboxed {
         let plan = self.call_decide(batch);
         match self.live.store.data_mut().world.take() {
             Some(world) => (world, plan),
+            None => unreachable!("imports only borrow the world"),
+        }
+    }
+
+    fn explain(
+        &mut self,
+        jobs: &[JobId],
+        world: Box<DecisionContext>,
+    ) -> (Box<DecisionContext>, Result<Option<Vec<Reason>>, Fault>) {
+        self.live.store.data_mut().world = Some(world);
+        let fuel = self.live.limits.decide_fuel;
+        let reasons = self.live.call(Place::Explain, fuel, |bound, store| bound.explain(store, jobs));
+        let reasons = reasons.and_then(|reasons| match reasons {
+            Some(reasons) if reasons.len() != jobs.len() => {
+                let (found, expected) = (reasons.len(), jobs.len());
+                let message = format!("it gives {found} reasons, expected {expected}");
+                Err(Fault::BadValue { place: Place::Explain, message })
+            }
+            reasons => Ok(reasons),
+        });
+        match self.live.store.data_mut().world.take() {
+            Some(world) => (world, reasons),
             None => unreachable!("imports only borrow the world"),
         }
     }

@@ -4,6 +4,7 @@
 //! call ends the store. Nothing of wasmtime is visible outside this crate, and beside this module only the derives and
 //! layouts of `contract` name it.
 
+mod advice;
 mod bindings;
 mod code;
 mod compile;

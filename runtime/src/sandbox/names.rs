@@ -16,5 +16,6 @@ interfaces! {
     PREDICTOR = "predictor",
     LOG = "log",
     SCHEDULER = "scheduler",
+    ADVICE = "advice",
     PROVIDER = "provider",
 }

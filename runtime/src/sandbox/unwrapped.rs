@@ -11,7 +11,7 @@ use wasmtime::{
 };
 
 use super::imports::{self, Guest};
-use super::names::{CLUSTER, INTRODUCTIONS, LOG, PREDICTOR, PROVIDER, SCHEDULER};
+use super::names::{ADVICE, CLUSTER, INTRODUCTIONS, LOG, PREDICTOR, PROVIDER, SCHEDULER};
 use super::wiring::{Item, Name, Options, Step, Wiring};
 use crate::contract::Action;
 use crate::contract::abi::{GuestMemory, Lifting, Lowering, Value};
@@ -147,6 +147,11 @@ impl Instances<'_> {
         index: usize,
     ) -> wasmtime::Result<TypedFunc<P, R>> {
         self.spaces.functions.get(index).ok_or_else(|| broken("function"))?.typed(store)
+    }
+
+    /// Whether the component exports an interface.
+    pub(super) fn has(&self, interface: &str) -> bool {
+        self.of.wiring.exports.keys().any(|(exported, _)| exported == interface)
     }
 
     /// A function that the component exports.
@@ -322,10 +327,10 @@ fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
     if caller.data().may_leave { Ok(()) } else { Err(Trap::CannotLeaveComponent.into()) }
 }
 
-const EXPORTS: [&str; 2] = [SCHEDULER, PROVIDER];
+const EXPORTS: [&str; 3] = [SCHEDULER, ADVICE, PROVIDER];
 
 const IMPORTS: [(&str, &[&str]); 4] = [
-    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "check", "rejections"]),
+    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "progress", "check", "rejections"]),
     (INTRODUCTIONS, &["classes", "workloads", "users", "samples", "attained"]),
     (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
     (LOG, &["write", "panic"]),
@@ -362,6 +367,12 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
             let jobs = at.lift(&caller, |from| from.list(jobs, count))?;
             let speeds = imports::speeds(&mut caller.as_context_mut(), jobs)?;
             at.answer(&mut caller, to, |lowering| Ok([lowering.list(&speeds)?]))
+        }),
+        "progress" => Func::wrap(store, move |mut caller: C<'_>, jobs: u32, count: u32, to: u32| {
+            may_leave(&caller)?;
+            let jobs = at.lift(&caller, |from| from.list(jobs, count))?;
+            let (done, unsaved) = imports::progress(&mut caller.as_context_mut(), jobs)?;
+            at.answer(&mut caller, to, |lowering| Ok([lowering.list(&done)?, lowering.list(&unsaved)?]))
         }),
         "check" => Func::wrap(store, move |mut caller: C<'_>, actions: u32, count: u32, to: u32| {
             may_leave(&caller)?;

@@ -76,12 +76,13 @@ impl Run {
                     self.ledger.stopped(job, false);
                     self.ledger.released(job, lost);
                     self.change(job, Phase::Queued);
+                    if matches!(cause, Cause::NodeLost | Cause::NodeTakenBack) {
+                        self.ledger.failed(job);
+                    }
                     let cause = match cause {
                         Cause::Asked => ChangeCause::Asked,
-                        Cause::NodeLost => {
-                            self.ledger.failed(job);
-                            ChangeCause::NodeLost
-                        }
+                        Cause::NodeLost => ChangeCause::NodeLost,
+                        Cause::NodeTakenBack => ChangeCause::NodeTakenBack,
                         Cause::OutOfMemory => ChangeCause::OutOfMemory,
                     };
                     self.tell(job, JobPhase::Queued, at, cause);

@@ -5,7 +5,7 @@ use sandtable_hardware::{Instant, JobId, NodeId};
 
 use super::{Begun, Run, begin};
 use crate::cluster::Phase;
-use crate::contract::{Abilities, AttainedTime, Cadence, ChangeCause, JobPhase, NodeHealth, Setup};
+use crate::contract::{Abilities, AttainedTime, Cadence, ChangeCause, JobPhase, Knowledge, NodeHealth, Setup};
 use crate::fault::Fault;
 use crate::inputs::{Successor, Takeover};
 
@@ -33,8 +33,10 @@ impl Run {
     }
 
     fn install(&mut self, next: Successor, setup: &Setup, why: Option<Fault>) -> Result<Cadence, Fault> {
-        let Successor { name, mut policy, config } = next;
-        let setup = Setup { config, ..setup.clone() };
+        let Successor { name, mut policy, config, weights } = next;
+        let told = if weights.is_empty() { Knowledge::empty() } else { Knowledge::WEIGHTS };
+        let knowledge = setup.knowledge & !Knowledge::WEIGHTS | told;
+        let setup = Setup { config, weights: weights.to_vec(), knowledge, ..setup.clone() };
         match begin(&mut *policy, &setup, self.follow) {
             Ok(Begun { uses, needs, cadence }) => {
                 let at = self.world().cluster.now;

@@ -43,9 +43,9 @@ fn together(function: &str, kind: u32, jobs: u32, others: u32) -> String {
     )
 }
 
-/// `cluster.speeds` of so many jobs, the bytes at `TEXT`.
-fn speeds(jobs: u32) -> String {
-    format!("(call $speeds (i32.const {TEXT}) (i32.const {jobs}) (i32.const {ANSWER}))")
+/// `cluster.speeds` or `progress` of so many jobs, the bytes at `TEXT`.
+fn of_jobs(function: &str, jobs: u32) -> String {
+    format!("(call ${function} (i32.const {TEXT}) (i32.const {jobs}) (i32.const {ANSWER}))")
 }
 
 /// `predictor.estimate` of so many jobs and so many types, all of the bytes at `TEXT`.
@@ -83,7 +83,8 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.free-gpus flood", decide(endless(&format!("{afresh} (call $free (i32.const {ANSWER}))")))),
         ("cluster.check flood", decide(endless("(call $check (i32.const 0) (i32.const 0) (i32.const 1280))"))),
         ("predictor.estimate flood", decide(endless(&(afresh.to_string() + &estimate(0, 8, 8))))),
-        ("cluster.speeds flood", decide(endless(&(afresh.to_string() + &speeds(8))))),
+        ("cluster.speeds flood", decide(endless(&(afresh.to_string() + &of_jobs("speeds", 8))))),
+        ("cluster.progress flood", decide(endless(&(afresh.to_string() + &of_jobs("progress", 8))))),
         ("predictor.similarity flood", decide(endless(&(afresh.to_string() + &together("similarity", 0, 8, 8))))),
         ("predictor.pair-speed flood", decide(endless(&(afresh.to_string() + &together("pairs", 0, 8, 8))))),
         ("cluster.rejections flood", decide(endless("(call $rejections (i32.const 1280))"))),
@@ -173,7 +174,8 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("introductions.users in init", init("(call $users (i32.const 1280)) (i32.const 1104)")),
         ("introductions.samples in init", init("(call $samples (i32.const 1280)) (i32.const 1104)")),
         ("introductions.attained in init", init("(call $attained (i32.const 1280)) (i32.const 1104)")),
-        ("cluster.speeds in init", init(speeds(1) + "(i32.const 1104)")),
+        ("cluster.speeds in init", init(of_jobs("speeds", 1) + "(i32.const 1104)")),
+        ("cluster.progress in init", init(of_jobs("progress", 1) + "(i32.const 1104)")),
         ("predictor.similarity in init", init(together("similarity", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.pair-speed in init", init(together("pairs", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.estimate in init", init(estimate(0, 1, 1) + "(i32.const 1104)")),
@@ -236,7 +238,8 @@ pub fn sound() -> Vec<(&'static str, Parts)> {
     vec![
         ("similarity on no such type", decide(then_decide(&nobody(&together("similarity", 99, 1, 1))))),
         ("similarity of jobs that never were", decide(then_decide(&nobody(&together("similarity", 0, 1, 1))))),
-        ("speeds of jobs that never were", decide(then_decide(&nobody(&speeds(1))))),
+        ("speeds of jobs that never were", decide(then_decide(&nobody(&of_jobs("speeds", 1))))),
+        ("progress of jobs that never were", decide(then_decide(&nobody(&of_jobs("progress", 1))))),
         ("well-behaved", Parts::default()),
         ("memory up to the cap", init(to_the_cap + "(i32.const 1104)")),
         ("memory begins at the cap", Parts { memory: "2048".into(), ..Parts::default() }),

@@ -16,7 +16,7 @@ use crate::guest::{Parts, guest};
 pub static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| Sandbox::new(&Settings::default()).expect("an engine"));
 
 /// One that calls through wasmtime's component layer.
-static LAYERED: LazyLock<Sandbox> = LazyLock::new(|| {
+pub static LAYERED: LazyLock<Sandbox> = LazyLock::new(|| {
     let variation = Variation { component: true, ..Variation::default() };
     Sandbox::new(&Settings { variation, ..Settings::default() }).expect("an engine")
 });

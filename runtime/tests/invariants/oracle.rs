@@ -342,8 +342,8 @@ fn users_split(elastic: &Elasticity, gpus: u32) -> BatchSplit {
     BatchSplit { local, accumulation: passes - 1 }
 }
 
-/// «Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones. All changes of the list happen at
-/// once or not at all, so that one job may take what another one in it releases.»
+/// «Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones, of any type that the job allows. All changes of the
+/// list happen at once or not at all, so that one job may take what another one in it releases.»
 fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode> {
     // No word says that somebody has to move: an empty list counts as an empty placement.
     let mut broken = Vec::from_iter(moves.is_empty().then_some(BadNumber));

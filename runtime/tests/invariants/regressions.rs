@@ -111,6 +111,7 @@ impl Succession for Handover {
             name: "wrong".into(),
             policy: Box::new(wrong),
             config: "{}".into(),
+            weights: [].into(),
         })
     }
 

@@ -38,6 +38,9 @@ pub enum FleetSpec {
         /// Memory of each node beside that of its GPUs; as `cpus`.
         #[serde(default)]
         host_memory: Option<Bytes>,
+        /// How their owner takes nodes back; never by default.
+        #[serde(default)]
+        revocable: Option<RevocableSpec>,
         /// Levels at which nodes are near each other, from wide to near; none by default.
         #[serde(default)]
         levels: Vec<LevelSpec>,
@@ -130,6 +133,9 @@ pub struct Group {
     /// Memory of each beside that of its GPUs.
     #[serde(default)]
     pub host_memory: Option<Bytes>,
+    /// How their owner takes them back; never by default.
+    #[serde(default)]
+    pub revocable: Option<RevocableSpec>,
     /// What they are for: `Training` by default, or `Inference`.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
@@ -161,6 +167,19 @@ pub struct MaintenanceSpec {
     /// When they are back.
     pub to: Span,
     /// How long before that it is announced, to policies that ask to be told; not at all by default.
+    #[serde(default)]
+    pub notice: Option<Span>,
+}
+
+/// Nodes that belong to others, as spot instances do: each is taken back, and handed over again, by itself, at exponential times.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Revocable", deny_unknown_fields)]
+pub struct RevocableSpec {
+    /// Mean time from when a node is handed over until its owner wants it back.
+    pub held: Span,
+    /// Mean time until it is handed over again.
+    pub away: Span,
+    /// How long before it goes that is announced, to policies that ask to be told; not at all by default.
     #[serde(default)]
     pub notice: Option<Span>,
 }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
-pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec};
+pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, RevocableSpec};
 pub use queues::QueueSpec;
 pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
@@ -305,6 +305,9 @@ pub struct PolicySpec {
     /// Its parameters.
     #[serde(default)]
     pub with: BTreeMap<String, serde_json::Value>,
+    /// Its weights, where it wants some: a file, relative to the spec.
+    #[serde(default)]
+    pub weights: Option<String>,
     /// Instead of the experiment's.
     #[serde(default)]
     pub predictors: BTreeMap<String, PredictorSpec>,
@@ -345,6 +348,9 @@ pub enum RevealSpec {
     ModelFacts,
     /// The device memory that jobs need; the judge then holds policies to it.
     Memory,
+    /// What part of their work jobs have done, and what of it they would lose if they were killed. Nothing is known of that on real
+    /// GPUs.
+    Progress,
 }
 
 /// Seeds.

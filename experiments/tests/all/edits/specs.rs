@@ -5,7 +5,7 @@ pub(super) const SHARED: &str = r#"Experiment(
     title: "a", about: "b",
     fleet: Model(
         nodes: 4, gpus: 4, kind: "V100-SXM2-16GB", failures: Failures(mtbf: "40h", repair: "1h"), levels: [Level(name: "rack", nodes: 2)],
-        cpus: 16, host_memory: "64GiB",
+        cpus: 16, host_memory: "64GiB", revocable: Revocable(held: "50h", away: "2h", notice: "3min"),
         maintenance: [Maintenance(nodes: [0], from: "2h", to: "3h", notice: "1h")],
         sharing: Packed(2), links: NvlinkPairs, network: 1.5, slots: 1,
     ),
@@ -25,9 +25,9 @@ pub(super) const SHARED: &str = r#"Experiment(
     costs: Costs(
         start: "5s", checkpoint: "6s", restore: "7s", relaunch: "8s", checkpoint_every: "10min", batch: "1ms",
     ),
-    policies: [Policy(name: "clwp-nlwp", label: "x", with: {"delta": 0.1}, predictors: {"pair-speed": Noisy(sigma: 0.25)})],
+    policies: [Policy(name: "clwp-nlwp", label: "x", with: {"delta": 0.1}, weights: "iasp-synthetic.json", predictors: {"pair-speed": Noisy(sigma: 0.25)})],
     predictors: {"similarity": Component(name: "iasp", with: {}), "utilisation": Oracle},
-    reveal: [SoloProfile, ModelFacts],
+    reveal: [SoloProfile, ModelFacts, Progress],
     seeds: Range(3, 9),
     limits: Limits(fuel: 1000000000, run_fuel: 90000000000, memory: "100MiB", actions: 900),
     claims: [

@@ -135,6 +135,7 @@ fn what_is_remembered_is_what_would_be_worked_out() {
     let setup = Setup {
         config: "{}".into(),
         seed: 0,
+        weights: vec![],
         topology: topology.clone(),
         knowledge: Knowledge::all(),
         references: vec![],

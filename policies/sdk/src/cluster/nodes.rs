@@ -14,6 +14,8 @@ pub(crate) struct MirrorNode {
     pub(crate) up: bool,
     /// What runs there goes on; nothing starts.
     draining: bool,
+    /// Its owner may take it back.
+    pub(crate) revocable: bool,
     pub(crate) free: u32,
     /// Bit i of word i / 64: GPU `first + i` is free.
     pub(super) mask: Vec<u64>,
@@ -47,6 +49,7 @@ impl MirrorNode {
             gpus: node.gpus,
             up: false,
             draining: false,
+            revocable: node.revocable.is_some(),
             free: node.gpus,
             mask: (0..words).map(|word| ones((node.gpus - word * 64).min(64))).collect(),
             links: node.links.as_slice().into(),

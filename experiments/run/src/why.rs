@@ -1,0 +1,113 @@
+//! Why a job waits at an instant of a run, as its policy sees it: the run is made again up to there, and the policy is asked.
+
+use sandtable_core::error::Error;
+use sandtable_hardware::{Instant, JobId};
+use sandtable_plan::Cell;
+use sandtable_runtime::cluster::Phase;
+use sandtable_runtime::contract::{Action, Batch, Descriptor, Plan, Readiness, Reason, Setup};
+use sandtable_runtime::fault::Fault;
+use sandtable_runtime::sandbox::Sandboxed;
+use sandtable_runtime::{DecisionContext, Policy};
+
+use crate::execute::{Compiled, Extras, simulate};
+use crate::story::{self, failed};
+
+/// What becomes of a job at an instant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// The policy has not been told of it.
+    NotSubmitted,
+    /// It waits; none: the policy does not say why.
+    Waits(Option<Reason>),
+    /// The policy starts it then.
+    Starts,
+    /// It holds GPUs, but does not make progress yet.
+    Starting,
+    /// It makes progress.
+    Running,
+    /// It saves its state.
+    Stopping,
+    /// It is done, or was refused.
+    Ended,
+}
+
+/// What became of a job by the latest decision that was not later than an instant, and when that was; none: there was no decision yet.
+///
+/// # Errors
+/// See [`story::tell`]; a fault of the policy while it was asked.
+pub fn why(cell: &Cell, compiled: &Compiled, job: JobId, at: Instant) -> Result<Option<(Instant, Standing)>, Error> {
+    // Which decision is the latest shows only at the next: they are counted first.
+    let (mut calls, mut decided) = (0, Instant::START);
+    story::tell(cell, compiled, |call| {
+        let now = Instant::from_micros(call.batch.now);
+        if now > at {
+            return false;
+        }
+        (calls, decided) = (calls + 1, now);
+        true
+    })?;
+    if calls == 0 {
+        return Ok(None);
+    }
+    let component = compiled.get(&cell.policy.digest).map_err(|fault| failed(cell, &fault))?;
+    let policy = Sandboxed::new(component, cell.setting.limits).map_err(|fault| failed(cell, &fault))?;
+    let mut asked = Asked { policy, job, left: calls, found: None };
+    let predictors = compiled.predictors(cell).map_err(|fault| failed(cell, &fault))?;
+    simulate(cell, cell.jobs()?, &mut asked, predictors, Extras::default())?;
+    match asked.found {
+        Some(Ok(standing)) => Ok(Some((decided, standing))),
+        Some(Err(fault)) => Err(failed(cell, &fault)),
+        None => Err(Error::internal("the run ended otherwise the second time")),
+    }
+}
+
+/// A policy that is asked after so many decisions; then the run ends.
+struct Asked {
+    policy: Sandboxed,
+    job: JobId,
+    left: u64,
+    found: Option<Result<Standing, Fault>>,
+}
+
+impl Asked {
+    fn ask(&mut self, plan: &Plan, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Standing, Fault>) {
+        let starts = |action: &Action| matches!(action, Action::Start(start) if start.job == self.job.number());
+        let standing = match world.cluster.phase[self.job] {
+            Phase::Queued if plan.actions.iter().any(starts) => Standing::Starts,
+            Phase::Queued => {
+                let (world, reasons) = self.policy.explain(&[self.job.number()], world);
+                let reason = reasons.map(|reasons| reasons.and_then(|reasons| reasons.into_iter().next()));
+                return (world, reason.map(Standing::Waits));
+            }
+            Phase::Future => Standing::NotSubmitted,
+            Phase::Starting => Standing::Starting,
+            Phase::Running => Standing::Running,
+            Phase::Stopping => Standing::Stopping,
+            Phase::Ended => Standing::Ended,
+        };
+        (world, Ok(standing))
+    }
+}
+
+impl Policy for Asked {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        self.policy.describe()
+    }
+
+    fn init(&mut self, setup: &Setup) -> Result<Readiness, Fault> {
+        self.policy.init(setup)
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
+        let (world, plan) = self.policy.decide(batch, world);
+        self.left -= 1;
+        match plan {
+            Ok(plan) if self.left == 0 => {
+                let (world, found) = self.ask(&plan, world);
+                self.found = Some(found);
+                (world, Err(Fault::Host("enough was seen".into())))
+            }
+            plan => (world, plan),
+        }
+    }
+}

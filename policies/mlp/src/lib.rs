@@ -1,0 +1,137 @@
+//! MLP: a neural network gives each job that waits a score, and the highest score comes first; nothing is preempted.
+//!
+//! The network is trained elsewhere; its weights are a file that the experiment names, in the form of [`Network`]. All jobs that wait are
+//! scored anew at each call at which one of them could start.
+
+mod network;
+
+use std::rc::Rc;
+
+use sandtable_policy::driver::needed;
+use sandtable_policy::{
+    About, Ask, Backfill, Batch, Cadence, Cluster, Config, GpuTypeId, Job, JobId, Kind, Knowledge, NEVER, Param,
+    Placement, Policy, PolicyError, Reason, Setup,
+};
+
+pub use network::{Input, Network};
+
+/// The policy.
+pub struct Mlp {
+    network: Network,
+    /// Jobs that wait, by id.
+    waiting: Vec<JobId>,
+    backfill: Backfill,
+    place: Placement,
+}
+
+impl Policy for Mlp {
+    fn about() -> About {
+        About {
+            name: "mlp",
+            about: "the job to which a neural network gives the highest score comes first, never preempts",
+            uses: Placement::follows(),
+            needs: Knowledge::WEIGHTS,
+            params: &[
+                Param {
+                    kind: Kind::Choice(&["none", "skip"]),
+                    about: "What happens behind a job that finds no place: it blocks, or is skipped.",
+                    ..Backfill::PARAM
+                },
+                Placement::PARAM,
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let network = Network::read(&setup.weights).map_err(|why| PolicyError::BadConfig(format!("weights: {why}")))?;
+        if network.inputs.contains(&Input::Seconds) {
+            needed("input \"seconds\" of mlp", Knowledge::REMAINING, setup.knowledge)?;
+        }
+        let backfill = Backfill::named(config.choice("backfill"));
+        Ok(Mlp { network, waiting: Vec::new(), backfill, place: Placement::named(config.choice("placement")) })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.waiting.extend(batch.events.iter().flat_map(|event| cluster.queued_by(event)).map(|job| job.id));
+        self.waiting.sort_unstable();
+        self.waiting.dedup();
+        self.waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
+        let mut shapes = Shapes::default();
+        if !self.waiting.iter().any(|id| shapes.place(self.place, cluster, cluster.job(*id)).is_some()) {
+            return Ok(());
+        }
+        let mut shapes = Shapes::default();
+        for id in self.ranked(cluster) {
+            match shapes.place(self.place, cluster, cluster.job(id)) {
+                Some(gpus) => cluster.start(id, gpus),
+                None if self.backfill == Backfill::None => break,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        match self.ranked(cluster).first() {
+            Some(first) if self.backfill == Backfill::None && *first != job.id => Reason::Behind(*first),
+            _ => cluster.why(job, self.place),
+        }
+    }
+}
+
+impl Mlp {
+    /// Jobs that wait, the highest score first; among equals by id.
+    fn ranked(&self, cluster: &Cluster) -> Vec<JobId> {
+        let seconds = match self.network.inputs.contains(&Input::Seconds) {
+            true => cluster.remaining(&self.waiting),
+            false => vec![f64::NAN; self.waiting.len()],
+        };
+        let types = 0..cluster.types() as GpuTypeId;
+        let (free, up) = types.fold((0, 0), |(free, up), kind| {
+            (free + u64::from(cluster.free_gpus(kind)), up + u64::from(cluster.up_gpus(kind)))
+        });
+        let (free, queue) = (free as f64 / up.max(1) as f64, libm::log1p(self.waiting.len() as f64));
+        let log_seconds = |micros: u64| libm::log1p(micros as f64 / 1e6);
+        let value = |input: &Input, job: &Job, seconds: f64| match input {
+            Input::Gpus => libm::log1p(f64::from(job.gpus)),
+            Input::Seconds if seconds.is_nan() => log_seconds(NEVER),
+            Input::Seconds => libm::log1p(seconds),
+            Input::Waited => log_seconds(job.waited(cluster.now())),
+            Input::Priority => f64::from(job.priority),
+            Input::Due => log_seconds(job.deadline.map_or(NEVER, |at| at.saturating_sub(cluster.now()))),
+            Input::Free => free,
+            Input::Queue => queue,
+        };
+        let score = |(id, seconds): (&JobId, f64)| {
+            let job = cluster.job(*id);
+            let inputs = self.network.inputs.iter().map(|input| value(input, job, seconds));
+            (self.network.score(inputs.collect()), *id)
+        };
+        let mut scored: Vec<(f64, JobId)> = self.waiting.iter().zip(seconds).map(score).collect();
+        scored.sort_unstable_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
+        scored.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
+/// What jobs ask for that have found no place in this call: none that asks for the same finds one.
+#[derive(Default)]
+struct Shapes(Vec<(Ask, Rc<[GpuTypeId]>)>);
+
+impl Shapes {
+    fn place(&mut self, rule: Placement, cluster: &Cluster, job: &Job) -> Option<Vec<u32>> {
+        if self.0.iter().any(|(ask, types)| *ask == job.ask() && *types == job.gpu_types) {
+            return None;
+        }
+        let found = rule.find_any(cluster, &job.gpu_types, job.ask());
+        if found.is_none() {
+            self.0.push((job.ask(), job.gpu_types.clone()));
+        }
+        found
+    }
+}
+
+sandtable_policy::export!(Mlp);
