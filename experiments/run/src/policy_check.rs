@@ -31,11 +31,13 @@ use histories::{Ended, Tally};
 pub use report::{Check, Report, Verdict};
 use trial::{Relay, Seen, Trial, waiters, waiting, wide};
 
-/// How much is tried.
-#[derive(Clone, Copy, Debug)]
+/// How a policy is tried.
+#[derive(Clone, Debug, Default)]
 pub struct Effort {
     /// Histories of each kind.
     pub histories: u64,
+    /// The weights that it is given; empty: none.
+    pub weights: Vec<u8>,
 }
 
 struct CheckSuite<'a> {
@@ -46,6 +48,8 @@ struct CheckSuite<'a> {
     fifo: Component,
     descriptor: Descriptor,
     report: Report,
+    /// Whether it has weights.
+    weighted: bool,
 }
 
 /// Checks a policy; `name` is what its file is called.
@@ -55,14 +59,14 @@ struct CheckSuite<'a> {
 /// use sandtable_run::policy_check::{Effort, check};
 ///
 /// let file = Finder::new("/".as_ref(), None).find("fifo").expect("a shipped policy");
-/// let report = check("fifo", &file.bytes, Effort { histories: 1 })?;
+/// let report = check("fifo", &file.bytes, &Effort { histories: 1, ..Effort::default() })?;
 /// assert!(report.passed());
 /// # Ok::<(), sandtable_core::error::Error>(())
 /// ```
 ///
 /// # Errors
 /// Defects of ours, and a machine that can't run components. Whatever the policy does wrong is in the report.
-pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> {
+pub fn check(name: &str, bytes: &[u8], effort: &Effort) -> Result<Report, Error> {
     let mut report = Report { checks: Vec::new(), plans: Vec::new() };
     let internal = |fault: Fault| Error::internal(fault.to_string());
     let sandbox = Sandbox::new(&code::settings(code::quiet)).map_err(internal)?;
@@ -89,6 +93,7 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
     let folder = output::scratch()?;
     histories::write_profiles(folder.path())?;
     output::write(&folder.path().join("policy.wasm"), bytes)?;
+    output::write(&folder.path().join("weights"), &effort.weights)?;
     let mut battery = CheckSuite {
         folder: folder.path(),
         component,
@@ -96,9 +101,10 @@ pub fn check(name: &str, bytes: &[u8], effort: Effort) -> Result<Report, Error> 
         fifo: sandbox.load(&fifo.bytes).map_err(internal)?,
         descriptor,
         report,
+        weighted: !effort.weights.is_empty(),
     };
     battery.configuration()?;
-    battery.histories(effort)?;
+    battery.histories(effort.histories)?;
     Ok(battery.report)
 }
 
@@ -145,7 +151,8 @@ impl CheckSuite<'_> {
     /// The cell of a history under a configuration.
     fn cell(&self, kind: FleetKind, seed: u64, predictors: &str, config: &str) -> Result<Cell, Error> {
         let path = self.folder.join("history.ron");
-        let text = histories::spec(kind, seed, predictors, config);
+        let weights = if self.weighted { ", weights: \"./weights\"" } else { "" };
+        let text = histories::spec(kind, seed, predictors, &format!("{config}{weights}"));
         output::write(&path, text)?;
         let mut plan = plan(&path, &Options::default())?;
         plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
@@ -252,12 +259,12 @@ impl CheckSuite<'_> {
         Ok(())
     }
 
-    fn histories(&mut self, effort: Effort) -> Result<(), Error> {
+    fn histories(&mut self, of_each: u64) -> Result<(), Error> {
         let mut tally = Tally::default();
         for kind in FleetKind::ALL {
             let what = format!("random histories, {}", kind.name());
             let (mut ended, mut too_wide) = (Ended::All { wide: 0 }, 0);
-            for seed in 0..effort.histories {
+            for seed in 0..of_each {
                 ended = self.history(kind, seed, &what, &mut tally)?;
                 match ended {
                     Ended::All { wide } => too_wide += wide,
@@ -265,7 +272,7 @@ impl CheckSuite<'_> {
                     Ended::Never => return Ok(()),
                 }
             }
-            let runs = effort.histories;
+            let runs = of_each;
             match (ended, too_wide) {
                 (Ended::All { .. }, 0) => {
                     self.report.add(&what, Verdict::Ok, format!("{runs} runs, every job ended"), "");

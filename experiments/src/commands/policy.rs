@@ -11,6 +11,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::text;
 use sandtable_hardware::Duration;
 use sandtable_inputs::trace::seconds;
+use sandtable_plan::MAX_WEIGHTS;
 use sandtable_plan::artifact::{Finder, shipped};
 use sandtable_run::code;
 use sandtable_runtime::Policy as _;
@@ -50,6 +51,11 @@ pub(crate) enum PolicyCommand {
     },
     /// Measure fuel, time and memory of a policy's decisions by the number of jobs that arrive at once.
     Bench(bench::BenchArgs),
+}
+
+/// The weights of a file that was named, if one was.
+fn weights(file: Option<&Path>) -> Result<Vec<u8>, Error> {
+    file.map_or(Ok(Vec::new()), |file| sandtable_core::input::read(file, MAX_WEIGHTS as u64))
 }
 
 pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {

@@ -48,7 +48,7 @@ fn asked(body: &str, text: &[u8]) -> Result<Option<Vec<Reason>>, Fault> {
     let parts = Parts { declare: explain, text: text.to_vec(), ..Parts::default() };
     let bytes = guest_of_larger_world("export sandtable:policy/advice@0.2.0;", &parts);
     let [direct, layered] = [&*SANDBOX, &*LAYERED].map(|sandbox| asked_in(sandbox, &bytes));
-    let kind = |said: &Result<Option<Vec<Reason>>, Fault>| said.as_ref().map_err(|fault| fault.kind()).cloned();
+    let kind = |said: &Result<Option<Vec<Reason>>, Fault>| said.as_ref().map_err(Fault::kind).cloned();
     assert_eq!(kind(&direct), kind(&layered));
     direct
 }

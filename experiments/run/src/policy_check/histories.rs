@@ -125,7 +125,7 @@ impl FleetKind {
 }
 
 /// The spec of a history.
-pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -> String {
+pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> String {
     let mut stream = Stream::new(seed, kind.name());
     let mut below = |bound: u64| stream.integer() % bound;
     let nodes = 1 + below(4);
@@ -140,7 +140,7 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, config: &str) -
     let arrivals = if below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
     let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][below(2) as usize];
     let durations = "durations: LogNormal(median: \"10min\", sigma: 1.2)";
-    let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {config})], predictors: {{{predictors}}}");
+    let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {with})], predictors: {{{predictors}}}");
     match kind {
         FleetKind::Exclusive => {
             let fleet = match two {

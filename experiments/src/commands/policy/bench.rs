@@ -1,5 +1,6 @@
 //! `sandtable policy bench`: what a policy's decisions cost.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use sandtable_core::frame::{Column, Frame, Value};
@@ -25,6 +26,9 @@ pub(crate) struct BenchArgs {
     /// Number of GPUs of the fleet, in nodes of 8.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [32, 256, 2048])]
     gpus: Vec<u32>,
+    /// Weights, if the policy wants some.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -49,13 +53,16 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     let folder = output::scratch()?;
     let component_path = folder.path().join("policy.wasm");
     output::write(&component_path, &file.bytes)?;
+    let weights = super::weights(args.weights.as_deref())?;
+    output::write(&folder.path().join("weights"), &weights)?;
+    let given = if weights.is_empty() { "" } else { ", weights: \"./weights\"" };
     let mut table = Frame::new(COLUMNS.map(Column::number));
     let mut code = ExitCode::Done;
     for (gpus, jobs) in args.gpus.iter().flat_map(|gpus| args.jobs.iter().map(move |jobs| (gpus, jobs))) {
         let nodes = gpus.div_ceil(8);
         let text = format!(
             "Experiment(title: \"bench\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"bench\", speed: 1.0), \
-             workload: Generate(jobs: {jobs}, arrivals: AtOnce), policies: [Policy(name: \"./policy.wasm\")], \
+             workload: Generate(jobs: {jobs}, arrivals: AtOnce), policies: [Policy(name: \"./policy.wasm\"{given})], \
              predictors: {{\"remaining\": Oracle, \"similarity\": Oracle, \"pair-speed\": Oracle}}, \
              reveal: [DeclaredRunTime, SoloProfile])"
         );

@@ -1,6 +1,6 @@
 //! `sandtable policy check`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
@@ -21,6 +21,9 @@ pub(crate) struct CheckArgs {
     /// Number of random histories for each kind of fleet.
     #[arg(long, value_name = "N", default_value_t = 8)]
     histories: u64,
+    /// Weights for policies that want some.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -32,14 +35,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
     if args.format == Format::Csv {
         ui::result(&columns().csv_header());
     }
+    let effort = Effort { histories: args.histories.max(1), weights: super::weights(args.weights.as_deref())? };
     for policy in &args.policies {
-        let effort = Effort { histories: args.histories.max(1) };
         let report = match Path::new(policy).is_dir() {
-            true => built_twice(Path::new(policy), effort)?,
+            true => built_twice(Path::new(policy), &effort)?,
             false => {
                 let file = finder.find(policy).map_err(Error::usage)?;
                 let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();
-                check(&name, &file.bytes, effort)?
+                check(&name, &file.bytes, &effort)?
             }
         };
         match args.format {
@@ -55,7 +58,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
 }
 
 /// Checks the policy of a folder, and whether anything of a build is in its decisions.
-fn built_twice(folder: &Path, effort: Effort) -> Result<Report, Error> {
+fn built_twice(folder: &Path, effort: &Effort) -> Result<Report, Error> {
     let name = name_of(folder)?;
     let (first, second) = (build_folder(folder)?, build_folder(folder)?);
     let mut report = check(&name, &first, effort)?;
