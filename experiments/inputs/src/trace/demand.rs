@@ -1,10 +1,11 @@
 //! Generates the tasks of services over time, from a seed.
 
+use std::sync::Arc;
+
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Duration, Instant, SECOND};
 
-use super::DemandSpec;
-use super::Row;
+use super::{Asked, DemandSpec, Row};
 
 /// Draws the tasks of services, by submission: whole seconds, as recorded ones are.
 pub fn tasks(demand: &DemandSpec, services: &[String], seed: u64) -> Vec<Row> {
@@ -53,14 +54,15 @@ pub fn tasks(demand: &DemandSpec, services: &[String], seed: u64) -> Vec<Row> {
             *seconds
         }
     };
+    let task = |service: &String| Asked { service: Some(service.clone()), preemptible: false, ..Asked::gpus(1) };
+    let asked: Vec<Arc<Asked>> = services.iter().map(task).map(Arc::new).collect();
     let mut draws = Stream::new(seed, "serving/tasks");
     let row = |(index, at): (usize, Instant)| {
-        let service = services[(draws.uniform() * services.len() as f64) as usize].clone();
+        let asked = asked[(draws.uniform() * services.len() as f64) as usize].clone();
         let span = f64::from(lengths.1 - lengths.0 + 1);
         let seconds = u64::from(lengths.0) + (draws.uniform() * span) as u64;
         let submit = Instant::at(at.since_start() / SECOND * SECOND);
-        let service = Some(service);
-        Row { service, preemptible: false, ..Row::new(format!("task-{index}"), submit, 1, seconds * SECOND) }
+        Row { asked, ..Row::new(format!("task-{index}"), submit, 1, seconds * SECOND) }
     };
     at.into_iter().enumerate().map(row).collect()
 }

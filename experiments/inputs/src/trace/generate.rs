@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use compact_str::ToCompactString as _;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Duration, Elastic, HostResources, Instant, SECOND};
 
@@ -89,7 +90,7 @@ pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = R
     let mut queues = Weighted::new(stream("workload/queues"), recipe.queues.iter().map(|(of, w)| (of.clone(), *w)));
     let mut due = stream("workload/deadlines");
     (0..recipe.jobs).zip(sizes).map(move |(index, row)| {
-        let mut row = Row { name: index.to_string(), submit: instants.next(), ..row };
+        let mut row = Row { name: index.to_compact_string(), submit: instants.next(), ..row };
         place(&mut row, recipe, hosts.draw());
         row.priority = priorities.draw().unwrap_or(0);
         row.queue = queues.draw();
@@ -181,7 +182,8 @@ impl Iterator for Sizes<'_, '_> {
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
         });
         let (workload, user) = (self.workloads.draw(), self.users.draw());
-        let mut row = Row { declared, workload, user, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };
+        let mut row = Row { declared, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };
+        (row.workload, row.user) = (workload, user);
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
             let fits: Vec<(u32, u32)> =
                 elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();

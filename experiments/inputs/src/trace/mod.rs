@@ -34,8 +34,11 @@ mod stats;
 pub(crate) mod table;
 
 use std::io::Read;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::Arc;
 
+use compact_str::CompactString;
 use sandtable_core::error::Error;
 use sandtable_core::frame::csv_cell;
 use sandtable_hardware::text::{escape_control_chars, turns};
@@ -49,13 +52,28 @@ pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Hos
 pub use stats::Stats;
 pub use table::TraceError;
 
-/// One job of a trace.
+/// One job of a trace. What it asks for is read, and set, as if it were its own: `row.gpus`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Its name.
-    pub name: String,
+    pub name: CompactString,
     /// When it is submitted.
     pub submit: Instant,
+    /// Run time on a GPU of speed 1.
+    pub duration: Duration,
+    /// What its user said that it would take.
+    pub declared: Option<Duration>,
+    /// When it should have ended.
+    pub deadline: Option<Instant>,
+    /// What a log says of its run.
+    pub recorded: Option<Box<Recorded>>,
+    /// What it asks for. Rows of a file that ask for the same share it.
+    pub asked: Arc<Asked>,
+}
+
+/// What a job of a trace asks for, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
     /// Size of its gang.
     pub gpus: u32,
     /// Its GPUs on each of its nodes; 0: split over nodes in any way.
@@ -64,12 +82,6 @@ pub struct Row {
     pub host: HostResources,
     /// How near to each other its nodes are.
     pub near: Option<Box<Near>>,
-    /// Run time on a GPU of speed 1.
-    pub duration: Duration,
-    /// What its user said that it would take.
-    pub declared: Option<Duration>,
-    /// When it should have ended.
-    pub deadline: Option<Instant>,
     /// Higher is more important.
     pub priority: i32,
     /// The queue that it was submitted to.
@@ -90,8 +102,20 @@ pub struct Row {
     pub batch: Option<u32>,
     /// The service that it is a task of.
     pub service: Option<String>,
-    /// What a log says of its run.
-    pub recorded: Option<Box<Recorded>>,
+}
+
+impl Deref for Row {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
+    }
+}
+
+impl DerefMut for Row {
+    fn deref_mut(&mut self) -> &mut Asked {
+        Arc::make_mut(&mut self.asked)
+    }
 }
 
 /// What a log says of a job's run: it moves no schedule.
@@ -120,16 +144,20 @@ pub struct Recorded {
 impl Row {
     /// A job that asks for whole GPUs of any kind, may be preempted, and of which nothing else is known.
     pub fn new(name: String, submit: Instant, gpus: u32, duration: Duration) -> Row {
-        Row {
-            name: plain(name),
-            submit,
+        let (declared, deadline, recorded) = (None, None, None);
+        let asked = Arc::new(Asked::gpus(gpus));
+        Row { name: plain(name).into(), submit, duration, declared, deadline, recorded, asked }
+    }
+}
+
+impl Asked {
+    /// Whole GPUs of any kind, by a job that may be preempted.
+    pub fn gpus(gpus: u32) -> Asked {
+        Asked {
             gpus,
             gpus_per_node: 0,
             host: HostResources::UNKNOWN,
             near: None,
-            duration,
-            declared: None,
-            deadline: None,
             priority: 0,
             queue: None,
             kinds: Vec::new(),
@@ -140,7 +168,6 @@ impl Row {
             user: None,
             batch: None,
             service: None,
-            recorded: None,
         }
     }
 }

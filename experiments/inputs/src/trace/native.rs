@@ -1,13 +1,14 @@
 //! The native format, which `trace` documents.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::{HostResources, Instant, Job};
 
-use super::rows::Options;
+use super::rows::{Options, Shared};
 use super::table::{Read, Record, Table, TraceError, Unit};
-use super::{Near, Recorded, Row, Trace, plain};
+use super::{Asked, Near, Recorded, Row, Trace, plain};
 
 /// The columns that it may have.
 const KNOWN: [&str; 30] = [
@@ -52,7 +53,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
         let error = Error::usage(format!("{}:1: the native format has no column `{unknown}`", file.display()));
         return Err(error.hint(format!("it has {}; other files: `sandtable trace import --help`", KNOWN.join(", "))));
     }
-    let mut trace = Trace::default();
+    let (mut trace, mut shared) = (Trace::default(), Shared::default());
     let read = table.each(options, |row| {
         let gpus = row.whole("gpus")?;
         if gpus == 0 {
@@ -75,7 +76,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             required: given("near_required").map(str::to_string),
             preferred: given("near_preferred").map(str::to_string),
         };
-        trace.rows.push(Row {
+        let asked = Asked {
             gpus_per_node: given("gpus_per_node")
                 .map(|_| per_node(row, "gpus_per_node", gpus))
                 .transpose()?
@@ -85,10 +86,6 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
                 memory_mib: given("host_memory_mib").map(|_| row.whole("host_memory_mib")).transpose()?.unwrap_or(0),
             },
             near: (near != Near::default()).then(|| Box::new(near)),
-            declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
-            deadline: given("deadline_s")
-                .map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at))
-                .transpose()?,
             priority: given("job_priority").map(|text| priority(row, "job_priority", text)).transpose()?.unwrap_or(0),
             queue: given("queue").map(|queue| plain(queue.into())),
             kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
@@ -99,9 +96,18 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             user: given("user").map(|user| plain(user.into())),
             batch: given("batch").map(|_| row.whole("batch")).transpose()?,
             service: given("service").map(str::to_string),
+            gpus,
+        };
+        let deadline = given("deadline_s").map(|_| row.span("deadline_s", Unit::Seconds).map(Instant::at));
+        let mut job = Row {
+            declared: given("declared_s").map(|_| row.span("declared_s", Unit::Seconds)).transpose()?,
+            deadline: deadline.transpose()?,
             recorded: recorded(row)?,
+            asked: Arc::new(asked),
             ..Row::new(name, submit, gpus, row.span("duration_s", Unit::Seconds)?)
-        });
+        };
+        shared.share(&mut job);
+        trace.rows.push(job);
         Ok(())
     })?;
     // Every column is one that it knows.

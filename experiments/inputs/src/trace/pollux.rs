@@ -31,10 +31,14 @@ fn elastic(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error>
         let submit = rows.at(row, "time", submit)?;
         let job = if application.starts_with("infer-") {
             let duration = row.span("duration", Unit::Seconds)?;
-            Row { service: Some(application), preemptible: false, ..Row::new(name, submit, 1, duration) }
+            let mut job = Row::new(name, submit, 1, duration);
+            (job.service, job.preemptible) = (Some(application), false);
+            job
         } else {
             let (gpus, batch) = (row.whole("num_replicas")?, row.whole("batch_size")?);
-            Row { workload: Some(application), batch: Some(batch), ..Row::new(name, submit, gpus, Duration::ZERO) }
+            let mut job = Row::new(name, submit, gpus, Duration::ZERO);
+            (job.workload, job.batch) = (Some(application), Some(batch));
+            job
         };
         rows.keep(row.line, job);
         Ok(())

@@ -1,14 +1,15 @@
 //! The rows of a trace as they come, with the account of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use sandtable_hardware::{Duration, Instant, SECOND};
 use serde::{Deserialize, Serialize};
 
 use super::account::{Account, Fate};
 use super::table::{Clock, Read, Record, TraceError, Unit};
-use super::{Row, Trace};
+use super::{Asked, Row, Trace};
 
 /// What reading may need beside the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,21 @@ pub(super) struct Rows {
     trace: Trace,
     /// How times are written, once one is known.
     clock: Option<Clock>,
+    shared: Shared,
+}
+
+/// What rows ask for, once for all that ask for the same.
+#[derive(Default)]
+pub(super) struct Shared(BTreeSet<Arc<Asked>>);
+
+impl Shared {
+    /// Lets a row share what it asks for.
+    pub(super) fn share(&mut self, row: &mut Row) {
+        match self.0.get(&row.asked) {
+            Some(known) => row.asked = known.clone(),
+            None => _ = self.0.insert(row.asked.clone()),
+        }
+    }
 }
 
 /// Seconds since 1970 that no trace lasts: 2001.
@@ -122,11 +138,14 @@ impl Rows {
             self.account().note(Fate::LeftOut, NO_GPU, line);
             return None;
         }
+        // The last one has been changed by now.
+        self.trace.rows.last_mut().into_iter().for_each(|row| self.shared.share(row));
         self.trace.rows.push(job);
         self.trace.rows.last_mut()
     }
 
     pub(super) fn finish(mut self, read: Read) -> Trace {
+        self.trace.rows.last_mut().into_iter().for_each(|row| self.shared.share(row));
         let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
         let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or_default();
         if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {

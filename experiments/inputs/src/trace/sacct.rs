@@ -264,12 +264,8 @@ fn job(run: Run, last: Instant, rows: &mut Rows) {
     let outcome = if run.end.is_none() { Some("running".into()) } else { run.recorded.outcome };
     let submitted = (submit > run.submit).then_some(run.submit);
     let recorded = Recorded { submitted, start: Some(first), end: run.end, outcome, ..run.recorded };
-    let job = Row {
-        declared: run.limit,
-        kinds: run.kinds,
-        user: run.user,
-        recorded: Some(Box::new(recorded)),
-        ..Row::new(run.job, submit, run.gpus, duration)
-    };
+    let mut job = Row::new(run.job, submit, run.gpus, duration);
+    (job.declared, job.recorded) = (run.limit, Some(Box::new(recorded)));
+    (job.kinds, job.user) = (run.kinds, run.user);
     rows.keep(run.line, job);
 }

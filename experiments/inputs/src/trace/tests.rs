@@ -23,7 +23,7 @@ fn rows(format: TraceFormat, text: &str, options: &Options) -> Vec<(String, Stri
     trace
         .rows
         .into_iter()
-        .map(|row| (row.name, seconds(row.submit.since_start()), row.gpus, seconds(row.duration)))
+        .map(|row| (row.name.to_string(), seconds(row.submit.since_start()), row.gpus, seconds(row.duration)))
         .collect()
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, Profile};
-use sandtable_inputs::trace::{self, ReadLimits, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
@@ -252,9 +252,8 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
 
 /// The jobs that a spec lists, as rows.
 fn listed(list: &[JobSpec]) -> Trace {
-    let rows = list.iter().enumerate().map(|(index, job)| Row {
-        declared: job.declared.map(|span| span.0),
-        deadline: job.deadline.map(|span| Instant::at(span.0)),
+    let asked = |job: &JobSpec| Asked {
+        gpus: job.gpus,
         priority: job.priority,
         queue: job.queue.clone(),
         gpus_per_node: job.gpus_per_node.unwrap_or(0),
@@ -268,6 +267,11 @@ fn listed(list: &[JobSpec]) -> Trace {
         user: job.user.clone(),
         batch: job.batch,
         service: job.service.clone(),
+    };
+    let rows = list.iter().enumerate().map(|(index, job)| Row {
+        declared: job.declared.map(|span| span.0),
+        deadline: job.deadline.map(|span| Instant::at(span.0)),
+        asked: asked(job).into(),
         ..Row::new(
             job.name.clone().unwrap_or_else(|| index.to_string()),
             Instant::at(job.submit.0),
