@@ -254,7 +254,7 @@ impl fmt::Display for Fault {
             }
             Fault::Closed { place, function } => {
                 let function = escape_control_chars(function, 100);
-                write!(f, "broke the contract in {place}: `{function}` answers only while `decide` runs")
+                write!(f, "broke the contract in {place}: `{function}` answers only while `decide` or `explain` runs")
             }
             Fault::BadPlan { rejections } => bad_plan(f, rejections),
             Fault::Livelock { calls } => {

@@ -87,7 +87,7 @@ pub struct JobRow {
     pub preemptions: u32,
     /// Times that it went on with other GPUs, as many or not.
     pub reassignments: u32,
-    /// Times that a node failed under it.
+    /// Times that a node failed under it, or was taken back by its owner.
     pub failures: u32,
     /// Times that it ran out of memory.
     pub out_of_memory: u32,

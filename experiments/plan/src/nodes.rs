@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, RevocableSpec, Source};
 
+/// Longer ones lead out of the time that a run has.
+const LONGEST_NOTICE: Duration = Duration::from_secs(365 * 86_400);
 /// Most levels of a fleet.
 const MOST_LEVELS: usize = 16;
 
@@ -95,6 +97,9 @@ fn revocable(of: RevocableSpec) -> Result<Revocable, String> {
     let RevocableSpec { held, away, notice } = of;
     if held.0 < SECOND || away.0 < SECOND {
         return Err("the mean times that a node is held and away must be at least 1 s".into());
+    }
+    if notice.is_some_and(|notice| notice.0 > LONGEST_NOTICE) {
+        return Err("expected a notice of at most 365d".into());
     }
     Ok(Revocable { notice: notice.map_or(Duration::ZERO, |notice| notice.0), held: held.0, away: away.0 })
 }

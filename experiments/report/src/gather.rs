@@ -172,6 +172,15 @@ fn oracles(plan: &Plan) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
+/// Where a policy's component is, and its weights.
+fn place(cell: &Cell) -> String {
+    let place = cell.policy.path.as_ref().map_or("in the binary".to_string(), |path| path.display().to_string());
+    match cell.weights.bytes.is_empty() {
+        true => place,
+        false => format!("{place}, weights {}", sandtable_core::digest::digest(&cell.weights.bytes)),
+    }
+}
+
 fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
     let text = sandtable_core::input::read(spec, sandtable_core::input::SPEC)?;
     let mut facts = vec![
@@ -213,8 +222,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
     }
     let mut components: BTreeMap<String, [String; 4]> = BTreeMap::new();
     for cell in &plan.cells {
-        let place = cell.policy.path.as_ref().map_or("in the binary".to_string(), |path| path.display().to_string());
-        let row = [cell.label.clone(), cell.policy.digest.clone(), place, cell.config.clone()];
+        let row = [cell.label.clone(), cell.policy.digest.clone(), place(cell), cell.config.clone()];
         components.entry(cell.label.clone()).or_insert(row);
         for (quantity, bound) in cell.predictors.all() {
             if let PredictorBinding::Component(bundle) = bound {

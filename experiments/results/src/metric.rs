@@ -133,7 +133,7 @@ pub const METRICS: &[Metric] = &[
     of("fragmentation", Share, Lower, Run, |s| s.fragmentation, "Free GPU-time on partly used nodes, over all free GPU-time (reconstruction: publications differ)."),
     of("preemptions", Count, Lower, Run, |s| s.preemptions as f64, "How often a policy took GPUs from a job.").shown("preemptions").compared(),
     of("reassignments", Count, Neither, Elastic, |s| s.reassignments.map_or(f64::NAN, |n| n as f64), "How often an elastic job went on with other GPUs."),
-    of("failures", Count, Neither, Run, |s| s.failures as f64, "How often a node failed under a job."),
+    of("failures", Count, Neither, Run, |s| s.failures as f64, "How often a node failed under a job, or its owner took it back."),
     of("fairness_jain", Times, Higher, Completed, |s| s.fairness_jain, "Jain's index over the fair shares received (1/ρ): 1 is perfectly fair."),
     of("fairness_p95", Times, Lower, Completed, |s| s.fairness_p95, "Finish-time fairness ρ (Themis, NSDI 2020): completion time over the time with a fair share of the contended cluster. The 95th percentile."),
     of("fairness_p99", Times, Lower, Completed, |s| s.fairness_p99, "The 99th percentile of ρ.").shown("ρ p99").compared(),

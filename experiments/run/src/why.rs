@@ -4,7 +4,7 @@ use sandtable_core::error::Error;
 use sandtable_hardware::{Instant, JobId};
 use sandtable_plan::Cell;
 use sandtable_runtime::cluster::Phase;
-use sandtable_runtime::contract::{Action, Batch, Descriptor, Plan, Readiness, Reason, Setup};
+use sandtable_runtime::contract::{Action, Batch, Descriptor, Event, JobPhase, Plan, Readiness, Reason, Setup};
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::sandbox::Sandboxed;
 use sandtable_runtime::{DecisionContext, Policy};
@@ -15,39 +15,54 @@ use crate::story::{self, failed};
 /// What becomes of a job at an instant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// The policy has not been told of it.
+    /// It has not been submitted.
     NotSubmitted,
+    /// It waits, and its policy has not been called since that is so.
+    Unseen,
     /// It waits; none: the policy does not say why.
     Waits(Option<Reason>),
-    /// The policy starts it then.
+    /// The decision starts it.
     Starts,
+    /// The decision preempts it.
+    Stops,
+    /// The decision refuses it.
+    Refused,
     /// It holds GPUs, but does not make progress yet.
     Starting,
     /// It makes progress.
     Running,
     /// It saves its state.
     Stopping,
-    /// It is done, or was refused.
+    /// It is over.
     Ended,
 }
 
-/// What became of a job by the latest decision that was not later than an instant, and when that was; none: there was no decision yet.
+/// What a job does at an instant, and when the latest decision was that was not later; none: there was no decision yet.
 ///
 /// # Errors
 /// See [`story::tell`]; a fault of the policy while it was asked.
 pub fn why(cell: &Cell, compiled: &Compiled, job: JobId, at: Instant) -> Result<Option<(Instant, Standing)>, Error> {
     // Which decision is the latest shows only at the next: they are counted first.
-    let (mut calls, mut decided) = (0, Instant::START);
-    story::tell(cell, compiled, |call| {
+    let (mut calls, mut decided, mut since) = (0, Instant::START, None);
+    let finished = story::tell(cell, compiled, |call| {
         let now = Instant::from_micros(call.batch.now);
         if now > at {
+            // What happened after that decision, and by the instant, the next call is told.
+            since = call.batch.events.iter().rev().find_map(|event| became(event, job, at));
             return false;
         }
         (calls, decided) = (calls + 1, now);
         true
     })?;
     if calls == 0 {
-        return Ok(None);
+        return Ok(since.map(|standing| (Instant::START, standing)));
+    }
+    if finished.ledger.row(job).end.is_some_and(|end| end <= at) {
+        return Ok(Some((decided, Standing::Ended)));
+    }
+    // At the instant of the decision it is the decision that people ask about.
+    if let Some(standing) = since.filter(|_| at > decided) {
+        return Ok(Some((decided, standing)));
     }
     let component = compiled.get(&cell.policy.digest).map_err(|fault| failed(cell, &fault))?;
     let policy = Sandboxed::new(component, cell.setting.limits).map_err(|fault| failed(cell, &fault))?;
@@ -61,6 +76,25 @@ pub fn why(cell: &Cell, compiled: &Compiled, job: JobId, at: Instant) -> Result<
     }
 }
 
+/// What an event of a job, not later than `at`, made of it.
+fn became(event: &Event, job: JobId, at: Instant) -> Option<Standing> {
+    match event {
+        Event::JobArrived(arrival) if arrival.job == job.number() && arrival.submitted <= at.as_micros() => {
+            Some(Standing::Unseen)
+        }
+        Event::JobChanged(change) if change.job == job.number() && change.at <= at.as_micros() => {
+            Some(match change.phase {
+                JobPhase::Queued => Standing::Unseen,
+                JobPhase::Starting => Standing::Starting,
+                JobPhase::Running => Standing::Running,
+                JobPhase::Stopping => Standing::Stopping,
+                JobPhase::Ended => Standing::Ended,
+            })
+        }
+        _ => None,
+    }
+}
+
 /// A policy that is asked after so many decisions; then the run ends.
 struct Asked {
     policy: Sandboxed,
@@ -70,10 +104,19 @@ struct Asked {
 }
 
 impl Asked {
-    fn ask(&mut self, plan: &Plan, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Standing, Fault>) {
-        let starts = |action: &Action| matches!(action, Action::Start(start) if start.job == self.job.number());
+    fn ask(&mut self, plan: &Plan, mut world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Standing, Fault>) {
+        let refused = world.check(&plan.actions);
+        let carried_out = |at: &u32| refused.iter().all(|refusal| refusal.index != *at);
+        let own = (0..).zip(&plan.actions).filter(|(at, _)| carried_out(at)).find_map(|(_, action)| match action {
+            Action::Start(start) if start.job == self.job.number() => Some(Standing::Starts),
+            Action::Preempt(preempt) if preempt.job == self.job.number() => Some(Standing::Stops),
+            Action::Refuse(job) if *job == self.job.number() => Some(Standing::Refused),
+            _ => None,
+        });
+        if let Some(standing) = own {
+            return (world, Ok(standing));
+        }
         let standing = match world.cluster.phase[self.job] {
-            Phase::Queued if plan.actions.iter().any(starts) => Standing::Starts,
             Phase::Queued => {
                 let (world, reasons) = self.policy.explain(&[self.job.number()], world);
                 let reason = reasons.map(|reasons| reasons.and_then(|reasons| reasons.into_iter().next()));

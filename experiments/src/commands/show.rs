@@ -209,8 +209,11 @@ fn reason(
     let found = why(cell, compiled, id, at)?;
     let (state, reason) = match &found {
         None | Some((_, Standing::NotSubmitted)) => ("not submitted yet", None),
+        Some((_, Standing::Unseen)) => ("waits, its policy has not been called since", None),
         Some((_, Standing::Waits(reason))) => ("waits", Some(reason)),
         Some((_, Standing::Starts)) => ("is started", None),
+        Some((_, Standing::Stops)) => ("is preempted", None),
+        Some((_, Standing::Refused)) => ("is refused", None),
         Some((_, Standing::Starting)) => ("holds GPUs and is starting", None),
         Some((_, Standing::Running)) => ("runs", None),
         Some((_, Standing::Stopping)) => ("saves its state", None),

@@ -161,7 +161,14 @@ fn nobody_is_lost_under_any_rules_and_through_failures() {
     let calm = drawn(&policies).replace("Range(0, 2)", "Range(0, 1)");
     // So short that protection would outlive it.
     let flickering = failing.replace("mtbf: \"6h\", repair: \"10min\"", "mtbf: \"30min\", repair: \"5s\"");
-    for (label, summary) in [summaries(&calm), summaries(&failing), summaries(&flickering)].concat() {
+    // Nodes of others, which go with and without notice.
+    let taken_back = |notice: &str| {
+        let owner = format!("revocable: Revocable(held: \"2h\", away: \"10min\"{notice})");
+        calm.replace("kind: \"T4\"", &format!("kind: \"T4\", {owner}"))
+    };
+    let (sudden, announced) = (taken_back(""), taken_back(", notice: \"1min\""));
+    assert!(sudden.contains("revocable"), "{sudden}");
+    for (label, summary) in [&calm, &failing, &flickering, &sudden, &announced].map(|spec| summaries(spec)).concat() {
         assert_eq!((summary.completed, summary.unfinished), (14, 0), "{label}");
         let tasks = summary.serving.expect("services").all;
         assert!(tasks.tasks > 100 && tasks.done == tasks.tasks, "{label}: {} of {}", tasks.done, tasks.tasks);

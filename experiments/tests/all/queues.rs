@@ -66,15 +66,15 @@ fn the_cheapest_victim_goes_first_where_that_is_asked() {
     assert_eq!(ends("\"evict\": \"kill\", \"victims\": \"least-lost\"", saves), (vec![1000.0, 110.0, 90.0], 0.0));
 }
 
-/// One node of four GPUs, all held by job 0 until 100 s; a large job waits, and a small one behind it.
+/// One node of four GPUs, two of them held by job 0 until 100 s; a large job waits, and a small one behind it.
 const WAITING: &str = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
     Job(submit: \"1s\", gpus: 4, duration: \"10s\", queue: \"b\"), Job(submit: \"2s\", gpus: 1, duration: \"10s\", queue: \"a\")])";
 
 #[test]
 fn people_are_told_why_a_job_waits() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ask = |queues: &str, policy: &str, job: &str, at: &str| {
-        std::fs::write(folder.path().join("spec.ron"), spec(queues, WAITING, policy)).expect("written");
+    let asked = |queues: &str, policy: &str, jobs: &str, job: &str, at: &str| {
+        std::fs::write(folder.path().join("spec.ron"), spec(queues, jobs, policy)).expect("written");
         let dist = dist();
         let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
         let ran = run(&["run", "spec.ron"]);
@@ -83,6 +83,7 @@ fn people_are_told_why_a_job_waits() {
         assert_eq!(said.code, 0, "{}", said.stderr);
         said.stdout
     };
+    let ask = |queues: &str, policy: &str, job: &str, at: &str| asked(queues, policy, WAITING, job, at);
     let fifo = "Policy(name: \"fifo\")";
     let said = |queues: &str, policy: &str, job: &str| ask(queues, policy, job, "50s");
     let free = "job 1 at 50 s (decision at 2 s): waits: fewer GPUs are free than it asks for\n";
@@ -92,6 +93,14 @@ fn people_are_told_why_a_job_waits() {
     assert_eq!(ask(HALVES, fifo, "1", "500ms"), "job 1 at 0.5 s (decision at 0 s): not submitted yet\n");
     assert_eq!(ask(HALVES, fifo, "1", "100s"), "job 1 at 100 s (decision at 100 s): is started\n");
     assert_eq!(ask(HALVES, fifo, "0", "1h"), "job 0 at 3600 s (decision at 110 s): has ended\n");
+    // It has ended since the latest decision, which started it.
+    assert_eq!(ask(HALVES, fifo, "2", "115s"), "job 2 at 115 s (decision at 110 s): is started\n");
+    assert_eq!(ask(HALVES, fifo, "2", "1h"), "job 2 at 3600 s (decision at 110 s): has ended\n");
+    // What may not be preempted starts within what is guaranteed: here that is nothing.
+    let firm = WAITING.replace("queue: \"b\"", "queue: \"b\", preemptible: false");
+    let told = "job 1 at 50 s (decision at 32 s): waits: it may not be preempted, and with it such jobs would hold more than its queue or a \
+                group above it is guaranteed\n";
+    assert_eq!(asked("Queue(name: \"a\"), Queue(name: \"b\")", KAI, &firm, "1", "50s"), told);
     // The limit of a queue stands before what is free.
     let limited = HALVES.replace("guaranteed: 2), Queue(name: \"b\"", "limit: 2), Queue(name: \"b\"");
     let full = "job 2 at 50 s (decision at 2 s): waits: queue a would be above its limit\n";

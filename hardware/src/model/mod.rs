@@ -464,11 +464,10 @@ impl Backend for SimulatedBackend {
         micros / SECOND.as_micros_f64()
     }
 
-    /// Elastic jobs learn faster and slower as they go.
     fn progress(&self, job: JobId) -> Progress {
         let state = &self.states[job];
         if state.phase == Phase::Ended {
-            return Progress { done: 1.0, unsaved: Some(Duration::ZERO) };
+            return Progress::UNKNOWN;
         }
         let left = state.left - self.done(state);
         let done = match state.work {
@@ -478,6 +477,7 @@ impl Backend for SimulatedBackend {
         Progress { done, unsaved: Some(self.after_a_kill(state).1) }
     }
 
+    /// Elastic jobs learn faster and slower as they go.
     fn remaining_is_steady(&self) -> bool {
         self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
     }

@@ -298,7 +298,7 @@ impl SimulatedBackend {
         let Some(training) = self.states[id].work.training() else { return f64::NAN };
         let elastic = self.elastic(id);
         let steps = |epochs: std::ops::Range<u32>| epochs.map(|epoch| elastic.epoch(epoch)).sum::<f64>();
-        (steps(0..training.epoch + 1) - left) / steps(0..elastic.epochs)
+        ((steps(0..training.epoch + 1) - left) / steps(0..elastic.epochs)).max(0.0)
     }
 
     /// Seconds left at the placement that a job holds, at its present pace; else at what its user asked for, packed on this

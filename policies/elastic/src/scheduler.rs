@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_policy::{
-    Batch, Cadence, ChangeCause, Cluster, Draws, Event, GpuId, Job, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
+    Batch, Cadence, Cluster, Draws, Event, GpuId, Job, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
 use crate::job::ElasticJob;
@@ -176,8 +176,7 @@ impl ElasticScheduler {
                     let job = self.jobs.iter_mut().find(|job| job.id == change.job);
                     match job {
                         Some(job) => job.list = job.list.take().map(|_| Vec::new()),
-                        None if change.cause == ChangeCause::NodeLost => self.serving.lost(change.job),
-                        None => {}
+                        None => self.serving.waits_again(change),
                     }
                 }
                 Event::NodeChanged(change) => self.serving.pods.retain(|pod| pod.node != change.node),

@@ -1,6 +1,6 @@
 //! Pods: GPUs that hold the model of a service, and which tasks may use them.
 
-use sandtable_policy::{Cluster, GpuId, Instant, JobId, NodeId, Service, ServiceId};
+use sandtable_policy::{ChangeCause, Cluster, GpuId, Instant, JobId, NodeId, PhaseChange, Service, ServiceId};
 
 use crate::rules::Rules;
 
@@ -63,11 +63,13 @@ impl Serving {
         }
     }
 
-    /// A task has lost its GPU: it waits again.
-    pub(crate) fn lost(&mut self, task: JobId) {
-        self.pods.retain(|pod| pod.task != Some(task));
-        self.pending.push(task);
-        self.pending.sort_unstable();
+    /// A task waits again, where it has lost its GPU.
+    pub(crate) fn waits_again(&mut self, change: &PhaseChange) {
+        if matches!(change.cause, ChangeCause::NodeLost | ChangeCause::NodeTakenBack) {
+            self.pods.retain(|pod| pod.task != Some(change.job));
+            self.pending.push(change.job);
+            self.pending.sort_unstable();
+        }
     }
 
     /// Starts the tasks whose model waits for them: of several pods on the one that was hit most in a row.

@@ -48,7 +48,7 @@ impl Policy for Fifo {
     }
 
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        self.backlog.why(job, cluster, self.place, self.backfill)
+        self.backlog.why(job, cluster, self.backfill)
     }
 }
 

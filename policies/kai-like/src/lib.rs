@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Setup,
+    PolicyError, Reason, Setup,
 };
 
 use reclaim::{Protected, Victims};
@@ -120,6 +120,14 @@ impl Policy for KaiLike {
             self.take_back(cluster, &shares, new);
         }
         Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        if !Shares::guarantees(cluster, job) {
+            let why = "it may not be preempted, and with it such jobs would hold more than its queue or a group above it is guaranteed";
+            return Reason::Policy(why.into());
+        }
+        cluster.why(job)
     }
 }
 

@@ -133,7 +133,9 @@ impl Victims {
         }
         let (done, unsaved) = host::progress(jobs.iter().map(|job| job.id).collect());
         let known = |cost: f64, is_known: bool| if is_known { cost } else { f64::INFINITY };
-        let lost = |(time, job): (u64, &&Job)| known(time as f64 * job.held.len() as f64, time != NEVER);
+        let lost = |(time, job): (u64, &&Job)| {
+            known(time as f64 * job.held.len() as f64 * f64::from(job.share), time != NEVER)
+        };
         match self {
             Victims::LeastDone => done.into_iter().map(|part| known(part, !part.is_nan())).collect(),
             _ => unsaved.into_iter().zip(jobs).map(lost).collect(),

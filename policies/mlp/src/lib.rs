@@ -20,6 +20,8 @@ pub struct Mlp {
     network: Network,
     /// Jobs that wait, by id.
     waiting: Vec<JobId>,
+    /// The job behind which the latest call started no other; none: there was no such.
+    head: Option<JobId>,
     backfill: Backfill,
     place: Placement,
 }
@@ -48,7 +50,13 @@ impl Policy for Mlp {
             needed("input \"seconds\" of mlp", Knowledge::REMAINING, setup.knowledge)?;
         }
         let backfill = Backfill::named(config.choice("backfill"));
-        Ok(Mlp { network, waiting: Vec::new(), backfill, place: Placement::named(config.choice("placement")) })
+        Ok(Mlp {
+            network,
+            waiting: Vec::new(),
+            head: None,
+            backfill,
+            place: Placement::named(config.choice("placement")),
+        })
     }
 
     fn cadence(&self) -> Cadence {
@@ -60,6 +68,7 @@ impl Policy for Mlp {
         self.waiting.sort_unstable();
         self.waiting.dedup();
         self.waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
+        self.head = None;
         let mut shapes = Shapes::default();
         if !self.waiting.iter().any(|id| shapes.place(self.place, cluster, cluster.job(*id)).is_some()) {
             return Ok(());
@@ -68,7 +77,10 @@ impl Policy for Mlp {
         for id in self.ranked(cluster) {
             match shapes.place(self.place, cluster, cluster.job(id)) {
                 Some(gpus) => cluster.start(id, gpus),
-                None if self.backfill == Backfill::None => break,
+                None if self.backfill == Backfill::None => {
+                    self.head = Some(id);
+                    break;
+                }
                 None => {}
             }
         }
@@ -76,15 +88,15 @@ impl Policy for Mlp {
     }
 
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        match self.ranked(cluster).first() {
-            Some(first) if self.backfill == Backfill::None && *first != job.id => Reason::Behind(*first),
-            _ => cluster.why(job, self.place),
+        match self.head {
+            Some(head) if head != job.id => Reason::Behind(head),
+            _ => cluster.why(job),
         }
     }
 }
 
 impl Mlp {
-    /// Jobs that wait, the highest score first; among equals by id.
+    /// Jobs that wait, the highest score first; among equals by id. One whose score is no number comes last.
     fn ranked(&self, cluster: &Cluster) -> Vec<JobId> {
         let seconds = match self.network.inputs.contains(&Input::Seconds) {
             true => cluster.remaining(&self.waiting),
@@ -109,7 +121,9 @@ impl Mlp {
         let score = |(id, seconds): (&JobId, f64)| {
             let job = cluster.job(*id);
             let inputs = self.network.inputs.iter().map(|input| value(input, job, seconds));
-            (self.network.score(inputs.collect()), *id)
+            let score = self.network.score(inputs.collect());
+            // Which NaN it would be is the machine's.
+            (if score.is_nan() { f64::NEG_INFINITY } else { score }, *id)
         };
         let mut scored: Vec<(f64, JobId)> = self.waiting.iter().zip(seconds).map(score).collect();
         scored.sort_unstable_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));

@@ -134,10 +134,10 @@ impl Backlog {
     }
 
     /// Why a job waits that [`Backlog::start`] has left.
-    pub fn why(&self, job: &Job, cluster: &Cluster, place: Placement, backfill: Backfill) -> Reason {
+    pub fn why(&self, job: &Job, cluster: &Cluster, backfill: Backfill) -> Reason {
         match self.queues.iter().filter_map(Queue::first).min() {
             Some((_, first)) if first != job.id && backfill != Backfill::Skip => Reason::Behind(first),
-            _ => cluster.why(job, place),
+            _ => cluster.why(job),
         }
     }
 

@@ -21,8 +21,8 @@ use crate::queue_tree::{QueueTree, Side};
 use crate::residents::Residents;
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle, Topology,
-    Trigger, WorkloadProfile, host,
+    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Placement, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle,
+    Topology, Trigger, WorkloadProfile, host,
 };
 
 /// What the jobs of a class ask for.
@@ -62,6 +62,8 @@ pub struct Cluster {
     pub(crate) residents: Residents,
     /// Instants to come for which [`Cluster::call_by`] has set timers.
     calls: BTreeSet<Instant>,
+    /// How gangs get their GPUs, as far as the policy has a parameter for it.
+    pub(crate) rule: Placement,
     /// Whether any node's owner may take it back.
     pub(crate) has_owners: bool,
     actions: Vec<Action>,
@@ -89,6 +91,7 @@ impl Cluster {
             rejections: Vec::new(),
             residents: Residents::new(topology),
             calls: BTreeSet::new(),
+            rule: Placement::Count,
             has_owners: topology.nodes.iter().any(|node| node.revocable.is_some()),
             actions: Vec::new(),
         };

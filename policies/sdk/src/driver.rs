@@ -70,7 +70,8 @@ impl<P: Policy> Driver<P> {
         }
         let policy = P::new(&config, &setup)?;
         let (cadence, uses) = (policy.cadence(), policy.uses());
-        let cluster = Cluster::new(&setup.topology).queued_in(&setup.queues);
+        let rule = if places { Placement::named(config.choice("placement")) } else { Placement::Count };
+        let cluster = Cluster::new(&setup.topology).queued_in(&setup.queues).placed_by(rule);
         Ok((Driver { policy, cluster, fastest }, Readiness { cadence, uses }))
     }
 

@@ -99,8 +99,8 @@ impl FixedOrder {
     /// Why a job waits, after [`FixedOrder::pass`].
     pub fn why(&self, job: &Job, cluster: &Cluster) -> Reason {
         match &self.way {
-            Way::Wait(backlog, backfill) => backlog.why(job, cluster, self.place, *backfill),
-            Way::Preempt(_) => cluster.why(job, self.place),
+            Way::Wait(backlog, backfill) => backlog.why(job, cluster, *backfill),
+            Way::Preempt(_) => cluster.why(job),
         }
     }
 

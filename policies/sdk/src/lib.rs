@@ -186,7 +186,7 @@ pub trait Policy: Sized + 'static {
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError>;
     /// Why a job waits, after the latest decision; what [`Cluster::why`] says unless the policy knows better.
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        cluster.why(job, Placement::Count)
+        cluster.why(job)
     }
 }
 

@@ -114,7 +114,9 @@ impl Placement {
 
     /// The first place among the types that a job allows.
     pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], ask: Ask) -> Option<Vec<GpuId>> {
-        gpu_types.iter().find_map(|gpu_type| self.find(cluster, *gpu_type, ask))
+        let on = |own_only| gpu_types.iter().find_map(|gpu_type| self.find_on(cluster, *gpu_type, ask, own_only));
+        let found = if ask.pinned && cluster.has_owners { on(true) } else { None };
+        found.or_else(|| on(false))
     }
 }
 

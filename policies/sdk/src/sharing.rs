@@ -134,14 +134,21 @@ impl Cluster {
         ids.filter_map(|id| self.get(id)).filter(|job| job.waits())
     }
 
-    /// Why there is no place for a job that waits, by a rule of placement; where there is one, that the policy gave it none.
-    pub fn why(&self, job: &Job, rule: Placement) -> Reason {
+    /// Gangs get their GPUs by this rule.
+    pub(crate) fn placed_by(mut self, rule: Placement) -> Cluster {
+        self.rule = rule;
+        self
+    }
+
+    /// Why there is no place for a job that waits, by the policy's parameter `placement` where it has one; where there is a place, that
+    /// the policy gave it none.
+    pub fn why(&self, job: &Job) -> Reason {
         let full = |queue: &QueueId| self.queues.held(*queue) + job.asked_milli() > self.queues.limit(*queue);
         if let Some(queue) = job.queue.and_then(|queue| self.queues.path(queue).find(full)) {
             return Reason::OverLimit(queue);
         }
-        if rule.find_any(self, &job.gpu_types, job.ask()).is_some() {
-            return Reason::Policy("there is room for it, but it was not its turn".into());
+        if self.rule.find_any(self, &job.gpu_types, job.ask()).is_some() {
+            return Reason::Policy("there is room for it, which the policy did not give it".into());
         }
         let enough = |gpu_type: &GpuTypeId| self.free_gpus(*gpu_type) >= job.gpus;
         if job.gpu_types.iter().any(enough) { Reason::Fragmented } else { Reason::NoFreeGpus }

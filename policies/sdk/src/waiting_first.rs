@@ -1,5 +1,5 @@
 //! The order of [`Ties::WaitingFirst`](crate::Ties): the least left first; among equals those that wait, in the order in which they
-//! began to, then those that hold GPUs, likewise.
+//! began to, then those that hold GPUs, likewise. What is left is looked at to the microsecond, as events tell it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -98,7 +98,12 @@ impl WaitingFirst {
                         self.falling.remove(&(key.left, end.job));
                     }
                 }
-                Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => {}
+                // What was to stop goes on.
+                Event::Rejected(_) => self.stopping.retain(|id| {
+                    let stops = |job: &crate::Job| !job.holds() && !job.waits();
+                    cluster.get(*id).is_some_and(stops)
+                }),
+                Event::NodeChanged(_) | Event::Timer(_) => {}
             }
         }
         let changes = self.queue.walk(cluster, place);

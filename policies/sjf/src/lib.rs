@@ -49,7 +49,7 @@ impl Policy for Sjf {
     }
 
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        self.backlog.why(job, cluster, self.place, self.backfill)
+        self.backlog.why(job, cluster, self.backfill)
     }
 }
 
