@@ -23,6 +23,23 @@ fn components_are_those_of_the_manifest_and_of_these_sources() {
     }
 }
 
+/// A crate that makes a component is in the manifest: one that is new ships.
+#[test]
+fn every_policy_of_the_workspace_is_in_the_manifest() {
+    let mut crates: Vec<String> = Vec::new();
+    for folder in [root().join("policies"), root().join("policies/predictors")] {
+        for path in sandtable::input::sorted(&folder).expect("a folder") {
+            let Ok(text) = std::fs::read_to_string(path.join("Cargo.toml")) else { continue };
+            if text.contains("crate-type = [\"cdylib\"") {
+                crates.push(path.file_name().expect("a name").to_string_lossy().to_string());
+            }
+        }
+    }
+    crates.sort_unstable();
+    let manifest = manifest::read(&root().join("policies/dist")).expect("a manifest");
+    assert_eq!(crates, manifest.keys().cloned().collect::<Vec<_>>());
+}
+
 #[test]
 fn no_path_of_a_machine_stands_in_a_component() {
     for name in shipped().chain(predictors()) {

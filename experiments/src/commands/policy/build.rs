@@ -6,7 +6,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::output;
 use sandtable_plan::artifact::built::{Language, keep_built};
 use sandtable_plan::artifact::manifest::{self, ManifestEntry};
-use sandtable_plan::artifact::{package_of, predictors, shipped, sources_of, workspace_above};
+use sandtable_plan::artifact::{package_of, sources_of, workspace_above};
 
 use crate::authoring::build;
 use crate::authoring::guests::{build_folder, name_of, tool};
@@ -72,12 +72,22 @@ fn shared(names: &[&String], output: Option<&Path>, check: bool) -> Result<ExitC
     let root = workspace_above(Path::new(".")).ok_or_else(|| Error::usage("no policies here").hint(hint))?;
     let dist = output.map_or_else(|| root.join("policies/dist"), Path::to_path_buf);
     let all = names.is_empty();
-    let names: Vec<&str> =
-        if all { shipped().chain(predictors()).collect() } else { names.iter().map(|name| name.as_str()).collect() };
-    for name in &names {
-        if !root.join(sources_of(name)).join("Cargo.toml").exists() {
-            return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
-        }
+    let is_there = |name: &str| root.join(sources_of(name)).join("Cargo.toml").exists();
+    // The workspace's and not this program's, which may have been built before a new policy was.
+    let known = manifest::read(&root.join("policies/dist"))?;
+    let names: Vec<&str> = match all {
+        true => known.keys().map(String::as_str).filter(|name| is_there(name)).collect(),
+        false => names.iter().map(|name| name.as_str()).collect(),
+    };
+    if names.is_empty() {
+        let dist = root.join("policies/dist");
+        return Err(Error::usage(format!(
+            "{} lists no policy whose sources are here",
+            dist.join("manifest.json").display()
+        )));
+    }
+    if let Some(name) = names.iter().find(|name| !is_there(name)) {
+        return Err(Error::usage(format!("no policy `{name}` in {}", root.join("policies").display())));
     }
     let mut manifest = manifest::read(&dist)?;
     if check {
