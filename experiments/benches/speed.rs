@@ -178,6 +178,11 @@ fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("a string");
 }
 
+fn by_policy(out: &mut String, rows: impl IntoIterator<Item = (String, f64)>) {
+    line(out, "| policy | seconds |\n|---|---|");
+    rows.into_iter().for_each(|(policy, seconds)| line(out, &format!("| {policy} | {seconds:.2} |")));
+}
+
 fn calling(out: &mut String) {
     line(out, "\n## Ways to call a policy\n");
     line(
@@ -217,27 +222,18 @@ fn by_jobs(out: &mut String) {
 
 fn large(out: &mut String) {
     line(out, "\n## A large cluster\n\n1,000,000 jobs at load 0.95, 100,000 GPUs; seconds.\n");
-    line(out, "| policy | seconds |\n|---|---|");
-    for (policy, seconds) in seconds(&generated(1_000_000, 12_500, 0.95, FOUR)) {
-        line(out, &format!("| {policy} | {seconds:.2} |"));
-    }
+    by_policy(out, seconds(&generated(1_000_000, 12_500, 0.95, FOUR)));
 }
 
 fn long_queue(out: &mut String) {
     line(out, "\n## A long queue\n\n5,000 jobs that come almost at once, 128 GPUs, EASY backfilling; seconds.\n");
-    line(out, "| policy | seconds |\n|---|---|");
     let easy = ["fifo", "sjf"].map(|name| format!("Policy(name: \"{name}\", with: {{\"backfill\": \"easy\"}})"));
-    for (policy, seconds) in seconds(&generated(5_000, 16, 1000.0, &easy.join(", "))) {
-        line(out, &format!("| {policy} | {seconds:.2} |"));
-    }
+    by_policy(out, seconds(&generated(5_000, 16, 1000.0, &easy.join(", "))));
 }
 
 fn packing(out: &mut String) {
     line(out, "\n## Every policy of packed GPUs\n\n20,000 jobs at load 1.1, 1,024 GPUs, two jobs a GPU; seconds.\n");
-    line(out, "| policy | seconds |\n|---|---|");
-    for (policy, seconds) in PACKING.into_iter().flat_map(|policy| seconds(&packed(policy))) {
-        line(out, &format!("| {policy} | {seconds:.2} |"));
-    }
+    by_policy(out, PACKING.into_iter().flat_map(|policy| seconds(&packed(policy))));
 }
 
 fn elastic_jobs(out: &mut String) {

@@ -94,8 +94,6 @@ pub struct DecisionContext {
     pub(crate) uses: Abilities,
     /// Whether events say what is left of jobs.
     tells_remaining: bool,
-    /// Whether policies may ask what jobs have done.
-    tells_progress: bool,
     max_actions: u32,
     /// Fuel that the policy has left for predictions.
     allowance: u64,
@@ -125,7 +123,6 @@ impl DecisionContext {
             answers: predictors.answerers.map(Answers::of),
             jobs,
             laws,
-            tells_progress: told.progress,
             told,
             uses: Abilities::empty(),
             tells_remaining: false,
@@ -185,7 +182,7 @@ impl DecisionContext {
     pub fn progress(&self, jobs: &[JobId]) -> (Vec<f64>, Vec<u64>) {
         use crate::cluster::Phase;
         let is_known = |job: JobId| {
-            self.tells_progress && self.cluster.phase.get(job.index()).is_some_and(|phase| *phase != Phase::Future)
+            self.told.progress && self.cluster.phase.get(job.index()).is_some_and(|phase| *phase != Phase::Future)
         };
         let of = |job: &JobId| if is_known(*job) { self.backend.progress(*job) } else { Progress::UNKNOWN };
         let tell = |progress: Progress| {

@@ -1,6 +1,6 @@
 //! Every kind of mistake in a spec, with the diagnostic that it gives: the picture is the test.
 
-use crate::help::sandtable;
+use crate::help::{dist, sandtable};
 
 /// A good spec; each mistake replaces one part of it.
 const GOOD: &str = r#"Experiment(
@@ -120,4 +120,45 @@ fn a_byte_order_mark_is_no_mistake_and_an_empty_file_is_one() {
     let ran = sandtable(folder.path(), &["plan", "spec.ron"]);
     assert_eq!(ran.code, 2, "{}", ran.stdout);
     assert!(ran.stderr.contains("the file is empty: expected `Experiment("), "{}", ran.stderr);
+}
+
+#[test]
+fn what_cannot_work_is_found_before_it_runs() {
+    let base = |policy: &str, more: &str| {
+        format!(
+            "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"g\", speed: 1.0), workload: Generate(jobs: 20, \
+             arrivals: Poisson(load: 0.5)), policies: [Policy(name: \"fifo\"), {policy}], seeds: Range(0, 5), {more})"
+        )
+    };
+    let (folder, policies) = (tempfile::tempdir().expect("a folder"), dist());
+    let fifo = "Policy(name: \"fifo\", label: \"b\")";
+    let claim =
+        |holds: &str| format!("claims: [Claim(says: \"s\", of: \"b\", metric: \"jct_mean_s\", holds: {holds})]");
+    for (spec, why) in [
+        (base("Policy(name: \"srtf\")", ""), "srtf needs to be told remaining"),
+        (base("Policy(name: \"las\", with: {\"limits\": [7, 3]})", ""), "expected a list of ascending numbers"),
+        (base("Policy(name: \"las\", with: {\"limit\": 7})", ""), "no parameter `limit`"),
+        (base("Policy(name: \"srtf\")", "predictors: {\"remaining\": Declared}"), "no job declares it"),
+        (
+            base("Policy(name: \"mlp\")", ""),
+            "mlp needs to be told weights: name a file of them, `weights` of the policy",
+        ),
+        (base("Policy(name: \"mlp\", weights: \"./none.json\")", ""), "none.json: No such file or directory"),
+        (base("Policy(name: \"mlp\", weights: \"iasp-synthetic.json\")", ""), "weights: unknown field"),
+        (
+            base("Policy(name: \"kai-like\", with: {\"victims\": \"least-done\"})", "queues: [Queue(name: \"a\")]")
+                .replace("load: 0.5)", "load: 0.5), queues: {\"a\": 1}"),
+            "`victims` of kai-like needs to be told progress: reveal it",
+        ),
+        (base(fifo, &claim("Between(5, 1)")), "the smaller first"),
+        (base(fifo, &claim("AtMost(NaN)")), "the smaller first"),
+        (base(fifo, &claim("AtMost(1)").replace("jct_mean_s", "jct_men_s")), "did you mean `jct_mean_s`?"),
+    ] {
+        std::fs::write(folder.path().join("spec.ron"), &spec).expect("written");
+        let args = ["run", "spec.ron", "--no-progress", "--store", "store", "--policies", &policies];
+        let ran = sandtable(folder.path(), &args);
+        assert_eq!(ran.code, 2, "{spec}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("spec.ron:1:"), "{why}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("cells executed"), "{}", ran.stderr);
+    }
 }

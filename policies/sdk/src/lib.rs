@@ -56,6 +56,7 @@ mod sharing;
 mod shortest;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+mod time_left;
 mod waiting_first;
 mod walk;
 

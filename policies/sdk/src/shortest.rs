@@ -7,10 +7,10 @@ use std::cmp::Ordering;
 
 use crate::line::Stand;
 use crate::quota::QuotaOrder;
-use crate::waiting_first::{WaitingFirst, next_change, seconds};
+use crate::time_left::{TimeLeft, next_change};
+use crate::waiting_first::WaitingFirst;
 use crate::{
-    Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, NEVER, Placement, QuotaQueue, Ranking, Setup,
-    Tick, Ties,
+    Batch, Cluster, Config, Event, Instant, JobId, JobMap, Knowledge, Placement, QuotaQueue, Ranking, Setup, Tick, Ties,
 };
 
 /// What counts of a job.
@@ -78,28 +78,11 @@ impl ShortestFirst {
 /// What is left of a job, from a pass on.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// µs; where it falls, the instant at which nothing is left.
-    left: u64,
-    /// Whether it falls with the clock.
-    falls: bool,
-    /// What a µs counts.
-    weight: u32,
+    left: TimeLeft,
     /// The pass, its instant, and the instant of the pass before.
     pass: u64,
     at: Instant,
     before: Instant,
-}
-
-impl Piece {
-    /// µs that are left at an instant.
-    fn left(&self, at: Instant) -> u64 {
-        if self.falls { self.left.saturating_sub(at) } else { self.left }
-    }
-
-    /// What is left at an instant, as it counts.
-    fn counts(&self, at: Instant) -> u64 {
-        self.left(at).saturating_mul(u64::from(self.weight))
-    }
 }
 
 /// The order that a stable sort at every pass leaves: by what is left at this pass, among equals by what was left at the pass before,
@@ -120,7 +103,7 @@ impl QuotaOrder<Piece> for Passes {
             // What falls has fallen since both pieces began, what does not has not: at all passes since, one had less left if it
             // had less at the first of them.
             let later = if a.pass >= b.pass { a } else { b };
-            let least = |at| a.counts(at).cmp(&b.counts(at));
+            let least = |at| a.left.counts(at).cmp(&b.left.counts(at));
             let order = least(at).then_with(|| least(later.at));
             if order.is_ne() || first.1 == second.1 {
                 return order;
@@ -139,7 +122,7 @@ impl QuotaOrder<Piece> for Passes {
     }
 
     fn group(&self, piece: &Piece) -> u32 {
-        piece.weight
+        piece.left.weight
     }
 }
 
@@ -198,31 +181,25 @@ impl Kept {
         self.moved = changes.preempted;
         self.moved.extend(changes.chosen.iter().map(|(id, _)| *id));
         let stand = |id: JobId| self.queue.order.of(id).last().map(|piece| (*piece, id));
+        let seconds = |piece: &Piece| piece.left.seconds(batch.now);
         let unplaced = if foretells { &changes.unplaced[..] } else { &[] };
-        let unplaced: Vec<Stand<Piece>> = unplaced.iter().filter_map(|id| stand(*id)).collect();
-        let left = |piece: &Piece| seconds(piece.left(batch.now));
-        next_change(cluster, &self.queue.order, stand, left, &unplaced)
+        next_change(cluster, &self.queue.order, stand, seconds, unplaced)
     }
 
     /// So much is left of a job at that instant.
     fn tell(&mut self, cluster: &Cluster, id: JobId, at: Instant, left: u64) {
         let Some(job) = cluster.get(id) else { return };
-        let falls = job.holds() && left < NEVER;
-        let left = match left {
-            NEVER => u64::MAX,
-            left if falls => at + left,
-            left => left,
-        };
+        let left = TimeLeft::told(job, at, left, self.least.weight(job.gpus));
         self.queue.take(id);
-        let (weight, pass, now) = (self.least.weight(job.gpus), self.passes, self.queue.order.now);
-        let piece = Piece { left, falls, weight, pass, at: now, before: self.last };
+        let (pass, now) = (self.passes, self.queue.order.now);
+        let piece = Piece { left, pass, at: now, before: self.last };
         let pieces = &mut self.queue.order.pieces;
         match pieces.get_mut(id) {
             None => drop(pieces.insert(id, vec![piece])),
             Some(all) => match all.last_mut() {
-                Some(last) if (last.left, last.falls) == (left, falls) => {}
+                Some(last) if last.left == left => {}
                 // A pass sees what is left by then.
-                Some(last) if last.pass == pass => (last.left, last.falls) = (left, falls),
+                Some(last) if last.pass == pass => last.left = left,
                 _ => all.push(piece),
             },
         }

@@ -6,28 +6,17 @@ use std::collections::BTreeSet;
 
 use crate::line::Stand;
 use crate::quota::QuotaOrder;
-use crate::{Batch, Cluster, Event, Instant, JobId, JobMap, Least, NEVER, Placement, QuotaQueue};
+use crate::time_left::{TimeLeft, next_change};
+use crate::{Batch, Cluster, Event, Instant, Job, JobId, JobMap, Least, Placement, QuotaQueue};
 
 /// Where a job stands.
 #[derive(Clone, Copy, Debug)]
 struct Key {
-    /// µs that are left; where it falls, the instant at which nothing is left.
-    left: u64,
-    /// Whether it falls with the clock.
-    falls: bool,
-    /// What a µs counts.
-    weight: u32,
+    left: TimeLeft,
     /// Whether it holds GPUs.
     held: bool,
     /// When it began to wait, or to hold them: counted, no two alike.
     since: u64,
-}
-
-impl Key {
-    /// µs that are left at an instant.
-    fn left(&self, at: Instant) -> u64 {
-        if self.falls { self.left.saturating_sub(at) } else { self.left }
-    }
 }
 
 /// The order at an instant. Jobs of which nothing is left any more do not fall.
@@ -36,12 +25,12 @@ struct Now(Instant);
 
 impl QuotaOrder<Key> for Now {
     fn order(&self, (first, _): &Stand<Key>, (second, _): &Stand<Key>) -> Ordering {
-        let counts = |key: &Key| key.left(self.0).saturating_mul(u64::from(key.weight));
-        counts(first).cmp(&counts(second)).then((first.held, first.since).cmp(&(second.held, second.since)))
+        let by_left = first.left.counts(self.0).cmp(&second.left.counts(self.0));
+        by_left.then((first.held, first.since).cmp(&(second.held, second.since)))
     }
 
     fn group(&self, key: &Key) -> u32 {
-        if key.falls { key.weight } else { 0 }
+        key.left.end().map_or(0, |_| key.left.weight)
     }
 }
 
@@ -79,7 +68,7 @@ impl WaitingFirst {
         while let Some((end, id)) = self.falling.first().copied().filter(|(end, _)| *end <= batch.now) {
             self.falling.remove(&(end, id));
             if let Some(key) = self.keys.get_mut(id) {
-                (key.left, key.falls) = (0, false);
+                key.left = key.left.over();
             }
             again.push(id);
         }
@@ -94,13 +83,13 @@ impl WaitingFirst {
                 Event::JobEnded(end) => {
                     self.queue.take(end.job);
                     self.stopping.remove(&end.job);
-                    if let Some(key) = self.keys.remove(end.job) {
-                        self.falling.remove(&(key.left, end.job));
+                    if let Some(at) = self.keys.remove(end.job).and_then(|key| key.left.end()) {
+                        self.falling.remove(&(at, end.job));
                     }
                 }
                 // What was to stop goes on.
                 Event::Rejected(_) => self.stopping.retain(|id| {
-                    let stops = |job: &crate::Job| !job.holds() && !job.waits();
+                    let stops = |job: &Job| !job.holds() && !job.waits();
                     cluster.get(*id).is_some_and(stops)
                 }),
                 Event::NodeChanged(_) | Event::Timer(_) => {}
@@ -108,10 +97,9 @@ impl WaitingFirst {
         }
         let changes = self.queue.walk(cluster, place);
         let stand = |id: JobId| self.keys.get(id).map(|key| (*key, id));
+        let seconds = |key: &Key| key.left.seconds(batch.now);
         let unplaced = if foretells { &changes.unplaced[..] } else { &[] };
-        let unplaced: Vec<Stand<Key>> = unplaced.iter().filter_map(|id| stand(*id)).collect();
-        let seconds = |key: &Key| seconds(key.left(batch.now));
-        let change = next_change(cluster, &self.queue.order, stand, seconds, &unplaced);
+        let change = next_change(cluster, &self.queue.order, stand, seconds, unplaced);
         let chosen = changes.chosen.iter().map(|(id, _)| *id);
         self.moved = changes.preempted.iter().copied().chain(chosen).collect();
         let mut began: Vec<Stand<Key>> = self.moved.iter().chain(&self.stopping).copied().filter_map(stand).collect();
@@ -133,15 +121,9 @@ impl WaitingFirst {
             true => self.stopping.remove(&id),
             false => self.stopping.insert(id),
         };
-        let falls = job.holds() && left < NEVER;
-        let left = match left {
-            NEVER => u64::MAX,
-            left if falls => at + left,
-            left => left,
-        };
         let since = match self.keys.get(id) {
             Some(key) => {
-                self.falling.remove(&(key.left, id));
+                key.left.end().into_iter().for_each(|end| _ = self.falling.remove(&(end, id)));
                 key.since
             }
             None => {
@@ -149,13 +131,13 @@ impl WaitingFirst {
                 self.moves - 1
             }
         };
-        let overdue = falls && left <= self.queue.order.0;
-        let (left, falls) = if overdue { (0, false) } else { (left, falls) };
-        if falls {
-            self.falling.insert((left, id));
+        let mut left = TimeLeft::told(job, at, left, self.least.weight(job.gpus));
+        match left.end() {
+            Some(end) if end <= self.queue.order.0 => left = left.over(),
+            end => self.falling.extend(end.map(|end| (end, id))),
         }
         self.queue.take(id);
-        self.keys.insert(id, Key { left, falls, weight: self.least.weight(job.gpus), held: false, since });
+        self.keys.insert(id, Key { left, held: false, since });
         self.put(cluster, id);
     }
 
@@ -165,29 +147,4 @@ impl WaitingFirst {
         let key = *key;
         self.queue.put(cluster, id, key);
     }
-}
-
-/// µs as seconds; NaN: unknown.
-pub(crate) fn seconds(micros: u64) -> f64 {
-    if micros == u64::MAX { f64::NAN } else { micros as f64 / 1e6 }
-}
-
-/// The earliest moment, in seconds from now, at which what is left of a job that holds GPUs falls below that of an unplaced job before it.
-pub(crate) fn next_change<K>(
-    cluster: &Cluster,
-    order: &impl QuotaOrder<K>,
-    stand: impl Fn(JobId) -> Option<Stand<K>>,
-    left: impl Fn(&K) -> f64,
-    unplaced: &[Stand<K>],
-) -> Option<f64> {
-    if unplaced.is_empty() {
-        return None;
-    }
-    let gap = |holder: Stand<K>| {
-        let before = unplaced.partition_point(|other| order.order(other, &holder).is_lt());
-        let bar = left(&unplaced[before.checked_sub(1)?].0);
-        let gap = left(&holder.0) - bar;
-        (!gap.is_nan()).then(|| gap.max(0.0))
-    };
-    cluster.holders().filter_map(|job| gap(stand(job.id)?)).min_by(f64::total_cmp)
 }

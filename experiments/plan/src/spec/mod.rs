@@ -305,7 +305,7 @@ pub struct PolicySpec {
     /// Its parameters.
     #[serde(default)]
     pub with: BTreeMap<String, serde_json::Value>,
-    /// Its weights, where it wants some: a file, relative to the spec.
+    /// Its weights, where it wants some: with a slash a path relative to the spec, else a name in `policies/predictors/weights`.
     #[serde(default)]
     pub weights: Option<String>,
     /// Instead of the experiment's.
