@@ -13,13 +13,13 @@ use sandtable::store::Store;
 use sandtable::trace::{self, ReadLimits};
 use sandtable::{facts, output, profile, recording, results};
 use sandtable_hardware::{
-    Costs, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel, SECOND,
-    Sharing, SimulatedBackend,
+    Costs, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PartId, PartProfile,
+    PerformanceModel, SECOND, Sharing, SimulatedBackend,
 };
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
-    SetBatch, Setup, Start, Throttle, Timer,
+    SetBatch, Setup, Start, StartPart, Throttle, Timer,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
@@ -272,24 +272,40 @@ fn component(bytes: &[u8]) {
 /// A policy whose plans are bytes: legal or not, the judge lets nothing through that breaks the books.
 fn judge(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
-    let sharing = [Sharing::Exclusive, Sharing::Packed(2), Sharing::Shares][bytes.less(3) as usize];
+    let sharing = [Sharing::Exclusive, Sharing::Packed(2), Sharing::Shares, Sharing::Parts][bytes.less(4) as usize];
     let failures = (bytes.less(2) == 0).then_some(Failures { mtbf: 300 * SECOND, repair: 40 * SECOND });
     let costs = Costs { start: 3 * SECOND, checkpoint: 2 * SECOND, batch: SECOND, ..Costs::default() };
     let types = [(2, 4, GpuType::new("a", 1.0)), (1, 2, GpuType::new("b", 0.5))];
-    let fleet = Fleet::new(&types, costs, failures).and_then(|fleet| fleet.shared(sharing)).expect("a fleet");
+    let part = |name: &str, slices, starts: &[u32]| PartProfile {
+        name: name.into(),
+        slices,
+        memory_mib: 0,
+        starts: starts.into(),
+    };
+    let parts = [vec![part("small", 1, &[0, 1, 2]), part("large", 2, &[0, 2])], vec![]];
+    let fleet = Fleet::new(&types, costs, failures).and_then(|fleet| match sharing {
+        Sharing::Parts => fleet.cut(&parts),
+        _ => fleet.shared(sharing),
+    });
+    let fleet = fleet.expect("a fleet");
     let hosts = [5, 0, 3].map(|cpu_milli| HostResources { cpu_milli, memory_mib: 0 });
     let at = |seconds: u32| Instant::at(u64::from(seconds) * SECOND);
     let from = bytes.less(60);
     let planned =
         Maintenance { node: NodeId::new(bytes.less(3)), announced: at(from / 2), from: at(from), to: at(from + 9) };
     let fleet = fleet.hosted(&hosts).levelled(&[("rack".into(), 2)]).expect("levels").maintained(vec![planned]);
+    let cut = fleet.parts.clone();
     let jobs: Vec<Job> = (0..1 + bytes.less(7))
         .map(|at| {
             let (submit, gpus) = (u64::from(bytes.less(50)) * SECOND, 1 + bytes.less(5));
             let work = u64::from(1 + bytes.less(200)) * SECOND;
             Job::new(&format!("j{at}"), Instant::at(submit), gpus, work).asking(|request| {
                 request.preemptible = bytes.less(4) > 0;
-                request.share = if gpus == 1 && bytes.less(3) == 0 { 500 } else { 1000 };
+                if gpus == 1 && bytes.less(3) == 0 {
+                    let part = PartId::new(bytes.less(2));
+                    request.part = (sharing == Sharing::Parts).then_some(part);
+                    request.share = request.part.map_or(500, |part| cut.share(part));
+                }
                 request.gpus_per_node = if bytes.less(3) == 0 { gpus.div_ceil(2) } else { 0 };
                 request.host.cpu_milli = bytes.less(5);
                 request.near.required = (bytes.less(4) == 0).then_some(0);
@@ -318,7 +334,8 @@ impl Bytes<'_> {
 
     fn action(&mut self, now: u64) -> Action {
         let job = self.less(9);
-        match self.less(10) {
+        match self.less(12) {
+            10 | 11 => Action::StartPart(StartPart { job, gpu: self.less(12), slice: self.less(5) }),
             9 => Action::Refuse(job),
             0..=2 => Action::Start(self.start(job)),
             3 => {

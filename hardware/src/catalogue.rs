@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::PartProfile;
+
 /// A figure and the letter of its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure(pub f64, pub String);
@@ -51,6 +53,9 @@ pub struct GpuModel {
     /// Bandwidth of the device memory that a copy reached, GB/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub achieved_gbps: Option<Figure>,
+    /// The parts that it can be cut into, in MIG mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartProfile>,
 }
 
 /// All models.

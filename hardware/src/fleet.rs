@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::elastic::Rescale;
-use crate::{Duration, GpuId, HostResources, Instant, NodeId, Queue, SECOND, TypeId};
+use crate::{Duration, GpuId, HostResources, Instant, Links, NodeId, Parts, Queue, SECOND, TypeId};
 
 /// Which jobs may be on a GPU together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +16,8 @@ pub enum Sharing {
     Shares,
     /// At most so many jobs, whatever they ask for; they slow each other down.
     Packed(u32),
+    /// Parts that GPUs are cut into ([`Fleet::parts`]), one job on each; they do not disturb each other.
+    Parts,
 }
 
 /// A type of GPU in a fleet.
@@ -33,37 +35,6 @@ impl GpuType {
     /// A type whose memory is not looked at.
     pub fn new(name: &str, speed: f64) -> GpuType {
         GpuType { name: name.into(), speed, memory_mib: 0 }
-    }
-}
-
-/// How the GPUs of a node are connected, and nodes with each other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Links {
-    /// GB/s between the GPUs of a node, row by row; every node has this many GPUs squared.
-    pub within: Vec<f64>,
-    /// GB/s between nodes.
-    pub network: f64,
-}
-
-impl Links {
-    /// Pairs (0,1), (2,3), … by NVLink at 40 GB/s, all else at 10 GB/s. Plausible, not measured (reconstruction).
-    pub fn nvlink_pairs(gpus: u32) -> Vec<f64> {
-        Links::within(gpus, |a, b| if a / 2 == b / 2 { 40.0 } else { 10.0 })
-    }
-
-    /// PCIe: 12 GB/s under one switch (pairs), 10 within a socket (half of the node), 6 across. Plausible, not
-    /// measured (reconstruction).
-    pub fn pcie(gpus: u32) -> Vec<f64> {
-        Links::within(gpus, |a, b| match (a / 2 == b / 2, a * 2 / gpus.max(1) == b * 2 / gpus.max(1)) {
-            (true, _) => 12.0,
-            (_, true) => 10.0,
-            _ => 6.0,
-        })
-    }
-
-    fn within(gpus: u32, link: impl Fn(u32, u32) -> f64) -> Vec<f64> {
-        let pairs = (0..gpus).flat_map(|a| (0..gpus).map(move |b| (a, b)));
-        pairs.map(|(a, b)| if a == b { 0.0 } else { link(a, b) }).collect()
     }
 }
 
@@ -211,6 +182,8 @@ pub struct Fleet {
     pub maintenance: Vec<Maintenance>,
     /// Which jobs may be on a GPU together.
     pub sharing: Sharing,
+    /// Which parts they can be cut into.
+    pub parts: Parts,
     /// Virtual slots: so many GPUs in a row are one device, whose jobs slow each other down; 1: each is its own.
     pub slots: u32,
     /// How GPUs are connected; none: communication costs nothing.
@@ -249,6 +222,12 @@ pub enum FleetError {
     /// A number of tenants that shares nothing, or too much.
     #[error("packed GPUs take 2 to 64 jobs, found {found}")]
     Tenancy { found: u32 },
+    /// A part of a GPU that can't be.
+    #[error("the part {part} of {kind}: {why}")]
+    Part { part: String, kind: String, why: String },
+    /// Parts of GPUs that can't be cut.
+    #[error("no part is known that {} could be cut into", kinds.join(" or "))]
+    NoParts { kinds: Vec<String> },
     /// Slots that are no part of a node, or shared.
     #[error("a device of {slots} virtual slots must be a part of a node, and its slots exclusive: a node has {gpus}")]
     Slots { slots: u32, gpus: u32 },
@@ -306,6 +285,7 @@ impl Fleet {
             failures,
             maintenance,
             sharing,
+            parts: Parts::default(),
             slots,
             links,
             queues,
@@ -438,28 +418,6 @@ impl Fleet {
     pub fn queued(mut self, queues: Vec<Queue>) -> Fleet {
         self.queues = queues;
         self
-    }
-
-    /// The same fleet with links.
-    ///
-    /// # Errors
-    /// A matrix of another size than a node, or with a link that is none.
-    pub fn linked(mut self, links: Links) -> Result<Fleet, FleetError> {
-        for node in &self.nodes {
-            let size = node.gpus as usize;
-            if links.within.len() != size * size {
-                let found = (links.within.len() as f64).sqrt() as usize;
-                return Err(FleetError::LinkSize { found, expected: node.gpus });
-            }
-            for (a, b) in (0..size).flat_map(|a| (0..a).map(move |b| (a, b))) {
-                let found = links.within[a * size + b];
-                if !(found > 0.0 && found.is_finite()) || links.within[b * size + a] != found {
-                    return Err(FleetError::Link { a, b, found });
-                }
-            }
-        }
-        self.links = Some(links);
-        Ok(self)
     }
 
     /// The device that a GPU is, or is a slot of.

@@ -127,3 +127,8 @@ id! {
     /// order in which workloads are introduced to them.
     WorkloadId
 }
+
+id! {
+    /// A part that GPUs can be cut into: an index into the profiles of [`Fleet::parts`](crate::Fleet::parts).
+    PartId
+}

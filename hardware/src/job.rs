@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use crate::{Duration, HostResources, Instant, Nearness, QueueId, ServiceId, TypeId, WorkloadId};
+use crate::{Duration, HostResources, Instant, Nearness, PartId, QueueId, ServiceId, TypeId, WorkloadId};
 
 /// One job of a workload. What it asks for is read as if it were its own: `job.gpus`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +45,8 @@ pub struct Request {
     pub preemptible: bool,
     /// Thousandths of a GPU; 1000 but for parts of one GPU.
     pub share: u32,
+    /// The part that one GPU must be cut into for it; none: it asks for whole GPUs, or for a share.
+    pub part: Option<PartId>,
     /// Device memory that it takes on each GPU, MiB; none: what its workload's profile says.
     pub memory_mib: Option<u32>,
     /// Its workload in the profile; none: there is no interference with it.
@@ -78,6 +80,7 @@ impl Request {
             gpu_types: Vec::new(),
             preemptible: true,
             share: Job::WHOLE,
+            part: None,
             memory_mib: None,
             workload: None,
             user: String::new(),

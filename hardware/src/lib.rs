@@ -3,6 +3,7 @@
 //! # Architecture
 //! - [`catalogue`]: GPU models, each with its source.
 //! - [`Fleet`]: nodes and their GPUs, what starting and stopping costs, how nodes fail.
+//! - [`Parts`]: what GPUs can be cut into.
 //! - [`HostResources`]: CPU and memory of nodes beside their GPUs.
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
@@ -22,11 +23,13 @@ mod facts;
 mod fleet;
 mod ids;
 mod job;
+mod links;
 pub mod live;
 mod model;
 mod nodes;
 #[cfg(feature = "nvidia")]
 pub mod nvidia;
+mod parts;
 mod performance;
 mod profile;
 mod queue;
@@ -42,13 +45,14 @@ pub use backend::{Backend, BackendEvent, Cause, Move, Progress, StopMode, TimedE
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{
-    Costs, Failures, Fleet, FleetError, GpuType, Links, Maintenance, Node, Pool, RestartRule, Revocable, Service,
-    Sharing,
+    Costs, Failures, Fleet, FleetError, GpuType, Maintenance, Node, Pool, RestartRule, Revocable, Service, Sharing,
 };
-pub use ids::{GpuId, JobId, NodeId, QueueId, ServiceId, TypeId, WorkloadId};
+pub use ids::{GpuId, JobId, NodeId, PartId, QueueId, ServiceId, TypeId, WorkloadId};
 pub use job::{Job, Request};
+pub use links::Links;
 pub use model::SimulatedBackend;
 pub use nodes::{HostResources, HostUse, Nearness};
+pub use parts::{PartProfile, Parts};
 pub use performance::{Communication, Interference, InterferenceModel, LawError, PerformanceModel};
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use queue::{Queue, queue_and_groups};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
 use crate::random::Stream;
 use crate::rates::DurationsOn;
-use crate::{Elastic, Fleet, GpuId, Job, JobId, TypeId, WorkloadId};
+use crate::{Elastic, Fleet, GpuId, Job, JobId, Sharing, TypeId, WorkloadId};
 
 /// Where extra times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -218,7 +218,7 @@ impl PerformanceModel {
     /// The types of a fleet that a job may be put on, by what it allows and by what their memory takes; all of them
     /// take the memory that the job needs on the one where it needs the most. Empty: none does.
     pub fn fitting(&self, fleet: &Fleet, job: &Job) -> Vec<TypeId> {
-        let capacity = |kind: TypeId| match fleet.types[kind].memory_mib {
+        let capacity = |kind: TypeId| match fleet.memory_for(kind, job) {
             0 => u32::MAX,
             mib => mib,
         };
@@ -427,6 +427,10 @@ pub(crate) fn out_of_memory(
     jobs: &[Job],
     there: &[JobId],
 ) -> bool {
+    if fleet.sharing == Sharing::Parts {
+        // Each job has the memory of its part, which is enough for it.
+        return false;
+    }
     let capacity = fleet.types[gpu_type].memory_mib;
     let job = |id: JobId| &jobs[id];
     let total: u64 = there.iter().map(|id| u64::from(laws.memory(gpu_type, job(*id)))).sum();

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_hardware::{Fleet, HostResources, HostUse, Job, PerformanceModel, Queue, TypeId, queue_and_groups};
+use sandtable_hardware::{
+    Fleet, HostResources, HostUse, Job, PartId, PerformanceModel, Queue, TypeId, queue_and_groups,
+};
 
 /// What a fleet has of each type of GPU while all of its nodes are up.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ struct Capacity {
     gpus: u32,
     /// Memory of each, MiB; 0: unknown.
     memory_mib: u32,
+    /// That of the parts that each can be cut into.
+    parts: Vec<(PartId, u32)>,
     nodes: Vec<Nodes>,
 }
 
@@ -33,9 +37,13 @@ struct Nodes {
 impl Capacities {
     /// Those of a fleet.
     pub fn of(fleet: &Fleet) -> Capacities {
-        let empty =
-            |kind: &sandtable_hardware::GpuType| Capacity { gpus: 0, memory_mib: kind.memory_mib, nodes: vec![] };
-        let mut types: Vec<Capacity> = fleet.types.iter().map(empty).collect();
+        let empty = |(id, kind): (TypeId, &sandtable_hardware::GpuType)| Capacity {
+            gpus: 0,
+            memory_mib: kind.memory_mib,
+            parts: fleet.parts.of_type(id).map(|(part, profile)| (part, profile.memory_mib)).collect(),
+            nodes: vec![],
+        };
+        let mut types: Vec<Capacity> = TypeId::first(fleet.types.len()).zip(&fleet.types).map(empty).collect();
         for node in &fleet.nodes {
             let of = &mut types[node.gpu_type];
             of.gpus += node.gpus;
@@ -95,12 +103,15 @@ impl Capacities {
             }
         }
         let short = |(kind, capacity): (TypeId, &Capacity)| {
-            let (needs, memory) = (laws.memory(kind, job), capacity.memory_mib);
+            let (needs, memory) = (laws.memory(kind, job), capacity.memory_of(job));
             (memory > 0 && needs > memory).then_some((needs, memory))
         };
         let short: Option<Vec<(u32, u32)>> = types().map(short).collect();
         let (needs, memory) = short?.into_iter().max_by_key(|(_, memory)| *memory)?;
-        Some(format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"))
+        Some(match job.part {
+            None => format!("it needs {needs} MiB on each GPU, the largest that it allows has {memory}"),
+            Some(_) => format!("it needs {needs} MiB, the part of a GPU that it asks for has {memory}"),
+        })
     }
 
     /// The types that a job allows and whose nodes, where nothing else runs, have room for what it asks of them; all that it allows
@@ -115,6 +126,12 @@ impl Capacities {
 }
 
 impl Capacity {
+    /// Memory that a job has on each GPU, or on its part of one, MiB; 0: unknown.
+    fn memory_of(&self, job: &Job) -> u32 {
+        let own = job.part.and_then(|part| self.parts.iter().find(|(known, _)| *known == part));
+        own.map_or(self.memory_mib, |(_, memory_mib)| *memory_mib)
+    }
+
     /// Most GPUs that a gang like this job can have where nothing else runs.
     fn most_gpus(&self, job: &Job) -> u64 {
         let on = |nodes: &Nodes| {

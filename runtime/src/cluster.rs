@@ -44,6 +44,8 @@ pub struct Cluster {
     counts: [usize; 6],
     /// GPUs given to each job.
     pub held: Held,
+    /// First slices of the parts of GPUs that jobs hold.
+    pub slices: BTreeMap<JobId, u32>,
     /// Whether each node is up.
     pub up: Vec<bool>,
     /// Nodes that are up and going down, and when they do.
@@ -151,6 +153,7 @@ impl Cluster {
             phase: vec![Phase::Future; jobs],
             counts: [jobs, 0, 0, 0, 0, 0],
             held: Held::new(jobs),
+            slices: BTreeMap::new(),
             up: vec![true; fleet.nodes.len()],
             draining: BTreeMap::new(),
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
@@ -169,6 +172,12 @@ impl Cluster {
     /// How many jobs are in a phase.
     pub fn count(&self, phase: Phase) -> usize {
         self.counts[phase as usize]
+    }
+
+    /// Gives a job a part of a GPU, from this slice on.
+    pub(crate) fn give_part(&mut self, fleet: &Fleet, job: JobId, gpu: GpuId, slice: u32) -> Undo {
+        self.slices.insert(job, slice);
+        self.give(fleet, job, vec![gpu])
     }
 
     pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: Vec<GpuId>) -> Undo {
@@ -252,6 +261,7 @@ impl Cluster {
             self.take(fleet, job);
         }
         self.held.take(job);
+        self.slices.remove(&job);
         self.set_phase(job, phase);
     }
 
@@ -260,6 +270,7 @@ impl Cluster {
             Undo::Start(job, pods) => {
                 self.take(fleet, job);
                 self.held.take(job);
+                self.slices.remove(&job);
                 self.set_phase(job, Phase::Queued);
                 self.restore(pods);
             }

@@ -7,7 +7,7 @@ use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, NodeId, Performanc
 
 use crate::cluster::Cluster;
 use crate::contract::{
-    Abilities, Action, Event, Knowledge, NEVER, Quantity, Rejection, RemainingChange, WorkloadProfile,
+    Abilities, Action, Event, Knowledge, NEVER, NO_SLICE, Quantity, Rejection, RemainingChange, WorkloadProfile,
 };
 use crate::fault::Fault;
 use crate::introductions::Introductions;
@@ -148,6 +148,14 @@ impl DecisionContext {
     pub fn occupancy(&self) -> (Vec<u32>, Vec<u32>) {
         let there = self.cluster.residents.iter().enumerate();
         there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, job.number()))).unzip()
+    }
+
+    /// First slices of the parts of GPUs that jobs hold; [`NO_SLICE`] for those that hold none, as for unknown ids.
+    pub fn part_slices(&self, jobs: &[JobId]) -> Vec<u32> {
+        use crate::cluster::Phase::{Running, Starting};
+        let holds = |job: &JobId| matches!(self.cluster.phase.get(job.index()), Some(Starting | Running));
+        let of = |job: &JobId| self.cluster.slices.get(job).filter(|_| holds(job));
+        jobs.iter().map(|job| of(job).copied().unwrap_or(NO_SLICE)).collect()
     }
 
     /// Judges without doing anything.

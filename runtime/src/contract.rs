@@ -42,6 +42,8 @@ pub type ClassId = u32;
 pub type UserId = u32;
 /// The number of a queue, from 0.
 pub type QueueId = u32;
+/// The number of a part that GPUs can be cut into, from 0.
+pub type PartId = u32;
 
 /// The instant or duration that stands for never or unknown: 2^53 - 1 µs.
 pub const NEVER: u64 = (1 << 53) - 1;
@@ -49,6 +51,8 @@ pub const NEVER: u64 = (1 << 53) - 1;
 pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
 /// The queue of a job that is in none.
 pub const NO_QUEUE: QueueId = QueueId::MAX;
+/// The first slice of a job that has no part of a GPU.
+pub const NO_SLICE: u32 = u32::MAX;
 
 /// Reads a number that may be NaN, for which JSON has `null`.
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
@@ -91,6 +95,7 @@ impl Demand {
             host: HostResources::UNKNOWN,
             near: Nearness { required: None, preferred: None },
             share_milli: 1000,
+            part: None,
             memory_mib: 0,
             gpu_types: Vec::new(),
             preemptible: true,

@@ -5,12 +5,13 @@
 //! does not have yet are absent.
 
 mod nodes;
+mod parts;
 mod queues;
 
 use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
-use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start, Timer};
+use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start, StartPart, Timer};
 
 /// Most timers at a time.
 pub const TIMERS: usize = 1024;
@@ -77,6 +78,7 @@ pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Act
             Err((code, message)) => {
                 let job = match action {
                     Action::Start(start) => Some(start.job),
+                    Action::StartPart(start) => Some(start.job),
                     Action::Preempt(preempt) => Some(preempt.job),
                     Action::Throttle(throttle) => Some(throttle.job),
                     Action::SetBatch(set) => Some(set.job),
@@ -104,9 +106,20 @@ fn act(
             if cluster.phase[job] != Phase::Queued {
                 return wrong_phase(cluster, job, "start");
             }
-            check_placement(bench, cluster, job, start)?;
+            check_placement(bench, cluster, job, start, None)?;
             once(placed, job)?;
             Ok(cluster.give(bench.fleet, job, GpuId::list(start.gpus.clone())))
+        }
+        Action::StartPart(StartPart { job, gpu, slice }) => {
+            let job = known(cluster, *job)?;
+            negotiated(bench, Abilities::PARTS, "start-part")?;
+            if cluster.phase[job] != Phase::Queued {
+                return wrong_phase(cluster, job, "start-part");
+            }
+            let start = Start { job: job.number(), gpus: vec![*gpu], batch: None };
+            check_placement(bench, cluster, job, &start, Some(*slice))?;
+            once(placed, job)?;
+            Ok(cluster.give_part(bench.fleet, job, GpuId::new(*gpu), *slice))
         }
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;
@@ -272,7 +285,7 @@ fn reassign_all(
     let mut done: Vec<Undo> = Vec::new();
     let mut refused = None;
     for start in moves {
-        match check_placement(bench, cluster, JobId::new(start.job), start) {
+        match check_placement(bench, cluster, JobId::new(start.job), start, None) {
             Ok(()) => done.push(cluster.give(bench.fleet, JobId::new(start.job), GpuId::list(start.gpus.clone()))),
             Err(refusal) => {
                 refused = Some(refusal);
@@ -336,7 +349,14 @@ fn check_batch(bench: &Bench<'_>, job: JobId, gpus: usize, batch: Option<BatchSp
     }
 }
 
-fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Start) -> Result<(), Refusal> {
+/// `slice`: the first of the part of a GPU that the job is given, if it is given one.
+fn check_placement(
+    bench: &Bench<'_>,
+    cluster: &Cluster,
+    job: JobId,
+    start: &Start,
+    slice: Option<u32>,
+) -> Result<(), Refusal> {
     let (fleet, gpus) = (bench.fleet, GpuId::list(start.gpus.clone()));
     let asked = &bench.jobs[job];
     if let Some(gpu) = gpus.iter().find(|gpu| gpu.index() >= cluster.residents.len()) {
@@ -368,6 +388,7 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
         let name = &fleet.types[first].name;
         return Err((RejectCode::GpuTypeNotAllowed, format!("V12: job {job} does not allow {name}")));
     }
+    parts::check_part(fleet, job, asked, first, slice)?;
     nodes::check_shape(fleet, job, asked, &gpus)?;
     for gpu in &gpus {
         let (gpu, node) = (*gpu, fleet.node_of(*gpu));
@@ -387,19 +408,25 @@ fn check_placement(bench: &Bench<'_>, cluster: &Cluster, job: JobId, start: &Sta
                 format!("V13: GPU {gpu} is protected for a service until {until} µs"),
             ));
         }
-        room(bench, cluster, job, gpu, first)?;
+        room(bench, cluster, job, gpu, (first, slice))?;
     }
     nodes::check_hosts(fleet, cluster, job, asked, &gpus)?;
     queues::check_limits(fleet, cluster, job, asked, gpus.len())
 }
 
 /// Whether a GPU takes a job beside its residents.
-fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: GpuId, gpu_type: TypeId) -> Result<(), Refusal> {
+fn room(
+    bench: &Bench<'_>,
+    cluster: &Cluster,
+    job: JobId,
+    gpu: GpuId,
+    (gpu_type, slice): (TypeId, Option<u32>),
+) -> Result<(), Refusal> {
     let there = cluster.residents[gpu].as_slice();
     let asked = &bench.jobs[job];
     if let Some(other) = there.first() {
         let held = || Err((RejectCode::GpuOverCommitted, format!("V14: GPU {gpu} is held by job {other}")));
-        match bench.fleet.sharing {
+        match bench.fleet.sharing_of(gpu_type) {
             Sharing::Exclusive if cluster.phase[*other] == Phase::Starting => {
                 return Err((RejectCode::GpuUnavailable, format!("V13: GPU {gpu} is promised to job {other}")));
             }
@@ -415,16 +442,21 @@ fn room(bench: &Bench<'_>, cluster: &Cluster, job: JobId, gpu: GpuId, gpu_type: 
             }
             Sharing::Packed(_) if !bench.uses.contains(Abilities::SHARE) => return held(),
             Sharing::Packed(_) => {}
+            Sharing::Parts => parts::check_free(bench, cluster, job, gpu, slice)?,
         }
     }
-    let capacity = bench.fleet.types[gpu_type].memory_mib;
+    // A part has its own memory.
+    let own = asked.part.and_then(|part| bench.fleet.parts.memory_mib(gpu_type, part));
+    let capacity = own.unwrap_or(bench.fleet.types[gpu_type].memory_mib);
     if capacity > 0
         && let Some(needs) = bench.memory.get(job.index())
     {
+        let there = if own.is_some() { &[] } else { there };
         let taken: u64 = there.iter().map(|other| u64::from(bench.memory[*other])).sum();
         if taken + u64::from(*needs) > u64::from(capacity) {
+            let what = if own.is_some() { "its part of GPU" } else { "GPU" };
             let message =
-                format!("V15: job {job} needs {needs} MiB on GPU {gpu}, which has {capacity} and {taken} taken");
+                format!("V15: job {job} needs {needs} MiB on {what} {gpu}, which has {capacity} and {taken} taken");
             return Err((RejectCode::MemoryOverCommitted, message));
         }
     }

@@ -231,7 +231,7 @@ impl Ledger {
         match self.sharing {
             Sharing::Exclusive => others.is_empty(),
             Sharing::Packed(most) => others.len() < most as usize,
-            Sharing::Shares => {
+            Sharing::Shares | Sharing::Parts => {
                 others.iter().map(|other| share(*other)).sum::<u64>() + share(job) <= u64::from(Job::WHOLE)
             }
         }
@@ -451,7 +451,7 @@ impl Ledger {
     fn count(&mut self, gpu: GpuId, sign: i64) {
         let there = &self.there[gpu];
         let milli = match self.sharing {
-            Sharing::Shares => there.iter().map(|job| u64::from(self.rows[*job].share)).sum(),
+            Sharing::Shares | Sharing::Parts => there.iter().map(|job| u64::from(self.rows[*job].share)).sum(),
             _ if there.is_empty() => 0,
             _ => u64::from(Job::WHOLE),
         };

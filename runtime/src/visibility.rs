@@ -8,8 +8,8 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
     AttainedTime, ClassId, Communication, Demand, Elasticity, HostResources, Knowledge, ModelFacts, NO_WORKLOAD,
-    Nearness, Node, NodeHealth, Pool, Queue, Sample, Service, Setup, Sources, Throughput, Topology, UserId, WorkloadId,
-    WorkloadProfile,
+    Nearness, Node, NodeHealth, PartProfile, Pool, Queue, Sample, Service, Setup, Sources, Throughput, Topology,
+    UserId, WorkloadId, WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
 use crate::introductions::Introductions;
@@ -188,16 +188,28 @@ impl Introduced {
 
 /// The types of GPU of a fleet, as the contract has them.
 pub fn gpu_types(fleet: &Fleet) -> Vec<crate::contract::GpuType> {
-    let sharing = match fleet.sharing {
+    let parts = |id: usize| {
+        let of = fleet.parts.of_type(TypeId::at(id));
+        let profiles = of.map(|(part, profile)| PartProfile {
+            id: part.number(),
+            name: profile.name,
+            slices: profile.slices,
+            memory_mib: profile.memory_mib,
+            starts: profile.starts,
+        });
+        profiles.collect::<Vec<_>>()
+    };
+    let sharing = |id: usize| match fleet.sharing_of(TypeId::at(id)) {
         Sharing::Exclusive => crate::contract::Sharing::Exclusive,
         Sharing::Shares => crate::contract::Sharing::Shares,
         Sharing::Packed(most) => crate::contract::Sharing::Packed(most),
+        Sharing::Parts => crate::contract::Sharing::Parts(parts(id)),
     };
     let kind = |(id, kind): (usize, &GpuType)| crate::contract::GpuType {
         id: id as u32,
         name: kind.name.clone(),
         memory_mib: kind.memory_mib,
-        sharing,
+        sharing: sharing(id),
     };
     fleet.types.iter().enumerate().map(kind).collect()
 }

@@ -13,9 +13,9 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, JobId, Maintenance, Nearness, NodeId, PerformanceModel, Pool, Profile, Queue, QueueId,
-    Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend, Solo, TypeId,
-    Workload, WorkloadId,
+    InterferenceModel, Job, JobId, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool, Profile,
+    Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend,
+    Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -75,7 +75,8 @@ fn case() -> impl Strategy<Value = Case> {
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);
     let jobs = prop::collection::vec((0u64..500, prop_oneof![Just(1u32), 1u32..5], 0u64..300), 1..30);
     let packed = (2u32..4).prop_map(Sharing::Packed);
-    let sharing = prop_oneof![4 => Just(Sharing::Exclusive), 3 => Just(Sharing::Shares), 3 => packed];
+    let parts = Just(Sharing::Parts);
+    let sharing = prop_oneof![4 => Just(Sharing::Exclusive), 3 => Just(Sharing::Shares), 3 => packed, 3 => parts];
     // Every second policy may do anything.
     let uses = prop_oneof![
         Just(Abilities::all()),
@@ -84,7 +85,7 @@ fn case() -> impl Strategy<Value = Case> {
                 [Abilities::PREEMPT, Abilities::TIMERS, Abilities::SHARE, Abilities::THROTTLE, Abilities::ELASTIC];
             let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE, Abilities::DRAIN]).zip(some);
             // A policy that does not follow what jobs ask for does not begin.
-            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::QUEUES;
+            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::QUEUES | Abilities::PARTS;
             each.filter(|(_, may)| *may).fold(follows, |all, (one, _)| all | one)
         })
     ];
@@ -142,6 +143,44 @@ fn profile(kinds: &[String]) -> Profile {
     profile
 }
 
+/// A fleet of which some types can be cut, each in its own way; as it is where it has none of those.
+fn cut(fleet: Fleet) -> Fleet {
+    let part = |name: &str, slices: u32, memory_mib: u32, starts: &[u32]| PartProfile {
+        name: name.into(),
+        slices,
+        memory_mib,
+        starts: starts.into(),
+    };
+    let of = |kind: &GpuType| match kind.name.as_str() {
+        "speed 1" => vec![
+            part("small", 1, 1_400, &[0, 1, 2, 3, 4, 5, 6]),
+            part("third", 2, 3_000, &[0, 2, 4]),
+            part("large", 4, 0, &[0, 4]),
+            part("all", 8, 9_500, &[0]),
+        ],
+        // One that the other type has too, and one with as many slices of fewer.
+        "speed 0.37" => vec![part("small", 2, 0, &[0, 1]), part("half", 1, 3_000, &[0, 2])],
+        _ => vec![],
+    };
+    let tables: Vec<Vec<PartProfile>> = fleet.types.iter().map(of).collect();
+    fleet.clone().cut(&tables).unwrap_or(fleet)
+}
+
+/// Some jobs of one GPU ask for a part, the others for whole GPUs.
+fn of_part(fleet: &Fleet, seconds: u64, request: Request) -> Request {
+    let all: Vec<PartId> = fleet.parts.names().into_iter().flat_map(|name| fleet.parts.named(name)).collect();
+    let whole = Request { share: Job::WHOLE, ..request };
+    if whole.gpus > 1 || whole.batch.is_some() || whole.service.is_some() || seconds % 5 == 4 {
+        return whole;
+    }
+    let part = all[(seconds / 3) as usize % all.len()];
+    let has = |kind: &TypeId| fleet.parts.has(*kind, part);
+    // On one node a job that may run nowhere would wait for ever.
+    let anywhere = seconds.is_multiple_of(2) && fleet.nodes.len() > 1;
+    let gpu_types = if anywhere { vec![] } else { TypeId::first(fleet.types.len()).filter(has).collect() };
+    Request { part: Some(part), share: fleet.parts.share(part), gpu_types, ..whole }
+}
+
 fn simulate(case: &Case) -> Finished {
     let name = |speed: f64| format!("speed {speed}");
     // Of the fastest type nobody says what it has.
@@ -152,8 +191,8 @@ fn simulate(case: &Case) -> Finished {
         .map(|(gpus, speed)| (1, *gpus, GpuType { memory_mib: memory(*speed), ..GpuType::new(&name(*speed), *speed) }))
         .collect();
     let failures = case.failing.then_some(Failures { mtbf: 600 * SECOND, repair: 60 * SECOND });
-    let fleet =
-        Fleet::new(&groups, case.costs, failures).and_then(|fleet| fleet.shared(case.sharing)).expect("a fleet");
+    let fleet = Fleet::new(&groups, case.costs, failures).expect("a fleet");
+    let fleet = if case.sharing == Sharing::Parts { cut(fleet) } else { fleet.shared(case.sharing).expect("a fleet") };
     let mut kinds: Vec<String> = fleet.types.iter().map(|kind| kind.name.clone()).collect();
     kinds.sort_unstable();
     let serves = case.sharing == Sharing::Exclusive && !case.seed.is_multiple_of(5);
@@ -239,6 +278,7 @@ fn simulate(case: &Case) -> Finished {
             memory_mib: (!picky).then_some(1_000 + 46 * (*seconds % 150) as u32),
             ..Request::new(*gpus)
         };
+        let request = if fleet.sharing == Sharing::Parts { of_part(&fleet, *seconds, request) } else { request };
         let job = Job::new("", Instant::at(*submit * SECOND), *gpus, *seconds * SECOND);
         jobs.push(Job { request: request.into(), ..job });
     }
@@ -302,6 +342,7 @@ proptest! {
             let (jobs, work) = match case.sharing {
                 Sharing::Exclusive => (1.0, 1.0),
                 Sharing::Shares => (10.0, 1.0),
+                Sharing::Parts => (8.0, 1.0),
                 Sharing::Packed(most) => (f64::from(most), f64::from(most)),
             };
             prop_assert!(summary.productive <= jobs * summary.utilisation + 1e-12, "{}", summary.productive);

@@ -51,6 +51,7 @@ impl<P: guest::Policy> Policy for Native<P> {
             (guest::Abilities::NEAR, contract::Abilities::NEAR),
             (guest::Abilities::DRAIN, contract::Abilities::DRAIN),
             (guest::Abilities::QUEUES, contract::Abilities::QUEUES),
+            (guest::Abilities::PARTS, contract::Abilities::PARTS),
         ];
         let used = abilities.into_iter().filter(|(guest, _)| d.uses.contains(*guest));
         let uses = used.fold(contract::Abilities::empty(), |all, (_, host)| all | host);
@@ -74,10 +75,11 @@ impl<P: guest::Policy> Policy for Native<P> {
             id: kind.id,
             name: kind.name.clone(),
             memory_mib: kind.memory_mib,
-            sharing: match kind.sharing {
+            sharing: match &kind.sharing {
                 contract::Sharing::Exclusive => guest::Sharing::Exclusive,
                 contract::Sharing::Shares => guest::Sharing::Shares,
-                contract::Sharing::Packed(most) => guest::Sharing::Packed(most),
+                contract::Sharing::Packed(most) => guest::Sharing::Packed(*most),
+                contract::Sharing::Parts(parts) => guest::Sharing::Parts(parts.iter().map(part).collect()),
             },
         });
         let nodes = setup.topology.nodes.iter().map(|node| guest::Node {
@@ -178,6 +180,11 @@ fn host(host: contract::HostResources) -> guest::HostResources {
     guest::HostResources { cpu_milli: host.cpu_milli, memory_mib: host.memory_mib }
 }
 
+fn part(part: &contract::PartProfile) -> guest::PartProfile {
+    let contract::PartProfile { id, name, slices, memory_mib, starts } = part.clone();
+    guest::PartProfile { id, name, slices, memory_mib, starts }
+}
+
 /// Demands and users: the policies here are told of nothing else.
 fn introductions(world: &DecisionContext) -> guest::Introductions {
     let demand = |demand: &contract::Demand| guest::Demand {
@@ -186,6 +193,7 @@ fn introductions(world: &DecisionContext) -> guest::Introductions {
         host: host(demand.host),
         near: guest::Nearness { required: demand.near.required, preferred: demand.near.preferred },
         share_milli: demand.share_milli,
+        part: demand.part,
         memory_mib: demand.memory_mib,
         gpu_types: demand.gpu_types.clone(),
         preemptible: demand.preemptible,
@@ -265,6 +273,9 @@ fn action(action: guest::Action) -> contract::Action {
         }
         guest::Action::CancelTimer(token) => contract::Action::CancelTimer(token),
         guest::Action::Refuse(job) => contract::Action::Refuse(job),
+        guest::Action::StartPart(guest::StartPart { job, gpu, slice }) => {
+            contract::Action::StartPart(contract::StartPart { job, gpu, slice })
+        }
         guest::Action::Reassign(_) | guest::Action::SetBatch(_) | guest::Action::Protect(_) => {
             unreachable!("the policies of this benchmark don't")
         }

@@ -172,6 +172,7 @@ pub(super) fn fleet(
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
     let fleet = Fleet::new(&sizes, costs, failures).map_err(|error| at("fleet", error))?;
     let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let fleet = super::parts::cut(source, &spec.fleet, slots, fleet)?;
     let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;
     let fleet = super::nodes::equip(source, &spec.fleet, groups, fleet)?;
@@ -257,6 +258,7 @@ pub(super) fn fleet_key(fleet: &Fleet) -> Value {
         "sharing": fleet.sharing, "links": fleet.links,
     });
     super::nodes::fleet_key(fleet, &mut key);
+    super::parts::fleet_key(fleet, &mut key);
     if !fleet.queues.is_empty() {
         key["queues"] = super::queues::key(&fleet.queues);
     }

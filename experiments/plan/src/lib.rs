@@ -20,6 +20,7 @@ pub mod fingerprint;
 mod fleet;
 pub mod gpus;
 mod nodes;
+mod parts;
 mod performance;
 mod preset;
 mod queues;

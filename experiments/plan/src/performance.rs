@@ -83,7 +83,9 @@ fn interference(source: &Source, spec: &Spec, fleet: &Fleet, has_profile: bool) 
     let given = &spec.interference;
     let law = match given.law {
         // Where GPUs are not shared, what sharing costs is not needed.
-        None if fleet.sharing == Sharing::Exclusive && fleet.slots == 1 => InterferenceModel::None,
+        None if matches!(fleet.sharing, Sharing::Exclusive | Sharing::Parts) && fleet.slots == 1 => {
+            InterferenceModel::None
+        }
         None | Some(LawSpec::Profile) => InterferenceModel::Profile,
         Some(LawSpec::Fitted) => InterferenceModel::Fitted,
         Some(LawSpec::Utilisation(k)) => InterferenceModel::Utilisation(k),

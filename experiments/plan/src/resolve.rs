@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::bind::{Bindings, PredictorBinding, Weights};
 use super::preset::{PRESETS, Preset};
 use super::workload::{LastTrace, Workload};
-use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, performance, workload};
+use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, parts, performance, workload};
 use crate::artifact::{Finder, PolicyFile};
 use crate::backend::CellBackend;
-use crate::spec::{FleetSpec, Judge, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, Ties, short_name};
+use crate::spec::{FleetSpec, Judge, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, Ties, WorkloadSpec, short_name};
 
 /// The cells of one variant; `made`: how many others the spec has before them.
 pub(super) fn cells(
@@ -103,6 +103,9 @@ fn setting(
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let ask = (slots, spec.serving.as_ref(), options.reading);
     let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
+    if let WorkloadSpec::Generate { parts, .. } = &spec.workload {
+        parts::check_drawn(source, parts, base)?;
+    }
     let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
     let references = fleet::references(source, spec, profile.as_deref())?;
     let told: Vec<WorkloadId> = used.iter().chain(&references).copied().collect();

@@ -12,7 +12,7 @@ use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
 
-use super::nodes;
+use super::{nodes, parts};
 use crate::spec::{Arrivals, Deadlines, DemandSpec, Durations, Host, Near, Ties};
 pub(super) use read::{LastTrace, resolve};
 
@@ -52,6 +52,7 @@ struct Drawn {
     gpus_per_node: Option<u32>,
     hosts: Vec<Host>,
     near: Near,
+    parts: std::collections::BTreeMap<String, f64>,
 }
 
 impl Drawn {
@@ -111,6 +112,10 @@ impl Workload {
                     drawn.near != Near::default() && drawn.has_gangs()
                 }),
             ),
+            (
+                Abilities::PARTS,
+                any(&|row| row.part.is_some(), &|drawn| drawn.parts.keys().any(|name| name != trace::WHOLE)),
+            ),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
@@ -165,6 +170,8 @@ impl Workload {
             gpus_per_node: drawn.gpus_per_node,
             hosts: &drawn.hosts,
             near: &drawn.near,
+            parts: &drawn.parts,
+            part_size: &|name| parts::size(fleet, name),
             elastic: &elastic,
             fleet: FleetShape { capacity, largest, node },
         })
@@ -317,17 +324,20 @@ impl Workload {
             })
         };
         // Where a preset counts parts of GPUs, a job of any share is a gang of parts.
-        let parts =
+        let slots =
             (u64::from(row.gpus) * u64::from(self.slots) * u64::from(row.share)).div_ceil(u64::from(Job::WHOLE));
         let (gpus, share) =
-            if self.slots > 1 { (parts.min(u64::from(u32::MAX)) as u32, Job::WHOLE) } else { (row.gpus, row.share) };
+            if self.slots > 1 { (slots.min(u64::from(u32::MAX)) as u32, Job::WHOLE) } else { (row.gpus, row.share) };
+        let kinds = row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?;
+        let parts::Piece { part, share, gpu_types } = parts::of_row(row, share, kinds, fleet)?;
         let request = Request {
             priority: row.priority,
             queue: super::queues::of_row(row, &fleet.queues)?,
             gpus_per_node: nodes::gpus_per_node(row, gpus)?,
             host: if row.host.is_unknown() || fleet.knows_hosts() { row.host } else { HostResources::UNKNOWN },
             near: if gpus > 1 { nodes::near(row, fleet)? } else { Nearness::ANY },
-            gpu_types: row.kinds.iter().map(of_kind).collect::<Result<_, _>>()?,
+            gpu_types,
+            part,
             // A task is done in one go.
             preemptible: row.preemptible && row.service.is_none(),
             share,

@@ -9,7 +9,7 @@ use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_results::schema::{GpuSet, ranges};
 use sandtable_runtime::contract::{
-    Action, Batch, Event, JobPhase, NEVER, NodeHealth, Plan, PreemptMode, Reason, Rejection, Start, Trigger,
+    Action, Batch, Event, JobPhase, NEVER, NodeHealth, Plan, PreemptMode, Reason, Rejection, Start, StartPart, Trigger,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::sandbox::Sandboxed;
@@ -139,6 +139,13 @@ impl Names {
     pub fn action(&self, action: &Action) -> String {
         match action {
             Action::Start(start) => format!("start {}", self.start(start)),
+            Action::StartPart(StartPart { job, gpu, slice }) => {
+                let job = JobId::new(*job);
+                let part = self.jobs.get(job.index()).and_then(|job| job.part);
+                let slices = part.map_or(1, |part| self.fleet.parts.slices(part));
+                let last = slice.saturating_add(slices - 1);
+                format!("start {} on slices {slice} to {last} of GPU {gpu}", self.job(job))
+            }
             Action::Preempt(preempt) => {
                 let how = if preempt.mode == PreemptMode::Kill { "kill" } else { "preempt" };
                 format!("{how} {}", self.job(JobId::new(preempt.job)))
@@ -196,6 +203,7 @@ impl Names {
     pub fn of_action(action: &Action) -> Vec<JobId> {
         match action {
             Action::Start(start) => vec![JobId::new(start.job)],
+            Action::StartPart(start) => vec![JobId::new(start.job)],
             Action::Preempt(preempt) => vec![JobId::new(preempt.job)],
             Action::Refuse(job) => vec![JobId::new(*job)],
             Action::Throttle(throttle) => vec![JobId::new(throttle.job)],

@@ -10,7 +10,7 @@ use sandtable::plan::{Options, plan};
 use serde_json::Value;
 
 use crate::help::root;
-use specs::{CATALOGUE, ELASTIC, LIVE, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
+use specs::{CATALOGUE, CUT, ELASTIC, LIVE, PART, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
 type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
@@ -151,6 +151,21 @@ const MOVES: &[Edits] = &[
         ],
     ),
     (CATALOGUE, &[("LawSpec.Utilisation", "law: Profile", "law: Utilisation(0.5)")]),
+    (
+        CUT,
+        &[
+            (
+                "FleetSpec.Model.parts",
+                "\"large\": Part(slices: 2",
+                "\"huge\": Part(slices: 4, starts: [0]), \"large\": Part(slices: 2",
+            ),
+            ("Part.slices", "slices: 1", "slices: 2"),
+            ("Part.memory", "4GiB", "5GiB"),
+            ("Part.starts", "starts: [0, 1]", "starts: [0]"),
+            ("WorkloadSpec.Generate.parts", "\"large\": 1", "\"large\": 3"),
+        ],
+    ),
+    (PART, &[("Job.part", "3g.20gb", "4g.20gb")]),
     (
         PLAIN,
         &[

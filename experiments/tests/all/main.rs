@@ -35,6 +35,7 @@ mod models;
 mod native;
 mod nodes;
 mod orders;
+mod parts;
 mod predictors;
 mod properties;
 mod readme;

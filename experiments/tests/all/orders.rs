@@ -7,8 +7,8 @@ use sandtable::execute::{Compiled, Extras, simulate};
 use sandtable::plan::{Options, plan};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
-    Costs, Duration, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PerformanceModel,
-    Request, Revocable, SECOND, Sharing, SimulatedBackend, TypeId,
+    Costs, Duration, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PartId,
+    PerformanceModel, Request, Revocable, SECOND, Sharing, SimulatedBackend, TypeId, catalogue,
 };
 use sandtable_policy::{
     About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Tick, Ties,
@@ -103,6 +103,12 @@ impl Scene {
         let failures = of(draw, &[None, None, Some(failures)]);
         let mut fleet = Fleet::new(&groups, costs, failures).expect("a fleet");
         fleet.sharing = of(draw, &[Sharing::Exclusive, Sharing::Exclusive, Sharing::Shares]);
+        // GPUs of the first type are cut, of some fleets.
+        let mut cut = Stream::new(seed, "orders/parts");
+        if fleet.sharing == Sharing::Exclusive && of(&mut cut, &[false, false, true]) {
+            let table = catalogue::find("A100-SXM4-40GB").expect("a model of the catalogue").parts.clone();
+            fleet = fleet.cut(&[table]).expect("a fleet");
+        }
         let smallest = groups.iter().map(|(nodes, gpus, _)| nodes * gpus).min().unwrap_or(1);
         let lengths = of(draw, &[vec![1, 2, 3, 4], vec![1, 5, 10, 20], vec![3, 3, 3, 6], vec![1, 2, 4, 8, 16, 32]]);
         let step = of(draw, &[0, 1, 1, 2]);
@@ -116,6 +122,14 @@ impl Scene {
                 gpu_types: TypeId::list(of(draw, &[vec![], vec![], vec![0], vec![types - 1], vec![types - 1, 0]])),
                 preemptible: of(draw, &[true, true, true, true, true, true, false]),
                 ..Request::new(gpus)
+            };
+            let request = match fleet.sharing == Sharing::Parts && gpus == 1 && !of(&mut cut, &[true, false, false]) {
+                true => {
+                    let part = PartId::new(of(&mut cut, &[0, 0, 1, 2, 3, 4, 5]));
+                    let gpu_types = TypeId::list(if types > 1 { vec![0] } else { vec![] });
+                    Request { part: Some(part), share: fleet.parts.share(part), gpu_types, ..request }
+                }
+                false => request,
             };
             let job = Job::new("", Instant::at(SECOND * submitted), gpus, SECOND * of(draw, &lengths));
             Job { request: request.into(), ..job }

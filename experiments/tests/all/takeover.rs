@@ -65,6 +65,15 @@ fn rigid() -> String {
     )
 }
 
+/// The same, of jobs that ask for parts of GPUs.
+fn cut() -> String {
+    let gpus = "gpus: {1: 4, 2: 2, 4: 1}";
+    let parts = "gpus: {1: 6, 2: 1}, parts: {\"1g.5gb\": 2, \"3g.20gb\": 2, \"2g.10gb\": 1, \"whole\": 1}";
+    let cut = rigid().replace("kind: \"T4\"", "kind: \"A100-SXM4-40GB\", sharing: Parts").replace(gpus, parts);
+    assert!(cut.contains(parts));
+    cut.replace("jobs: 24", "jobs: 60").replace("nodes: 2", "nodes: 1")
+}
+
 fn packed() -> String {
     let mut profile = profile::synthetic();
     profile.gpus[0].solo.values_mut().for_each(|solo| solo.throughput = [(1, 100.0), (4, 350.0)].into());
@@ -146,7 +155,7 @@ fn all_completed(finished: &Finished) -> bool {
 #[test]
 fn any_policy_goes_on_where_another_was_taken_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    for spec in [rigid(), packed(), elastic()] {
+    for spec in [rigid(), cut(), packed(), elastic()] {
         let plan = expand(folder.path(), &spec);
         let sandbox = sandbox();
         let components: Vec<Component> = plan.cells.iter().map(|cell| load(&sandbox, cell)).collect();
@@ -226,7 +235,7 @@ fn followed(
 fn a_recorded_run_followed_is_the_same_run_and_says_who_differs() {
     let folder = tempfile::tempdir().expect("a folder");
     // Who is compared with itself, and with whom else.
-    for (spec, one, other) in [(rigid(), 2, 0), (elastic(), 0, 4)] {
+    for (spec, one, other) in [(rigid(), 2, 0), (cut(), 2, 0), (elastic(), 0, 4)] {
         let plan = expand(folder.path(), &spec);
         let sandbox = sandbox();
         let components: Vec<Component> = plan.cells.iter().map(|cell| load(&sandbox, cell)).collect();

@@ -7,6 +7,7 @@
 mod elastic;
 mod live;
 mod nodes;
+mod resync;
 mod timers;
 mod trial;
 
@@ -18,11 +19,11 @@ pub(crate) use self::nodes::{MirrorNode, TypePool};
 use crate::job::Job;
 use crate::node_set::NodeSet;
 use crate::queue_tree::{QueueTree, Side};
-use crate::residents::Residents;
+use crate::residents::{Residents, Take};
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Placement, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle,
-    Topology, Trigger, WorkloadProfile, host,
+    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, PartId, Placement, Preempt, PreemptMode, Quantity, Rejection, Sample,
+    StartPart, Throttle, Topology, Trigger, WorkloadProfile, host,
 };
 
 /// What the jobs of a class ask for.
@@ -189,9 +190,25 @@ impl Cluster {
 
     // ------------------------------------------------------------ actions
 
-    /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it.
+    /// Starts a waiting job on these GPUs, all of which must be free here, or shared with room for it. A part of a GPU begins at the slice
+    /// that leaves the most places for parts of all sizes.
+    ///
+    /// # Panics
+    /// Where there is no room for it.
     pub fn start(&mut self, id: JobId, gpus: Vec<GpuId>) {
-        self.start_with(id, gpus, None);
+        match self.job(id).part {
+            None => self.start_with(id, gpus, None),
+            Some(part) => self.start_part(id, part, gpus[0]),
+        }
+    }
+
+    fn start_part(&mut self, id: JobId, part: PartId, gpu: GpuId) {
+        let gpu_type = self.nodes[self.node_of(gpu)].gpu_type;
+        let slice = self.residents.parts.best(gpu_type, part, self.residents.taken(gpu));
+        let slice = slice.unwrap_or_else(|| panic!("GPU {gpu} has no room for the part that job {id} asks for"));
+        self.place(id, Some(slice));
+        self.hold(id, &[gpu]);
+        self.actions.push(Action::StartPart(StartPart { job: id, gpu, slice }));
     }
 
     /// Whether a node is up, and not draining.
@@ -315,6 +332,8 @@ impl Cluster {
                 host: demand.host,
                 near: demand.near,
                 share: demand.share_milli,
+                part: demand.part,
+                slice: None,
                 memory_mib: demand.memory_mib,
                 profile: workload.map(|workload| self.workloads[workload as usize].clone()),
                 workload,
@@ -362,38 +381,6 @@ impl Cluster {
             order.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some(job) = self.job_mut(id) {
                 job.gpu_types = order.into_iter().map(|(_, gpu_type)| gpu_type).collect();
-            }
-        }
-    }
-
-    /// After a refused action the mirror differs from the host's state: it is read again.
-    fn resync(&mut self) {
-        let (gpus, jobs) = host::occupancy();
-        let mut truth: Vec<(JobId, GpuId)> = jobs.into_iter().zip(gpus).collect();
-        truth.sort_unstable();
-        let ids: Vec<JobId> = self.jobs().map(|job| job.id).collect();
-        let mut moved = Vec::new();
-        for id in ids {
-            let from = truth.partition_point(|(job, _)| *job < id);
-            let held: Vec<GpuId> =
-                truth[from..].iter().take_while(|(job, _)| *job == id).map(|(_, gpu)| *gpu).collect();
-            let mut mirrored = self.job(id).held.clone();
-            mirrored.sort_unstable();
-            // A live job that has ended here: the policy was not allowed to refuse it.
-            if mirrored != held || self.job(id).phase == JobPhase::Ended {
-                self.release(id, self.now, JobPhase::Queued);
-                moved.push((id, held));
-            }
-        }
-        for (id, held) in moved {
-            if !held.is_empty() {
-                // Its preemption was refused: it never stopped.
-                let now = self.now;
-                self.hold(id, &held);
-                if let Some(job) = self.job_mut(id) {
-                    job.phase = JobPhase::Running;
-                    job.running_since = Some(now);
-                }
             }
         }
     }
@@ -466,14 +453,14 @@ impl Cluster {
         }
         self.take_host(host, asked, &held, false);
         if self.residents.is_shared() {
-            let share = self.job(id).share;
             for gpu in held {
                 let node = self.node_of(gpu);
-                if self.residents.leave(gpu, self.nodes[node].gpu_type, id, share) {
+                let (gpu_type, take) = (self.nodes[node].gpu_type, self.taken_by(id, node));
+                if self.residents.leave(gpu, gpu_type, id, take) {
                     self.flip(node, &[gpu], true);
                 }
             }
-            return;
+            return self.place(id, None);
         }
         self.flip_all(&held, true);
     }
@@ -482,12 +469,26 @@ impl Cluster {
         if !self.residents.is_shared() {
             return self.flip_all(gpus, false);
         }
-        let share = self.job(id).share;
         for gpu in gpus {
             let node = self.node_of(*gpu);
-            if self.residents.come(*gpu, self.nodes[node].gpu_type, id, share) {
+            let (gpu_type, take) = (self.nodes[node].gpu_type, self.taken_by(id, node));
+            if self.residents.come(*gpu, gpu_type, id, take) {
                 self.flip(node, &[*gpu], false);
             }
+        }
+    }
+
+    /// What a job takes of a GPU of a node.
+    fn taken_by(&self, id: JobId, node: usize) -> Take {
+        let job = self.job(id);
+        let slices = |(part, slice)| self.residents.parts.slices(self.nodes[node].gpu_type, part, slice);
+        Take { milli: job.share, slices: job.part.zip(job.slice).map_or(0, slices) }
+    }
+
+    /// Notes where on its GPU a job's part begins.
+    fn place(&mut self, id: JobId, slice: Option<u32>) {
+        if let Some(job) = self.job_mut(id) {
+            job.slice = slice;
         }
     }
 }

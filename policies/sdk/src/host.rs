@@ -1,7 +1,7 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, Quantity, Rejection};
+use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, NO_SLICE, Quantity, Rejection};
 
 /// What answers the imports natively.
 pub trait Host {
@@ -30,6 +30,10 @@ pub trait Host {
     /// Pairs of GPU and job, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
         (Vec::new(), Vec::new())
+    }
+    /// First slices of the parts that jobs have.
+    fn part_slices(&self, jobs: &[JobId]) -> Vec<u32> {
+        vec![NO_SLICE; jobs.len()]
     }
     /// Why actions of the previous plan were refused.
     fn rejections(&self) -> Vec<Rejection> {
@@ -161,6 +165,19 @@ pub fn occupancy() -> (Vec<GpuId>, Vec<JobId>) {
     }
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| host.as_ref().map(|host| host.occupancy()).unwrap_or_default())
+}
+
+/// First slices of the parts that jobs have; [`NO_SLICE`] for those that have none.
+pub fn part_slices(jobs: Vec<JobId>) -> Vec<u32> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::cluster::part_slices(&jobs)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.part_slices(&jobs),
+        None => vec![NO_SLICE; jobs.len()],
+    })
 }
 
 /// Why actions of the previous plan were refused.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::{
-    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, QueueId, ServiceId,
+    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, PartId, QueueId, ServiceId,
     WorkloadProfile,
 };
 
@@ -24,6 +24,8 @@ pub struct Job {
     pub near: Nearness,
     /// Thousandths of a GPU that it asks for.
     pub share: u32,
+    /// The part of a GPU that it asks for, if it asks for one.
+    pub part: Option<PartId>,
     /// MiB that it needs on each GPU; 0: unknown.
     pub memory_mib: u32,
     /// What running alone has shown of its workload, if that is revealed.
@@ -59,6 +61,8 @@ pub struct Job {
     pub(crate) run_time: u64,
     pub(crate) running_since: Option<Instant>,
     pub(crate) waiting_since: Instant,
+    /// The first slice of the part that it holds.
+    pub(crate) slice: Option<u32>,
     /// Its index among the holders.
     pub(crate) slot: usize,
 }
@@ -133,6 +137,8 @@ pub struct Ask {
     pub preferred: Option<u32>,
     /// Thousandths of each GPU.
     pub share: u32,
+    /// The part of a GPU; none: whole GPUs, or a share.
+    pub part: Option<PartId>,
     /// MiB on each GPU; 0: unknown.
     pub memory_mib: u32,
     /// Whether it may not be preempted: nodes that no owner may take back come first.
@@ -152,6 +158,7 @@ impl Job {
             required: self.near.required,
             preferred: self.near.preferred,
             share: self.share,
+            part: self.part,
             memory_mib: self.memory_mib,
             pinned: !self.preemptible,
             alone: self.out_of_memory > 0,
@@ -170,6 +177,7 @@ impl Ask {
             required: None,
             preferred: None,
             share: 1000,
+            part: None,
             memory_mib: 0,
             pinned: false,
             alone: false,

@@ -44,6 +44,7 @@ mod job_map;
 mod line;
 mod moves;
 mod node_set;
+mod parts;
 mod place;
 pub mod predictor;
 mod queue_tree;
@@ -65,10 +66,10 @@ pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
     Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
-    ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PhaseChange, Plan, PolicyError, Pool, Preempt,
-    PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange, Sample, Service, ServiceId,
-    SetBatch, Setup, Sharing, Start, Throttle, Throughput, Timer, Topology, Trigger, UserId, Wake, WorkloadId,
-    WorkloadProfile,
+    ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Plan, PolicyError,
+    Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange, Sample,
+    Service, ServiceId, SetBatch, Setup, Sharing, Start, StartPart, Throttle, Throughput, Timer, Topology, Trigger,
+    UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};
@@ -92,6 +93,8 @@ pub const NEVER: u64 = (1 << 53) - 1;
 pub const NO_WORKLOAD: WorkloadId = WorkloadId::MAX;
 /// The queue of a job that is in none.
 pub const NO_QUEUE: QueueId = QueueId::MAX;
+/// The first slice of a job that has no part of a GPU.
+pub const NO_SLICE: u32 = u32::MAX;
 
 impl Cadence {
     /// Called on every event, and not in rounds.

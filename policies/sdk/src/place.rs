@@ -32,7 +32,7 @@ impl Placement {
 
     /// What placements found by these rules follow, demands and draining nodes: a part of what a policy that finds all of its placements so uses.
     pub fn follows() -> Abilities {
-        Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::DRAIN
+        Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::DRAIN | Abilities::PARTS
     }
 
     /// The rule of a word of [`Placement::WORDS`].
@@ -76,7 +76,7 @@ impl Placement {
                     && rooms::most_gpus(node, ask, 1) == 1
                     && cluster.has_memory(gpu, ask.memory_mib)
             };
-            if let Some(gpu) = cluster.residents.best_fit(gpu_type, ask.share, takes) {
+            if let Some(gpu) = cluster.residents.best_fit(gpu_type, ask, takes) {
                 return Some(vec![gpu]);
             }
         }

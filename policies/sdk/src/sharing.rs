@@ -75,7 +75,9 @@ impl Cluster {
     /// Whether the jobs on a GPU leave this much memory, as far as known, and none of them must be alone.
     pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
         let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
-        let fits = capacity == 0 || self.memory_used(gpu) + u64::from(mib) <= capacity;
+        // Parts have their own memory.
+        let fits =
+            capacity == 0 || self.residents.parts.are_there() || self.memory_used(gpu) + u64::from(mib) <= capacity;
         fits && self.residents(gpu).iter().all(|id| self.job(*id).out_of_memory == 0)
     }
 

@@ -11,7 +11,8 @@ use crate::host::{Host, stand_in};
 use crate::{
     Action, Arrival, Batch, ChangeCause, ClassId, Cluster, Demand, Event, Fresh, GpuId, GpuType, GpuTypeId,
     HostResources, Instant, Introductions, JobEnd, JobId, JobPhase, Knowledge, NEVER, NO_QUEUE, NO_WORKLOAD, Nearness,
-    Node, NodeHealth, NodeId, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology, Trigger,
+    Node, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Policy, Pool, Quantity, Setup, Sharing, Topology,
+    Trigger,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -147,6 +148,7 @@ impl TestRun<'_> {
                 return;
             }
             Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
+            Action::StartPart(_) => panic!("these jobs ask for no parts"),
             Action::SetTimer(timer) => {
                 assert!(timer.at > now && self.timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
                 return;
@@ -177,6 +179,7 @@ pub fn demand(gpus: u32) -> Demand {
         host: HostResources { cpu_milli: 0, memory_mib: 0 },
         near: Nearness { required: None, preferred: None },
         share_milli: 1000,
+        part: None,
         memory_mib: 0,
         gpu_types: vec![],
         preemptible: true,
@@ -258,6 +261,28 @@ pub fn topology(nodes: &[u32]) -> Topology {
         levels: vec![],
         nodes: nodes.iter().enumerate().map(node).collect(),
     }
+}
+
+/// Nodes of these many GPUs of eight slices, with the parts of an A100 (NVIDIA's MIG).
+pub fn mig(nodes: &[u32]) -> Topology {
+    let places: [(&str, u32, &[u32]); 6] = [
+        ("1g.5gb", 1, &[0, 1, 2, 3, 4, 5, 6]),
+        ("1g.10gb", 2, &[0, 2, 4, 6]),
+        ("2g.10gb", 2, &[0, 2, 4]),
+        ("3g.20gb", 4, &[0, 4]),
+        ("4g.20gb", 4, &[0]),
+        ("7g.40gb", 8, &[0]),
+    ];
+    let part = |(id, (name, slices, starts)): (usize, (&str, u32, &[u32]))| PartProfile {
+        id: id as PartId,
+        name: name.into(),
+        slices,
+        memory_mib: 0,
+        starts: starts.to_vec(),
+    };
+    let mut topology = topology(nodes);
+    topology.gpu_types[0].sharing = Sharing::Parts(places.into_iter().enumerate().map(part).collect());
+    topology
 }
 
 /// A file of the data that `SANDTABLE_DATA` names, by default `../shared/data` beside the checkout. Tests that read it are marked

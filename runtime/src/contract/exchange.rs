@@ -121,7 +121,7 @@ enumeration! {
         "not-elastic" NotElastic,
         /// V10: a placement names a GPU twice.
         "duplicate-gpu" DuplicateGpu,
-        /// V11: a plan has two placing actions (start, preempt, reassign, refuse) for one job.
+        /// V11: a plan has two placing actions (start, start-part, preempt, reassign, refuse) for one job.
         "duplicate-job" DuplicateJob,
         /// V12: the job does not allow the GPU type, or the gang mixes types.
         "gpu-type-not-allowed" GpuTypeNotAllowed,
@@ -129,10 +129,13 @@ enumeration! {
         "gpu-unavailable" GpuUnavailable,
         /// V14: another job holds the GPU, or the shares on it leave too little.
         "gpu-over-committed" GpuOverCommitted,
-        /// V15: the jobs need more memory than the GPU has.
+        /// V15: the jobs need more memory than the GPU has, or the job than its part.
         "memory-over-committed" MemoryOverCommitted,
         /// V16: more jobs than the GPU accepts.
         "tenancy-exceeded" TenancyExceeded,
+        /// V17: the GPU has no such part, it may not begin at this slice, or another job has one of its slices. Or `start`
+        /// of a job that asks for a part, or `start-part` of one that asks for none.
+        "part-misplaced" PartMisplaced,
         /// V18: the gang's nodes are not within one domain of the level that `demand.near` requires.
         "not-near-enough" NotNearEnough,
         /// V19: the jobs need more CPU or memory than the node has beside its GPUs.
@@ -245,6 +248,17 @@ record! {
     }
 }
 
+record! {
+    /// Starts a job that asks for a part of a GPU.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct StartPart {
+        "job" job: JobId,
+        "gpu" gpu: GpuId,
+        /// The first slice of its part.
+        "slice" slice: u32,
+    }
+}
+
 enumeration! {
     #[derive(Clone, Copy, Eq, PartialEq)]
     pub enum PreemptMode {
@@ -314,6 +328,7 @@ variant! {
         "protect" Protect(Protect),
         /// A queued job ends without having been completed, for good: its deadline cannot be met, for example.
         "refuse" Refuse(JobId),
+        "start-part" StartPart(StartPart),
     }
 }
 
@@ -331,8 +346,9 @@ flags! {
     /// Kinds of action that a policy uses in addition to `start`, and demands that its placements follow. `share`:
     /// starts jobs next to others on packed GPUs; `elastic`: `reassign` and `set-batch`; `shape`: follows
     /// `demand.gpus-per-node`; `host`: follows `demand.host`; `near`: follows `demand.near`; `queues`: follows
-    /// `queue.limit`. An experiment with such a demand or limit does not begin with a policy that does not follow it.
-    /// `drain`: is told of draining nodes; to any other policy they are up until they go down.
+    /// `queue.limit`; `parts`: follows `demand.part`, by `start-part`. An experiment with such a demand or limit does
+    /// not begin with a policy that does not follow it. `drain`: is told of draining nodes; to any other policy they
+    /// are up until they go down.
     Abilities {
         "preempt" PREEMPT = 1,
         "timers" TIMERS = 2,
@@ -346,6 +362,7 @@ flags! {
         "near" NEAR = 512,
         "drain" DRAIN = 1024,
         "queues" QUEUES = 2048,
+        "parts" PARTS = 4096,
     }
 }
 

@@ -2,11 +2,11 @@
 
 #![expect(missing_docs, reason = "as in `wit/`: what a name says alone has no sentence")]
 
-use super::{Duration, GpuId, GpuTypeId, JobId, NodeId, QueueId, ServiceId};
+use super::{Duration, GpuId, GpuTypeId, JobId, NodeId, PartId, QueueId, ServiceId};
 
 variant! {
     /// How jobs may share a GPU.
-    #[derive(Clone, Copy, PartialEq)]
+    #[derive(Clone, PartialEq)]
     pub enum Sharing {
         /// One job at a time.
         "exclusive" Exclusive,
@@ -14,6 +14,24 @@ variant! {
         "shares" Shares,
         /// At most this many jobs, whatever their shares; they slow each other down.
         "packed" Packed(u32),
+        /// Cut into parts of these profiles, one job on each; they do not slow each other down (MIG instances). A job that
+        /// asks for no part has the GPU to itself.
+        "parts" Parts(Vec<PartProfile>),
+    }
+}
+
+record! {
+    /// A size of a part. It takes `slices` slices of the GPU from the one at which it begins; no two parts overlap.
+    #[derive(Clone, PartialEq)]
+    pub struct PartProfile {
+        /// GPU types whose profiles have one id differ in `memory-mib` alone.
+        "id" id: PartId,
+        "name" name: String,
+        "slices" slices: u32,
+        /// Memory in MiB; 0 if unknown, and then not checked.
+        "memory-mib" memory_mib: u32,
+        /// Slices at which it may begin, ascending.
+        "starts" starts: Vec<u32>,
     }
 }
 
@@ -151,8 +169,13 @@ record! {
         /// until the job is preempted or ends. Unknown where no node's are known.
         "host" host: HostResources,
         "near" near: Nearness,
-        /// Share of each GPU in thousandths: 1000, or less for a job of one GPU.
+        /// Share of each GPU in thousandths: 1000, or less for a job of one GPU. That of a part is its slices of those of
+        /// the GPU, rounded down.
         "share-milli" share_milli: u32,
+        /// Part of one GPU that the job asks for; none if it asks for whole GPUs or for a share. `gpu-types` names only
+        /// types that have it.
+        #[serde(default)]
+        "part" part: Option<PartId>,
         /// Memory that the job needs on each GPU, in MiB; 0 if unknown.
         "memory-mib" memory_mib: u32,
         /// GPU types that the gang may run on, all of its GPUs of one type; empty means any type.

@@ -34,7 +34,7 @@ impl Ledger {
             let most = match self.sharing {
                 Sharing::Exclusive => 1,
                 Sharing::Packed(most) => u64::from(most),
-                Sharing::Shares => u64::from(Job::WHOLE),
+                Sharing::Shares | Sharing::Parts => u64::from(Job::WHOLE),
             };
             if *held > self.now.since_start().saturating_mul(most) {
                 return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });

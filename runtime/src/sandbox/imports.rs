@@ -199,6 +199,12 @@ pub(super) fn occupancy(cx: Cx<'_, '_>) -> wasmtime::Result<(Vec<u32>, Vec<u32>)
     answer(cx, "cluster.occupancy", |world| world.occupancy())
 }
 
+/// `cluster.part-slices`
+pub(super) fn part_slices(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<Vec<u32>> {
+    charge(cx, jobs.len() * 64)?;
+    answer(cx, "cluster.part-slices", |world| world.part_slices(&JobId::list(jobs)))
+}
+
 /// `cluster.speeds`
 pub(super) fn speeds(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<Vec<f64>> {
     charge(cx, jobs.len() * 64)?;
@@ -381,6 +387,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     cluster.func_wrap("free-gpus", |mut cx: Cx<'_>, (): ()| Ok((free_gpus(&mut cx)?,)))?;
     cluster.func_wrap("occupancy", |mut cx: Cx<'_>, (): ()| Ok((occupancy(&mut cx)?,)))?;
     cluster.func_wrap("speeds", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((speeds(&mut cx, jobs)?,)))?;
+    cluster.func_wrap("part-slices", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((part_slices(&mut cx, jobs)?,)))?;
     cluster.func_wrap("progress", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((progress(&mut cx, jobs)?,)))?;
     cluster
         .func_wrap("check", |mut cx: Cx<'_>, (actions,): (Vec<contract::Action>,)| Ok((check(&mut cx, &actions)?,)))?;

@@ -330,7 +330,7 @@ fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
 const EXPORTS: [&str; 3] = [SCHEDULER, ADVICE, PROVIDER];
 
 const IMPORTS: [(&str, &[&str]); 4] = [
-    (CLUSTER, &["now", "free-gpus", "occupancy", "speeds", "progress", "check", "rejections"]),
+    (CLUSTER, &["now", "free-gpus", "occupancy", "part-slices", "speeds", "progress", "check", "rejections"]),
     (INTRODUCTIONS, &["classes", "workloads", "users", "samples", "attained"]),
     (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
     (LOG, &["write", "panic"]),
@@ -361,6 +361,12 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
             may_leave(&caller)?;
             let (gpus, jobs) = imports::occupancy(&mut caller.as_context_mut())?;
             at.answer(&mut caller, to, |lowering| Ok([lowering.list(&gpus)?, lowering.list(&jobs)?]))
+        }),
+        "part-slices" => Func::wrap(store, move |mut caller: C<'_>, jobs: u32, count: u32, to: u32| {
+            may_leave(&caller)?;
+            let jobs = at.lift(&caller, |from| from.list(jobs, count))?;
+            let slices = imports::part_slices(&mut caller.as_context_mut(), jobs)?;
+            at.answer(&mut caller, to, |lowering| Ok([lowering.list(&slices)?]))
         }),
         "speeds" => Func::wrap(store, move |mut caller: C<'_>, jobs: u32, count: u32, to: u32| {
             may_leave(&caller)?;

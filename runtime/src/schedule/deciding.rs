@@ -1,11 +1,11 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{GpuId, Instant, JobId, Move, Split, StopMode};
+use sandtable_hardware::{GpuId, Instant, JobId, Move, Split, StopMode, TimedEvent};
 
 use super::Run;
 use crate::capsule::Step;
 use crate::cluster::Phase;
-use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, Trigger};
+use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, StartPart, Trigger};
 use crate::decision_log::ReplayScript;
 use crate::fault::Fault;
 use crate::ledger::AccountingError;
@@ -114,10 +114,13 @@ impl Run {
         let mut delayed = None;
         match action {
             Action::Start(start) => {
-                self.idle = 0;
                 let (job, gpus) = placement(start);
-                self.ledger.given(job, &gpus)?;
-                self.world().backend.start(job, &gpus, start.batch.map(split), &mut happened);
+                self.begin(job, &gpus, start.batch.map(split), &mut happened)?;
+                delayed = Some((job, Phase::Starting));
+            }
+            Action::StartPart(StartPart { job, gpu, .. }) => {
+                let job = JobId::new(*job);
+                self.begin(job, &[GpuId::new(*gpu)], None, &mut happened)?;
                 delayed = Some((job, Phase::Starting));
             }
             Action::Reassign(moves) => {
@@ -172,6 +175,22 @@ impl Run {
             }
         }
         outcome
+    }
+}
+
+impl Run {
+    /// Gives a job its GPUs.
+    fn begin(
+        &mut self,
+        job: JobId,
+        gpus: &[GpuId],
+        split: Option<Split>,
+        happened: &mut Vec<TimedEvent>,
+    ) -> Result<(), AccountingError> {
+        self.idle = 0;
+        self.ledger.given(job, gpus)?;
+        self.world().backend.start(job, gpus, split, happened);
+        Ok(())
     }
 }
 

@@ -1,6 +1,8 @@
 //! What happens on the machines, from submission to end, as it enters the state, the ledger and the next batch.
 
-use sandtable_hardware::{BackendEvent, Cause, Duration, Instant, JobId, NodeId, QueueId, ServiceId, TimedEvent};
+use sandtable_hardware::{
+    BackendEvent, Cause, Duration, Instant, JobId, NodeId, PartId, QueueId, ServiceId, TimedEvent,
+};
 
 use super::Run;
 use crate::cluster::Phase;
@@ -187,6 +189,7 @@ impl Run {
             host: host(job.host),
             near: near(job.near),
             share_milli: job.share,
+            part: job.part.map(PartId::number),
             memory_mib,
             gpu_types: job.gpu_types.iter().map(|gpu_type| gpu_type.number()).collect(),
             preemptible: job.preemptible,

@@ -7,7 +7,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{JobId, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Start, Throttle, Timer,
+    Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Sharing, Start, StartPart,
+    Throttle, Timer,
 };
 
 /// What actions are drawn from.
@@ -35,7 +36,8 @@ impl Scene<'_> {
     fn anything(&mut self) -> Action {
         let job = self.any(self.announced.len() + 2) as u32;
         let now = self.state.now;
-        match self.any(12) {
+        match self.any(13) {
+            12 => Action::StartPart(StartPart { job, gpu: self.any(12) as u32, slice: self.any(10) as u32 }),
             11 => Action::Refuse(job),
             8 => {
                 // Swaps, growths, moves and nonsense, one to three at a time; rarely nobody at all.
@@ -79,7 +81,7 @@ impl Scene<'_> {
 
     fn near_legal(&mut self) -> Action {
         match self.any(13) {
-            0..=3 => self.near_start(),
+            0..=3 => self.near_part().unwrap_or_else(|| self.near_start()),
             4 => {
                 let job = self.job_in(&[Phase::Starting, Phase::Running]);
                 Action::Preempt(Preempt { job, mode: self.any_mode() })
@@ -189,6 +191,30 @@ impl Scene<'_> {
             gpus.push(gpus[0]);
         }
         Action::Start(Start { job, gpus, batch: self.near_batch(job) })
+    }
+
+    /// A waiting job that asks for a part, mostly where a part of its size may begin, if there is one.
+    fn near_part(&mut self) -> Option<Action> {
+        let waits =
+            |(job, info): &(&u32, &Demand)| info.part.is_some() && self.state.phase[**job as usize] == Phase::Queued;
+        let all: Vec<(u32, u32)> =
+            self.announced.iter().filter(waits).filter_map(|(job, info)| Some((*job, info.part?))).collect();
+        if all.is_empty() || self.one_in(4) {
+            return None;
+        }
+        let (job, part) = all[self.any(all.len())];
+        let topology = &self.setup.topology;
+        let node = &topology.nodes[self.any(topology.nodes.len())];
+        let starts = match &topology.gpu_types[node.gpu_type as usize].sharing {
+            Sharing::Parts(parts) => parts.iter().find(|known| known.id == part).map(|known| &known.starts),
+            _ => None,
+        };
+        let gpu = node.first_gpu + self.any(node.gpus as usize) as u32;
+        let slice = match starts.filter(|_| !self.one_in(8)) {
+            Some(starts) => starts[self.any(starts.len())],
+            None => self.any(10) as u32,
+        };
+        Some(Action::StartPart(StartPart { job, gpu, slice }))
     }
 
     /// So many free GPUs of each node, up to so many in all.

@@ -10,8 +10,8 @@ use sandtable_hardware::{GpuId, HostUse, Instant, JobId, NodeId, ServiceId};
 use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
-    Abilities, Action, BatchSplit, Demand, Elasticity, Node, Preempt, Protect, SetBatch, Setup, Sharing, Start,
-    Throttle, Timer,
+    Abilities, Action, BatchSplit, Demand, Elasticity, Node, PartProfile, Preempt, Protect, SetBatch, Setup, Sharing,
+    Start, StartPart, Throttle, Timer,
 };
 
 /// «Every u64 is below 2^53, in both directions».
@@ -78,9 +78,18 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
     match action {
         Action::Start(it) => {
             broken.extend(known_and_in(site, state, it.job, &[Phase::Queued]));
-            broken.extend(placement(site, state, it));
+            broken.extend(placement(site, state, it, None));
             if broken.is_empty() {
                 put(site, state, it);
+            }
+        }
+        Action::StartPart(StartPart { job, gpu, slice }) => {
+            let it = Start { job: *job, gpus: vec![*gpu], batch: None };
+            broken.extend(known_and_in(site, state, *job, &[Phase::Queued]));
+            broken.extend(placement(site, state, &it, Some(*slice)));
+            if broken.is_empty() {
+                state.slices.insert(JobId::new(*job), *slice);
+                put(site, state, &it);
             }
         }
         Action::Reassign(moves) => broken.extend(reassign(site, state, moves)),
@@ -101,10 +110,11 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
     broken
 }
 
-/// The jobs that an action places: «placing actions (start, preempt, reassign, refuse)».
+/// The jobs that an action places: «placing actions (start, start-part, preempt, reassign, refuse)».
 fn placing(action: &Action) -> Vec<u32> {
     match action {
         Action::Start(it) => vec![it.job],
+        Action::StartPart(it) => vec![it.job],
         Action::Preempt(it) => vec![it.job],
         Action::Refuse(job) => vec![*job],
         Action::Reassign(moves) => moves.iter().map(|it| it.job).collect(),
@@ -112,7 +122,7 @@ fn placing(action: &Action) -> Vec<u32> {
     }
 }
 
-/// V11: «a plan has two placing actions (start, preempt, reassign, refuse) for one job.» What was refused was no action.
+/// V11: «a plan has two placing actions (start, start-part, preempt, reassign, refuse) for one job.» What was refused was no action.
 fn placed_twice(placed: &BTreeSet<u32>, action: &Action) -> Option<RejectCode> {
     let mut all = placed.clone();
     placing(action).into_iter().any(|job| !all.insert(job)).then_some(DuplicateJob)
@@ -129,6 +139,8 @@ fn not_negotiated(site: &Site, action: &Action) -> Option<RejectCode> {
         Action::Reassign(_) | Action::SetBatch(_) => Abilities::ELASTIC,
         Action::Protect(_) => Abilities::PROTECT,
         Action::Refuse(_) => Abilities::REFUSE,
+        // «`parts`: follows `demand.part`, by `start-part`.»
+        Action::StartPart(_) => Abilities::PARTS,
     };
     (!site.uses.contains(needs)).then_some(NotNegotiated)
 }
@@ -144,8 +156,8 @@ fn known_and_in(site: &Site, state: &Cluster, job: u32, phases: &[Phase]) -> Vec
     broken
 }
 
-/// All that is demanded of a gang's GPUs, on a state in which the job holds none.
-fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
+/// All that is demanded of a gang's GPUs, on a state in which the job holds none; `slice` is that of `start-part`.
+fn placement(site: &Site, state: &Cluster, it: &Start, slice: Option<u32>) -> Vec<RejectCode> {
     let all: u32 = site.setup.topology.nodes.iter().map(|node| node.gpus).sum();
     let there: BTreeSet<u32> = it.gpus.iter().copied().filter(|gpu| *gpu < all).collect();
     let mut broken = Vec::new();
@@ -162,7 +174,8 @@ fn placement(site: &Site, state: &Cluster, it: &Start) -> Vec<RejectCode> {
     broken.extend(too_little_host(site, state, job, &there));
     broken.extend(beyond_limit(site, state, it));
     for gpu in &there {
-        broken.extend(crowded(site, state, job, *gpu));
+        broken.extend(crowded(site, state, (job, slice), *gpu));
+        broken.extend(misplaced(site, job, slice, *gpu));
         broken.extend(too_little_memory(site, state, job, *gpu));
     }
     if let Some(elastic) = &job.elastic {
@@ -203,12 +216,12 @@ fn available(site: &Site, state: &Cluster, job: u32, gpu: u32) -> bool {
 
 fn promised(site: &Site, state: &Cluster, gpu: u32) -> bool {
     let starting = |other: &JobId| state.phase[*other] == Phase::Starting;
-    sharing(site, gpu) == Sharing::Exclusive && state.residents[gpu as usize].iter().any(starting)
+    *sharing(site, gpu) == Sharing::Exclusive && state.residents[gpu as usize].iter().any(starting)
 }
 
 /// V14: «another job holds the GPU, or the shares on it leave too little.» V16: «more jobs than the GPU accepts.» V26:
 /// «`share`: starts jobs next to others on packed GPUs»; without it the GPU is held by another job, which is V14 too.
-fn crowded(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Vec<RejectCode> {
+fn crowded(site: &Site, state: &Cluster, (job, slice): (&Demand, Option<u32>), gpu: u32) -> Vec<RejectCode> {
     let others = &state.residents[gpu as usize];
     let share = |other: &JobId| site.announced[&other.number()].share_milli;
     match sharing(site, gpu) {
@@ -218,8 +231,22 @@ fn crowded(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Vec<RejectCo
             let shares = others.iter().map(share).sum::<u32>() + job.share_milli;
             Vec::from_iter((shares > 1000).then_some(GpuOverCommitted))
         }
+        Sharing::Parts(_) => {
+            let own = slices(site, job, slice, gpu);
+            let of = |other: &JobId| {
+                let theirs = &site.announced[&other.number()];
+                slices(site, theirs, state.slices.get(other).copied(), gpu)
+            };
+            // «A job that asks for no part has the GPU to itself.» V17: «another job has one of its slices».
+            let meets =
+                |theirs: &Vec<u32>| own.as_ref().is_some_and(|own| own.iter().any(|slice| theirs.contains(slice)));
+            let of_all: Vec<Option<Vec<u32>>> = others.iter().map(of).collect();
+            let whole = of_all.iter().any(|theirs| theirs.is_none() || own.is_none());
+            let met = of_all.iter().flatten().any(meets);
+            whole.then_some(GpuOverCommitted).into_iter().chain(met.then_some(PartMisplaced)).collect()
+        }
         Sharing::Packed(most) => {
-            let mut broken = Vec::from_iter((others.len() >= most as usize).then_some(TenancyExceeded));
+            let mut broken = Vec::from_iter((others.len() >= *most as usize).then_some(TenancyExceeded));
             if !others.is_empty() && !site.uses.contains(Abilities::SHARE) {
                 broken.extend([NotNegotiated, GpuOverCommitted]);
             }
@@ -228,9 +255,38 @@ fn crowded(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Vec<RejectCo
     }
 }
 
-/// V15: «the jobs need more memory than the GPU has.» A GPU's memory is
+/// The part that a job asks for, as a GPU has it.
+fn profile<'a>(site: &Site<'a>, job: &Demand, gpu: u32) -> Option<&'a PartProfile> {
+    match sharing(site, gpu) {
+        Sharing::Parts(profiles) => profiles.iter().find(|profile| Some(profile.id) == job.part),
+        _ => None,
+    }
+}
+
+/// «It takes `slices` slices of the GPU from the one at which it begins.»
+fn slices(site: &Site, job: &Demand, first: Option<u32>, gpu: u32) -> Option<Vec<u32>> {
+    let (profile, first) = profile(site, job, gpu).zip(first)?;
+    Some((first..first + profile.slices).collect())
+}
+
+/// V17: «the GPU has no such part, it may not begin at this slice», «or `start` of a job that asks for a part, or `start-part` of one that asks
+/// for none.»
+fn misplaced(site: &Site, job: &Demand, slice: Option<u32>, gpu: u32) -> Option<RejectCode> {
+    let profile = profile(site, job, gpu);
+    let right = match (job.part, slice) {
+        (None, None) => true,
+        (Some(_), Some(slice)) => profile.is_some_and(|profile| profile.starts.contains(&slice)),
+        _ => false,
+    };
+    (!right).then_some(PartMisplaced)
+}
+
+/// V15: «the jobs need more memory than the GPU has, or the job than its part.» Memory of either is
 /// 0 «if unknown, and then memory is not checked».
 fn too_little_memory(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Option<RejectCode> {
+    if let Some(profile) = profile(site, job, gpu) {
+        return (profile.memory_mib > 0 && job.memory_mib > profile.memory_mib).then_some(MemoryOverCommitted);
+    }
     let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
     let others = state.residents[gpu as usize].iter();
     let needed: u32 = others.map(|other| site.announced[&other.number()].memory_mib).sum::<u32>() + job.memory_mib;
@@ -356,7 +412,7 @@ fn reassign(site: &Site, state: &mut Cluster, moves: &[Start]) -> Vec<RejectCode
         leave(site, state, it.job);
     }
     for it in moves {
-        let found = placement(site, state, it);
+        let found = placement(site, state, it, None);
         // Whoever can't be put there is in nobody's way.
         if found.is_empty() && !broken.contains(&UnknownJob) {
             put(site, state, it);
@@ -465,6 +521,6 @@ fn node<'a>(site: &Site<'a>, gpu: u32) -> &'a Node {
     site.setup.topology.nodes.iter().find(holds).expect("a GPU that exists")
 }
 
-fn sharing(site: &Site, gpu: u32) -> Sharing {
-    site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].sharing
+fn sharing<'a>(site: &Site<'a>, gpu: u32) -> &'a Sharing {
+    &site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].sharing
 }

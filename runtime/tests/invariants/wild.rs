@@ -9,7 +9,7 @@ use sandtable_hardware::{Job, JobId, PerformanceModel, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Demand, Descriptor, Event, Fresh, NO_QUEUE, Plan, Readiness, RejectCode,
-    Rejection, Setup, Start, Timer,
+    Rejection, Setup, Sharing, Start, StartPart, Timer,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::judge::{Bench, judge};
@@ -59,13 +59,24 @@ impl Wild {
             let gpus = info.gpus as usize;
             // Some are left for what is drawn, some are tried whatever the check says.
             let luck = if self.near && self.mischief > 0 { self.stream.integer() % 4 } else { 1 };
-            if luck == 0 || free.len() < gpus || actions.len() >= setup.max_actions as usize {
+            if luck == 0 || (info.part.is_none() && free.len() < gpus) || actions.len() >= setup.max_actions as usize {
                 continue;
             }
-            let start = Action::Start(Start { job: *job, gpus: free[..gpus].to_vec(), batch: None });
+            let start = match info.part {
+                Some(part) => {
+                    let before = [&actions[..], &[]].concat();
+                    match places(setup, *job, part).find(|place| fits(world, &before, place)) {
+                        Some(place) => place,
+                        None => continue,
+                    }
+                }
+                None => Action::Start(Start { job: *job, gpus: free[..gpus].to_vec(), batch: None }),
+            };
             let legal = world.check(std::slice::from_ref(&start)).is_empty();
-            if legal {
-                free.drain(..gpus);
+            match &start {
+                Action::StartPart(it) => free.retain(|gpu| *gpu != it.gpu),
+                _ if legal => drop(free.drain(..gpus)),
+                _ => {}
             }
             if legal || luck == 2 {
                 actions.push(start);
@@ -157,6 +168,27 @@ impl Policy for Wild {
     }
 }
 
+/// Everywhere that a part may begin.
+fn places(setup: &Setup, job: u32, part: u32) -> impl Iterator<Item = Action> {
+    let of = move |node: &sandtable_runtime::contract::Node| {
+        let starts = match &setup.topology.gpu_types[node.gpu_type as usize].sharing {
+            Sharing::Parts(parts) => parts.iter().find(|known| known.id == part).map_or(&[][..], |known| &known.starts),
+            _ => &[],
+        };
+        let gpus = node.first_gpu..node.first_gpu + node.gpus;
+        gpus.flat_map(move |gpu| {
+            starts.iter().map(move |slice| Action::StartPart(StartPart { job, gpu, slice: *slice }))
+        })
+    };
+    setup.topology.nodes.iter().flat_map(of)
+}
+
+/// Whether an action is legal after others.
+fn fits(world: &mut DecisionContext, before: &[Action], action: &Action) -> bool {
+    let all = [before, std::slice::from_ref(action)].concat();
+    world.check(&all).iter().all(|refused| refused.index as usize != before.len())
+}
+
 /// The judge refuses what the oracle refuses, and names a rule that is broken and the job that breaks it.
 fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
     let indices = |found: &[Rejection]| found.iter().map(|it| it.index).collect::<Vec<_>>();
@@ -169,6 +201,7 @@ fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
         let job = match action {
             _ if matches!(judged.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => None,
             Some(Action::Start(it)) => Some(it.job),
+            Some(Action::StartPart(it)) => Some(it.job),
             Some(Action::Preempt(it)) => Some(it.job),
             Some(Action::Throttle(it)) => Some(it.job),
             Some(Action::SetBatch(it)) => Some(it.job),
@@ -197,6 +230,7 @@ pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
         }
     }
     assert_eq!(cluster.residents, residents);
+    assert!(cluster.slices.keys().all(|job| !cluster.held[*job].is_empty()), "{:?}", cluster.slices);
     let free = |(first, gpus): &(u32, u32)| {
         residents[*first as usize..(first + gpus) as usize].iter().filter(|there| there.is_empty()).count() as u32
     };

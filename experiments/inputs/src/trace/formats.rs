@@ -25,6 +25,7 @@ struct Mapping<'a> {
     workload: Option<&'a str>,
     user: Option<&'a str>,
     queue: Option<&'a str>,
+    part: Option<&'a str>,
     /// Of a log: start, end, partition, outcome.
     log: [Option<&'a str>; 4],
     /// The column of GPUs counts hundredths.
@@ -51,6 +52,7 @@ const fn mapping<'a>(name: &'a str, submit: &'a str, gpus: &'a str, duration: &'
         workload: None,
         user: None,
         queue: None,
+        part: None,
         log: [None; 4],
         hundredths: false,
         unit,
@@ -91,7 +93,14 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(map.deadline.into_iter().chain(map.priority).chain(map.queue).chain(map.nodes.into_iter().flatten()));
+    needed.extend(
+        map.deadline
+            .into_iter()
+            .chain(map.priority)
+            .chain(map.queue)
+            .chain(map.part)
+            .chain(map.nodes.into_iter().flatten()),
+    );
     needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
     table.need(&needed)?;
     let mut rows = Rows::new();
@@ -129,6 +138,10 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             cpu_milli: cpus.map_or(Ok(0), |column| super::native::cores(row, column))?,
             memory_mib: memory.map_or(Ok(0), |column| row.whole(column))?,
         };
+        let part = given(map.part).map(|part| plain(part.into()));
+        if let Some((column, _)) = map.part.zip(part.as_ref()).filter(|_| gpus != 1 || share < Job::WHOLE) {
+            return Err(row.wrong(column, "a part is one of one GPU, and in place of a share"));
+        }
         if let Some(job) = rows.push(row, map.name.and_then(|column| row.find(column)), submit, (gpus, duration)) {
             job.share = share;
             job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;
@@ -138,6 +151,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             job.user = map.user.and_then(|column| row.find(column)).map(|user| plain(user.into()));
             let queue = map.queue.and_then(|column| row.find(column)).filter(|queue| !queue.is_empty());
             job.queue = queue.map(|queue| plain(queue.into()));
+            job.part = part;
             job.recorded = recorded;
         }
         Ok(())
@@ -175,7 +189,7 @@ fn hundredths(row: &Record<'_>, column: &str, found: u32) -> Result<(u32, u32), 
 }
 
 fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
-    const KNOWN: [&str; 21] = [
+    const KNOWN: [&str; 22] = [
         "submit",
         "gpus",
         "hundredths",
@@ -192,6 +206,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         "workload",
         "user",
         "queue",
+        "part",
         "unit",
         "recorded_start",
         "recorded_end",
@@ -228,6 +243,7 @@ fn by_columns(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Err
         workload: get("workload"),
         user: get("user"),
         queue: get("queue"),
+        part: get("part"),
         // A start and an end that say how long a job took are what was recorded of it.
         log: [
             get("recorded_start").or_else(|| get("start")),

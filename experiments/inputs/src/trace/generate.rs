@@ -25,6 +25,9 @@ pub const PHILLY_GPUS: [(u32, f64); 10] = [
     (128, 3.0),
 ];
 
+/// What stands for no part where parts of GPUs are drawn.
+pub const WHOLE: &str = "whole";
+
 /// What to draw.
 pub struct Recipe<'a> {
     /// How many.
@@ -53,6 +56,10 @@ pub struct Recipe<'a> {
     pub hosts: &'a [Host],
     /// How near to each other the nodes of gangs of several GPUs are.
     pub near: &'a Near,
+    /// Names and weights of the parts that jobs of one GPU ask for, `whole` for none; empty: none does.
+    pub parts: &'a BTreeMap<String, f64>,
+    /// How much of a GPU each is, 0 to 1.
+    pub part_size: &'a dyn Fn(&str) -> f64,
     /// Which of the workloads are elastic: their jobs draw what users ask for, and take as long as that does.
     pub elastic: &'a dyn Fn(&str) -> Option<&'a Elastic>,
     /// For which machines.
@@ -81,7 +88,8 @@ pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = R
     let mut instants = Instants::new(recipe, seed, || {
         // The same draws, once for their sum.
         let all = Sizes::new(recipe, seed).take(recipe.jobs as usize);
-        all.map(|row| f64::from(row.gpus) * row.duration.as_micros_f64()).sum()
+        let size = |row: &Row| row.part.as_deref().map_or(1.0, recipe.part_size);
+        all.map(|row| f64::from(row.gpus) * size(&row) * row.duration.as_micros_f64()).sum()
     });
     let stream = |name: &str| Stream::new(seed, name);
     let mut hosts = Weighted::new(stream("workload/hosts"), recipe.hosts.iter().map(|host| (*host, host.weight)));
@@ -131,6 +139,7 @@ struct Sizes<'r, 'a> {
     workloads: Weighted<String>,
     users: Weighted<String>,
     requests: Stream,
+    parts: Weighted<String>,
 }
 
 impl<'r, 'a> Sizes<'r, 'a> {
@@ -149,6 +158,10 @@ impl<'r, 'a> Sizes<'r, 'a> {
             workloads: named(recipe.workloads, "workload/workloads"),
             users: named(recipe.users, "workload/users"),
             requests: stream("workload/requests"),
+            parts: Weighted::new(
+                stream("workload/parts"),
+                recipe.parts.iter().map(|(name, weight)| (name.clone(), *weight)),
+            ),
         }
     }
 
@@ -182,14 +195,16 @@ impl Iterator for Sizes<'_, '_> {
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
         });
         let (workload, user) = (self.workloads.draw(), self.users.draw());
+        let part = self.parts.draw().filter(|part| gpus == 1 && part != WHOLE);
         let mut row = Row { declared, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };
+        row.part = part;
         (row.workload, row.user) = (workload, user);
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
             let fits: Vec<(u32, u32)> =
                 elastic.requests.iter().copied().filter(|(gpus, _)| *gpus <= recipe.fleet.largest).collect();
             let among = if fits.is_empty() { &elastic.requests } else { &fits };
             let (gpus, batch) = among[(self.requests.uniform() * among.len() as f64) as usize];
-            (row.gpus, row.batch, row.declared) = (gpus, Some(batch), None);
+            (row.gpus, row.batch, row.declared, row.part) = (gpus, Some(batch), None, None);
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             if elastic.knows(&placement) {
                 let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, gpus));

@@ -13,7 +13,7 @@
 //! job should have ended, from the start of the experiment), `job_priority` (a whole number, the higher is more important; 0 by
 //! default), `queue` (the queue that it was submitted to, one of the experiment's where that has any), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
-//! one), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
+//! one), `part` (the part of one GPU that the job asks for, where the experiment's are cut into parts: `1g.10gb`; empty: none), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
 //! `user` (the user), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
 //! `service` (which service it is a task of). What a log recorded of a job's run may be in `submitted_s` (where it was
 //! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
@@ -46,7 +46,7 @@ use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub use generate::{FleetShape, PHILLY_GPUS, Recipe, draw, generate};
+pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use stats::Stats;
@@ -92,6 +92,8 @@ pub struct Asked {
     pub preemptible: bool,
     /// Thousandths of a GPU; 1000, or less for one GPU.
     pub share: u32,
+    /// Name of the part of one GPU that it asks for.
+    pub part: Option<String>,
     /// Device memory on each GPU, MiB; none: as the profile says.
     pub memory_mib: Option<u32>,
     /// Its workload in the profile.
@@ -163,6 +165,7 @@ impl Asked {
             kinds: Vec::new(),
             preemptible: true,
             share: sandtable_hardware::Job::WHOLE,
+            part: None,
             memory_mib: None,
             workload: None,
             user: None,
@@ -235,7 +238,7 @@ impl Trace {
         fn level(row: &Row, get: fn(&Near) -> &Option<String>) -> Option<String> {
             get(row.near.as_deref()?).as_ref().map(|name| csv_cell(name).into_owned())
         }
-        let optional: [Column; 26] = [
+        let optional: [Column; 27] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("deadline_s", |row| row.deadline.map(|at| seconds(at.since_start()))),
             ("job_priority", |row| (row.priority != 0).then(|| row.priority.to_string())),
@@ -248,6 +251,7 @@ impl Trace {
             ("gpu_types", |row| Some(csv_cell(&row.kinds.join("|")).into_owned()).filter(|kinds| !kinds.is_empty())),
             ("preemptible", |row| (!row.preemptible).then(|| "false".to_string())),
             ("share_milli", |row| (row.share < sandtable_hardware::Job::WHOLE).then(|| row.share.to_string())),
+            ("part", |row| Some(csv_cell(row.part.as_deref()?).into_owned())),
             ("memory_mib", |row| row.memory_mib.map(|mib| mib.to_string())),
             ("workload", |row| Some(csv_cell(row.workload.as_deref()?).into_owned())),
             ("user", |row| Some(csv_cell(row.user.as_deref()?).into_owned())),

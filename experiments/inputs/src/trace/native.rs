@@ -11,7 +11,7 @@ use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Asked, Near, Recorded, Row, Trace, plain};
 
 /// The columns that it may have.
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 31] = [
     "job_id",
     "submit_s",
     "gpus",
@@ -28,6 +28,7 @@ const KNOWN: [&str; 30] = [
     "gpu_types",
     "preemptible",
     "share_milli",
+    "part",
     "memory_mib",
     "workload",
     "user",
@@ -72,6 +73,10 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
             return Err(row.wrong("share_milli", message));
         }
+        let part = given("part").map(|part| plain(part.into()));
+        if part.is_some() && (gpus != 1 || share < Job::WHOLE) {
+            return Err(row.wrong("part", "a part is one of one GPU, and in place of a share"));
+        }
         let near = Near {
             required: given("near_required").map(str::to_string),
             preferred: given("near_preferred").map(str::to_string),
@@ -91,6 +96,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             kinds: given("gpu_types").map_or_else(Vec::new, |text| text.split('|').map(str::to_string).collect()),
             preemptible,
             share,
+            part,
             memory_mib: given("memory_mib").map(|_| row.whole("memory_mib")).transpose()?,
             workload: given("workload").map(str::to_string),
             user: given("user").map(|user| plain(user.into())),

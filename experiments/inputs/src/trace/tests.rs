@@ -360,6 +360,8 @@ fn generators_offer_the_load_that_was_asked_for() {
             deadlines: None,
             priorities: &BTreeMap::new(),
             queues: &BTreeMap::new(),
+            parts: &BTreeMap::new(),
+            part_size: &|_| 1.0,
             elastic: &|_| None,
             fleet: FleetShape { capacity: 100.0, largest: 8, node: 8 },
         };

@@ -229,6 +229,9 @@ pub(super) fn resolve(source: &Source, spec: &Spec, kind: Option<String>) -> Res
         return wrong("slots", &format!("expected 1 to 64 slots of a device, found {slots}"));
     }
     check_commands(source, commands)?;
+    if *sharing == Sharing::Parts {
+        return wrong("sharing", "real GPUs are not cut into parts: expected Exclusive, Shares or Packed(2)");
+    }
     let stand_in = matches!(wanted, DevicesSpec::StandIn(_));
     let (devices, assumed) = devices::resolve(source, wanted, kind)?;
     let Some(first) = devices.first() else { return wrong("devices", "expected at least one device, found none") };

@@ -51,6 +51,10 @@ pub enum FleetSpec {
         #[serde(default)]
         #[schemars(with = "Option<serde_json::Value>")]
         sharing: Sharing,
+        /// What GPUs of a kind can be cut into where `sharing` is `Parts`, by kind and by name of the part; by default the catalogue's
+        /// MIG instances.
+        #[serde(default)]
+        parts: BTreeMap<String, BTreeMap<String, PartSpec>>,
         /// None: communication costs nothing.
         #[serde(default)]
         links: Option<LinksSpec>,
@@ -107,6 +111,19 @@ pub enum FleetSpec {
     },
     /// A recorded run; relative to the spec.
     Replay(String),
+}
+
+/// A part that a GPU can be cut into.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Part", deny_unknown_fields)]
+pub struct PartSpec {
+    /// Slices of the GPU that it takes.
+    pub slices: u32,
+    /// Its memory; unknown by default, and then not counted.
+    #[serde(default)]
+    pub memory: Option<Bytes>,
+    /// Slices at which it may begin, from 0, ascending. The GPU ends where the last of its parts can end.
+    pub starts: Vec<u32>,
 }
 
 /// Equal nodes.

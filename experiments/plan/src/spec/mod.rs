@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
-pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, RevocableSpec};
+pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, PartSpec, RevocableSpec};
 pub use queues::QueueSpec;
 pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
@@ -167,6 +167,10 @@ pub enum WorkloadSpec {
         /// How near to each other the nodes of gangs of several GPUs are; anywhere by default.
         #[serde(default)]
         near: Near,
+        /// Weight of each part that jobs of one GPU ask for, where GPUs are cut into parts; `whole` is one that is not. By default they
+        /// ask for whole GPUs.
+        #[serde(default)]
+        parts: BTreeMap<String, f64>,
     },
     /// Read from a file.
     Trace {
@@ -243,9 +247,12 @@ pub struct JobSpec {
     pub workload: Option<String>,
     #[serde(default)]
     pub user: Option<String>,
-    /// Part of one GPU.
+    /// Share of one GPU.
     #[serde(default)]
     pub share: Option<f64>,
+    /// Name of the part of one GPU that it asks for, where GPUs are cut into parts.
+    #[serde(default)]
+    pub part: Option<String>,
     /// Device memory on each GPU.
     #[serde(default)]
     pub memory: Option<Bytes>,

@@ -114,6 +114,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         gpus_per_node,
         hosts,
         near,
+        parts,
     } = spec
     else {
         return Err(Error::internal("only `Generate` draws jobs"));
@@ -129,6 +130,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     deadlines.map_or(Ok(()), |draws| check_deadlines(source, draws))?;
     check_weights(source, "workload.priorities", priorities.values())?;
     check_weights(source, "workload.queues", queues.values())?;
+    check_weights(source, "workload.parts", parts.values())?;
     check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
@@ -148,6 +150,10 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         let weights = queues.iter().map(|(queue, weight)| json!([queue, number(*weight)]));
         key["generate"]["queues"] = weights.collect();
     }
+    if !parts.is_empty() {
+        let weights = parts.iter().map(|(part, weight)| json!([part, number(*weight)]));
+        key["generate"]["parts"] = weights.collect();
+    }
     demands_key(&mut key["generate"], *gpus_per_node, hosts, near);
     let drawn = Drawn {
         jobs: *jobs,
@@ -163,6 +169,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         gpus_per_node: *gpus_per_node,
         hosts: hosts.clone(),
         near: near.clone(),
+        parts: parts.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
 }
@@ -231,6 +238,9 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
             let found = format!("found {share} of {}", job.gpus);
             return Err(format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}"));
         }
+        if job.part.is_some() && (job.gpus != 1 || job.share.is_some()) {
+            return Err(format!("job {index}: a part is one of one GPU, and in place of a share"));
+        }
     }
     for (index, job) in list.iter().enumerate() {
         if let Err(why) = nodes::host(job.cpus, job.host_memory) {
@@ -262,6 +272,7 @@ fn listed(list: &[JobSpec]) -> Trace {
         kinds: job.kinds.clone(),
         preemptible: job.preemptible.unwrap_or(true),
         share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
+        part: job.part.clone(),
         memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
         workload: job.workload.clone(),
         user: job.user.clone(),

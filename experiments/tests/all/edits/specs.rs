@@ -49,6 +49,25 @@ pub(super) const CATALOGUE: &str = r#"Experiment(
     policies: [Policy(name: "fifo")],
 )"#;
 
+/// GPUs that are cut into parts of one's own.
+pub(super) const CUT: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(
+        nodes: 2, gpus: 4, kind: "T4", sharing: Parts,
+        parts: {"T4": {"small": Part(slices: 1, memory: "4GiB", starts: [0, 1]), "large": Part(slices: 2, starts: [0, 2])}},
+    ),
+    workload: Generate(jobs: 5, gpus: {1: 1}, parts: {"small": 2, "large": 1}),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// A job that is written down and asks for a part.
+pub(super) const PART: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 2, gpus: 4, kind: "A100-SXM4-40GB", sharing: Parts),
+    workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1h", part: "3g.20gb")]),
+    policies: [Policy(name: "fifo")],
+)"#;
+
 /// Jobs that are written down, on GPUs of one's own that are given by shares.
 pub(super) const WRITTEN: &str = r#"Experiment(
     title: "a",

@@ -62,7 +62,7 @@ impl PredictedCluster {
         // Whole GPUs, unless they are packed; then as many jobs as the host lets there be.
         let tenancy = setup.topology.gpu_types.iter().map(|kind| match kind.sharing {
             Sharing::Packed(most) => most,
-            Sharing::Exclusive | Sharing::Shares => 1,
+            Sharing::Exclusive | Sharing::Shares | Sharing::Parts(_) => 1,
         });
         let rules = Rules { max_tasks: rules.max_tasks.min(tenancy.min().unwrap_or(1)), ..rules };
         // Unknown memory is no bound.

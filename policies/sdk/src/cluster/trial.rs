@@ -64,6 +64,7 @@ impl Cluster {
 
     /// A job holds what it held, as if it had never let go.
     fn give_back(&mut self, before: Job) {
+        self.place(before.id, before.slice);
         self.hold(before.id, &before.held);
         if let Some(job) = self.job_mut(before.id) {
             *job = Job { slot: job.slot, ..before };
