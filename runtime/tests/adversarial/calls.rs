@@ -43,7 +43,7 @@ fn together(function: &str, kind: u32, jobs: u32, others: u32) -> String {
     )
 }
 
-/// `cluster.speeds` or `progress` of so many jobs, the bytes at `TEXT`.
+/// `cluster.speeds`, `progress` or `part-slices` of so many jobs, the bytes at `TEXT`.
 fn of_jobs(function: &str, jobs: u32) -> String {
     format!("(call ${function} (i32.const {TEXT}) (i32.const {jobs}) (i32.const {ANSWER}))")
 }
@@ -85,6 +85,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("predictor.estimate flood", decide(endless(&(afresh.to_string() + &estimate(0, 8, 8))))),
         ("cluster.speeds flood", decide(endless(&(afresh.to_string() + &of_jobs("speeds", 8))))),
         ("cluster.progress flood", decide(endless(&(afresh.to_string() + &of_jobs("progress", 8))))),
+        ("cluster.part-slices flood", decide(endless(&(afresh.to_string() + &of_jobs("slices", 8))))),
         ("predictor.similarity flood", decide(endless(&(afresh.to_string() + &together("similarity", 0, 8, 8))))),
         ("predictor.pair-speed flood", decide(endless(&(afresh.to_string() + &together("pairs", 0, 8, 8))))),
         ("cluster.rejections flood", decide(endless("(call $rejections (i32.const 1280))"))),
@@ -132,7 +133,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("unknown case of round", init("(i32.store8 (i32.const 1112) (i32.const 2)) (i32.const 1104)")),
         ("unknown case of ends", init("(i32.store8 (i32.const 1129) (i32.const 2)) (i32.const 1104)")),
         ("unknown case of the error", decide(refuse(PLAN, 3, TEXT, 0))),
-        ("unknown case of an action", action(&[9])),
+        ("unknown case of an action", action(&[10])),
         ("unknown mode of a preemption", action(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9])),
         ("unknown quantity", decide(estimate(6, 0, 0) + "(i32.const 0)")),
         ("unknown level", decide("(call $write (i32.const 4) (i32.const 0) (i32.const 0)) (i32.const 0)")),
@@ -142,7 +143,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("actions beyond the memory", decide(raw_plan(1 << 20, 1))),
         ("GPUs beyond the memory", action(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 0, 1])),
         ("GPUs misaligned", action(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1])),
-        ("unknown action to check", checking(&[9])),
+        ("unknown action to check", checking(&[10])),
         ("text beyond the memory", decide(refuse(PLAN, 2, 1 << 20, 1))),
         ("realloc answers misaligned", realloc("(return (i32.const 65537))")),
         ("realloc answers out of range", realloc("(return (i32.const -16))")),
@@ -176,6 +177,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("introductions.attained in init", init("(call $attained (i32.const 1280)) (i32.const 1104)")),
         ("cluster.speeds in init", init(of_jobs("speeds", 1) + "(i32.const 1104)")),
         ("cluster.progress in init", init(of_jobs("progress", 1) + "(i32.const 1104)")),
+        ("cluster.part-slices in init", init(of_jobs("slices", 1) + "(i32.const 1104)")),
         ("predictor.similarity in init", init(together("similarity", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.pair-speed in init", init(together("pairs", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.estimate in init", init(estimate(0, 1, 1) + "(i32.const 1104)")),
@@ -235,11 +237,14 @@ pub fn sound() -> Vec<(&'static str, Parts)> {
     // Jobs and types that never were: the canonical NaN, and nobody is hurt.
     let first_is_nan = trap_if(&format!("(i64.ne (i64.load {answer}) (i64.const 0x7ff8000000000000))"));
     let nobody = |call: &str| format!("(i32.store (i32.const {TEXT}) (i32.const 77)) {call} {first_is_nan}");
+    let first_is_none = trap_if(&format!("(i32.ne (i32.load {answer}) (i32.const -1))"));
+    let no_slice = format!("(i32.store (i32.const {TEXT}) (i32.const 77)) {} {first_is_none}", of_jobs("slices", 1));
     vec![
         ("similarity on no such type", decide(then_decide(&nobody(&together("similarity", 99, 1, 1))))),
         ("similarity of jobs that never were", decide(then_decide(&nobody(&together("similarity", 0, 1, 1))))),
         ("speeds of jobs that never were", decide(then_decide(&nobody(&of_jobs("speeds", 1))))),
         ("progress of jobs that never were", decide(then_decide(&nobody(&of_jobs("progress", 1))))),
+        ("parts of jobs that never were", decide(then_decide(&no_slice))),
         ("well-behaved", Parts::default()),
         ("memory up to the cap", init(to_the_cap + "(i32.const 1104)")),
         ("memory begins at the cap", Parts { memory: "2048".into(), ..Parts::default() }),

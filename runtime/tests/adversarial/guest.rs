@@ -214,6 +214,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/cluster@0.2.0" "check" (func $check (param i32 i32 i32)))
   (import "{NAME}/cluster@0.2.0" "speeds" (func $speeds (param i32 i32 i32)))
   (import "{NAME}/cluster@0.2.0" "progress" (func $progress (param i32 i32 i32)))
+  (import "{NAME}/cluster@0.2.0" "part-slices" (func $slices (param i32 i32 i32)))
   (import "{NAME}/cluster@0.2.0" "rejections" (func $rejections (param i32)))
   (import "{NAME}/introductions@0.2.0" "classes" (func $classes (param i32)))
   (import "{NAME}/introductions@0.2.0" "workloads" (func $workloads (param i32)))
