@@ -329,8 +329,11 @@ impl Fleet {
     /// The same fleet with shared GPUs.
     ///
     /// # Errors
-    /// See [`FleetError::Tenancy`].
+    /// See [`FleetError::Tenancy`]; and into which parts GPUs are cut, [`Fleet::cut`] says.
     pub fn shared(mut self, sharing: Sharing) -> Result<Fleet, FleetError> {
+        if sharing == Sharing::Parts {
+            return Err(FleetError::NoParts { kinds: self.types.iter().map(|kind| kind.name.clone()).collect() });
+        }
         if let Sharing::Packed(found) = sharing
             && !(2..=64).contains(&found)
         {

@@ -33,7 +33,7 @@ struct Geometry {
     name: String,
     slices: u32,
     /// Slices of the whole GPU.
-    of: u32,
+    whole: u32,
     starts: Vec<u32>,
 }
 
@@ -41,10 +41,13 @@ impl Parts {
     /// Most slices of a GPU.
     pub const SLICES: u32 = 64;
 
-    /// The profiles of these names on a type, with their ids.
+    fn entries(&self, gpu_type: TypeId) -> &[(PartId, u32)] {
+        self.types.get(gpu_type.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// The parts that GPUs of a type can be cut into.
     pub fn of_type(&self, gpu_type: TypeId) -> impl Iterator<Item = (PartId, PartProfile)> {
-        let of = self.types.get(gpu_type.index()).into_iter().flatten();
-        of.map(|(part, memory_mib)| {
+        self.entries(gpu_type).iter().map(|(part, memory_mib)| {
             let Geometry { name, slices, starts, .. } = &self.profiles[part.index()];
             let profile =
                 PartProfile { name: name.clone(), slices: *slices, memory_mib: *memory_mib, starts: starts.clone() };
@@ -59,29 +62,28 @@ impl Parts {
 
     /// Memory of a part of a type's GPUs, MiB, 0 if unknown; none where they can't be cut so.
     pub fn memory_mib(&self, gpu_type: TypeId, part: PartId) -> Option<u32> {
-        let of = self.types.get(gpu_type.index()).into_iter().flatten();
-        of.copied().find(|(known, _)| *known == part).map(|(_, memory_mib)| memory_mib)
+        self.entries(gpu_type).iter().find(|(known, _)| *known == part).map(|(_, memory_mib)| *memory_mib)
     }
 
-    /// Its name.
+    /// The name of a part.
     pub fn name(&self, part: PartId) -> &str {
         &self.profiles[part.index()].name
     }
 
-    /// Slices that it takes.
+    /// Slices that a part takes.
     pub fn slices(&self, part: PartId) -> u32 {
         self.profiles[part.index()].slices
     }
 
-    /// Slices at which it may begin.
+    /// Slices at which a part may begin.
     pub fn starts(&self, part: PartId) -> &[u32] {
         &self.profiles[part.index()].starts
     }
 
-    /// Thousandths of a GPU that it counts as: its slices of the GPU's, rounded down.
+    /// Thousandths of a GPU that a part counts as: its slices of the GPU's, rounded down.
     pub fn share(&self, part: PartId) -> u32 {
-        let Geometry { slices, of, .. } = self.profiles[part.index()];
-        Job::WHOLE * slices / of
+        let Geometry { slices, whole, .. } = self.profiles[part.index()];
+        Job::WHOLE * slices / whole
     }
 
     /// Parts of a name, which may be another one on another type.
@@ -128,17 +130,20 @@ impl Fleet {
     /// No profile at all, or one that can't be: see [`FleetError::Part`].
     pub fn cut(mut self, by_type: &[Vec<PartProfile>]) -> Result<Fleet, FleetError> {
         let mut parts = Parts::default();
-        for (GpuType { name: kind, .. }, profiles) in self.types.iter().zip(by_type) {
-            let of = profiles.iter().flat_map(PartProfile::ends).max().unwrap_or(0);
+        for (GpuType { name: kind, memory_mib: whole, .. }, profiles) in self.types.iter().zip(by_type) {
+            let slices_of_gpu = profiles.iter().flat_map(PartProfile::ends).max().unwrap_or(0);
             for (at, profile) in profiles.iter().enumerate() {
                 let twice = profiles[..at].iter().any(|other| other.name == profile.name);
-                if let Some(why) = profile.wrong().or_else(|| twice.then(|| "two parts have this name".into())) {
+                let large = *whole > 0 && profile.memory_mib > *whole;
+                let large = large.then(|| format!("it has {} MiB, the GPU {whole}", profile.memory_mib));
+                let twice = twice.then(|| "two parts have this name".to_string());
+                if let Some(why) = profile.wrong().or(twice).or(large) {
                     return Err(FleetError::Part { part: profile.name.clone(), kind: kind.clone(), why });
                 }
             }
             let list = profiles.iter().map(|profile| {
                 let PartProfile { name, slices, memory_mib, starts } = profile.clone();
-                (parts.id(Geometry { name, slices, of: of as u32, starts }), memory_mib)
+                (parts.id(Geometry { name, slices, whole: slices_of_gpu as u32, starts }), memory_mib)
             });
             let list = list.collect();
             parts.types.push(list);
@@ -160,19 +165,20 @@ impl Fleet {
     }
 
     /// Device memory that a job has on a type: a GPU's, or that of its part; MiB, 0 if unknown.
-    pub(crate) fn memory_for(&self, gpu_type: TypeId, job: &Job) -> u32 {
-        let own = job.part.and_then(|part| self.parts.memory_mib(gpu_type, part));
+    pub fn memory_for(&self, gpu_type: TypeId, job: &Job) -> u32 {
+        // A part of unknown memory has no more than the GPU.
+        let own = job.part.and_then(|part| self.parts.memory_mib(gpu_type, part)).filter(|mib| *mib > 0);
         own.unwrap_or(self.types[gpu_type].memory_mib)
     }
 }
 
 impl PartProfile {
-    /// The slices after it, by where it begins.
+    /// The slices at which it may end, itself not included.
     fn ends(&self) -> impl Iterator<Item = u64> {
         self.starts.iter().map(|start| u64::from(*start) + u64::from(self.slices))
     }
 
-    /// Why it can't be, if so.
+    /// Why no GPU can be cut so, if that is so.
     fn wrong(&self) -> Option<String> {
         if self.slices == 0 {
             return Some("it takes no slice".into());
@@ -211,6 +217,22 @@ mod tests {
         let memory = |kind| parts.memory_mib(TypeId::at(kind), parts.named("3g.40gb").next().unwrap());
         assert_eq!((memory(0), memory(1), memory(2)), (None, Some(40192), Some(40448)));
         assert_eq!(fleet.sharing, Sharing::Parts);
+    }
+
+    #[test]
+    fn a_part_of_unknown_memory_has_no_more_than_the_gpu() {
+        let kind = GpuType { memory_mib: 1000, ..GpuType::new("g", 1.0) };
+        let fleet = |memory_mib: u32| {
+            let part = PartProfile { name: "half".into(), slices: 1, memory_mib, starts: vec![0, 1] };
+            Fleet::new(&[(1, 1, kind.clone())], Costs::default(), None).and_then(|fleet| fleet.cut(&[vec![part]]))
+        };
+        let job =
+            Job::new("j", crate::Instant::START, 1, crate::SECOND).asking(|asks| asks.part = Some(PartId::new(0)));
+        let has = |memory_mib| {
+            fleet(memory_mib).map(|fleet| fleet.memory_for(TypeId::new(0), &job)).map_err(|error| error.to_string())
+        };
+        assert_eq!((has(0), has(400)), (Ok(1000), Ok(400)));
+        assert_eq!(has(1001), Err("the part half of g: it has 1001 MiB, the GPU 1000".into()));
     }
 
     #[test]

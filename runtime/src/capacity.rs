@@ -129,7 +129,7 @@ impl Capacity {
     /// Memory that a job has on each GPU, or on its part of one, MiB; 0: unknown.
     fn memory_of(&self, job: &Job) -> u32 {
         let own = job.part.and_then(|part| self.parts.iter().find(|(known, _)| *known == part));
-        own.map_or(self.memory_mib, |(_, memory_mib)| *memory_mib)
+        own.filter(|(_, mib)| *mib > 0).map_or(self.memory_mib, |(_, memory_mib)| *memory_mib)
     }
 
     /// Most GPUs that a gang like this job can have where nothing else runs.

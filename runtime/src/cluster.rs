@@ -174,13 +174,11 @@ impl Cluster {
         self.counts[phase as usize]
     }
 
-    /// Gives a job a part of a GPU, from this slice on.
-    pub(crate) fn give_part(&mut self, fleet: &Fleet, job: JobId, gpu: GpuId, slice: u32) -> Undo {
-        self.slices.insert(job, slice);
-        self.give(fleet, job, vec![gpu])
-    }
-
-    pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: Vec<GpuId>) -> Undo {
+    /// Gives a job these GPUs, or a part of one, from this slice on.
+    pub(crate) fn give(&mut self, fleet: &Fleet, job: JobId, gpus: Vec<GpuId>, slice: Option<u32>) -> Undo {
+        if let Some(slice) = slice {
+            self.slices.insert(job, slice);
+        }
         for gpu in &gpus {
             let there = &mut self.residents[*gpu];
             if there.is_empty() {
@@ -228,7 +226,7 @@ impl Cluster {
         }
         let mut evicted = Vec::new();
         for (job, gpus) in moves {
-            if let Undo::Start(_, pods) = self.give(fleet, *job, gpus.to_vec()) {
+            if let Undo::Start(_, pods) = self.give(fleet, *job, gpus.to_vec(), None) {
                 evicted.extend(pods);
             }
         }
@@ -279,7 +277,7 @@ impl Cluster {
                     self.take(fleet, *job);
                 }
                 for (job, gpus, phase) in before {
-                    self.give(fleet, job, gpus);
+                    self.give(fleet, job, gpus, None);
                     self.set_phase(job, phase);
                 }
                 self.restore(pods);
@@ -288,7 +286,7 @@ impl Cluster {
             Undo::Refuse(job) => self.set_phase(job, Phase::Queued),
             Undo::Preempt(job, before) => {
                 let gpus = self.held.take(job);
-                self.give(fleet, job, gpus);
+                self.give(fleet, job, gpus, None);
                 self.set_phase(job, before);
             }
             Undo::Set(token) => {

@@ -101,25 +101,10 @@ fn act(
     placed: &mut std::collections::BTreeSet<JobId>,
 ) -> Result<Undo, Refusal> {
     match action {
-        Action::Start(start) => {
-            let job = known(cluster, start.job)?;
-            if cluster.phase[job] != Phase::Queued {
-                return wrong_phase(cluster, job, "start");
-            }
-            check_placement(bench, cluster, job, start, None)?;
-            once(placed, job)?;
-            Ok(cluster.give(bench.fleet, job, GpuId::list(start.gpus.clone())))
-        }
+        Action::Start(it) => start(bench, cluster, it, None, placed),
         Action::StartPart(StartPart { job, gpu, slice }) => {
-            let job = known(cluster, *job)?;
-            negotiated(bench, Abilities::PARTS, "start-part")?;
-            if cluster.phase[job] != Phase::Queued {
-                return wrong_phase(cluster, job, "start-part");
-            }
-            let start = Start { job: job.number(), gpus: vec![*gpu], batch: None };
-            check_placement(bench, cluster, job, &start, Some(*slice))?;
-            once(placed, job)?;
-            Ok(cluster.give_part(bench.fleet, job, GpuId::new(*gpu), *slice))
+            let it = Start { job: *job, gpus: vec![*gpu], batch: None };
+            start(bench, cluster, &it, Some(*slice), placed)
         }
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;
@@ -149,9 +134,7 @@ fn act(
         Action::Refuse(number) => {
             let job = known(cluster, *number)?;
             negotiated(bench, Abilities::REFUSE, "refuse")?;
-            if cluster.phase[job] != Phase::Queued {
-                return wrong_phase(cluster, job, "refuse");
-            }
+            waits(cluster, job, "refuse")?;
             once(placed, job)?;
             cluster.set_phase(job, Phase::Ended);
             Ok(Undo::Refuse(job))
@@ -181,6 +164,29 @@ fn act(
             }
         }
     }
+}
+
+/// A job starts; `slice`: the first of the part of a GPU that it is given, if it is given one.
+fn start(
+    bench: &Bench<'_>,
+    cluster: &mut Cluster,
+    it: &Start,
+    slice: Option<u32>,
+    placed: &mut std::collections::BTreeSet<JobId>,
+) -> Result<Undo, Refusal> {
+    let job = known(cluster, it.job)?;
+    if slice.is_some() {
+        negotiated(bench, Abilities::PARTS, "start-part")?;
+    }
+    waits(cluster, job, "start")?;
+    check_placement(bench, cluster, job, it, slice)?;
+    once(placed, job)?;
+    Ok(cluster.give(bench.fleet, job, GpuId::list(it.gpus.clone()), slice))
+}
+
+/// Only a job that waits starts, or is refused.
+fn waits(cluster: &Cluster, job: JobId, action: &str) -> Result<(), Refusal> {
+    if cluster.phase[job] == Phase::Queued { Ok(()) } else { wrong_phase(cluster, job, action).map(drop) }
 }
 
 fn set_timer(cluster: &mut Cluster, timer: Timer) -> Result<Undo, Refusal> {
@@ -286,7 +292,10 @@ fn reassign_all(
     let mut refused = None;
     for start in moves {
         match check_placement(bench, cluster, JobId::new(start.job), start, None) {
-            Ok(()) => done.push(cluster.give(bench.fleet, JobId::new(start.job), GpuId::list(start.gpus.clone()))),
+            Ok(()) => {
+                let gpus = GpuId::list(start.gpus.clone());
+                done.push(cluster.give(bench.fleet, JobId::new(start.job), gpus, None));
+            }
             Err(refusal) => {
                 refused = Some(refusal);
                 break;
@@ -445,16 +454,15 @@ fn room(
             Sharing::Parts => parts::check_free(bench, cluster, job, gpu, slice)?,
         }
     }
-    // A part has its own memory.
-    let own = asked.part.and_then(|part| bench.fleet.parts.memory_mib(gpu_type, part));
-    let capacity = own.unwrap_or(bench.fleet.types[gpu_type].memory_mib);
+    let capacity = bench.fleet.memory_for(gpu_type, asked);
     if capacity > 0
         && let Some(needs) = bench.memory.get(job.index())
     {
-        let there = if own.is_some() { &[] } else { there };
+        // A part has its own memory.
+        let there = if asked.part.is_some() { &[] } else { there };
         let taken: u64 = there.iter().map(|other| u64::from(bench.memory[*other])).sum();
         if taken + u64::from(*needs) > u64::from(capacity) {
-            let what = if own.is_some() { "its part of GPU" } else { "GPU" };
+            let what = if asked.part.is_some() { "its part of GPU" } else { "GPU" };
             let message =
                 format!("V15: job {job} needs {needs} MiB on {what} {gpu}, which has {capacity} and {taken} taken");
             return Err((RejectCode::MemoryOverCommitted, message));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{
-    Costs, Duration, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, TypeId, WorkloadId,
-    catalogue,
+    Costs, Duration, Failures, Fleet, FleetError, GpuType, Links, Pool, Profile, Rescale, SECOND, Sharing, TypeId,
+    WorkloadId, catalogue,
 };
 use sandtable_inputs::profile;
 use serde_json::{Value, json};
@@ -171,7 +171,10 @@ pub(super) fn fleet(
     let sizes: Vec<(u32, u32, GpuType)> = groups.iter().map(wide).collect();
     let at = |place: &str, error: FleetError| source.error(place, &error.to_string(), "here");
     let fleet = Fleet::new(&sizes, costs, failures).map_err(|error| at("fleet", error))?;
-    let fleet = fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?;
+    let fleet = match sharing {
+        Sharing::Parts => fleet,
+        _ => fleet.shared(*sharing).map_err(|error| at("fleet.sharing", error))?,
+    };
     let fleet = super::parts::cut(source, &spec.fleet, slots, fleet)?;
     let fleet = fleet.slotted(virtual_slots.unwrap_or(1)).map_err(|error| at("fleet.slots", error))?;
     let fleet = super::serving::serve(source, spec, groups, fleet)?;

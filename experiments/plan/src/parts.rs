@@ -27,16 +27,14 @@ pub(super) fn cut(source: &Source, spec: &FleetSpec, slots: u32, fleet: Fleet) -
         let hint = format!("it has {}", kinds().collect::<Vec<_>>().join(", "));
         return Err(error.hint(nearest(unknown, kinds()).map_or(hint, |near| format!("did you mean {near:?}?"))));
     }
-    if parts.values().any(|of| of.contains_key(WHOLE)) {
-        let message = format!("a part can't be called {WHOLE:?}: so is a GPU that is not cut");
-        return Err(source.error("fleet.parts", &message, "here"));
-    }
-    let of = |kind: &str| match parts.get(kind) {
+    let by_catalogue = |kind: &str| catalogue::find(kind).map_or(Vec::new(), |model| model.parts.clone());
+    let profiles = |kind: &str| match parts.get(kind) {
         Some(own) => own.iter().map(profile).collect(),
-        None => catalogue::find(kind).map_or(Vec::new(), |model| model.parts.clone()),
+        None => Ok(by_catalogue(kind)),
     };
-    let all: Vec<Vec<PartProfile>> = kinds().map(of).collect();
-    fleet.cut(&all).map_err(|error| match error {
+    let tables = kinds().map(profiles).collect::<Result<Vec<Vec<PartProfile>>, String>>();
+    let tables = tables.map_err(|message| source.error("fleet.parts", &message, "here"))?;
+    fleet.cut(&tables).map_err(|error| match error {
         FleetError::NoParts { .. } => {
             let hint = "parts: {\"KIND\": {\"NAME\": Part(slices: 1, starts: [0, 1])}}";
             source.error("fleet.sharing", &error.to_string(), "here").hint(hint)
@@ -45,20 +43,30 @@ pub(super) fn cut(source: &Source, spec: &FleetSpec, slots: u32, fleet: Fleet) -
     })
 }
 
-fn profile((name, part): (&String, &PartSpec)) -> PartProfile {
-    let memory = part.memory.map_or(0, |bytes| u32::try_from(bytes.0 >> 20).unwrap_or(u32::MAX));
-    PartProfile { name: name.clone(), slices: part.slices, memory_mib: memory, starts: part.starts.clone() }
+/// A part of one's own.
+///
+/// # Errors
+/// A name that stands for something else or can't be written in a trace, or less than a MiB of memory.
+fn profile((name, part): (&String, &PartSpec)) -> Result<PartProfile, String> {
+    if name == WHOLE {
+        return Err(format!("a part can't be called {WHOLE:?}: so is a GPU that is not cut"));
+    }
+    if name.is_empty() || name.contains(char::is_control) {
+        return Err(format!("expected the name of a part, without control characters, found {name:?}"));
+    }
+    let memory_mib = crate::nodes::host(None, part.memory)?.memory_mib;
+    Ok(PartProfile { name: name.clone(), slices: part.slices, memory_mib, starts: part.starts.clone() })
 }
 
-/// Their part of a fleet's identity.
+/// What parts add to the identity of a fleet.
 pub(super) fn fleet_key(fleet: &Fleet, key: &mut Value) {
     if fleet.sharing == Sharing::Parts {
-        let of = |kind| json!(fleet.parts.of_type(kind).map(|(_, profile)| profile).collect::<Vec<_>>());
-        key["parts"] = TypeId::first(fleet.types.len()).map(of).collect();
+        let profiles = |kind| json!(fleet.parts.of_type(kind).map(|(_, profile)| profile).collect::<Vec<_>>());
+        key["parts"] = TypeId::first(fleet.types.len()).map(profiles).collect();
     }
 }
 
-/// The part of a GPU that each part of a name is; 1 where there is none of that name.
+/// How much of a GPU a part of this name is, 0 to 1; 1 where there is none of that name.
 pub(super) fn size(fleet: &Fleet, name: &str) -> f64 {
     let part = fleet.parts.named(name).next();
     part.map_or(1.0, |part| f64::from(fleet.parts.share(part)) / f64::from(Job::WHOLE))
@@ -70,16 +78,36 @@ pub(super) fn check_drawn(source: &Source, parts: &BTreeMap<String, f64>, fleet:
     if fleet.sharing != Sharing::Parts && !parts.is_empty() {
         return Err(wrong("these jobs ask for parts of GPUs, the fleet's are not cut".into()).hint("sharing: Parts"));
     }
-    let known = fleet.parts.names();
-    match parts.keys().find(|name| *name != WHOLE && !known.contains(&name.as_str())) {
-        Some(name) => Err(no_such_part(wrong(format!("no GPU has the part {name:?}")), name, &known)),
-        None => Ok(()),
+    for name in parts.keys().filter(|name| *name != WHOLE) {
+        let named: Vec<PartId> = fleet.parts.named(name).collect();
+        if named.is_empty() {
+            let hint = no_such_part(name, fleet);
+            let message = format!("no GPU has the part {name:?}");
+            return Err(wrong(message).hint(format!("{hint}; {WHOLE:?} draws jobs that ask for none")));
+        }
+        if named.len() > 1 {
+            let message = format!("{name:?} is {}", alternatives(&named, fleet));
+            return Err(wrong(message).hint("give the parts of one kind other names, with `parts` of the fleet"));
+        }
     }
+    Ok(())
 }
 
-fn no_such_part(error: Error, name: &str, known: &[&str]) -> Error {
-    let listed = format!("parts are {}; {WHOLE:?} draws jobs that ask for none", known.join(", "));
-    error.hint(nearest(name, known.iter().copied()).map_or(listed, |near| format!("did you mean {near:?}?")))
+/// What to say where a fleet lacks a part.
+fn no_such_part(name: &str, fleet: &Fleet) -> String {
+    let known = fleet.parts.names();
+    let listed = format!("parts are {}", known.join(", "));
+    nearest(name, known.iter().copied()).map_or(listed, |near| format!("did you mean {near:?}?"))
+}
+
+/// Parts of one name, by their slices.
+fn alternatives(parts: &[PartId], fleet: &Fleet) -> String {
+    let describe = |part: &PartId| {
+        let kind = TypeId::first(fleet.types.len()).find(|kind| fleet.parts.has(*kind, *part));
+        let (kind, slices) = (kind.map_or("", |kind| fleet.types[kind].name.as_str()), fleet.parts.slices(*part));
+        format!("{slices} slice{} of {kind}", if slices == 1 { "" } else { "s" })
+    };
+    parts.iter().map(describe).collect::<Vec<_>>().join(" or ")
 }
 
 /// What a row asks of its one GPU.
@@ -121,16 +149,10 @@ pub(super) fn of_row(row: &Row, share: u32, gpu_types: Vec<TypeId>, fleet: &Flee
         [part] => *part,
         [] => {
             let error = wrong(format!("asks for the part {name:?}, which no GPU that it may run on has"));
-            return Err(no_such_part(error, name, &fleet.parts.names()));
+            return Err(error.hint(no_such_part(name, fleet)));
         }
         parts => {
-            let of = |part: &PartId| {
-                let kind = types.iter().find(|kind| fleet.parts.has(**kind, *part));
-                let kind = kind.map_or("", |kind| fleet.types[*kind].name.as_str());
-                format!("{} slices of {kind}", fleet.parts.slices(*part))
-            };
-            let all: Vec<String> = parts.iter().map(of).collect();
-            let error = wrong(format!("asks for the part {name:?}, which is {}", all.join(" or ")));
+            let error = wrong(format!("asks for the part {name:?}, which is {}", alternatives(parts, fleet)));
             return Err(error.hint("say which kinds it may run on"));
         }
     };

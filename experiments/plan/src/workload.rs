@@ -56,6 +56,12 @@ struct Drawn {
 }
 
 impl Drawn {
+    /// Whether any job may ask for a part of its GPU.
+    fn asks_for_parts(&self) -> bool {
+        let single = self.gpus.is_empty() || self.gpus.get(&1).is_some_and(|weight| *weight > 0.0);
+        single && self.parts.iter().any(|(name, weight)| name != trace::WHOLE && *weight > 0.0)
+    }
+
     /// Whether any job may have several GPUs: Philly's mix has.
     fn has_gangs(&self) -> bool {
         self.gpus.is_empty() || self.gpus.iter().any(|(gpus, weight)| *gpus > 1 && *weight > 0.0)
@@ -112,10 +118,7 @@ impl Workload {
                     drawn.near != Near::default() && drawn.has_gangs()
                 }),
             ),
-            (
-                Abilities::PARTS,
-                any(&|row| row.part.is_some(), &|drawn| drawn.parts.keys().any(|name| name != trace::WHOLE)),
-            ),
+            (Abilities::PARTS, any(&|row| row.part.is_some(), &Drawn::asks_for_parts)),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)

@@ -143,8 +143,11 @@ impl Names {
                 let job = JobId::new(*job);
                 let part = self.jobs.get(job.index()).and_then(|job| job.part);
                 let slices = part.map_or(1, |part| self.fleet.parts.slices(part));
-                let last = slice.saturating_add(slices - 1);
-                format!("start {} on slices {slice} to {last} of GPU {gpu}", self.job(job))
+                let place = match slices {
+                    1 => format!("slice {slice}"),
+                    _ => format!("slices {slice} to {}", slice.saturating_add(slices - 1)),
+                };
+                format!("start {} on {place} of GPU {gpu}", self.job(job))
             }
             Action::Preempt(preempt) => {
                 let how = if preempt.mode == PreemptMode::Kill { "kill" } else { "preempt" };

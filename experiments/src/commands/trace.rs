@@ -85,7 +85,7 @@ pub(crate) struct Input {
     #[arg(long = "where", value_name = "COLUMN=VALUE")]
     filter: Vec<String>,
     /// For `csv`: which column holds what: `submit=COLUMN,gpus=COLUMN,duration=COLUMN`; also start and end in place of a duration,
-    /// name, declared, deadline, priority, queue, gpus_per_node, cpus, host_memory_mib, workload, user, hundredths in place of gpus, what a log recorded (recorded_start, recorded_end, partition,
+    /// name, declared, deadline, priority, queue, gpus_per_node, cpus, host_memory_mib, part, workload, user, hundredths in place of gpus, what a log recorded (recorded_start, recorded_end, partition,
     /// outcome), and unit=s, ms, min or h.
     #[arg(long, value_name = "WHAT=COLUMN", value_delimiter = ',')]
     map: Vec<String>,

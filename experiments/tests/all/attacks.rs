@@ -1,6 +1,6 @@
 //! Policies that attacked the host once (`attacks` of the data, which are components of contract 0.1), written for this contract.
 
-use crate::guest::{Parts, TEXT, endless, guest, refuse, then_decide};
+use crate::guest::{Parts, TEXT, component, contract, endless, guest, refuse, then_decide};
 
 const RESET: &str = "(global.set $heap (i32.const 65536))";
 
@@ -52,6 +52,44 @@ pub fn fails_late() -> Vec<u8> {
 /// Rounds of a microsecond, each of which takes a tenth of a decision's fuel.
 pub fn burning() -> Vec<u8> {
     guest(&Parts { round: Some(1), ..decide(then_decide(&times(15_000_000, ""))) })
+}
+
+/// A predictor of similarity that burns a tenth of a decision's fuel for every answer.
+pub fn burning_predictor() -> Vec<u8> {
+    let (resolve, package) = contract();
+    let world = resolve.select_world(&[package], Some("predictor-component")).expect("the world");
+    let export = |name: &str| format!("(export \"sandtable:policy/provider@0.2.0#{name}\")");
+    let text = |at: usize, from: usize, length: usize| {
+        format!(
+            "(i32.store (i32.const {at}) (i32.const {from})) (i32.store (i32.const {}) (i32.const {length}))",
+            at + 4
+        )
+    };
+    // Its name, version and line are a letter; it answers for similarity, reads nothing, and its schema is {}.
+    let words = [text(1024, 2048, 1), text(1032, 2048, 1), text(1040, 2048, 1), text(1052, 2049, 2)].concat();
+    let wat = format!(
+        "(module (memory (export \"memory\") 17) (global $heap (mut i32) (i32.const 65536)) (global $j (mut i32) (i32.const 0))
+         (data (i32.const 2048) \"b{{}}\")
+         (func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) (local $at i32)
+           (local.set $at (i32.and (i32.add (global.get $heap) (i32.const 7)) (i32.const -8)))
+           (global.set $heap (i32.add (local.get $at) (local.get 3))) (local.get $at))
+         (func {} (result i32) {words} (i32.store8 (i32.const 1048) (i32.const 1)) (i32.const 1024))
+         (func {} (param i32 i32 i64 i32 i32 i32 i32) (result i32) (i32.const 1200))
+         (func {} (param i32 i32) (global.set $heap (i32.const 65536)))
+         (func {} (param i32 i32 i32 i32) (result i32) (unreachable))
+         (func {} (param i32 i32 i32 i32 i32) (result i32) {}
+           (global.set $heap (i32.const 65536))
+           (i32.store (i32.const 1200) (i32.const 524288)) (i32.store (i32.const 1204) (local.get 2)) (i32.const 1200))
+         (func {} (param i32 i32 i32 i32 i32) (result i32) (unreachable)))",
+        export("describe"),
+        export("init"),
+        export("introduce"),
+        export("estimate"),
+        export("similarity"),
+        times(15_000_000, ""),
+        export("pair-speed"),
+    );
+    component(&wat, &resolve, world)
 }
 
 /// Rounds of a microsecond at which nothing is done.

@@ -52,6 +52,34 @@ fn blocks(page: &Path) -> Vec<Block> {
     all
 }
 
+/// Fields of a spec, as a page shows them: with something plain for all that they leave out, they are one.
+#[test]
+fn what_the_page_of_experiments_shows_of_specs_can_be_planned() {
+    let page = std::fs::read_to_string(root().join("docs/src/experiments.md")).expect("a page");
+    let plain = [
+        ("fleet", "Model(nodes: 8, gpus: 8, kind: \"T4\")"),
+        ("workload", "Generate(jobs: 10)"),
+        ("policies", "[Policy(name: \"fifo\"), Policy(name: \"srtf\")]"),
+        ("predictors", "{\"remaining\": Oracle}"),
+    ];
+    let blocks: Vec<&str> = page.split("```ron\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 9, "{} blocks", blocks.len());
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("scores.json"), "{}").expect("written");
+    for block in blocks {
+        let said = |field: &str| block.lines().any(|line| line.trim_start().starts_with(&format!("{field}:")));
+        let rest: String = plain
+            .iter()
+            .filter(|(field, _)| !said(field))
+            .map(|(field, value)| format!("{field}: {value},\n"))
+            .collect();
+        let text = format!("Experiment(title: \"t\",\n{rest}{block})");
+        std::fs::write(folder.path().join("spec.ron"), &text).expect("written");
+        let planned = sandtable(folder.path(), &["plan", "spec.ron", "--policies", &crate::help::dist()]);
+        assert_eq!(planned.code, 0, "{text}\n{}", planned.stderr);
+    }
+}
+
 /// Whether a tool that a block needs is on this machine.
 pub fn has(tool: &str) -> bool {
     let runs =

@@ -7,11 +7,9 @@ use sandtable::input::sorted;
 use sandtable_runtime::fault::{Fault, LoadFault};
 use sandtable_runtime::sandbox::{Budget, Compiler, Sandbox, Settings};
 
-use sandtable_needs::needs;
-
 use crate::attacks;
 use crate::guest::leb;
-use crate::help::{Ran, cells, command, data, dist, ran, sandtable};
+use crate::help::{Ran, cells, command, dist, ran, sandtable};
 
 /// A component of one section of types: types of instances in each other, so many.
 fn nested_types(depth: usize) -> Vec<u8> {
@@ -185,17 +183,11 @@ fn guests_fill_no_memory_of_the_host_and_end() {
     }
 }
 
-/// A predictor's fuel is its asker's: `q02` burns all of each call's for every answer.
-#[needs("data:attacks")]
+/// A predictor's fuel is its asker's.
 #[test]
 fn a_policy_pays_for_what_its_predictor_uses() {
-    // The world of predictors is as it was, under another version.
-    let mut bytes = std::fs::read(data("attacks").join("q02-burn.pred.wasm")).expect("a predictor");
-    while let Some(at) = bytes.windows(6).position(|window| window == b"@0.1.0") {
-        bytes[at..at + 6].copy_from_slice(b"@0.2.0");
-    }
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("burn.wasm"), bytes).expect("written");
+    std::fs::write(folder.path().join("burn.wasm"), attacks::burning_predictor()).expect("written");
     let text = "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"P100-PCIE-16GB\", sharing: Packed(2)), \
          profile: File(\"gavel-fit.ron\"), reveal: [SoloProfile, Memory], \
          workload: Generate(jobs: 40, arrivals: Poisson(load: 1.5), durations: LogNormal(median: \"20min\", sigma: 1.0), \

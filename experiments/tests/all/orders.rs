@@ -11,7 +11,8 @@ use sandtable_hardware::{
     PerformanceModel, Request, Revocable, SECOND, Sharing, SimulatedBackend, TypeId, catalogue,
 };
 use sandtable_policy::{
-    About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, Placement, Policy, PolicyError, Ranking, Setup, Tick, Ties,
+    About, Batch, Cluster, Config, GpuId, GpuTypeId, JobId, PartProfile, Placement, Policy, PolicyError, Ranking,
+    Setup, Tick, Ties,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
@@ -211,6 +212,8 @@ struct PlainEasy {
     place: Placement,
     /// Of each GPU.
     gpu_types: Vec<GpuTypeId>,
+    /// Of the first type, by number.
+    parts: Vec<PartProfile>,
 }
 
 impl Policy for PlainEasy {
@@ -221,7 +224,12 @@ impl Policy for PlainEasy {
     fn new(config: &Config, setup: &Setup) -> Result<PlainEasy, PolicyError> {
         let of = |node: &sandtable_policy::Node| std::iter::repeat_n(node.gpu_type, node.gpus as usize);
         let place = Placement::named(config.choice("placement"));
-        Ok(PlainEasy { waiting: Vec::new(), place, gpu_types: setup.topology.nodes.iter().flat_map(of).collect() })
+        let parts = match &setup.topology.gpu_types[0].sharing {
+            sandtable_policy::Sharing::Parts(parts) => parts.clone(),
+            _ => Vec::new(),
+        };
+        let gpu_types = setup.topology.nodes.iter().flat_map(of).collect();
+        Ok(PlainEasy { waiting: Vec::new(), place, gpu_types, parts })
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
@@ -241,6 +249,28 @@ impl Policy for PlainEasy {
 }
 
 impl PlainEasy {
+    /// Whether a GPU has room for a share or a part when these jobs have gone.
+    fn has_room(&self, cluster: &Cluster, gpu: GpuId, asks: &sandtable_policy::Job, gone: &[JobId]) -> bool {
+        let there = cluster.residents(gpu).iter().filter(|job| !gone.contains(job)).map(|job| cluster.job(*job));
+        let there: Vec<&sandtable_policy::Job> = there.collect();
+        if there.is_empty() {
+            return !cluster.residents(gpu).is_empty();
+        }
+        if there.iter().map(|job| job.share).sum::<u32>() + asks.share > 1000 {
+            return false;
+        }
+        let slices = |part: u32, first: u32| first..first + self.parts[part as usize].slices;
+        let Some(part) = asks.part else { return true };
+        let is_free = |first: &u32| {
+            let own = slices(part, *first);
+            there.iter().all(|job| {
+                let theirs = job.part.zip(job.slice).map_or(0..u32::MAX, |(part, first)| slices(part, first));
+                own.end <= theirs.start || theirs.end <= own.start
+            })
+        };
+        self.parts[part as usize].starts.iter().any(is_free)
+    }
+
     fn find(&self, cluster: &Cluster, id: JobId) -> Option<Vec<GpuId>> {
         let job = cluster.job(id);
         self.place.find_any(cluster, &job.gpu_types, job.ask())
@@ -252,9 +282,19 @@ impl PlainEasy {
             cluster.holders().filter(|job| cluster.type_of(job) == gpu_type).map(|job| job.id).collect();
         let mut ends: Vec<(f64, JobId)> = cluster.remaining(&holding).into_iter().zip(holding).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let (mut free, mut shadow, mut extra) = (cluster.free_gpus(gpu_type), f64::INFINITY, 0);
+        let (mut gone, mut shadow, mut extra) = (Vec::new(), f64::INFINITY, 0);
         for (left, id) in ends {
-            free += cluster.gpus_on_up(cluster.job(id));
+            gone.push(id);
+            let held = |job: &sandtable_policy::Job| if gone.contains(&job.id) { Vec::new() } else { job.held.clone() };
+            let taken: Vec<GpuId> = cluster.holders().flat_map(held).collect();
+            let up = |gpu: &GpuId| cluster.is_up(cluster.node(*gpu)) && self.gpu_types[*gpu as usize] == gpu_type;
+            let all: Vec<GpuId> = (0..self.gpu_types.len() as GpuId).filter(up).collect();
+            let free = all.iter().filter(|gpu| !taken.contains(gpu)).count() as u32;
+            let job = cluster.job(head);
+            if cluster.is_fraction(job.share) && all.iter().any(|gpu| self.has_room(cluster, *gpu, job, &gone)) {
+                (shadow, extra) = (left, 0);
+                break;
+            }
             if free >= asked {
                 (shadow, extra) = (left, free - asked);
                 break;

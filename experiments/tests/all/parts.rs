@@ -1,7 +1,7 @@
 //! GPUs that are cut into parts, from the spec through the components to results, against schedules worked out by hand.
 
 use sandtable_inputs::trace::{self, Options, Stats, TraceFormat};
-use sandtable_results::schema::{JobRecord, Seconds};
+use sandtable_results::schema::{JobRecord, Seconds, StayRecord};
 use sandtable_runtime::Summary;
 
 use crate::help::{dist, planned, results, sandtable};
@@ -18,10 +18,18 @@ fn ran(fleet: &str, workload: &str, policy: &str) -> (Summary, Vec<JobRecord>) {
     results(&planned(&spec(fleet, workload, policy)).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Seconds from which to which each job ran, and its GPU.
-fn stays(rows: &[JobRecord]) -> Vec<(f64, f64, String)> {
+/// Seconds from which to which each job ran, in the order of jobs.
+fn times(rows: &[JobRecord]) -> Vec<(f64, f64)> {
     let at = |at: Option<Seconds>| at.map_or(f64::NAN, Seconds::f64);
-    rows.iter().map(|row| (at(row.first_start_s), at(row.end_s), row.last_placement.to_string())).collect()
+    rows.iter().map(|row| (at(row.first_start_s), at(row.end_s))).collect()
+}
+
+/// The GPUs of each job's last stay.
+fn gpus(fleet: &str, workload: &str, policy: &str) -> Vec<String> {
+    let plan = planned(&spec(fleet, workload, policy)).unwrap_or_else(|error| panic!("{error}"));
+    let (_, mut stays) = results::<StayRecord>(&plan);
+    stays.sort_by(|a, b| a.job.cmp(&b.job));
+    stays.into_iter().map(|stay| stay.gpus.to_string()).collect()
 }
 
 /// Jobs that are submitted a second after each other: the part, or the GPUs, and how long each takes.
@@ -37,20 +45,12 @@ const SKIP: &str = "Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})";
 
 #[test]
 fn jobs_share_gpus_as_their_parts_fit() {
-    // Two halves on the first GPU, a seventh on the second. The whole GPU is free when the seventh has left it, and the larger half
-    // when the one that has its place has.
+    // Two halves on the first GPU, the smallest part on the second. The whole GPU is free when that has ended. The larger half may begin at the first
+    // slice of the second GPU only, of which the seventh is taken.
     let list = jobs(&[("3g.20gb", 100), ("3g.20gb", 50), ("1g.5gb", 40), ("gpus: 1", 30), ("4g.20gb", 10)]);
     let (summary, rows) = ran("nodes: 1", &list, SKIP);
-    let at = |gpu: &str| gpu.to_string();
-    let expected = [
-        (0.0, 100.0, at("0:1")),
-        (1.0, 51.0, at("0:1")),
-        (2.0, 42.0, at("0:1")),
-        (42.0, 72.0, at("0:1")),
-        // The half of the first GPU where it may begin is taken till 51 s; of the second the sixth slice alone.
-        (4.0, 14.0, at("0:1")),
-    ];
-    assert_eq!(stays(&rows), expected);
+    assert_eq!(times(&rows), [(0.0, 100.0), (1.0, 51.0), (2.0, 42.0), (42.0, 72.0), (4.0, 14.0)]);
+    assert_eq!(gpus("nodes: 1", &list, SKIP), ["0", "0", "1", "1", "1"]);
     // Slices of eight: 4 for 100, 50 and 10 s, 1 for 40 s, all for 30 s; of two GPUs for 100 s.
     let held = (4 * (100 + 50 + 10) + 40 + 8 * 30) as f64 / 8.0;
     assert!((summary.throughput * 2.0 * 100.0 - held).abs() < 1e-6, "{}", summary.throughput);
@@ -59,14 +59,13 @@ fn jobs_share_gpus_as_their_parts_fit() {
 
 #[test]
 fn a_place_is_a_matter_of_slices_and_not_of_how_many_are_left() {
-    // Four of eight slices of the only GPU are free, but not the four that a part of four needs.
+    // Of each GPU four of eight slices are free, but not four after each other.
     let own = "nodes: 1, parts: {\"A100-SXM4-40GB\": {\"two\": Part(slices: 2, starts: [1, 5]), \
         \"four\": Part(slices: 4, starts: [0, 4]), \"all\": Part(slices: 8, starts: [0])}}";
     let list = jobs(&[("two", 100), ("two", 30), ("two", 20), ("two", 60), ("four", 10), ("all", 5)]);
     let (_, rows) = ran(own, &list, SKIP);
-    let times: Vec<(f64, f64)> = stays(&rows).into_iter().map(|(from, to, _)| (from, to)).collect();
     // Two on each GPU; the third leaves its half at 22 s.
-    assert_eq!(times, [(0.0, 100.0), (1.0, 31.0), (2.0, 22.0), (3.0, 63.0), (22.0, 32.0), (63.0, 68.0)]);
+    assert_eq!(times(&rows), [(0.0, 100.0), (1.0, 31.0), (2.0, 22.0), (3.0, 63.0), (22.0, 32.0), (63.0, 68.0)]);
 }
 
 #[test]
@@ -74,9 +73,43 @@ fn one_that_comes_first_takes_the_place_of_others() {
     // Shortest first: at 4 s a job of a whole GPU stops the halves that have the longest to go.
     let list = jobs(&[("3g.20gb", 100), ("3g.20gb", 90), ("3g.20gb", 80), ("3g.20gb", 70), ("gpus: 1", 10)]);
     let (summary, rows) = ran("nodes: 1", &list, "Policy(name: \"srtf\")");
-    let ends: Vec<f64> = stays(&rows).into_iter().map(|(_, to, _)| to).collect();
+    let ends: Vec<f64> = times(&rows).into_iter().map(|(_, to)| to).collect();
     // They are those of the first GPU, and go on at 14 s.
     assert_eq!((ends, summary.preemptions), (vec![110.0, 101.0, 82.0, 73.0, 14.0], 2));
+}
+
+/// A quota counts slices, of which there are eight; the smallest part has seven places.
+#[test]
+fn a_part_that_comes_first_takes_a_place_though_slices_are_left() {
+    let seven =
+        (0..7).map(|_| "Job(submit: \"0s\", gpus: 1, part: \"1g.5gb\", duration: \"10000s\")").collect::<Vec<_>>();
+    let short = "Job(submit: \"100s\", gpus: 1, part: \"1g.5gb\", duration: \"10s\", priority: 9, deadline: \"200s\")";
+    let list = format!("Jobs([{}, {short}])", seven.join(", "));
+    for policy in ["srtf", "srsf", "las", "priority", "edf"] {
+        let text =
+            spec("nodes: 1", &list, &format!("Policy(name: {policy:?})")).replace("gpus: 2, kind", "gpus: 1, kind");
+        let (summary, rows) = results::<JobRecord>(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
+        assert_eq!((times(&rows)[7], summary.preemptions), ((100.0, 110.0), 1), "{policy}");
+        assert_eq!(summary.unfinished, 0, "{policy}");
+    }
+}
+
+/// EASY: a GPU that two jobs share is free when both have ended, and a job that would run longer does not take it.
+#[test]
+fn backfilling_does_not_delay_the_head_where_jobs_share_a_gpu() {
+    let job =
+        |submit: u32, what: &str, seconds: u32| format!("Job(submit: \"{submit}s\", {what}, duration: \"{seconds}s\")");
+    let half = "gpus: 1, part: \"3g.20gb\"";
+    let list =
+        [job(0, half, 50), job(0, half, 60), job(0, "gpus: 2", 100), job(1, "gpus: 4", 10), job(2, "gpus: 1", 10_000)];
+    let easy = "Policy(name: \"fifo\", with: {\"backfill\": \"easy\"})";
+    let (_, rows) = ran("nodes: 2", &format!("Jobs([{}])", list.join(", ")), easy);
+    assert_eq!(times(&rows)[3..], [(100.0, 110.0), (110.0, 10_110.0)]);
+    // A head that asks for a part: its place is free at 60 s, when the half that begins at the first slice ends.
+    let list = [job(0, half, 100), job(0, half, 60), job(0, "gpus: 1", 70), job(1, "gpus: 1, part: \"4g.20gb\"", 10)];
+    let short = job(2, "gpus: 1, part: \"1g.5gb\"", 5);
+    let (_, rows) = ran("nodes: 1", &format!("Jobs([{}, {short}])", list.join(", ")), easy);
+    assert_eq!(times(&rows)[3].0, 60.0);
 }
 
 #[test]
@@ -95,6 +128,12 @@ fn jobs_know_their_memory_and_what_it_is_not_enough_for() {
     assert_eq!(outcome("9GiB"), ["Completed", "Completed"]);
     let refused = outcome("12GiB");
     assert!(refused[0].contains("it needs 12288 MiB, the part of a GPU that it asks for has 9856"), "{refused:?}");
+    // Where nothing is known of a part it has no more than the GPU.
+    let h200 = spec("nodes: 1", &list("160GiB"), SKIP).replace("A100-SXM4-40GB", "H200-SXM-141GB");
+    let (_, rows) = results::<JobRecord>(
+        &planned(&h200.replace("2g.10gb", "2g.35gb").replace("3g.20gb", "3g.71gb")).expect("a plan"),
+    );
+    assert!(format!("{:?}", rows[0].outcome).contains("asks for has 143771"), "{:?}", rows[0].outcome);
 }
 
 #[test]
@@ -118,7 +157,7 @@ fn kinds_that_have_a_part_are_those_that_a_job_may_run_on() {
     assert_eq!(types(&all, "3g.40gb", ""), Ok((vec![2, 3], 500)));
     assert_eq!(types(&all[2..], "3g.40gb", ""), Ok((vec![], 500)));
     let two = types(&all, "1g.10gb", "").expect_err("two parts of one name");
-    assert!(two.contains("\"1g.10gb\", which is 2 slices of A100-SXM4-40GB or 1 slices of H100-SXM5-80GB"), "{two}");
+    assert!(two.contains("\"1g.10gb\", which is 2 slices of A100-SXM4-40GB or 1 slice of H100-SXM5-80GB"), "{two}");
     assert_eq!(types(&all, "1g.10gb", ", kinds: [\"A100-SXM4-40GB\"]"), Ok((vec![1], 250)));
     assert_eq!(types(&all, "1g.10gb", ", kinds: [\"A100-SXM4-80GB\", \"V100-SXM2-16GB\"]"), Ok((vec![3], 125)));
 }
@@ -170,6 +209,15 @@ fn traces_name_parts_and_people_are_told_of_slices() {
     assert!(said.stdout.contains("start 1 on slices 0 to 3 of GPU 0"), "{}{}", said.stdout, said.stderr);
     let why = run(&["show", "spec.ron", "--job", "2", "--why", "50s"]);
     assert!(why.stdout.contains("fewer GPUs are free than it asks for"), "{}{}", why.stdout, why.stderr);
+    // Half of the GPU is free, but not the half that it asks for.
+    write("t.csv", "submit_s,gpus,duration_s,part\n0,1,100,1g.5gb\n1,1,100,3g.20gb\n2,1,100,1g.5gb\n3,1,9,4g.20gb\n");
+    let spec = std::fs::read_to_string(folder.path().join("spec.ron")).expect("a spec");
+    write("spec.ron", &spec.replace("jobs: 3", "jobs: 4"));
+    assert_eq!(run(&["run", "spec.ron"]).code, 0);
+    let said = run(&["show", "spec.ron", "--job", "0"]);
+    assert!(said.stdout.contains("start 0 on slice 6 of GPU 0"), "{}{}", said.stdout, said.stderr);
+    write("t.csv", "submit_s,gpus,duration_s,part\n0,1,100,3g.20gb\n1,1,100,4g.20gb\n2,1,100,4g.20gb\n3,2,9,\n");
+    write("spec.ron", &spec);
     // The native format and a mapping say the same.
     let read = |format, options: &Options| trace::read(&folder.path().join("t.csv"), format, options).expect("a trace");
     let native = read(TraceFormat::Native, &Options::default());
@@ -197,6 +245,10 @@ fn a_policy_that_does_not_follow_parts_does_not_begin() {
     assert_eq!(ran.code, 2, "{}", ran.stderr);
     let why = "its placements do not follow the parts of GPUs that jobs ask for";
     assert!(ran.stderr.contains(why) && ran.stderr.contains("spec.ron:3:"), "{}", ran.stderr);
+    // Where no job can ask for a part, any policy begins.
+    std::fs::write(folder.path().join("spec.ron"), text.replace("gpus: {1: 1}", "gpus: {2: 1}")).expect("written");
+    let ran = sandtable(folder.path(), &["plan", "spec.ron", "--policies", &dist()]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
 #[test]
@@ -222,6 +274,22 @@ fn what_is_wrong_with_parts_is_said_at_its_place() {
             "these jobs ask for parts of GPUs, the fleet's are not cut",
         ),
         ("kind: \"T4\", sharing: Parts".into(), drawn(""), "no part is known that T4 could be cut into"),
+        (
+            format!("kind: \"T4\", {}", own("slices: 1, memory: \"99GiB\", starts: [0]")),
+            drawn(""),
+            "it has 101376 MiB, the GPU 15360",
+        ),
+        (
+            format!("kind: \"T4\", {}", own("slices: 1, memory: \"1KiB\", starts: [0]")),
+            drawn(""),
+            "expected at least 1MiB of memory",
+        ),
+        (
+            format!("kind: \"T4\", {}", own("slices: 1, starts: [0]").replace("\"p\"", "\"\"")),
+            drawn(""),
+            "expected the name of a part",
+        ),
+        (a100.into(), list("part: \"whole\""), "parts are 1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb"),
         (format!("kind: \"L4\", {}", own("slices: 1, starts: [0]")), drawn(""), "the fleet has no GPU of kind \"T4\""),
         (format!("kind: \"T4\", {}", own("slices: 0, starts: [0]")), drawn(""), "the part p of T4: it takes no slice"),
         (format!("kind: \"T4\", {}", own("slices: 1, starts: [1, 0]")), drawn(""), "ascending, found [1, 0]"),

@@ -96,7 +96,7 @@ fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
     // A job of unknown length is neither refused nor in the way of others.
     let asks = ids.iter().zip(lasts(cluster, &ids)).filter_map(|(id, left)| {
         let job = cluster.job(*id);
-        let milli = u64::from(job.gpus) * u64::from(if cluster.is_part(job.share) { job.share } else { 1000 });
+        let milli = u64::from(job.gpus) * u64::from(if cluster.is_fraction(job.share) { job.share } else { 1000 });
         Some(Due { id: *id, deadline: job.deadline?, milli, left: left? })
     });
     let (mut dues, new): (Vec<Due>, Vec<Due>) = asks.partition(|due| !came.contains(&due.id));

@@ -50,7 +50,7 @@ pub struct Waiting {
     lines: Vec<Line>,
     jobs: usize,
     /// Whether any job has asked for a part of a GPU: there may be room for it where none is free.
-    parts: bool,
+    fractions: bool,
 }
 
 impl Waiting {
@@ -60,7 +60,7 @@ impl Waiting {
             queues: (0..=queues).map(|_| Vec::new()).collect(),
             lines: (0..=queues).map(|_| Line::default()).collect(),
             jobs: 0,
-            parts: false,
+            fractions: false,
         }
     }
 
@@ -79,7 +79,7 @@ impl Waiting {
         if !job.waits() {
             return;
         }
-        self.parts |= job.share < 1000;
+        self.fractions |= job.share < 1000;
         let in_none = self.last();
         let shapes = &mut self.queues[job.queue.map_or(in_none, |queue| queue as usize)];
         let same = |shape: &Shape| {
@@ -95,7 +95,7 @@ impl Waiting {
 
     /// Whether no job can start without another that lets go.
     pub fn is_blocked(&self, cluster: &Cluster) -> bool {
-        !self.parts && (0..cluster.types() as GpuTypeId).all(|gpu_type| cluster.free_gpus(gpu_type) == 0)
+        !self.fractions && (0..cluster.types() as GpuTypeId).all(|gpu_type| cluster.free_gpus(gpu_type) == 0)
     }
 
     /// A new pass: every job may find a place.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
+use crate::residents::Left;
 use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Kind, Param, Placement, Quantity, Reason, host};
 
 /// What happens when a job that comes earlier in the order finds no place.
@@ -231,7 +232,8 @@ impl Backlog {
     }
 }
 
-/// Seconds until the head can start by count, and GPUs left over then. A job without an estimate never ends.
+/// Seconds until the head can start by count, and GPUs left over then. A job without an estimate never ends. A GPU with several jobs is
+/// free when the last of them has ended; a share or a part of one has room as soon as enough of it is left.
 fn reservation(cluster: &Cluster, head: &Job, gpu_type: GpuTypeId) -> (f64, u32) {
     let holding = cluster.holders().filter(|job| cluster.type_of(job) == gpu_type);
     let ids: Vec<JobId> = holding.map(|job| job.id).collect();
@@ -239,10 +241,25 @@ fn reservation(cluster: &Cluster, head: &Job, gpu_type: GpuTypeId) -> (f64, u32)
         cluster.remaining(&ids).into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
     ends.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
     let mut free = cluster.free_gpus(gpu_type);
-    for (left, id) in ends {
-        free += cluster.gpus_on_up(cluster.job(id));
+    // Of each GPU on which a job has ended: how many are left, and what of it.
+    let mut ending: BTreeMap<GpuId, (usize, Left)> = BTreeMap::new();
+    let is_fraction = cluster.is_fraction(head.share);
+    for (seconds, id) in ends {
+        let job = cluster.job(id);
+        if !cluster.residents.is_shared() {
+            free += cluster.gpus_on_up(job);
+        }
+        for gpu in job.held.iter().filter(|gpu| cluster.residents.is_shared() && cluster.is_up(cluster.node(**gpu))) {
+            let now = || (cluster.residents(*gpu).len(), cluster.residents.left(*gpu));
+            let (jobs, left) = ending.entry(*gpu).or_insert_with(now);
+            (*jobs, *left) = (*jobs - 1, left.with(cluster.taken_by(id, cluster.node_of(*gpu))));
+            if is_fraction && cluster.residents.fits(gpu_type, head.ask(), *left) {
+                return (seconds, 0);
+            }
+            free += u32::from(*jobs == 0);
+        }
         if free >= head.gpus {
-            return (left, free - head.gpus);
+            return (seconds, free - head.gpus);
         }
     }
     (f64::INFINITY, 0)

@@ -479,10 +479,16 @@ impl Cluster {
     }
 
     /// What a job takes of a GPU of a node.
-    fn taken_by(&self, id: JobId, node: usize) -> Take {
+    pub(crate) fn taken_by(&self, id: JobId, node: usize) -> Take {
         let job = self.job(id);
-        let slices = |(part, slice)| self.residents.parts.slices(self.nodes[node].gpu_type, part, slice);
-        Take { milli: job.share, slices: job.part.zip(job.slice).map_or(0, slices) }
+        let slices = if job.part.is_some() { self.slices_of(id, self.nodes[node].gpu_type) } else { 0 };
+        Take { milli: job.share, slices }
+    }
+
+    /// Slices that a job has of a GPU that it holds, a bit each; all where it has no part of it.
+    pub(crate) fn slices_of(&self, id: JobId, gpu_type: GpuTypeId) -> u64 {
+        let job = self.job(id);
+        job.part.zip(job.slice).map_or(u64::MAX, |(part, slice)| self.residents.parts.slices(gpu_type, part, slice))
     }
 
     /// Notes where on its GPU a job's part begins.

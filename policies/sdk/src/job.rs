@@ -62,7 +62,7 @@ pub struct Job {
     pub(crate) running_since: Option<Instant>,
     pub(crate) waiting_since: Instant,
     /// The first slice of the part that it holds.
-    pub(crate) slice: Option<u32>,
+    pub slice: Option<u32>,
     /// Its index among the holders.
     pub(crate) slot: usize,
 }

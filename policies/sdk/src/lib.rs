@@ -55,6 +55,7 @@ mod residents;
 mod rooms;
 mod sharing;
 mod shortest;
+mod squeeze;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod time_left;

@@ -34,7 +34,7 @@ impl Parts {
     }
 
     /// Whether any GPU can be cut.
-    pub(crate) fn are_there(&self) -> bool {
+    pub(crate) fn can_cut(&self) -> bool {
         self.types.iter().any(|parts| !parts.is_empty())
     }
 
@@ -167,6 +167,6 @@ mod tests {
     #[test]
     fn what_can_not_be_cut_has_no_parts() {
         let parts = Parts::new(&topology(&[1]));
-        assert!(!parts.are_there() && !parts.fits(0, 0, 0));
+        assert!(!parts.can_cut() && !parts.fits(0, 0, 0));
     }
 }

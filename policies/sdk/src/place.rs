@@ -45,7 +45,7 @@ impl Placement {
     }
 
     /// GPUs of one type for what is asked, ascending within a node; `None` where the rule finds no place
-    /// now. A part of a GPU goes where the least is left over, onto an empty one only if it must. A job that may not be preempted gets nodes
+    /// now. A share or a part of a GPU goes where the least is left over, onto an empty one only if it must. A job that may not be preempted gets nodes
     /// that no owner may take back, where there is such a place.
     ///
     /// ```
@@ -68,7 +68,7 @@ impl Placement {
     /// The same on any nodes, or only on those that no owner may take back.
     fn find_on(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask, own_only: bool) -> Option<Vec<GpuId>> {
         let gpus = ask.gpus;
-        if cluster.is_part(ask.share) && !ask.alone {
+        if cluster.is_fraction(ask.share) && !ask.alone {
             let takes = |gpu| {
                 let node = &cluster.nodes[cluster.node_of(gpu)];
                 !(own_only && node.revocable)

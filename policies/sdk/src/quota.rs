@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use crate::line::{Line, Stand};
+use crate::squeeze::Squeeze;
 use crate::{Cluster, GpuTypeId, Job, JobId, JobMap, Placement};
 
 /// How jobs of a [`QuotaQueue`] stand to each other.
@@ -67,7 +68,7 @@ pub struct QuotaQueue<K, O = ByKey> {
 /// What a walk changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct QuotaChanges {
-    /// Jobs that lose their GPUs, in order.
+    /// Jobs that lose their GPUs: those that the quota leaves nothing, in order, then those that make room for parts.
     pub preempted: Vec<JobId>,
     /// Waiting jobs that the quota has room for, in order, and the type.
     pub chosen: Vec<(JobId, GpuTypeId)>,
@@ -160,7 +161,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
         if queued == 0 {
             return QuotaChanges::default();
         }
-        let QuotaChanges { preempted, mut chosen, mut unplaced } =
+        let QuotaChanges { mut preempted, mut chosen, mut unplaced } =
             match cluster.types() == 1 && asked <= u64::from(cluster.free_gpus(0)) {
                 true => self.all(),
                 false => self.changes(cluster),
@@ -168,17 +169,35 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
         for id in &preempted {
             cluster.preempt(*id);
         }
-        chosen.retain(|(id, gpu_type)| match place.find(cluster, *gpu_type, cluster.job(*id).ask()) {
-            Some(gpus) => {
+        let mut squeeze = Squeeze::default();
+        chosen.retain(|(id, gpu_type)| {
+            if let Some(gpus) = place.find(cluster, *gpu_type, cluster.job(*id).ask()) {
                 cluster.start(*id, gpus);
-                true
+                return true;
             }
-            None => {
-                unplaced.push(*id);
-                false
+            let order = |a: JobId, b: JobId| match (self.stand(a), self.stand(b)) {
+                (Some((a, _)), Some((b, _))) => self.order.order(&a, &b),
+                _ => Ordering::Equal,
+            };
+            let may_go = |other: JobId| self.stand(other).is_some_and(|(_, holds)| holds) && order(other, *id).is_gt();
+            match squeeze.start(cluster, *id, *gpu_type, may_go, order) {
+                Some(victims) => preempted.extend(victims),
+                None => {
+                    unplaced.push(*id);
+                    return false;
+                }
             }
+            true
         });
         QuotaChanges { preempted, chosen, unplaced }
+    }
+
+    /// Where a job stands, and whether it is among those that hold GPUs.
+    fn stand(&self, id: JobId) -> Option<(Stand<K>, bool)> {
+        match self.entries.get(id)? {
+            Entry::Holds(key, _) => Some(((*key, id), true)),
+            Entry::Waits(key, _) => Some(((*key, id), false)),
+        }
     }
 
     /// All that wait, where there is room for all on the only type.
@@ -245,7 +264,7 @@ pub(crate) fn asks(cluster: &Cluster, job: &Job) -> u32 {
 }
 
 fn of_each(cluster: &Cluster, job: &Job) -> u32 {
-    if cluster.is_part(job.share) { job.share } else { 1000 }
+    if cluster.is_fraction(job.share) { job.share } else { 1000 }
 }
 
 /// Thousandths of GPUs of each type for jobs that a quota may take them from: those of nodes that are up, but for what pinned jobs hold.

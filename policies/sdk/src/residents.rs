@@ -22,10 +22,22 @@ pub(crate) struct Residents {
 
 /// What is left of a GPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Left {
+pub(crate) struct Left {
     milli: u32,
     /// Slices that are taken, where it is cut into parts: a bit each.
     taken: u64,
+}
+
+impl Left {
+    /// When a job that takes this has come.
+    fn without(self, take: Take) -> Left {
+        Left { milli: self.milli.saturating_sub(take.milli), taken: self.taken | take.slices }
+    }
+
+    /// When a job that took this has gone.
+    pub(crate) fn with(self, take: Take) -> Left {
+        Left { milli: (self.milli + take.milli).min(1000), taken: self.taken & !take.slices }
+    }
 }
 
 /// What a job takes of a GPU.
@@ -38,8 +50,7 @@ pub(crate) struct Take {
 impl Residents {
     pub(crate) fn new(topology: &Topology) -> Residents {
         let parts = Parts::new(topology);
-        let by_share =
-            parts.are_there() || topology.gpu_types.iter().any(|kind| matches!(kind.sharing, Sharing::Shares));
+        let by_share = parts.can_cut() || topology.gpu_types.iter().any(|kind| matches!(kind.sharing, Sharing::Shares));
         let tenancy = topology.gpu_types.iter().map(|kind| match kind.sharing {
             Sharing::Packed(most) => most,
             Sharing::Exclusive | Sharing::Shares | Sharing::Parts(_) => 1,
@@ -66,6 +77,22 @@ impl Residents {
         self.on.get(gpu as usize).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether so much is left of a GPU of a type that is not empty.
+    pub(crate) fn has_left(&self, gpu_type: GpuTypeId, milli: u32) -> bool {
+        let from = (Left { milli, taken: 0 }, 0);
+        self.partly[gpu_type as usize].range(from..).next().is_some()
+    }
+
+    /// What is left of a GPU.
+    pub(crate) fn left(&self, gpu: GpuId) -> Left {
+        self.left.get(gpu as usize).copied().unwrap_or(Left { milli: 1000, taken: 0 })
+    }
+
+    /// Whether so much is left as a job asks for, in a place where it may begin.
+    pub(crate) fn fits(&self, gpu_type: GpuTypeId, ask: Ask, left: Left) -> bool {
+        left.milli >= ask.share && ask.part.is_none_or(|part| self.parts.fits(gpu_type, part, left.taken))
+    }
+
     /// Slices of a GPU that are taken: a bit each.
     pub(crate) fn taken(&self, gpu: GpuId) -> u64 {
         self.left.get(gpu as usize).map_or(0, |left| left.taken)
@@ -78,7 +105,7 @@ impl Residents {
         let first = residents.len() == 1;
         self.give(gpu, gpu_type, |left| {
             assert!(left.taken & take.slices == 0, "job {job} is started on slices of GPU {gpu} that are taken");
-            Left { milli: left.milli.saturating_sub(take.milli), taken: left.taken | take.slices }
+            left.without(take)
         });
         first
     }
@@ -88,10 +115,7 @@ impl Residents {
         let residents = &mut self.on[gpu as usize];
         residents.retain(|other| *other != job);
         let empty = residents.is_empty();
-        self.give(gpu, gpu_type, |left| Left {
-            milli: (left.milli + take.milli).min(1000),
-            taken: left.taken & !take.slices,
-        });
+        self.give(gpu, gpu_type, |left| left.with(take));
         empty
     }
 
@@ -111,7 +135,7 @@ impl Residents {
         let mut from = (Left { milli: ask.share, taken: 0 }, 0);
         loop {
             let (left, gpu) = *partly.range(from..).next()?;
-            if ask.part.is_some_and(|part| !self.parts.fits(gpu_type, part, left.taken)) {
+            if !self.fits(gpu_type, ask, left) {
                 // Nor has any other GPU of which the same slices are taken.
                 let next = left.taken.checked_add(1).map(|taken| Left { taken, ..left });
                 from = (next.unwrap_or(Left { milli: left.milli + 1, taken: 0 }), 0);

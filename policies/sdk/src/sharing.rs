@@ -76,8 +76,7 @@ impl Cluster {
     pub(crate) fn has_memory(&self, gpu: GpuId, mib: u32) -> bool {
         let capacity = u64::from(self.memory_of(self.nodes[self.node_of(gpu)].gpu_type));
         // Parts have their own memory.
-        let fits =
-            capacity == 0 || self.residents.parts.are_there() || self.memory_used(gpu) + u64::from(mib) <= capacity;
+        let fits = capacity == 0 || self.can_cut() || self.memory_used(gpu) + u64::from(mib) <= capacity;
         fits && self.residents(gpu).iter().all(|id| self.job(*id).out_of_memory == 0)
     }
 
@@ -100,8 +99,13 @@ impl Cluster {
         &self.workloads[workload as usize]
     }
 
-    /// Whether a fractional job asks for room beside others instead of for a whole GPU.
-    pub fn is_part(&self, share: u32) -> bool {
+    /// Whether GPUs can be cut into parts.
+    pub(crate) fn can_cut(&self) -> bool {
+        self.residents.parts.can_cut()
+    }
+
+    /// Whether a job of this share asks for room beside others instead of for a whole GPU.
+    pub fn is_fraction(&self, share: u32) -> bool {
         share < 1000 && self.residents.by_share
     }
 
@@ -152,7 +156,10 @@ impl Cluster {
         if self.rule.find_any(self, &job.gpu_types, job.ask()).is_some() {
             return Reason::Policy("there is room for it, which the policy did not give it".into());
         }
-        let enough = |gpu_type: &GpuTypeId| self.free_gpus(*gpu_type) >= job.gpus;
+        let enough = |gpu_type: &GpuTypeId| {
+            let slices = job.part.is_some() && self.residents.has_left(*gpu_type, job.share);
+            slices || self.free_gpus(*gpu_type) >= job.gpus
+        };
         if job.gpu_types.iter().any(enough) { Reason::Fragmented } else { Reason::NoFreeGpus }
     }
 

@@ -28,7 +28,7 @@ record! {
         "id" id: PartId,
         "name" name: String,
         "slices" slices: u32,
-        /// Memory in MiB; 0 if unknown, and then not checked.
+        /// Memory in MiB; 0 if unknown: as much as the GPU has.
         "memory-mib" memory_mib: u32,
         /// Slices at which it may begin, ascending.
         "starts" starts: Vec<u32>,

@@ -10,6 +10,11 @@ fn misplaced(why: String) -> Result<(), Refusal> {
     Err((RejectCode::PartMisplaced, format!("V17: {why}")))
 }
 
+/// Slices, the last not included.
+fn range(first: u32, end: u32) -> String {
+    if end - first == 1 { format!("slice {first}") } else { format!("slices {first} to {}", end - 1) }
+}
+
 /// A job that asks for a part is given one that its GPU can be cut into, and no other job is.
 pub(super) fn check_part(
     fleet: &Fleet,
@@ -53,10 +58,8 @@ pub(super) fn check_free(
         };
         let (to, last) = (from + parts.slices(own), first + parts.slices(part));
         if from < last && first < to {
-            let (to, last) = (to - 1, last - 1);
-            return misplaced(format!(
-                "job {job} is given slices {from} to {to} of GPU {gpu}, job {other} has {first} to {last}"
-            ));
+            let (given, held) = (range(from, to), range(first, last));
+            return misplaced(format!("job {job} is given {given} of GPU {gpu}, job {other} has {held}"));
         }
     }
     Ok(())

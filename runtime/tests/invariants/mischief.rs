@@ -30,6 +30,12 @@ impl Scene<'_> {
 
     /// An action, legal or not; with `near` every other is close to what the state allows.
     pub fn action(&mut self, near: bool) -> Action {
+        if near
+            && self.one_in(3)
+            && let Some(action) = self.near_part()
+        {
+            return action;
+        }
         if !near || self.one_in(2) { self.anything() } else { self.near_legal() }
     }
 
@@ -81,7 +87,7 @@ impl Scene<'_> {
 
     fn near_legal(&mut self) -> Action {
         match self.any(13) {
-            0..=3 => self.near_part().unwrap_or_else(|| self.near_start()),
+            0..=3 => self.near_start(),
             4 => {
                 let job = self.job_in(&[Phase::Starting, Phase::Running]);
                 Action::Preempt(Preempt { job, mode: self.any_mode() })
@@ -199,7 +205,7 @@ impl Scene<'_> {
             |(job, info): &(&u32, &Demand)| info.part.is_some() && self.state.phase[**job as usize] == Phase::Queued;
         let all: Vec<(u32, u32)> =
             self.announced.iter().filter(waits).filter_map(|(job, info)| Some((*job, info.part?))).collect();
-        if all.is_empty() || self.one_in(4) {
+        if all.is_empty() {
             return None;
         }
         let (job, part) = all[self.any(all.len())];
@@ -210,7 +216,7 @@ impl Scene<'_> {
             _ => None,
         };
         let gpu = node.first_gpu + self.any(node.gpus as usize) as u32;
-        let slice = match starts.filter(|_| !self.one_in(8)) {
+        let slice = match starts.filter(|_| !self.one_in(4)) {
             Some(starts) => starts[self.any(starts.len())],
             None => self.any(10) as u32,
         };

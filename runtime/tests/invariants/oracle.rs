@@ -281,14 +281,15 @@ fn misplaced(site: &Site, job: &Demand, slice: Option<u32>, gpu: u32) -> Option<
     (!right).then_some(PartMisplaced)
 }
 
-/// V15: «the jobs need more memory than the GPU has, or the job than its part.» Memory of either is
+/// V15: «the jobs need more memory than the GPU has, or the job than its part.» A GPU's memory is
 /// 0 «if unknown, and then memory is not checked».
 fn too_little_memory(site: &Site, state: &Cluster, job: &Demand, gpu: u32) -> Option<RejectCode> {
-    if let Some(profile) = profile(site, job, gpu) {
-        return (profile.memory_mib > 0 && job.memory_mib > profile.memory_mib).then_some(MemoryOverCommitted);
-    }
-    let has = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
-    let others = state.residents[gpu as usize].iter();
+    let own = profile(site, job, gpu).map(|profile| profile.memory_mib);
+    // «0 if unknown: as much as the GPU has».
+    let whole = site.setup.topology.gpu_types[node(site, gpu).gpu_type as usize].memory_mib;
+    let has = own.filter(|mib| *mib > 0).unwrap_or(whole);
+    // What others have in their own parts is no part of it.
+    let others = state.residents[gpu as usize].iter().filter(|_| own.is_none());
     let needed: u32 = others.map(|other| site.announced[&other.number()].memory_mib).sum::<u32>() + job.memory_mib;
     (has > 0 && needed > has).then_some(MemoryOverCommitted)
 }

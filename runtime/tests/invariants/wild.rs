@@ -59,12 +59,13 @@ impl Wild {
             let gpus = info.gpus as usize;
             // Some are left for what is drawn, some are tried whatever the check says.
             let luck = if self.near && self.mischief > 0 { self.stream.integer() % 4 } else { 1 };
-            if luck == 0 || (info.part.is_none() && free.len() < gpus) || actions.len() >= setup.max_actions as usize {
+            let left = luck == 0 || (luck == 3 && info.part.is_some());
+            if left || (info.part.is_none() && free.len() < gpus) || actions.len() >= setup.max_actions as usize {
                 continue;
             }
             let start = match info.part {
                 Some(part) => {
-                    let before = [&actions[..], &[]].concat();
+                    let before = actions.clone();
                     match places(setup, *job, part).find(|place| fits(world, &before, place)) {
                         Some(place) => place,
                         None => continue,

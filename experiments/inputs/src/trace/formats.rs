@@ -93,15 +93,8 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
         Length::Duration(duration) => needed.push(duration),
         Length::Between(start, end) => needed.extend([start, end]),
     }
-    needed.extend(
-        map.deadline
-            .into_iter()
-            .chain(map.priority)
-            .chain(map.queue)
-            .chain(map.part)
-            .chain(map.nodes.into_iter().flatten()),
-    );
-    needed.extend(map.declared.into_iter().chain(map.workload).chain(map.user).chain(map.log.into_iter().flatten()));
+    let optional = [map.deadline, map.priority, map.queue, map.part, map.declared, map.workload, map.user];
+    needed.extend(optional.into_iter().chain(map.nodes).chain(map.log).flatten());
     table.need(&needed)?;
     let mut rows = Rows::new();
     let read = table.each(options, |row| {
@@ -138,10 +131,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
             cpu_milli: cpus.map_or(Ok(0), |column| super::native::cores(row, column))?,
             memory_mib: memory.map_or(Ok(0), |column| row.whole(column))?,
         };
-        let part = given(map.part).map(|part| plain(part.into()));
-        if let Some((column, _)) = map.part.zip(part.as_ref()).filter(|_| gpus != 1 || share < Job::WHOLE) {
-            return Err(row.wrong(column, "a part is one of one GPU, and in place of a share"));
-        }
+        let part = map.part.map_or(Ok(None), |column| super::native::part(row, column, (gpus, share)))?;
         if let Some(job) = rows.push(row, map.name.and_then(|column| row.find(column)), submit, (gpus, duration)) {
             job.share = share;
             job.declared = map.declared.map(|column| row.span(column, map.unit)).transpose()?;

@@ -73,14 +73,9 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
             let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
             return Err(row.wrong("share_milli", message));
         }
-        let part = given("part").map(|part| plain(part.into()));
-        if part.is_some() && (gpus != 1 || share < Job::WHOLE) {
-            return Err(row.wrong("part", "a part is one of one GPU, and in place of a share"));
-        }
-        let near = Near {
-            required: given("near_required").map(str::to_string),
-            preferred: given("near_preferred").map(str::to_string),
-        };
+        let part = part(row, "part", (gpus, share))?;
+        let level = |column: &str| given(column).map(str::to_string);
+        let near = Near { required: level("near_required"), preferred: level("near_preferred") };
         let asked = Asked {
             gpus_per_node: given("gpus_per_node")
                 .map(|_| per_node(row, "gpus_per_node", gpus))
@@ -119,6 +114,17 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     // Every column is one that it knows.
     trace.account.of(Read { ignored: Vec::new(), ..read });
     Ok(trace)
+}
+
+/// The part of its one GPU that a job asks for, in place of a share.
+pub(super) fn part(row: &Record<'_>, column: &str, (gpus, share): (u32, u32)) -> Result<Option<String>, TraceError> {
+    let part = row.find(column).filter(|text| !super::rows::absent(text)).map(|text| plain(text.into()));
+    match part {
+        Some(_) if gpus != 1 || share < Job::WHOLE => {
+            Err(row.wrong(column, "a part is one of one GPU, and in place of a share"))
+        }
+        part => Ok(part),
+    }
 }
 
 /// GPUs of each node, of a gang of so many; 0: split over nodes in any way.

@@ -19,7 +19,7 @@ pub struct Options {
     /// Only rows whose column has this value.
     pub filter: BTreeMap<String, String>,
     /// For [`TraceFormat::Csv`](super::TraceFormat::Csv): columns by what they hold: `submit`, `gpus`, and `duration` or `end` (with `start`,
-    /// if it has one), and if there are such `name`, `declared`, `workload`, `deadline`, `priority`, `queue`, `gpus_per_node`, `cpus`, `host_memory_mib`; `hundredths` in place of `gpus` counts
+    /// if it has one), and if there are such `name`, `declared`, `workload`, `deadline`, `priority`, `queue`, `part`, `gpus_per_node`, `cpus`, `host_memory_mib`; `hundredths` in place of `gpus` counts
     /// hundredths of a GPU; `unit` is `s`, `ms`, `min` or `h`. Of what a log recorded: `user`, `recorded_start`, `recorded_end`, `partition`, `outcome`.
     pub columns: BTreeMap<String, String>,
     /// The user's copy of Gavel's throughputs, or of Pollux's folder `traces`.

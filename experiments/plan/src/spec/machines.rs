@@ -119,7 +119,7 @@ pub enum FleetSpec {
 pub struct PartSpec {
     /// Slices of the GPU that it takes.
     pub slices: u32,
-    /// Its memory; unknown by default, and then not counted.
+    /// Its memory; unknown by default: as much as the GPU has.
     #[serde(default)]
     pub memory: Option<Bytes>,
     /// Slices at which it may begin, from 0, ascending. The GPU ends where the last of its parts can end.

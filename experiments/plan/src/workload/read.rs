@@ -142,18 +142,9 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     if let Some(draws) = deadlines {
         key["generate"]["deadlines"] = json!([number(draws.least), number(draws.most), number(draws.share)]);
     }
-    if !priorities.is_empty() {
-        let weights = priorities.iter().map(|(priority, weight)| json!([priority, number(*weight)]));
-        key["generate"]["priorities"] = weights.collect();
-    }
-    if !queues.is_empty() {
-        let weights = queues.iter().map(|(queue, weight)| json!([queue, number(*weight)]));
-        key["generate"]["queues"] = weights.collect();
-    }
-    if !parts.is_empty() {
-        let weights = parts.iter().map(|(part, weight)| json!([part, number(*weight)]));
-        key["generate"]["parts"] = weights.collect();
-    }
+    weights_key(&mut key["generate"], "priorities", priorities);
+    weights_key(&mut key["generate"], "queues", queues);
+    weights_key(&mut key["generate"], "parts", parts);
     demands_key(&mut key["generate"], *gpus_per_node, hosts, near);
     let drawn = Drawn {
         jobs: *jobs,
@@ -172,6 +163,13 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         parts: parts.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
+}
+
+/// What weights of a field add to the identity; nothing where there are none.
+fn weights_key<T: serde::Serialize>(key: &mut Value, field: &str, weights: &std::collections::BTreeMap<T, f64>) {
+    if !weights.is_empty() {
+        key[field] = weights.iter().map(|(item, weight)| json!([item, number(*weight)])).collect();
+    }
 }
 
 /// Checks the weights of what is drawn: there may be none, but not only such of 0.

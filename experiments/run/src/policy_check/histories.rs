@@ -53,6 +53,8 @@ pub enum FleetKind {
     Nodes,
     /// Jobs of queues with guarantees, weights and limits.
     Queues,
+    /// Jobs that ask for parts of GPUs.
+    Parts,
 }
 
 /// The fitted profile of elastic workloads.
@@ -60,6 +62,13 @@ const POLLUX: &str = include_str!("../../../specs/profiles/pollux-fit.ron");
 
 /// How jobs are spread over [`queues`].
 const IN_QUEUES: &str = "queues: {\"a\": 2, \"b\": 1, \"c\": 1}, priorities: {0: 3, 1: 1}";
+
+/// How jobs of one GPU are spread over its parts.
+const PARTS: &str =
+    "\"1g.5gb\": 3, \"1g.10gb\": 1, \"2g.10gb\": 2, \"3g.20gb\": 2, \"4g.20gb\": 1, \"7g.40gb\": 1, \"whole\": 1";
+
+/// Owners who take nodes back every few hours.
+const OWNED: &str = ", revocable: Revocable(held: \"3h\", away: \"10min\", notice: \"2min\")";
 
 /// Two queues of a group and one more; every second group has a limit. Without one any policy may begin, and this one take over from it.
 fn queues(seed: u64, limit: u64) -> String {
@@ -85,8 +94,14 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
 
 impl FleetKind {
     /// Every kind.
-    pub const ALL: [FleetKind; 5] =
-        [FleetKind::Exclusive, FleetKind::Shared, FleetKind::Elastic, FleetKind::Nodes, FleetKind::Queues];
+    pub const ALL: [FleetKind; 6] = [
+        FleetKind::Exclusive,
+        FleetKind::Shared,
+        FleetKind::Elastic,
+        FleetKind::Nodes,
+        FleetKind::Queues,
+        FleetKind::Parts,
+    ];
 
     /// A word for tables.
     pub fn name(self) -> &'static str {
@@ -96,13 +111,14 @@ impl FleetKind {
             FleetKind::Elastic => "elastic jobs",
             FleetKind::Nodes => "demands on nodes",
             FleetKind::Queues => "queues",
+            FleetKind::Parts => "parts of GPUs",
         }
     }
 
     /// The truth for every question.
     pub(super) fn oracles(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues => "\"remaining\": Oracle",
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts => "\"remaining\": Oracle",
             FleetKind::Shared => {
                 "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
                  \"pair-speed\": Oracle, \"similarity\": Oracle"
@@ -114,7 +130,9 @@ impl FleetKind {
     /// Answers that are far off.
     pub(super) fn noise(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues => "\"remaining\": Noisy(sigma: 2.0)",
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts => {
+                "\"remaining\": Noisy(sigma: 2.0)"
+            }
             FleetKind::Shared => {
                 "\"remaining\": Noisy(sigma: 2.0), \"throughput\": Oracle, \"utilisation\": Noisy(sigma: 1.0), \
                  \"memory\": Noisy(sigma: 1.0), \"pair-speed\": Noisy(sigma: 1.0), \"similarity\": Noisy(sigma: 1.0)"
@@ -140,7 +158,10 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
     let arrivals = if below(4) == 0 { "AtOnce".to_string() } else { format!("Poisson(load: {load})") };
     let costs = ["", "costs: Costs(start: \"5s\", checkpoint: \"10s\", restore: \"20s\"), "][below(2) as usize];
     let durations = "durations: LogNormal(median: \"10min\", sigma: 1.2)";
-    let policy = format!("policies: [Policy(name: \"./policy.wasm\", with: {with})], predictors: {{{predictors}}}");
+    let policy = format!(
+        "policies: [Policy(name: \"./policy.wasm\", with: {with})], predictors: {{{predictors}}}, seeds: Range({seed}, {})",
+        seed + 1
+    );
     match kind {
         FleetKind::Exclusive => {
             let fleet = match two {
@@ -151,45 +172,44 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
             };
             format!(
                 "Experiment(title: \"history\", fleet: Model({fleet}{failures}), {costs}reveal: [DeclaredRunTime], \
-                 workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{{gangs}}}), {policy}, \
-                 seeds: Range({seed}, {}))",
-                seed + 1
+                 workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{{gangs}}}), {policy})",
             )
         }
         FleetKind::Shared => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"RTX-3090\", sharing: Packed(2)), \
              {costs}profile: File(\"synthetic.ron\"), references: [\"small-cnn/b32\"], \
              reveal: [ModelFacts, SoloProfile, Memory, DeclaredRunTime], \
-             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 4, 2: 2}}), {policy}, \
-             seeds: Range({seed}, {}))",
-            seed + 1
+             workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 4, 2: 2}}), {policy})",
         ),
         FleetKind::Nodes => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {}, gpus: 4, kind: \"T4\", cpus: 32, host_memory: \"64GiB\", \
              levels: [Level(name: \"rack\", nodes: 2)], \
-             maintenance: [Maintenance(nodes: [1], from: \"30min\", to: \"50min\", notice: \"20min\")]{failures}), {costs}reveal: [DeclaredRunTime], \
+             maintenance: [Maintenance(nodes: [1], from: \"30min\", to: \"50min\", notice: \"20min\")]{}{failures}), {costs}reveal: [DeclaredRunTime], \
              workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2, 4: 1}}, gpus_per_node: 2, \
              hosts: [Host(cpus: 4, memory: \"4GiB\", weight: 2), Host(cpus: 14.5, memory: \"20GiB\")], \
-             near: Near({}: \"rack\")), {policy}, seeds: Range({seed}, {}))",
+             near: Near({}: \"rack\")), {policy})",
             nodes + 1,
+            if seed % 2 == 1 { OWNED } else { "" },
             if two { "required" } else { "preferred" },
-            seed + 1
         ),
         FleetKind::Queues => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"{failures}), {costs}reveal: [DeclaredRunTime], \
-             {}, workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2}}, {IN_QUEUES}), {policy}, \
-             seeds: Range({seed}, {}))",
+             {}, workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{1: 5, 2: 2}}, {IN_QUEUES}), {policy})",
             queues(seed, 2 + nodes * gpus / 2),
-            seed + 1
+        ),
+        FleetKind::Parts => format!(
+            "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: {gpus}, kind: \"A100-SXM4-40GB\", sharing: Parts{failures}), \
+             {costs}reveal: [DeclaredRunTime], workload: Generate(jobs: {}, arrivals: {arrivals}, {durations}, \
+             gpus: {{1: 6, 2: 1}}, parts: {{{PARTS}}}), {policy})",
+            2 * jobs,
         ),
         FleetKind::Elastic => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
              costs: Costs(rescale: Constant(\"20s\"), checkpoint: \"5s\"), reveal: [DeclaredRunTime], \
              workload: Generate(jobs: {}, arrivals: Poisson(load: 0.8), gpus: {{1: 5, 2: 2, 4: 1}}, \
              workloads: {{\"cifar10\": 0.6, \"ncf\": 0.4}}), \
-             {policy}, seeds: Range({seed}, {}))",
+             {policy})",
             4 + jobs / 4,
-            seed + 1
         ),
     }
 }
