@@ -84,6 +84,7 @@ pub fn bytes(text: &str) -> Result<usize, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
         _ => return Err(wrong()),
     };
     decimal(text[..split].trim(), scale).map(|bytes| bytes as usize).ok_or_else(wrong)
@@ -128,7 +129,7 @@ impl schemars::JsonSchema for Bytes {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        text(r"^[0-9.]+ *(B|KiB|MiB|GiB)$", "A size in memory: \"128MiB\".")
+        text(r"^[0-9.]+ *(B|KiB|MiB|GiB|TiB)$", "A size in memory: \"128MiB\".")
     }
 }
 

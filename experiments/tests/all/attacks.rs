@@ -54,7 +54,7 @@ pub fn burning() -> Vec<u8> {
     guest(&Parts { round: Some(1), ..decide(then_decide(&times(15_000_000, ""))) })
 }
 
-/// A predictor of similarity that burns a tenth of a decision's fuel for every answer.
+/// A predictor of similarity that burns half of a decision's fuel for every answer.
 pub fn burning_predictor() -> Vec<u8> {
     let (resolve, package) = contract();
     let world = resolve.select_world(&[package], Some("predictor-component")).expect("the world");
@@ -79,6 +79,7 @@ pub fn burning_predictor() -> Vec<u8> {
          (func {} (param i32 i32 i32 i32) (result i32) (unreachable))
          (func {} (param i32 i32 i32 i32 i32) (result i32) {}
            (global.set $heap (i32.const 65536))
+           (f64.store (i32.const 524288) (f64.const 0.5))
            (i32.store (i32.const 1200) (i32.const 524288)) (i32.store (i32.const 1204) (local.get 2)) (i32.const 1200))
          (func {} (param i32 i32 i32 i32 i32) (result i32) (unreachable)))",
         export("describe"),
@@ -86,7 +87,7 @@ pub fn burning_predictor() -> Vec<u8> {
         export("introduce"),
         export("estimate"),
         export("similarity"),
-        times(15_000_000, ""),
+        times(70_000_000, ""),
         export("pair-speed"),
     );
     component(&wat, &resolve, world)
