@@ -329,7 +329,7 @@ impl Fleet {
     /// The same fleet with shared GPUs.
     ///
     /// # Errors
-    /// See [`FleetError::Tenancy`]; and into which parts GPUs are cut, [`Fleet::cut`] says.
+    /// See [`FleetError::Tenancy`]. Parts are none by themselves: [`Fleet::cut`] takes what they are.
     pub fn shared(mut self, sharing: Sharing) -> Result<Fleet, FleetError> {
         if sharing == Sharing::Parts {
             return Err(FleetError::NoParts { kinds: self.types.iter().map(|kind| kind.name.clone()).collect() });

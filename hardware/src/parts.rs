@@ -12,7 +12,7 @@ pub struct PartProfile {
     pub name: String,
     /// Slices that it takes, one after the other.
     pub slices: u32,
-    /// Device memory, MiB; 0: unknown, and then it is not looked at.
+    /// Device memory, MiB; 0: unknown, and then as much as the GPU has.
     #[serde(default)]
     pub memory_mib: u32,
     /// Slices at which it may begin, from 0, ascending.
@@ -155,12 +155,10 @@ impl Fleet {
         self.parts = parts;
         Ok(self)
     }
-}
 
-impl Fleet {
     /// Which jobs may be on a GPU of a type together: of a fleet whose GPUs are cut some types may have no parts.
     pub fn sharing_of(&self, gpu_type: TypeId) -> Sharing {
-        let is_whole = self.sharing == Sharing::Parts && self.parts.of_type(gpu_type).next().is_none();
+        let is_whole = self.sharing == Sharing::Parts && self.parts.entries(gpu_type).is_empty();
         if is_whole { Sharing::Exclusive } else { self.sharing }
     }
 

@@ -32,6 +32,8 @@ use sandtable_runtime::{DecisionContext, JobOutcome, Policy, Predictors, Remaini
 mod mischief;
 #[path = "invariants/oracle.rs"]
 mod oracle;
+#[path = "invariants/oracle_nodes.rs"]
+mod oracle_nodes;
 #[path = "invariants/regressions.rs"]
 mod regressions;
 #[path = "invariants/wild.rs"]
