@@ -172,6 +172,8 @@ pub struct Fleet {
     pub types: Vec<GpuType>,
     /// Nodes; GPUs are numbered node by node.
     pub nodes: Vec<Node>,
+    /// The node of each GPU.
+    node_of: Vec<NodeId>,
     /// Names of the levels at which nodes are near each other, from wide to near.
     pub levels: Vec<String>,
     /// What starting and stopping costs.
@@ -280,6 +282,7 @@ impl Fleet {
         let mut fleet = Fleet {
             types,
             nodes,
+            node_of: Vec::new(),
             levels,
             costs,
             failures,
@@ -321,6 +324,7 @@ impl Fleet {
                     revocable: None,
                 });
                 first_gpu = GpuId::new(first_gpu.number() + gpus);
+                fleet.node_of.resize(first_gpu.index(), NodeId::at(fleet.nodes.len() - 1));
             }
         }
         if fleet.nodes.is_empty() { Err(FleetError::Empty) } else { Ok(fleet) }
@@ -450,6 +454,6 @@ impl Fleet {
 
     /// The node of a GPU, which must exist.
     pub fn node_of(&self, gpu: GpuId) -> NodeId {
-        NodeId::at(self.nodes.partition_point(|node| node.first_gpu <= gpu) - 1)
+        self.node_of[gpu.index()]
     }
 }

@@ -121,7 +121,8 @@ impl Queues {
                     self.stand_last(cluster, arrival.job);
                 }
                 Event::JobEnded(end) => {
-                    self.forget(end.job);
+                    self.order.take(end.job);
+                    self.forget_due(end.job);
                     self.jobs.remove(end.job);
                 }
                 Event::Timer(TIMER) => self.timer = None,
@@ -171,11 +172,11 @@ impl Queues {
 
     /// Enters a job by its key, and what is due for it.
     fn put(&mut self, cluster: &Cluster, id: JobId) {
-        self.forget(id);
-        let Some(job) = cluster.get(id) else { return };
-        let Some(entry) = self.jobs.get_mut(id) else { return };
-        if !entry.displaced {
-            self.order.put(cluster, id, entry.key);
+        self.forget_due(id);
+        let (Some(job), Some(entry)) = (cluster.get(id), self.jobs.get_mut(id)) else { return self.order.take(id) };
+        match entry.displaced {
+            true => self.order.take(id),
+            false => self.order.put(cluster, id, entry.key),
         }
         let now = cluster.now();
         let ran = job.run_time(now) - entry.forgiven;
@@ -203,9 +204,8 @@ impl Queues {
         }
     }
 
-    /// Takes a job out of the order, and what is due for it.
-    fn forget(&mut self, id: JobId) {
-        self.order.take(id);
+    /// What was due for a job is not any more.
+    fn forget_due(&mut self, id: JobId) {
         let Some(entry) = self.jobs.get_mut(id) else { return };
         match std::mem::replace(&mut entry.due, Due::Nothing) {
             Due::Crossing(at) => drop(self.crossings.remove(&(at, id))),

@@ -37,6 +37,8 @@ struct Class {
 pub struct Cluster {
     now: Instant,
     pub(crate) nodes: Vec<MirrorNode>,
+    /// The node of each GPU.
+    node_of: Vec<NodeId>,
     pub(crate) pools: Vec<TypePool>,
     jobs: Live<Job>,
     holders: Vec<JobId>,
@@ -76,6 +78,7 @@ impl Cluster {
         let mut cluster = Cluster {
             now: 0,
             nodes: Vec::new(),
+            node_of: Vec::new(),
             pools: topology.gpu_types.iter().map(|_| TypePool::default()).collect(),
             jobs: Live::new(),
             holders: Vec::new(),
@@ -100,6 +103,7 @@ impl Cluster {
             let pool = &mut cluster.pools[node.gpu_type as usize];
             pool.node_size = pool.node_size.max(node.gpus);
             cluster.nodes.push(MirrorNode::new(node));
+            cluster.node_of.resize((node.first_gpu + node.gpus) as usize, node.id);
         }
         for pool in &mut cluster.pools {
             pool.by_free = vec![NodeSet::default(); pool.node_size as usize + 1];
@@ -211,16 +215,6 @@ impl Cluster {
         self.actions.push(Action::StartPart(StartPart { job: id, gpu, slice }));
     }
 
-    /// Whether a node is up, and not draining.
-    pub fn is_up(&self, node: NodeId) -> bool {
-        self.nodes[node as usize].up
-    }
-
-    /// The node of a GPU.
-    pub fn node(&self, gpu: GpuId) -> NodeId {
-        self.node_of(gpu) as NodeId
-    }
-
     /// Takes the GPUs from a job; its work is saved.
     pub fn preempt(&mut self, id: JobId) {
         let now = self.now;
@@ -256,7 +250,9 @@ impl Cluster {
     /// Updates the mirror with a batch and what it introduces.
     pub fn take_in(&mut self, batch: &Batch, new: Introductions) {
         self.now = batch.now;
-        self.calls = self.calls.split_off(&(batch.now + 1));
+        while self.calls.first().is_some_and(|at| *at <= batch.now) {
+            self.calls.pop_first();
+        }
         for demand in new.classes {
             let allowed = demand.gpu_types.as_slice();
             let gpu_types = if allowed.is_empty() { self.all_types.clone() } else { allowed.into() };

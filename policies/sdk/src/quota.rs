@@ -44,10 +44,10 @@ struct Holders<K> {
 }
 
 /// Where a job stands now.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Entry<K> {
-    /// Among those that hold GPUs, and of which group.
-    Holds(K, usize),
+    /// Among those that hold GPUs, of which group, and what it asks for.
+    Holds(K, usize, u32),
     /// Among those that wait, of a class.
     Waits(K, usize),
 }
@@ -76,7 +76,7 @@ pub struct QuotaChanges {
     pub unplaced: Vec<JobId>,
 }
 
-impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
+impl<K: Copy + PartialEq, O: QuotaOrder<K>> QuotaQueue<K, O> {
     /// An empty queue.
     pub fn new(order: O) -> QuotaQueue<K, O> {
         QuotaQueue { order, held: Vec::new(), classes: Vec::new(), entries: JobMap::default(), drained: 0 }
@@ -84,27 +84,31 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
 
     /// Puts a job where its key says, among those that hold GPUs, those that wait, or, if it does neither, nowhere.
     pub fn put(&mut self, cluster: &Cluster, id: JobId, key: K) {
-        self.take(id);
         let job = cluster.job(id);
         let asks = asks(cluster, job);
         let entry = if job.waits() {
-            let class = self.class(asks, &job.gpu_types);
-            self.classes[class].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
-            Entry::Waits(key, class)
+            Entry::Waits(key, self.class(asks, &job.gpu_types))
         } else if job.holds() && !cluster.stays(job) {
-            let group = self.group(cluster.type_of(job), self.order.group(&key));
-            self.held[group].jobs.insert((key, id), asks, |a, b| self.order.order(a, b));
-            Entry::Holds(key, group)
+            Entry::Holds(key, self.group(cluster.type_of(job), self.order.group(&key)), asks)
         } else {
-            return;
+            return self.take(id);
         };
+        if self.entries.get(id) == Some(&entry) {
+            return;
+        }
+        self.take(id);
+        let line = match entry {
+            Entry::Holds(_, group, _) => &mut self.held[group].jobs,
+            Entry::Waits(_, class) => &mut self.classes[class].jobs,
+        };
+        line.insert((key, id), asks, |a, b| self.order.order(a, b));
         self.entries.insert(id, entry);
     }
 
     /// Takes a job out, wherever it is.
     pub fn take(&mut self, id: JobId) {
         let (line, key) = match self.entries.remove(id) {
-            Some(Entry::Holds(key, group)) => (&mut self.held[group].jobs, key),
+            Some(Entry::Holds(key, group, _)) => (&mut self.held[group].jobs, key),
             Some(Entry::Waits(key, class)) => (&mut self.classes[class].jobs, key),
             None => return,
         };
@@ -195,7 +199,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     /// Where a job stands, and whether it is among those that hold GPUs.
     fn stand(&self, id: JobId) -> Option<(Stand<K>, bool)> {
         match self.entries.get(id)? {
-            Entry::Holds(key, _) => Some(((*key, id), true)),
+            Entry::Holds(key, ..) => Some(((*key, id), true)),
             Entry::Waits(key, _) => Some(((*key, id), false)),
         }
     }
@@ -252,7 +256,7 @@ impl<K: Copy, O: QuotaOrder<K>> QuotaQueue<K, O> {
     }
 }
 
-impl<K: Copy, O: QuotaOrder<K> + Default> Default for QuotaQueue<K, O> {
+impl<K: Copy + PartialEq, O: QuotaOrder<K> + Default> Default for QuotaQueue<K, O> {
     fn default() -> QuotaQueue<K, O> {
         QuotaQueue::new(O::default())
     }

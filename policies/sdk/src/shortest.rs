@@ -76,7 +76,7 @@ impl ShortestFirst {
 }
 
 /// What is left of a job, from a pass on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     left: TimeLeft,
     /// The pass, its instant, and the instant of the pass before.
@@ -190,18 +190,20 @@ impl Kept {
     fn tell(&mut self, cluster: &Cluster, id: JobId, at: Instant, left: u64) {
         let Some(job) = cluster.get(id) else { return };
         let left = TimeLeft::told(job, at, left, self.least.weight(job.gpus));
-        self.queue.take(id);
-        let (pass, now) = (self.passes, self.queue.order.now);
-        let piece = Piece { left, pass, at: now, before: self.last };
-        let pieces = &mut self.queue.order.pieces;
-        match pieces.get_mut(id) {
-            None => drop(pieces.insert(id, vec![piece])),
-            Some(all) => match all.last_mut() {
-                Some(last) if last.left == left => {}
-                // A pass sees what is left by then.
-                Some(last) if last.pass == pass => last.left = left,
-                _ => all.push(piece),
-            },
+        if self.queue.order.of(id).last().is_none_or(|last| last.left != left) {
+            // It may not stand in the queue while its pieces change.
+            self.queue.take(id);
+            let (pass, now) = (self.passes, self.queue.order.now);
+            let piece = Piece { left, pass, at: now, before: self.last };
+            let pieces = &mut self.queue.order.pieces;
+            match pieces.get_mut(id) {
+                None => drop(pieces.insert(id, vec![piece])),
+                Some(all) => match all.last_mut() {
+                    // A pass sees what is left by then.
+                    Some(last) if last.pass == pass => last.left = left,
+                    _ => all.push(piece),
+                },
+            }
         }
         self.put(cluster, id);
     }

@@ -44,7 +44,13 @@ impl TimeLeft {
 
     /// What is left at an instant, as it counts.
     pub(crate) fn counts(&self, now: Instant) -> u64 {
-        self.at(now).saturating_mul(u64::from(self.weight))
+        let (left, weight) = (self.at(now), u64::from(self.weight));
+        // A product that fits for sure: to saturate takes a product of 128 bits, for which WebAssembly has no instruction.
+        match left.leading_zeros() + weight.leading_zeros() >= 64 {
+            true => left * weight,
+            false if weight == 1 => left,
+            false => left.saturating_mul(weight),
+        }
     }
 
     /// Seconds that are left at an instant; NaN: unknown.
@@ -74,4 +80,20 @@ pub(crate) fn next_change<K>(
         (!gap.is_nan()).then(|| gap.max(0.0))
     };
     cluster.holders().filter_map(|job| gap(stand(job.id)?)).min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_times_its_weight_saturates() {
+        let edges = |bits: u32| (0..=bits).map(|bit| 1u128 << bit).flat_map(|edge| [edge - 1, edge, edge + 1]);
+        for micros in edges(64).filter_map(|edge| u64::try_from(edge).ok()) {
+            for weight in edges(32).filter_map(|edge| u32::try_from(edge).ok()) {
+                let left = TimeLeft { micros, falls: false, weight };
+                assert_eq!(left.counts(0), micros.saturating_mul(weight.into()), "{micros} x {weight}");
+            }
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::time_left::{TimeLeft, next_change};
 use crate::{Batch, Cluster, Event, Instant, Job, JobId, JobMap, Least, Placement, QuotaQueue};
 
 /// Where a job stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Key {
     left: TimeLeft,
     /// Whether it holds GPUs.
@@ -136,7 +136,6 @@ impl WaitingFirst {
             Some(end) if end <= self.queue.order.0 => left = left.over(),
             end => self.falling.extend(end.map(|end| (end, id))),
         }
-        self.queue.take(id);
         self.keys.insert(id, Key { left, held: false, since });
         self.put(cluster, id);
     }

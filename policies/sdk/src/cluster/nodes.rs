@@ -74,6 +74,16 @@ impl Cluster {
         }
     }
 
+    /// Whether a node is up, and not draining.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.nodes[node as usize].up
+    }
+
+    /// The node of a GPU.
+    pub fn node(&self, gpu: GpuId) -> NodeId {
+        self.node_of[gpu as usize]
+    }
+
     /// Whether a GPU is free.
     pub fn is_free(&self, gpu: GpuId) -> bool {
         let entry = &self.nodes[self.node_of(gpu)];
@@ -82,7 +92,7 @@ impl Cluster {
     }
 
     pub(crate) fn node_of(&self, gpu: GpuId) -> usize {
-        self.nodes.partition_point(|node| node.first <= gpu) - 1
+        self.node_of[gpu as usize] as usize
     }
 
     /// Marks GPUs of one node free or held and keeps the index.
