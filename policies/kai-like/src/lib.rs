@@ -17,11 +17,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
-    PolicyError, Reason, Setup,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, Param,
+    Placement, Policy, PolicyError, Reason, Setup, Trigger,
 };
 
-use reclaim::{Protected, Victims};
+use reclaim::{Order, Protected, Victims};
 use sandtable_policy::driver::needed;
 use shares::Shares;
 use waiting::Waiting;
@@ -33,8 +33,7 @@ pub struct KaiLike {
     reclaims: bool,
     /// Whether jobs take GPUs of others in their queue.
     preempts: bool,
-    /// How long a job runs at least before others may take its GPUs, µs.
-    least_run: u64,
+    protected: Protected,
     /// Which jobs of a queue and a priority go first.
     victims: Victims,
     /// Whether they go without saving their state.
@@ -91,7 +90,11 @@ impl Policy for KaiLike {
             waiting: Waiting::new(setup.queues.len()),
             reclaims: config.flag("reclaim"),
             preempts: config.flag("preempt"),
-            least_run: config.micros("least_run"),
+            protected: Protected {
+                new: BTreeSet::new(),
+                least_run: config.micros("least_run"),
+                young: BTreeSet::new(),
+            },
             victims,
             kills: config.choice("evict") == "kill",
         })
@@ -108,16 +111,28 @@ impl Policy for KaiLike {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let young = &mut self.protected.young;
         for event in &batch.events {
             cluster.queued_by(event).for_each(|job| self.waiting.push(job));
+            match event {
+                Event::JobChanged(change) if change.phase == JobPhase::Starting => _ = young.insert(change.job),
+                // What goes on after all runs anew, as far as it is known.
+                Event::Rejected(_) => young.extend(cluster.holders().map(|job| job.id)),
+                _ => {}
+            }
+        }
+        if batch.trigger == Trigger::Resync {
+            young.extend(cluster.holders().map(|job| job.id));
         }
         if self.waiting.is_empty() {
             return Ok(());
         }
         let shares = Shares::of(cluster);
-        let new = self.allocate(cluster, &shares);
+        self.protected.new.clear();
+        self.protected.grow_up(cluster);
+        self.allocate(cluster, &shares);
         if self.reclaims || self.preempts {
-            self.take_back(cluster, &shares, new);
+            self.take_back(cluster, &shares);
         }
         Ok(())
     }
@@ -132,11 +147,10 @@ impl Policy for KaiLike {
 }
 
 impl KaiLike {
-    /// Starts waiting jobs as far as GPUs and limits go, the queue that is due first; returns those.
-    fn allocate(&mut self, cluster: &mut Cluster, shares: &Shares) -> BTreeSet<JobId> {
-        let mut new = BTreeSet::new();
+    /// Starts waiting jobs as far as GPUs and limits go, the queue that is due first.
+    fn allocate(&mut self, cluster: &mut Cluster, shares: &Shares) {
         if self.waiting.is_blocked(cluster) {
-            return new;
+            return;
         }
         self.waiting.begin(cluster, shares);
         while !self.waiting.is_blocked(cluster)
@@ -146,18 +160,16 @@ impl KaiLike {
                 Some(gpus) => {
                     cluster.start(next.job, gpus);
                     self.waiting.remove(next, cluster, shares);
-                    new.insert(next.job);
+                    self.protected.start(next.job);
                 }
                 // What one job of a queue lacks, the others that ask for the same lack too.
                 None => self.waiting.close(next, cluster, shares),
             }
         }
-        new
     }
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.
-    fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares, new: BTreeSet<JobId>) {
-        let mut protected = Protected { new, least_run: self.least_run };
+    fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares) {
         self.waiting.begin(cluster, shares);
         // As long as nothing moves.
         let (mut order, mut moved) = (OnceCell::new(), false);
@@ -165,7 +177,7 @@ impl KaiLike {
             let job = cluster.job(next.job).clone();
             // A gang that let go may have left more than was needed.
             let left = if moved { place(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
-            let found = left.or_else(|| self.victims(cluster, shares, &job, (&protected, &order)));
+            let found = left.or_else(|| self.victims(cluster, shares, &job, &order));
             let Some((victims, gpus)) = found else {
                 self.waiting.close(next, cluster, shares);
                 continue;
@@ -180,13 +192,13 @@ impl KaiLike {
             }
             cluster.start(next.job, gpus);
             self.waiting.remove(next, cluster, shares);
-            protected.new.insert(next.job);
+            self.protected.start(next.job);
             if !victims.is_empty() {
                 (order, moved) = (OnceCell::new(), true);
                 self.waiting.line_up(cluster, shares);
             }
         }
-        if let Some(at) = protected.ends(cluster).filter(|_| !self.waiting.is_empty()) {
+        if let Some(at) = self.protected.ends(cluster).filter(|_| !self.waiting.is_empty()) {
             cluster.call_by(at);
         }
     }
@@ -197,11 +209,11 @@ impl KaiLike {
         cluster: &mut Cluster,
         shares: &Shares,
         job: &Job,
-        (protected, order): (&Protected, &OnceCell<Vec<JobId>>),
+        order: &OnceCell<Order>,
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
-        let mut found = None;
+        let (protected, mut found) = (&self.protected, None);
         if self.reclaims && reclaim::may_take(cluster, shares, job) {
-            let order = order.get_or_init(|| reclaim::order(cluster, shares, protected, self.victims));
+            let order = order.get_or_init(|| Order::new(cluster, shares, protected, self.victims));
             let offer = reclaim::from_others(cluster, shares, job, (protected, order));
             let fair = |cluster: &Cluster| place(cluster, job).filter(|_| offer.is_fair(cluster, shares, job));
             found = cluster.place_without(&offer.jobs, fair);

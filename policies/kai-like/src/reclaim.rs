@@ -11,7 +11,7 @@ const LOOK_AGAIN: u64 = 30_000_000;
 
 /// What a job may take from other queues.
 pub struct Offer {
-    /// Jobs, in the order in which they are to go, which is that of [`order`].
+    /// Jobs, in the order in which they are to go, which is that of [`Order`].
     pub jobs: Vec<JobId>,
     /// Below each group that the job shares with one of them: its own queue or group, that of the other, and what the latter holds.
     sides: BTreeSet<(QueueId, QueueId, u64)>,
@@ -27,12 +27,11 @@ pub fn may_take(cluster: &Cluster, shares: &Shares, job: &Job) -> bool {
 /// What a job that [`may_take`] may take from other queues: jobs whose queue, below the group that both are in, is above its fair share or
 /// its limit; or above what it is guaranteed while that of the job stays within its own. What this plan starts does not count: else older
 /// jobs would go for it.
-pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, order): (&Protected, &[JobId])) -> Offer {
+pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, order): (&Protected, &Order)) -> Offer {
     let mut offer = Offer { jobs: Vec::new(), sides: BTreeSet::new() };
     let (tree, asks, Some(own)) = (cluster.queues(), job.asked_milli(), job.queue) else { return offer };
     let ours: Vec<QueueId> = tree.path(own).collect();
-    let others = order.iter().map(|id| cluster.job(*id)).filter_map(|other| Some((other.queue?, other)));
-    let useful = |other: &Job| job.gpu_types.contains(&cluster.type_of(other));
+    let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other));
     // What each queue had before this plan, once those before have gone.
     let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
     for started in protected.new.iter().map(|id| cluster.job(*id)) {
@@ -40,13 +39,18 @@ pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, or
             *left.entry(id).or_insert_with(|| tree.held(id)) -= started.asked_milli();
         }
     }
-    for (queue, other) in others.filter(|(queue, other)| *queue != own && useful(other)) {
+    for queue in order.queues.iter().copied().filter(|queue| *queue != own) {
         let Some(theirs) = tree.path(queue).take_while(|id| !ours.contains(id)).last() else { continue };
         let group = tree.queue(theirs).parent;
         let Some(mine) = ours.iter().copied().find(|id| tree.queue(*id).parent == group) else { continue };
-        let rest = left.get(&theirs).copied().unwrap_or_else(|| tree.held(theirs));
         let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
-        if rest > shares.fair(theirs).min(tree.limit(theirs)) || (stays_guaranteed && rest > tree.guaranteed(theirs)) {
+        let fair = shares.fair(theirs).min(tree.limit(theirs));
+        for other in order.jobs(cluster, protected, queue).map(|id| cluster.job(id)).filter(useful) {
+            let rest = left.get(&theirs).copied().unwrap_or_else(|| tree.held(theirs));
+            // It only shrinks: the others of the queue stay too.
+            if rest <= fair && !(stays_guaranteed && rest > tree.guaranteed(theirs)) {
+                break;
+            }
             for id in tree.path(queue) {
                 *left.entry(id).or_insert_with(|| tree.held(id)) -= other.asked_milli();
             }
@@ -76,24 +80,45 @@ impl Offer {
 pub struct Protected {
     /// Those that this plan starts.
     pub new: BTreeSet<JobId>,
-    /// Those that have run for less than this, µs.
+    /// How long they run at least, µs.
     pub least_run: u64,
+    /// Those that hold GPUs and have not run for so long, or had not when this was looked at last.
+    pub young: BTreeSet<JobId>,
 }
 
 impl Protected {
+    /// Whether a job has run for long enough.
+    fn has_run(&self, cluster: &Cluster, job: &Job) -> bool {
+        job.runs_since().is_some_and(|since| cluster.now().saturating_sub(since) >= self.least_run)
+    }
+
     /// Whether others could have the GPUs of a job: it may be preempted, none of its nodes drains, and it is not protected. One that is
     /// still to begin is.
     fn may_go(&self, cluster: &Cluster, job: &Job) -> bool {
-        let run = |since| cluster.now().saturating_sub(since) >= self.least_run;
-        !cluster.stays(job) && !self.new.contains(&job.id) && job.runs_since().is_some_and(run)
+        !cluster.stays(job) && !self.new.contains(&job.id) && self.has_run(cluster, job)
+    }
+
+    /// This plan starts a job.
+    pub fn start(&mut self, id: JobId) {
+        self.new.insert(id);
+        self.young.insert(id);
+    }
+
+    /// Looks at the young again.
+    pub fn grow_up(&mut self, cluster: &Cluster) {
+        let mut young = std::mem::take(&mut self.young);
+        young.retain(|id| cluster.get(*id).is_some_and(|job| job.holds() && !self.has_run(cluster, job)));
+        self.young = young;
     }
 
     /// When the next job may go that may not yet. When one begins that waits for its GPUs, or pays for its start, is not told: it is
     /// looked at again after a while.
     pub fn ends(&self, cluster: &Cluster) -> Option<Instant> {
         let end = |job: &Job| job.runs_since().map_or(cluster.now() + LOOK_AGAIN, |since| since + self.least_run);
-        let later = |job: &&Job| job.queue.is_some() && !cluster.stays(job) && !self.may_go(cluster, job);
-        cluster.holders().filter(later).map(end).map(|at| at.max(cluster.now() + 1)).min()
+        let later =
+            |job: &&Job| job.holds() && job.queue.is_some() && !cluster.stays(job) && !self.may_go(cluster, job);
+        let young = self.young.iter().filter_map(|id| cluster.get(*id));
+        young.filter(later).map(end).map(|at| at.max(cluster.now() + 1)).min()
     }
 }
 
@@ -126,11 +151,20 @@ impl Victims {
         }
     }
 
+    /// Jobs of a queue as they are to go, from the order of [`sandtable_policy::QueueTree::holders`].
+    fn sorted(self, jobs: Vec<&Job>) -> Vec<JobId> {
+        if self == Victims::Latest || jobs.is_empty() {
+            return jobs.into_iter().map(|job| job.id).collect();
+        }
+        let mut jobs: Vec<(f64, &Job)> = self.costs(&jobs).into_iter().zip(jobs).collect();
+        jobs.sort_unstable_by(|(cost, a), (other, b)| {
+            a.priority.cmp(&b.priority).then(cost.total_cmp(other)).then(b.id.cmp(&a.id))
+        });
+        jobs.into_iter().map(|(_, job)| job.id).collect()
+    }
+
     /// What each job costs: the lower goes first, and among equals the latest. What is unknown costs most.
     fn costs(self, jobs: &[&Job]) -> Vec<f64> {
-        if self == Victims::Latest {
-            return vec![0.0; jobs.len()];
-        }
         let (done, unsaved) = host::progress(jobs.iter().map(|job| job.id).collect());
         let known = |cost: f64, is_known: bool| if is_known { cost } else { f64::INFINITY };
         let lost = |(time, job): (u64, &&Job)| {
@@ -146,28 +180,46 @@ impl Victims {
 /// Jobs of a lower priority in a job's own queue, in the order in which they are to go: the lowest first, then as `victims` says.
 pub fn from_own(cluster: &Cluster, job: &Job, protected: &Protected, victims: Victims) -> Vec<JobId> {
     let Some(own) = job.queue.filter(|_| Shares::guarantees(cluster, job)) else { return Vec::new() };
-    let lower = |other: &&Job| other.queue == Some(own) && other.priority < job.priority;
     let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other)) && protected.may_go(cluster, other);
-    let jobs: Vec<&Job> = cluster.holders().filter(lower).filter(useful).collect();
-    let mut jobs: Vec<(&Job, f64)> = jobs.iter().copied().zip(victims.costs(&jobs)).collect();
-    jobs.sort_unstable_by(|(a, cost), (b, other)| {
-        a.priority.cmp(&b.priority).then(cost.total_cmp(other)).then(b.id.cmp(&a.id))
-    });
-    jobs.into_iter().map(|(other, _)| other.id).collect()
+    let lower = cluster.queues().holders(own).map(|id| cluster.job(id));
+    let jobs = lower.take_while(|other| other.priority < job.priority).filter(useful).collect();
+    victims.sorted(jobs)
 }
 
-/// Jobs of queues that may go: of the queue with the largest part of its fair share first; in it the lowest priority, then as `victims`
-/// says.
-pub fn order(cluster: &Cluster, shares: &Shares, protected: &Protected, victims: Victims) -> Vec<JobId> {
-    let tree = cluster.queues();
-    let ratios: Vec<f64> = tree.all().iter().map(|queue| shares.ratio(tree.held(queue.id), queue.id)).collect();
-    let jobs: Vec<&Job> = cluster.holders().filter(|job| protected.may_go(cluster, job)).collect();
-    let costs = victims.costs(&jobs);
-    let of_queues = jobs.iter().zip(costs).filter_map(|(job, cost)| Some((job.queue?, *job, cost)));
-    let mut jobs: Vec<(QueueId, &Job, f64)> = of_queues.collect();
-    jobs.sort_by(|(a, of_a, cost), (b, of_b, other)| {
-        let by_queue = ratios[*b as usize].total_cmp(&ratios[*a as usize]).then(b.cmp(a));
-        by_queue.then(of_a.priority.cmp(&of_b.priority)).then(cost.total_cmp(other)).then(of_b.id.cmp(&of_a.id))
-    });
-    jobs.into_iter().map(|(_, job, _)| job.id).collect()
+/// The order in which jobs of queues go: of the queue with the largest part of its fair share first; in it the lowest priority, then as
+/// `victims` says.
+pub struct Order {
+    queues: Vec<QueueId>,
+    /// By queue, where that is not the order that the cluster has them in.
+    sorted: Option<BTreeMap<QueueId, Vec<JobId>>>,
+}
+
+impl Order {
+    /// The order now.
+    pub fn new(cluster: &Cluster, shares: &Shares, protected: &Protected, victims: Victims) -> Order {
+        let tree = cluster.queues();
+        let mut queues: Vec<QueueId> = tree.all().iter().map(|queue| queue.id).collect();
+        let ratio = |id: QueueId| shares.ratio(tree.held(id), id);
+        queues.sort_unstable_by(|a, b| ratio(*b).total_cmp(&ratio(*a)).then(b.cmp(a)));
+        let of = |queue: &QueueId| {
+            let jobs = tree.holders(*queue).map(|id| cluster.job(id)).filter(|job| protected.may_go(cluster, job));
+            (*queue, victims.sorted(jobs.collect()))
+        };
+        let sorted = (victims != Victims::Latest).then(|| queues.iter().map(of).collect());
+        Order { queues, sorted }
+    }
+
+    /// The jobs of a queue that may go.
+    fn jobs<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        protected: &'a Protected,
+        queue: QueueId,
+    ) -> Box<dyn Iterator<Item = JobId> + 'a> {
+        let Some(sorted) = &self.sorted else {
+            let all = cluster.queues().holders(queue);
+            return Box::new(all.filter(|id| protected.may_go(cluster, cluster.job(*id))));
+        };
+        Box::new(sorted.get(&queue).into_iter().flatten().copied())
+    }
 }

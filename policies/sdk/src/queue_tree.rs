@@ -1,6 +1,9 @@
-//! The queues of an experiment, and how many GPUs the jobs of each hold and wait for.
+//! The queues of an experiment, which jobs of each hold GPUs, and how many they hold and wait for.
 
-use crate::{Cluster, Job, Queue, QueueId};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use crate::{Cluster, Job, JobId, Queue, QueueId};
 
 /// GPUs of a queue, in thousandths; those of the queues in a group included.
 #[derive(Clone, Copy, Default)]
@@ -16,6 +19,8 @@ struct Count {
 pub struct QueueTree {
     queues: Vec<Queue>,
     counts: Vec<Count>,
+    /// The jobs of each queue that hold GPUs.
+    holders: Vec<BTreeSet<(i32, Reverse<JobId>)>>,
     children: Vec<Vec<QueueId>>,
     top: Vec<QueueId>,
     /// What jobs in no queue hold.
@@ -34,6 +39,7 @@ impl QueueTree {
         let mut tree = QueueTree {
             queues: queues.to_vec(),
             counts: vec![Count::default(); queues.len()],
+            holders: vec![BTreeSet::new(); queues.len()],
             children: vec![Vec::new(); queues.len()],
             top: Vec::new(),
             outside: 0,
@@ -65,6 +71,11 @@ impl QueueTree {
     /// A queue and the groups that it is in, from near to wide.
     pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |queue| self.queue(*queue).parent)
+    }
+
+    /// Jobs of a queue, and not of the queues in it, that hold GPUs: those of the lowest priority first, of these the latest.
+    pub fn holders(&self, queue: QueueId) -> impl Iterator<Item = JobId> + '_ {
+        self.holders[queue as usize].iter().map(|(_, Reverse(id))| *id)
     }
 
     /// Thousandths of a GPU that jobs of a queue hold.
@@ -108,6 +119,14 @@ impl QueueTree {
         let shift = |of: &mut u64| *of = if comes { *of + milli } else { *of - milli };
         if job.queue.is_none() && side == Side::Held {
             shift(&mut self.outside);
+        }
+        if let Some(queue) = job.queue.filter(|_| side == Side::Held) {
+            let (holders, stand) = (&mut self.holders[queue as usize], (job.priority, Reverse(job.id)));
+            if comes {
+                holders.insert(stand)
+            } else {
+                holders.remove(&stand)
+            };
         }
         let mut next = job.queue;
         while let Some(queue) = next {
