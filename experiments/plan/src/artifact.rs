@@ -46,12 +46,19 @@ pub struct Finder {
     folder: PathBuf,
     first: Option<PathBuf>,
     known: BTreeMap<String, Arc<PolicyFile>>,
+    /// Several files may be the binary's.
+    _unpacked: data::InUse,
 }
 
 impl Finder {
     /// For specs of a folder.
     pub fn new(folder: &Path, first: Option<&Path>) -> Finder {
-        Finder { folder: folder.into(), first: first.map(Path::to_path_buf), known: BTreeMap::new() }
+        Finder {
+            folder: folder.into(),
+            first: first.map(Path::to_path_buf),
+            known: BTreeMap::new(),
+            _unpacked: data::InUse::new(),
+        }
     }
 
     /// The component of this name.
@@ -98,7 +105,8 @@ impl Finder {
             }
         }
         if let Some(bytes) = data::component(name) {
-            return Ok(PolicyFile { path: None, bytes: bytes.to_vec(), digest: sandtable_core::digest::digest(bytes) });
+            let digest = sandtable_core::digest::digest(&bytes);
+            return Ok(PolicyFile { path: None, bytes, digest });
         }
         let near = nearest(name, shipped().chain(predictors())).map(|near| format!("; did you mean `{near}`?"));
         let all = shipped().chain(predictors()).collect::<Vec<_>>().join(", ");

@@ -284,7 +284,7 @@ pub(super) fn measured(profile: Option<&Profile>, spec: &Spec) -> String {
 }
 
 /// The shipped profile that a spec of this folder names, where no file of that name is beside the spec.
-pub fn shipped(folder: &Path, name: &str) -> Option<&'static str> {
+pub fn shipped(folder: &Path, name: &str) -> Option<String> {
     (!name.contains('/') && !folder.join(name).exists()).then(|| crate::artifact::data::profile(name))?
 }
 
@@ -309,7 +309,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         // A bare name is a file beside the spec, or else a profile that ships.
         ProfileSpec::File(file) if shipped(folder, file).is_some() => {
             let text = shipped(folder, file).unwrap_or_default();
-            (profile::parse(text, format!("the shipped profile {file}"))?, file)
+            (profile::parse(&text, format!("the shipped profile {file}"))?, file)
         }
         ProfileSpec::File(file) => (profile::read(&open(file)?)?, file),
         ProfileSpec::Gavel(file) => (profile::gavel(&open(file)?)?, file),

@@ -2,22 +2,53 @@
 //! script packs them into one archive, which is unpacked when the first of them is wanted.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 static ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shipped.zst"));
 
-fn bytes(range: Range<usize>) -> &'static [u8] {
-    static UNPACKED: OnceLock<Vec<u8>> = OnceLock::new();
-    let unpacked = UNPACKED.get_or_init(|| match zstd::bulk::decompress(ARCHIVE, BYTES) {
+/// What is unpacked is as large as all components together, which is more than small runs take: it is kept while some [`InUse`] is
+/// there, and else unpacked for every file.
+struct Unpacked {
+    users: usize,
+    bytes: Option<Vec<u8>>,
+}
+
+static UNPACKED: Mutex<Unpacked> = Mutex::new(Unpacked { users: 0, bytes: None });
+
+/// While one is there, the archive is unpacked once.
+pub(super) struct InUse(());
+
+impl InUse {
+    pub(super) fn new() -> InUse {
+        UNPACKED.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
+        InUse(())
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
+        unpacked.users -= 1;
+        if unpacked.users == 0 {
+            unpacked.bytes = None;
+        }
+    }
+}
+
+fn bytes(range: Range<usize>) -> Vec<u8> {
+    let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let bytes = unpacked.bytes.take().unwrap_or_else(|| match zstd::bulk::decompress(ARCHIVE, BYTES) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("the archive that the build script made: {error}"),
     });
-    &unpacked[range]
+    let file = bytes[range].to_vec();
+    unpacked.bytes = (unpacked.users > 0).then_some(bytes);
+    file
 }
 
-fn file(table: &[(&str, Range<usize>)], name: &str) -> Option<&'static [u8]> {
+fn file(table: &[(&str, Range<usize>)], name: &str) -> Option<Vec<u8>> {
     table.iter().find(|(known, _)| *known == name).map(|(_, range)| bytes(range.clone()))
 }
 
@@ -26,7 +57,7 @@ fn names(table: &'static [(&'static str, Range<usize>)]) -> impl Iterator<Item =
 }
 
 /// Returns the component of a shipped policy or predictor.
-pub fn component(name: &str) -> Option<&'static [u8]> {
+pub fn component(name: &str) -> Option<Vec<u8>> {
     file(POLICIES, name).or_else(|| file(PREDICTORS, name))
 }
 
@@ -41,7 +72,7 @@ pub fn predictors() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the weights of a file name, as in `policies/predictors/weights`.
-pub fn weights(name: &str) -> Option<&'static [u8]> {
+pub fn weights(name: &str) -> Option<Vec<u8>> {
     file(WEIGHTS, name)
 }
 
@@ -51,8 +82,8 @@ pub fn weight_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the profile of a file name, as in `experiments/specs/profiles`.
-pub fn profile(name: &str) -> Option<&'static str> {
-    std::str::from_utf8(file(PROFILES, name)?).ok()
+pub fn profile(name: &str) -> Option<String> {
+    String::from_utf8(file(PROFILES, name)?).ok()
 }
 
 /// Returns the file names of all profiles.
@@ -69,13 +100,14 @@ mod tests {
     fn the_binary_carries_every_file_of_its_folders() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let (mut files, mut carried) = (0, 0);
+        let _in_use = InUse::new();
         for folder in ["policies/dist", "policies/predictors/weights", "experiments/specs/profiles"] {
             for path in sandtable_core::input::sorted(&root.join(folder)).expect("a folder") {
                 let name = path.file_name().expect("a name").to_string_lossy().to_string();
                 let found = match folder {
                     "policies/dist" => name.strip_suffix(".wasm").and_then(component),
                     "policies/predictors/weights" => weights(&name),
-                    _ => profile(&name).map(str::as_bytes),
+                    _ => profile(&name).map(String::into_bytes),
                 };
                 files += usize::from(folder != "policies/dist" || name.ends_with(".wasm"));
                 let Some(found) = found else { continue };
