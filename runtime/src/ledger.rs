@@ -6,12 +6,14 @@
 mod balance;
 mod integrals;
 mod moves;
+mod queued;
 mod rows;
 mod stays;
 
 use std::sync::Arc;
 
 use crate::pools::Pools;
+use crate::queue_tracker::QueueTracker;
 use crate::row::{JobRow, Outcome, Segment, Unfinished};
 use crate::utilisation::UtilisationTracker;
 use crate::window::Window;
@@ -56,6 +58,8 @@ pub struct Ledger {
     pub(crate) busy: Option<UtilisationTracker>,
     /// What GPUs are used for, where some serve.
     pub pools: Option<Pools>,
+    /// What queues have, where there are any.
+    pub(crate) queues: Option<QueueTracker>,
     /// Whether any job is elastic.
     pub(crate) elastic: bool,
     /// The job that is physically on each GPU.
@@ -116,6 +120,7 @@ impl Ledger {
             sharing: fleet.sharing,
             busy: None,
             pools: Pools::of(fleet, jobs),
+            queues: QueueTracker::of(fleet),
             elastic: false,
             there: vec![Vec::new(); gpus],
             gpu_since: vec![Instant::START; gpus],
@@ -161,6 +166,9 @@ impl Ledger {
             return Ok(());
         }
         self.rates.busy = self.busy.as_ref().map_or(0.0, UtilisationTracker::sum);
+        if let Some(queues) = &mut self.queues {
+            queues.advance(self.measured.inside(self.now, now));
+        }
         self.measured.advance(self.now, now, &self.rates);
         self.now = now;
         if let Some(pools) = &mut self.pools {
@@ -174,7 +182,7 @@ impl Ledger {
         let row = self.rows.begin(job);
         row.outcome = Outcome::Unfinished(Unfinished::Waited);
         row.contention = self.measured.all.demanded;
-        self.rates.demanded += u64::from(row.gpus);
+        self.demand(job, true);
     }
 
     /// A job can never run.
@@ -187,7 +195,7 @@ impl Ledger {
     pub fn refused(&mut self, job: JobId) {
         let row = &mut self.rows[job];
         (row.outcome, row.end) = (Outcome::Refused, Some(self.now));
-        self.rates.demanded -= u64::from(row.gpus);
+        self.demand(job, false);
         self.rows.end(job);
     }
 
@@ -343,7 +351,7 @@ impl Ledger {
         }
         self.segment_count += 1;
         self.rows[job].last_gpus = gpus;
-        self.measured.let_go();
+        self.let_go();
     }
 
     /// A job lets GPUs go now that it has held, all of them, from then on.
@@ -374,7 +382,7 @@ impl Ledger {
         row.end = Some(at);
         row.outcome = Outcome::Completed;
         row.contention = demanded - row.contention;
-        self.rates.demanded -= u64::from(row.gpus);
+        self.demand(job, false);
         self.rows.end(job);
         Ok(())
     }
@@ -388,7 +396,7 @@ impl Ledger {
             status if status < 0 => format!("signal {}", -status).into(),
             status => format!("exit code {status}").into(),
         });
-        self.rates.demanded -= u64::from(row.gpus);
+        self.demand(job, false);
         self.rows.end(job);
     }
 
@@ -414,6 +422,7 @@ impl Ledger {
         self.count(gpu, 1);
         self.rows[job].gpu_time -= i128::from(self.now.as_micros());
         self.rates.resident += 1;
+        self.hold(job, true);
         if self.there[gpu].len() == 1 {
             self.rates.free -= 1;
             self.use_node(gpu, 1);
@@ -431,6 +440,7 @@ impl Ledger {
         // Less the instant at which it came, which `occupy` has taken off.
         self.rows[job].gpu_time += i128::from(self.now.as_micros());
         self.rates.resident -= 1;
+        self.hold(job, false);
         if self.there[gpu].is_empty() {
             self.rates.free += 1;
             self.use_node(gpu, -1);

@@ -43,6 +43,8 @@ mod metrics;
 mod policy;
 mod pools;
 mod predict;
+mod queue_tracker;
+mod queue_use;
 mod row;
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
@@ -61,6 +63,8 @@ pub use metrics::{Deadlines, Summary};
 pub use policy::Policy;
 pub use pools::{Pools, Use};
 pub use predict::{Answerer, Provider, Score};
+pub use queue_tracker::{QueueClaim, deserved};
+pub use queue_use::QueueUse;
 pub use row::{JobRow, Outcome as JobOutcome, Segment, Unfinished};
 pub use serving::{Serving, Tasks};
 pub use window::{Until, Window};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::{Distribution, quantile, ratio};
 use crate::ledger::{Ledger, TimeIntegrals};
 use crate::predict::Score;
+use crate::queue_use::QueueUse;
 use crate::row::{JobRow, Outcome};
 use crate::serving::Serving;
 
@@ -89,6 +90,9 @@ pub struct Summary {
     /// The inference side, where there is one: jobs, above, are those that train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<Serving>,
+    /// How queues and groups fared; empty where a fleet has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueUse>,
     /// Times that nodes failed under jobs.
     pub failures: u64,
     /// Jain's index over fair shares received (1/ρ): 1 is perfectly fair.
@@ -185,6 +189,7 @@ impl Summary {
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
             reassignments: ledger.elastic.then_some(counts.reassignments),
             serving: Serving::of(ledger),
+            queues: QueueUse::of(ledger),
             preemptions: counts.preemptions,
             failures: counts.failures,
             fairness_jain: ratio(sum * sum, rho.len() as f64 * squares),
@@ -297,7 +302,7 @@ fn counted(ledger: &Ledger) -> (Counts, Times) {
     let (mut counts, mut times) = (Counts::default(), Times::default());
     for row in training(ledger) {
         if counts.add(&row, ledger.measured.window.has(row.submit)) {
-            let jct = jct(&row);
+            let jct = row.jct();
             let waited = jct - row.held.min(jct);
             // One that got GPUs which still drained waited for them.
             let first_wait = row.began.unwrap_or(row.submit).saturating_since(row.submit).min(waited);
@@ -329,7 +334,7 @@ impl Ratios {
             if row.outcome != Outcome::Completed {
                 continue;
             }
-            let jct = jct(&row);
+            let jct = row.jct();
             of.bounded.push(bounded(&row, jct));
             of.rho.push(unfairness(&row, jct, total));
             if !row.solo.is_zero() {
@@ -340,11 +345,6 @@ impl Ratios {
         of.stretch.sort_unstable_by(f64::total_cmp);
         of
     }
-}
-
-/// From its submission to its end, of a job that completed.
-fn jct(row: &JobRow) -> Duration {
-    row.end.unwrap_or(row.submit) - row.submit
 }
 
 /// Time with progress over time alone.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sandtable_hardware::{Duration, GpuId, Instant, JobId, ServiceId};
+use sandtable_hardware::{Duration, GpuId, Instant, JobId, QueueId, ServiceId};
 use serde::{Deserialize, Serialize};
 
 /// How a job's story ended.
@@ -74,6 +74,8 @@ pub struct JobRow {
     pub first_run: Option<Instant>,
     /// Which service it is a task of; none: it trains.
     pub service: Option<ServiceId>,
+    /// The queue that it was submitted to; none: it is in no queue.
+    pub queue: Option<QueueId>,
     /// When it first held all its GPUs.
     pub began: Option<Instant>,
     /// What its first start takes: how long it held all its GPUs before its first progress; where that start was cut short, what
@@ -118,6 +120,13 @@ pub struct JobRow {
     pub(crate) running_since: Option<Instant>,
     /// When it last stopped making progress.
     pub(crate) stopped_at: Instant,
+}
+
+impl JobRow {
+    /// From its submission to its end, of a job that completed.
+    pub(crate) fn jct(&self) -> Duration {
+        self.end.unwrap_or(self.submit) - self.submit
+    }
 }
 
 /// One stay of a job on GPUs.

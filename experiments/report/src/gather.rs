@@ -40,6 +40,9 @@ pub struct Gathered {
     pub figures: Vec<Drawn>,
     /// GPUs over time, by policy.
     pub timelines: Vec<Timeline>,
+    /// How queues fared, if there are any.
+    #[serde(serialize_with = "headed")]
+    pub queues: Frame,
     /// How good predictors were: by, quantity, answers a run, MAE, bias.
     #[serde(serialize_with = "texts")]
     pub predictors: Frame,
@@ -73,6 +76,13 @@ impl Serialize for Metrics {
 /// The texts of a table, a list a row.
 fn texts<S: Serializer>(table: &Frame, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(table.texts().map(|row| row.into_iter().map(|(text, _)| text).collect::<Vec<String>>()))
+}
+
+/// Its heads, the number of columns of words at the left, and the texts, a list a row.
+fn headed<S: Serializer>(table: &Frame, serializer: S) -> Result<S::Ok, S::Error> {
+    let texts = |row: Vec<(String, Option<f64>)>| row.into_iter().map(|(text, _)| text).collect();
+    let rows: Vec<Vec<String>> = table.texts().map(texts).collect();
+    json!({"head": table.heads(), "words": table.names(), "rows": rows}).serialize(serializer)
 }
 
 /// Every hash, version and command.
@@ -129,6 +139,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         points: points.0,
         figures: drawn(plan, store, &known)?,
         timelines: timelines(plan, store)?,
+        queues: table::queues(plan, &known),
         predictors: table::predictors(plan, &known),
         provenance: provenance(plan, store, spec, command, when)?,
     })

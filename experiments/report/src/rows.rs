@@ -20,6 +20,8 @@ pub enum Rows {
     Jobs,
     /// A stay of a job on GPUs.
     Stays,
+    /// A queue or a group of queues of a cell.
+    Queues,
 }
 
 /// The results of a plan's cells that the store has.
@@ -43,6 +45,12 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
             columns.extend(["from_s", "to_s"].map(seconds));
             columns.push(Column::words("gpus"));
         }
+        Rows::Queues => {
+            columns.push(Column::words("queue"));
+            columns.extend(["jobs", "completed", "preemptions"].map(Column::count));
+            columns.extend(["jct_mean_s", "jct_p95_s", "waiting_total_mean_s", "waiting_total_p95_s"].map(seconds));
+            columns.extend(["held", "deserved", "borrowed", "short"].map(|name| Column::of(name, Unit::Times)));
+        }
     }
     let mut frame = Frame::new(columns);
     for cell in plan.cells.iter().filter(|cell| store.has(&cell.id) && !store.has_failed(&cell.id)) {
@@ -64,6 +72,16 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
                 for stay in reader::stays(store, &cell.id)? {
                     let (from, to) = (stay.from_s.f64().into(), stay.to_s.f64().into());
                     frame.push(row(cell, [stay.job_id.into(), from, to, stay.gpus.to_string().into()]));
+                }
+            }
+            Rows::Queues => {
+                let Some(summary) = reader::summary(store, &cell.id)? else { continue };
+                for of in &summary.queues {
+                    let counts = [of.jobs as u64, of.completed as u64, of.preemptions].map(Value::from);
+                    let times = [of.jct.mean, of.jct.p95, of.waiting_total.mean, of.waiting_total.p95];
+                    let gpus = [of.held, of.deserved, of.borrowed, of.short];
+                    let numbers = times.into_iter().chain(gpus).map(Value::from);
+                    frame.push(row(cell, [(&of.name).into()].into_iter().chain(counts).chain(numbers)));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_core::display::unsigned_zero;
+use sandtable_core::display::{Unit, unsigned_zero};
 use sandtable_core::frame::{Column, Estimated, Frame, Value};
 use sandtable_hardware::Sharing;
 use sandtable_plan::{Cell, Plan, PredictorBinding};
@@ -10,7 +10,7 @@ use sandtable_results::metric::{Has, METRICS, Metric};
 use sandtable_results::stats::{estimate, mean_and_deviation};
 use sandtable_results::status::CellStatus;
 use sandtable_runtime::contract::Quantity;
-use sandtable_runtime::{Score, Summary};
+use sandtable_runtime::{QueueUse, Score, Summary};
 use serde_json::{Map, Value as Json, json};
 
 /// The metric that is shown with its interval and its deviation over the seeds.
@@ -98,10 +98,19 @@ pub fn predictors(plan: &Plan, known: &[CellStatus]) -> Frame {
     scores(&rows(plan, known))
 }
 
-/// The results of a plan for people: the tables of metrics and of predictors, and the notes.
+/// How the queues of a plan fared: a row for each under each policy and variant, means over the seeds.
+pub fn queues(plan: &Plan, known: &[CellStatus]) -> Frame {
+    by_queue(&rows(plan, known))
+}
+
+/// The results of a plan for people: the tables of metrics, of queues and of predictors, and the notes.
 pub fn text(plan: &Plan, known: &[CellStatus]) -> String {
     let rows = rows(plan, known);
     let mut out = of_rows(&rows).text();
+    let queues = by_queue(&rows);
+    if !queues.is_empty() {
+        out.push_str(&format!("\n{}", queues.text()));
+    }
     let scores = scores(&rows);
     if !scores.is_empty() {
         out.push_str(&format!("\n{}", scores.text()));
@@ -255,6 +264,36 @@ fn cautions(rows: &[PolicyRuns<'_>]) -> Vec<String> {
         notes.push("no job ever waited: policies can't differ in who waits here".into());
     }
     notes
+}
+
+fn by_queue(rows: &[PolicyRuns<'_>]) -> Frame {
+    type Number = (&'static str, Unit, fn(&QueueUse) -> f64);
+    const NUMBERS: [Number; 8] = [
+        ("jobs", Unit::Count, |of| of.jobs as f64),
+        ("JCT mean", Unit::Seconds, |of| of.jct.mean),
+        ("waiting mean", Unit::Seconds, |of| of.waiting_total.mean),
+        ("GPUs held", Unit::Times, |of| of.held),
+        ("deserved", Unit::Times, |of| of.deserved),
+        ("borrowed", Unit::Times, |of| of.borrowed),
+        ("short", Unit::Times, |of| of.short),
+        ("preemptions", Unit::Count, |of| of.preemptions as f64),
+    ];
+    let varied = rows.iter().any(|row| !row.cell.variant.is_empty());
+    let words = [Column::words("policy"), Column::words("variant").in_text(varied), Column::words("queue")];
+    let numbers = NUMBERS.map(|(name, unit, _)| Column::of(name, unit));
+    let mut frame = Frame::new(words.into_iter().chain(numbers).collect::<Vec<Column>>());
+    for row in rows {
+        for (at, queue) in row.done.first().map_or(&[][..], |first| &first.queues).iter().enumerate() {
+            let of: Vec<&QueueUse> = row.distinct.iter().filter_map(|run| run.queues.get(at)).collect();
+            let mean = |get: fn(&QueueUse) -> f64| {
+                let known: Vec<f64> = of.iter().map(|of| get(of)).collect();
+                Value::from(mean_and_deviation(&known).0)
+            };
+            let words = [(&row.cell.label).into(), row.cell.variant_text().into(), (&queue.name).into()];
+            frame.push(words.into_iter().chain(NUMBERS.map(|(.., get)| mean(get))).collect::<Vec<Value>>());
+        }
+    }
+    frame
 }
 
 fn scores(rows: &[PolicyRuns<'_>]) -> Frame {

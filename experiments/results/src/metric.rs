@@ -1,7 +1,7 @@
 //! The metrics of a run: one table, from which tables, claims, comparisons, reports and the book's page are made.
 
 use sandtable_core::display::Unit;
-use sandtable_runtime::{Deadlines, Serving, Summary, Tasks};
+use sandtable_runtime::{Deadlines, QueueUse, Serving, Summary, Tasks};
 
 /// Which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Has {
     Elastic,
     /// Runs with services.
     Serving,
+    /// Runs with queues.
+    Queued,
     /// Runs in which a job has a deadline.
     Due,
     /// Runs in which a job with a deadline completed. It is of those jobs alone.
@@ -92,7 +94,7 @@ impl Metric {
 }
 
 use Better::{Higher, Lower, Neither};
-use Has::{Completed, CompletedDue, Due, Elastic, Profiled, Run, Serving as Serves};
+use Has::{Completed, CompletedDue, Due, Elastic, Profiled, Queued, Run, Serving as Serves};
 use Unit::{Count, Seconds, Share, Times};
 
 /// Every metric, in the order of the columns.
@@ -154,6 +156,8 @@ pub const METRICS: &[Metric] = &[
     of("gpus_serving", Share, Neither, Serves, |s| serving(s, |of| of.uses[2]), "GPU-time that serves or has a model loaded, over all GPU-time."),
     of("gpus_protected", Share, Neither, Serves, |s| serving(s, |of| of.uses[3]), "Free GPU-time that is kept for a service, over all GPU-time."),
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
+    of("queues_short", Share, Lower, Queued, |s| queues(s, |of| of.short), "GPU-time that queues deserved and did not hold, over what they deserved, in the window; a queue deserves what it is guaranteed and its part by weight of the rest, as far as its jobs ask for it.").shown("short").compared(),
+    of("queues_borrowed", Share, Neither, Queued, |s| queues(s, |of| of.borrowed), "GPU-time that queues held beyond what they are guaranteed, over what they deserved, in the window.").shown("borrowed"),
     of("deadlines", Count, Neither, Due, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
     of("deadlines_met", Share, Higher, Due, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
     of("tardiness_mean_s", Seconds, Lower, CompletedDue, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
@@ -170,6 +174,14 @@ pub const METRICS: &[Metric] = &[
 /// A number of the inference side; NaN where there is none.
 fn serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
     summary.serving.as_ref().map_or(f64::NAN, get)
+}
+
+/// GPU-time of queues that are no groups, over what these deserved; NaN where there are none.
+fn queues(summary: &Summary, get: fn(&QueueUse) -> f64) -> f64 {
+    let queues = || summary.queues.iter().filter(|queue| !queue.is_group);
+    let all = |get: fn(&QueueUse) -> f64| queues().map(get).sum::<f64>();
+    let deserved = all(|queue| queue.deserved);
+    if deserved > 0.0 { all(get) / deserved } else { f64::NAN }
 }
 
 /// A number of the jobs with deadlines; NaN where there are none.
@@ -222,6 +234,7 @@ pub fn page() -> String {
             Profiled => "those whose workloads have a known utilisation",
             Elastic => "those with elastic jobs",
             Serves => "those with services",
+            Queued => "those with queues",
             Due => "those in which a job has a deadline",
             CompletedDue => "those in which a job with a deadline completed",
         };

@@ -429,10 +429,10 @@ fn priorities_in_order_are_priorities_by_a_sort_of_all() {
 fn a_larger_cluster_costs_a_policy_no_more_instructions() {
     let folder = tempfile::tempdir().expect("a folder");
     let sandbox = Sandbox::new(&Settings::default()).expect("an engine");
-    let fuel_of_a_call = |policy: &str, nodes: u32| {
+    let fuel_of_a_call = |(policy, queues, drawn): (&str, &str, &str), nodes: u32| {
         let text = format!(
-            "Experiment(title: \"t\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"K80\"), predictors: {{\"remaining\": Oracle}}, \
-             workload: Generate(jobs: 4000, arrivals: Poisson(load: 0.95), gpus: {{1: 0.7, 4: 0.3}}, \
+            "Experiment(title: \"t\", fleet: Model(nodes: {nodes}, gpus: 8, kind: \"K80\"), predictors: {{\"remaining\": Oracle}}, {queues} \
+             workload: Generate(jobs: 4000, {drawn} arrivals: Poisson(load: 0.95), gpus: {{1: 0.7, 4: 0.3}}, \
              durations: LogNormal(median: \"10min\", sigma: 1.8)), policies: [{policy}])"
         );
         let path = folder.path().join("spec.ron");
@@ -448,13 +448,20 @@ fn a_larger_cluster_costs_a_policy_no_more_instructions() {
         assert_eq!(finished.fault, None);
         policy.fuel_used() as f64 / finished.calls as f64
     };
+    let plain = |policy| (policy, "", "");
     for policy in [
-        "Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})",
-        "Policy(name: \"las\")",
-        "Policy(name: \"srtf\")",
-        "Policy(name: \"srsf\")",
+        plain("Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})"),
+        plain("Policy(name: \"las\")"),
+        plain("Policy(name: \"srtf\")"),
+        plain("Policy(name: \"srsf\")"),
+        (
+            "Policy(name: \"kai-like\")",
+            "queues: [Queue(name: \"a\", weight: 2), Queue(name: \"b\")],",
+            "queues: {\"a\": 1, \"b\": 1},",
+        ),
     ] {
         let [small, large] = [16, 256].map(|nodes| fuel_of_a_call(policy, nodes));
+        let (policy, ..) = policy;
         assert!(large < 1.5 * small, "{policy}: {small:.0} a call on 16 nodes, {large:.0} on 256");
     }
 }

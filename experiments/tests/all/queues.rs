@@ -1,7 +1,8 @@
 //! Queues that share the GPUs, from the spec through the components to results, against schedules worked out by hand.
 
+use sandtable_results::metric;
 use sandtable_results::schema::{JobRecord, Seconds};
-use sandtable_runtime::Summary;
+use sandtable_runtime::{QueueUse, Summary};
 
 use crate::help::{dist, planned, results, sandtable};
 
@@ -40,6 +41,41 @@ fn a_queue_takes_back_what_another_has_above_its_share() {
     // What may not be preempted is not taken back, and starts only within what is guaranteed: the second waits for the first.
     let firm = jobs.replace("queue: \"a\"", "queue: \"a\", preemptible: false");
     assert_eq!(ends(HALVES, &firm, KAI), [100.0, 200.0, 60.0]);
+}
+
+#[test]
+fn numbers_by_queue_are_what_each_held_deserved_and_lacked() {
+    // Queue a asks for four GPUs and has them until 100 s; b asks for two all the time, and has them from then on, until 150 s. Until
+    // 100 s a deserves its two and one of the other two, b one; then b its two.
+    let queues =
+        "Queue(name: \"lab\"), Queue(name: \"a\", parent: \"lab\", guaranteed: 2), Queue(name: \"b\", parent: \"lab\")";
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+    let (summary, _) = ran(queues, jobs, "Policy(name: \"fifo\")");
+    let numbers = |of: &QueueUse| [of.held, of.deserved, of.borrowed, of.short].map(|gpus| gpus * 150.0);
+    let found: Vec<(&str, bool, usize, [f64; 4])> =
+        summary.queues.iter().map(|of| (of.name.as_str(), of.is_group, of.completed, numbers(of))).collect();
+    let expected = [
+        ("lab", true, 2, [500.0, 500.0, 500.0, 0.0]),
+        ("a", false, 1, [400.0, 300.0, 200.0, 0.0]),
+        ("b", false, 1, [100.0, 200.0, 100.0, 100.0]),
+    ];
+    let close = |found: &[f64; 4], other: &[f64; 4]| found.iter().zip(other).all(|(a, b)| (a - b).abs() < 1e-9);
+    let equal = found.iter().zip(&expected).all(|(a, b)| (a.0, a.1, a.2) == (b.0, b.1, b.2) && close(&a.3, &b.3));
+    assert!(found.len() == 3 && equal, "{found:?}");
+    assert_eq!((summary.queues[2].jct.mean, summary.queues[2].waiting_total.mean), (150.0, 100.0));
+    let metric = |name: &str| metric::find(name).expect("a metric").of(&summary);
+    assert!((metric("queues_short") - 0.2).abs() < 1e-12 && (metric("queues_borrowed") - 0.6).abs() < 1e-12);
+    // No more than jobs held, whatever the policy does: through failures and preemptions the sums are the ledger's.
+    let drawn = "Generate(jobs: 300, arrivals: Poisson(load: 1.3), queues: {\"a\": 1, \"b\": 2}, gpus: {1: 0.6, 2: 0.3, 4: 0.1}, \
+        durations: LogNormal(median: \"20min\", sigma: 1.2))";
+    let spec =
+        spec(queues, drawn, KAI).replace("sharing: Shares)", "failures: Failures(mtbf: \"2d\", repair: \"1h\"))");
+    let (summary, _) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+    assert!(summary.preemptions > 10 && summary.failures > 0, "{summary:?}");
+    let held = [summary.queues[0].held, summary.queues[1].held + summary.queues[2].held];
+    assert!(held.iter().all(|held| (held / 4.0 - summary.utilisation_window).abs() < 1e-9), "{held:?}");
+    assert_eq!(summary.preemptions, summary.queues[0].preemptions);
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Measured {
     }
 
     /// How much of a stretch lies in the window.
-    fn inside(&self, from: Instant, to: Instant) -> Duration {
+    pub(super) fn inside(&self, from: Instant, to: Instant) -> Duration {
         to.min(self.end).saturating_since(from.max(self.window.warm_up))
     }
 
@@ -115,6 +115,11 @@ impl Measured {
     /// GPUs were let go: until now the run counts.
     pub(super) fn let_go(&mut self) {
         (self.active, self.inside_active) = (self.all, self.inside);
+    }
+
+    /// Of what was integrated over the window, up to its end and up to when GPUs were last let go: that which counts.
+    pub(crate) fn of_window<'a, T>(&self, inside: &'a T, active: &'a T) -> &'a T {
+        if self.window.until == Until::AllEnded { active } else { inside }
     }
 
     /// What lies in the window.

@@ -39,7 +39,7 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.reassignments += 1;
-        self.measured.let_go();
+        self.let_go();
         Ok(())
     }
 }

@@ -188,6 +188,7 @@ impl Rows {
             began: None,
             startup: Duration::ZERO,
             service: of.service,
+            queue: of.queue,
             end: None,
             outcome: Outcome::Unfinished(Unfinished::NeverSubmitted),
             preemptions: 0,
