@@ -1,5 +1,7 @@
 //! What queues hold and ask for over time, and what they deserve.
 
+use std::collections::BTreeMap;
+
 use sandtable_hardware::{Duration, Fleet, Queue, QueueId, queue_and_groups};
 
 /// What a queue may have of the GPUs of its group.
@@ -41,13 +43,17 @@ pub fn deserved(total: f64, claims: &[QueueClaim]) -> Vec<f64> {
             .filter(|(wants, _)| *wants > 0.0)
             .collect();
         open.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let mut weights: f64 = open.iter().map(|(_, at)| claims[*at].weight).sum();
-        for (_, at) in open {
+        // The weights from each on, summed from the end: to take them off a sum of all would leave what rounding leaves.
+        let from_the_end = open.iter().rev().scan(0.0, |sum: &mut f64, (_, at)| {
+            *sum += claims[*at].weight;
+            Some(*sum)
+        });
+        let weights: Vec<f64> = from_the_end.collect();
+        for ((_, at), weights) in open.into_iter().zip(weights.into_iter().rev()) {
             let part = left * (claims[at].weight / weights).min(1.0);
             let gets = part.min(claims[at].usable - shares[at]);
             shares[at] += gets;
             left -= gets;
-            weights -= claims[at].weight;
         }
     }
     shares
@@ -65,6 +71,8 @@ pub(crate) struct QueueIntegrals {
 /// What queues hold and ask for, and the integrals of it.
 pub(crate) struct QueueTracker {
     pub(crate) queues: Vec<Queue>,
+    /// Those at the top, and then those in each group, after the group.
+    levels: Vec<(Option<QueueId>, Vec<QueueId>)>,
     /// GPUs of the fleet.
     total: f64,
     /// By queue, those in a group counted in it too, in thousandths of a GPU: held, and asked for by live jobs.
@@ -83,8 +91,13 @@ impl QueueTracker {
     /// None where a fleet has no queues.
     pub(crate) fn of(fleet: &Fleet) -> Option<QueueTracker> {
         let count = fleet.queues.len();
+        let mut members: BTreeMap<Option<QueueId>, Vec<QueueId>> = BTreeMap::new();
+        for id in QueueId::first(count) {
+            members.entry(fleet.queues[id].parent).or_default().push(id);
+        }
         (count > 0).then(|| QueueTracker {
             queues: fleet.queues.clone(),
+            levels: members.into_iter().collect(),
             total: f64::from(fleet.gpus()),
             held: vec![0; count],
             asked: vec![0; count],
@@ -119,6 +132,9 @@ impl QueueTracker {
 
     /// A stretch of the window passes.
     pub(crate) fn advance(&mut self, span: Duration) {
+        if span.is_zero() {
+            return;
+        }
         let deserved = self.deserved.take().unwrap_or_else(|| self.deserve());
         let span = span.as_micros_f64();
         for (at, areas) in self.areas.iter_mut().enumerate() {
@@ -140,18 +156,14 @@ impl QueueTracker {
     fn deserve(&self) -> Vec<f64> {
         let mut all = vec![0.0; self.queues.len()];
         let top = (self.total - gpus(self.outside)).max(0.0);
-        for group in std::iter::once(None).chain(QueueId::first(self.queues.len()).map(Some)) {
-            let members: Vec<usize> = (0..self.queues.len()).filter(|at| self.queues[*at].parent == group).collect();
-            if members.is_empty() {
-                continue;
-            }
-            let claim = |at: &usize| {
-                let Queue { priority, guaranteed, weight, limit, .. } = self.queues[*at];
-                QueueClaim { priority, guaranteed, weight, usable: gpus(self.asked[*at]).min(limit) }
+        for (group, members) in &self.levels {
+            let claim = |id: &QueueId| {
+                let Queue { priority, guaranteed, weight, limit, .. } = self.queues[*id];
+                QueueClaim { priority, guaranteed, weight, usable: gpus(self.asked[*id]).min(limit) }
             };
             let claims: Vec<QueueClaim> = members.iter().map(claim).collect();
-            let total = group.map_or(top, |group| all[group.index()]);
-            members.into_iter().zip(deserved(total, &claims)).for_each(|(at, share)| all[at] = share);
+            let total = group.map_or(top, |group| all[group]);
+            members.iter().zip(deserved(total, &claims)).for_each(|(id, share)| all[*id] = share);
         }
         all
     }
@@ -172,13 +184,10 @@ mod tests {
     use super::*;
 
     fn claims() -> impl Strategy<Value = Vec<QueueClaim>> {
-        let claim =
-            (0..3i32, 0..8u32, 0..5u32, 0..30u32).prop_map(|(priority, guaranteed, weight, usable)| QueueClaim {
-                priority,
-                guaranteed: f64::from(guaranteed) / 2.0,
-                weight: f64::from(weight),
-                usable: f64::from(usable),
-            });
+        let weight = prop_oneof![Just(0.0), Just(1e-11), Just(1.0), Just(2.0), Just(3.0), Just(1e6)];
+        let claim = (0..3i32, 0..8u32, weight, 0..30u32).prop_map(|(priority, guaranteed, weight, usable)| {
+            QueueClaim { priority, guaranteed: f64::from(guaranteed) / 2.0, weight, usable: f64::from(usable) }
+        });
         proptest::collection::vec(claim, 1..8)
     }
 
@@ -203,7 +212,10 @@ mod tests {
                 for (b, other) in claims.iter().enumerate().filter(|(_, of)| of.weight > 0.0) {
                     let beyond = |at: usize| shares[at] - guaranteed(&claims[at]);
                     match other.priority.cmp(&first.priority) {
-                        std::cmp::Ordering::Equal => prop_assert!(beyond(b) / other.weight <= beyond(a) / first.weight + tiny),
+                        std::cmp::Ordering::Equal => {
+                            let (more, less) = (beyond(b) * first.weight, beyond(a) * other.weight);
+                            prop_assert!(more <= less + tiny * first.weight.max(other.weight), "{other:?} beside {first:?}");
+                        }
                         std::cmp::Ordering::Less => prop_assert!(beyond(b) <= tiny, "{other:?} before {first:?}"),
                         std::cmp::Ordering::Greater => {}
                     }

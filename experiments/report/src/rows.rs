@@ -79,6 +79,8 @@ pub fn rows(plan: &Plan, store: &Store, of: Rows) -> Result<Frame, Error> {
                 for of in &summary.queues {
                     let counts = [of.jobs as u64, of.completed as u64, of.preemptions].map(Value::from);
                     let times = [of.jct.mean, of.jct.p95, of.waiting_total.mean, of.waiting_total.p95];
+                    // Of jobs that completed; where none did, nothing is known.
+                    let times = times.map(|time| if of.completed > 0 { time } else { f64::NAN });
                     let gpus = [of.held, of.deserved, of.borrowed, of.short];
                     let numbers = times.into_iter().chain(gpus).map(Value::from);
                     frame.push(row(cell, [(&of.name).into()].into_iter().chain(counts).chain(numbers)));

@@ -13,6 +13,9 @@ use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::{QueueUse, Score, Summary};
 use serde_json::{Map, Value as Json, json};
 
+/// Most rows of the table by queue at the end of a run.
+const MOST_ROWS: usize = 60;
+
 /// The metric that is shown with its interval and its deviation over the seeds.
 const HEADLINE: &str = "jct_mean_s";
 
@@ -108,8 +111,10 @@ pub fn text(plan: &Plan, known: &[CellStatus]) -> String {
     let rows = rows(plan, known);
     let mut out = of_rows(&rows).text();
     let queues = by_queue(&rows);
-    if !queues.is_empty() {
-        out.push_str(&format!("\n{}", queues.text()));
+    match queues.texts().count() {
+        0 => {}
+        1..=MOST_ROWS => out.push_str(&format!("\n{}", queues.text())),
+        rows => out.push_str(&format!("\n{rows} rows by queue: `sandtable report SPEC -o queues.csv --rows queues`\n")),
     }
     let scores = scores(&rows);
     if !scores.is_empty() {
@@ -130,7 +135,7 @@ fn shown(rows: &[PolicyRuns<'_>]) -> Vec<&'static Metric> {
     let there = |metric: &&Metric| rows.iter().any(|row| row.done.iter().any(|done| !metric.of(done).is_nan()));
     match rows.iter().any(|row| !row.done.is_empty()) {
         true => all.filter(there).collect(),
-        false => all.filter(|metric| metric.has != Has::Serving).collect(),
+        false => all.filter(|metric| !matches!(metric.has, Has::Serving | Has::Queued)).collect(),
     }
 }
 
@@ -270,8 +275,8 @@ fn by_queue(rows: &[PolicyRuns<'_>]) -> Frame {
     type Number = (&'static str, Unit, fn(&QueueUse) -> f64);
     const NUMBERS: [Number; 8] = [
         ("jobs", Unit::Count, |of| of.jobs as f64),
-        ("JCT mean", Unit::Seconds, |of| of.jct.mean),
-        ("waiting mean", Unit::Seconds, |of| of.waiting_total.mean),
+        ("JCT mean", Unit::Seconds, |of| if of.completed > 0 { of.jct.mean } else { f64::NAN }),
+        ("waiting mean", Unit::Seconds, |of| if of.completed > 0 { of.waiting_total.mean } else { f64::NAN }),
         ("GPUs held", Unit::Times, |of| of.held),
         ("deserved", Unit::Times, |of| of.deserved),
         ("borrowed", Unit::Times, |of| of.borrowed),
@@ -286,8 +291,8 @@ fn by_queue(rows: &[PolicyRuns<'_>]) -> Frame {
         for (at, queue) in row.done.first().map_or(&[][..], |first| &first.queues).iter().enumerate() {
             let of: Vec<&QueueUse> = row.distinct.iter().filter_map(|run| run.queues.get(at)).collect();
             let mean = |get: fn(&QueueUse) -> f64| {
-                let known: Vec<f64> = of.iter().map(|of| get(of)).collect();
-                Value::from(mean_and_deviation(&known).0)
+                let known: Vec<f64> = of.iter().map(|of| get(of)).filter(|x| x.is_finite()).collect();
+                Value::from(if known.is_empty() { f64::NAN } else { mean_and_deviation(&known).0 })
             };
             let words = [(&row.cell.label).into(), row.cell.variant_text().into(), (&queue.name).into()];
             frame.push(words.into_iter().chain(NUMBERS.map(|(.., get)| mean(get))).collect::<Vec<Value>>());

@@ -156,8 +156,8 @@ pub const METRICS: &[Metric] = &[
     of("gpus_serving", Share, Neither, Serves, |s| serving(s, |of| of.uses[2]), "GPU-time that serves or has a model loaded, over all GPU-time."),
     of("gpus_protected", Share, Neither, Serves, |s| serving(s, |of| of.uses[3]), "Free GPU-time that is kept for a service, over all GPU-time."),
     of("gpus_idle", Share, Neither, Serves, |s| serving(s, |of| of.uses[4]), "Free GPU-time, over all GPU-time."),
-    of("queues_short", Share, Lower, Queued, |s| queues(s, |of| of.short), "GPU-time that queues deserved and did not hold, over what they deserved, in the window; a queue deserves what it is guaranteed and its part by weight of the rest, as far as its jobs ask for it.").shown("short").compared(),
-    of("queues_borrowed", Share, Neither, Queued, |s| queues(s, |of| of.borrowed), "GPU-time that queues held beyond what they are guaranteed, over what they deserved, in the window.").shown("borrowed"),
+    of("queues_short", Share, Lower, Queued, |s| queues(s, |of| of.short, |of| of.deserved), "GPU-time that queues deserved and did not hold, over what they deserved, in the window; a queue deserves what it is guaranteed and its part by weight of the rest, as far as its jobs ask for it.").shown("short").compared(),
+    of("queues_borrowed", Share, Neither, Queued, |s| queues(s, |of| of.borrowed, |of| of.held), "GPU-time that queues held beyond what they are guaranteed, over what they held, in the window.").shown("borrowed"),
     of("deadlines", Count, Neither, Due, |s| deadlines(s, |of| of.jobs as f64), "Jobs with a deadline."),
     of("deadlines_met", Share, Higher, Due, |s| deadlines(s, |of| of.met as f64 / of.jobs as f64), "Jobs that completed by their deadline, of all that have one: refused and unfinished ones count as missed.").shown("deadlines met").compared(),
     of("tardiness_mean_s", Seconds, Lower, CompletedDue, |s| tardiness(s, |of| of.tardiness_mean), "How long after its deadline a job completed, 0 if before: the mean over completed jobs that have one.").shown("tardiness"),
@@ -176,12 +176,10 @@ fn serving(summary: &Summary, get: fn(&Serving) -> f64) -> f64 {
     summary.serving.as_ref().map_or(f64::NAN, get)
 }
 
-/// GPU-time of queues that are no groups, over what these deserved; NaN where there are none.
-fn queues(summary: &Summary, get: fn(&QueueUse) -> f64) -> f64 {
-    let queues = || summary.queues.iter().filter(|queue| !queue.is_group);
-    let all = |get: fn(&QueueUse) -> f64| queues().map(get).sum::<f64>();
-    let deserved = all(|queue| queue.deserved);
-    if deserved > 0.0 { all(get) / deserved } else { f64::NAN }
+/// A part of a whole, summed over the queues that are no groups; NaN where the whole is nothing.
+fn queues(summary: &Summary, part: fn(&QueueUse) -> f64, whole: fn(&QueueUse) -> f64) -> f64 {
+    let all = |get: fn(&QueueUse) -> f64| summary.queues.iter().filter(|of| !of.is_group).map(get).sum::<f64>();
+    if all(whole) > 0.0 { all(part) / all(whole) } else { f64::NAN }
 }
 
 /// A number of the jobs with deadlines; NaN where there are none.

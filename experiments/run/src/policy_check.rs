@@ -88,8 +88,7 @@ pub fn check(name: &str, bytes: &[u8], effort: &Effort) -> Result<Report, Error>
     };
     let variation = Variation { canonical_nan: true, component: true, ..Variation::default() };
     let otherwise = Sandbox::new(&Settings { variation, ..code::settings(code::quiet) }).map_err(internal)?;
-    let mut finder = sandtable_plan::artifact::Finder::new(Path::new("."), None);
-    let fifo = finder.find("fifo").map_err(Error::usage)?;
+    let fifo = sandtable_plan::artifact::Finder::new(Path::new("."), None).find("fifo").map_err(Error::usage)?;
     let folder = output::scratch()?;
     histories::write_profiles(folder.path())?;
     output::write(&folder.path().join("policy.wasm"), bytes)?;

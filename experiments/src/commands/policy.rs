@@ -70,8 +70,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
     }
 }
 
-fn open(sandbox: &Sandbox, policy: &str) -> Result<(Component, Descriptor), Error> {
-    let mut finder = Finder::new(Path::new("."), None);
+fn open(sandbox: &Sandbox, finder: &mut Finder, policy: &str) -> Result<(Component, Descriptor), Error> {
     let file = finder.find(policy).map_err(Error::usage)?;
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: if fault.is_no_guests() { ExitCode::Usage } else { ExitCode::PolicyFailed },
@@ -88,10 +87,10 @@ fn sandbox() -> Result<Sandbox, Error> {
 }
 
 fn list() -> Result<ExitCode, Error> {
-    let sandbox = sandbox()?;
+    let (sandbox, mut finder) = (sandbox()?, Finder::new(Path::new("."), None));
     let mut out = String::new();
     for name in shipped() {
-        let (component, descriptor) = open(&sandbox, name)?;
+        let (component, descriptor) = open(&sandbox, &mut finder, name)?;
         out.push_str(&format!("{name:<12} {}  {}\n", &component.digest()[..10], descriptor.about));
     }
     ui::result(&out);
@@ -99,7 +98,7 @@ fn list() -> Result<ExitCode, Error> {
 }
 
 fn inspect(policy: &str, as_json: bool) -> Result<ExitCode, Error> {
-    let (component, descriptor) = open(&sandbox()?, policy)?;
+    let (component, descriptor) = open(&sandbox()?, &mut Finder::new(Path::new("."), None), policy)?;
     let schema: Value = serde_json::from_str(&descriptor.config_schema).unwrap_or(Value::Null);
     let named = |(name, is_on): (&'static str, bool)| is_on.then_some(name);
     let uses = Abilities::NAMES.iter().map(|(name, flag)| (*name, descriptor.uses.contains(*flag)));

@@ -79,6 +79,35 @@ fn numbers_by_queue_are_what_each_held_deserved_and_lacked() {
 }
 
 #[test]
+fn a_queue_whose_job_never_starts_is_short_until_the_window_ends() {
+    // What may not be preempted starts only within what is guaranteed, which is nothing: b waits when a has ended, at 100 s, too.
+    let queues = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\")";
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 2, duration: \"50s\", queue: \"b\", preemptible: false)])";
+    let spec = spec(queues, jobs, KAI).replace("workload:", "measure: Window(until: At(\"300s\")), workload:");
+    let (summary, _) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+    let of = &summary.queues[1];
+    let found = [of.held, of.deserved, of.short].map(|gpus| (gpus * 300.0 * 1e6).round() / 1e6);
+    assert_eq!((found, of.jobs, of.completed), ([0.0, 500.0, 500.0], 1, 0));
+    // Of its times nothing is known.
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+    let dist = dist();
+    let run = |args: &[&str]| sandtable(folder.path(), &[args, &["--policies", &dist]].concat());
+    let ran = run(&["run", "spec.ron"]);
+    let line = ran.stdout.lines().find(|line| line.split_whitespace().nth(1) == Some("b")).unwrap_or_default();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells, ["kai-like", "b", "1", "-", "-", "0.00", "1.67", "0.00", "1.67", "0"], "{}", ran.stdout);
+    for (file, text) in [("page.html", "<h2 id=\"queues-h\">Queues</h2>"), ("results.md", "## Queues")] {
+        assert_eq!(run(&["report", "spec.ron", "-o", file]).code, 0);
+        assert!(std::fs::read_to_string(folder.path().join(file)).expect("a page").contains(text), "{file}");
+    }
+    assert_eq!(run(&["report", "spec.ron", "-o", "queues.csv", "--rows", "queues"]).code, 0);
+    let rows = std::fs::read_to_string(folder.path().join("queues.csv")).expect("rows");
+    assert!(rows.lines().nth(2).is_some_and(|row| row.contains(",b,1,0,0,,,,,0,1.66")), "{rows}");
+}
+
+#[test]
 fn the_cheapest_victim_goes_first_where_that_is_asked() {
     // At 40 s queue a asks for two GPUs: of those of b one job has done 40 of 1000 s, one that came later 30 of 50.
     let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"1000s\", queue: \"b\"), \

@@ -115,7 +115,10 @@ impl Policy for KaiLike {
         for event in &batch.events {
             cluster.queued_by(event).for_each(|job| self.waiting.push(job));
             match event {
-                Event::JobChanged(change) if change.phase == JobPhase::Starting => _ = young.insert(change.job),
+                // From now on it runs, or is still to.
+                Event::JobChanged(change) if matches!(change.phase, JobPhase::Starting | JobPhase::Running) => {
+                    young.insert(change.job);
+                }
                 // What goes on after all runs anew, as far as it is known.
                 Event::Rejected(_) => young.extend(cluster.holders().map(|job| job.id)),
                 _ => {}

@@ -36,7 +36,7 @@ pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, or
     let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
     for started in protected.new.iter().map(|id| cluster.job(*id)) {
         for id in started.queue.into_iter().flat_map(|queue| tree.path(queue)) {
-            *left.entry(id).or_insert_with(|| tree.held(id)) -= started.asked_milli();
+            *left.entry(id).or_insert_with(|| tree.held(id)) -= held_milli(started);
         }
     }
     for queue in order.queues.iter().copied().filter(|queue| *queue != own) {
@@ -45,20 +45,31 @@ pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, or
         let Some(mine) = ours.iter().copied().find(|id| tree.queue(*id).parent == group) else { continue };
         let stays_guaranteed = tree.held(mine) + asks <= tree.guaranteed(mine);
         let fair = shares.fair(theirs).min(tree.limit(theirs));
-        for other in order.jobs(cluster, protected, queue).map(|id| cluster.job(id)).filter(useful) {
+        let gives = |left: &BTreeMap<QueueId, u64>| {
             let rest = left.get(&theirs).copied().unwrap_or_else(|| tree.held(theirs));
-            // It only shrinks: the others of the queue stay too.
-            if rest <= fair && !(stays_guaranteed && rest > tree.guaranteed(theirs)) {
-                break;
-            }
+            rest > fair || (stays_guaranteed && rest > tree.guaranteed(theirs))
+        };
+        // What is left only shrinks: where a queue gives no job, it gives none after that.
+        if !gives(&left) {
+            continue;
+        }
+        for other in order.jobs(cluster, protected, queue).map(|id| cluster.job(id)).filter(useful) {
             for id in tree.path(queue) {
-                *left.entry(id).or_insert_with(|| tree.held(id)) -= other.asked_milli();
+                *left.entry(id).or_insert_with(|| tree.held(id)) -= held_milli(other);
             }
             offer.jobs.push(other.id);
             offer.sides.insert((mine, theirs, tree.held(theirs)));
+            if !gives(&left) {
+                break;
+            }
         }
     }
     offer
+}
+
+/// Thousandths of a GPU that a job holds, as its queue counts them.
+fn held_milli(job: &Job) -> u64 {
+    job.held.len() as u64 * u64::from(job.share)
 }
 
 impl Offer {

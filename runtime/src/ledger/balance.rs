@@ -11,11 +11,19 @@ impl Ledger {
     /// # Errors
     /// The balance that does not close.
     pub fn close(&mut self) -> Result<(), AccountingError> {
+        let mut any_held = false;
         for gpu in 0..self.total {
             for job in self.there[gpu as usize].clone() {
                 self.vacate(GpuId::new(gpu), job);
-                self.measured.let_go();
+                any_held = true;
             }
+        }
+        if any_held {
+            self.let_go();
+        }
+        if let Some(queues) = &mut self.queues {
+            // What waits then waits until the window ends.
+            queues.advance(self.measured.after(self.now));
         }
         for job in self.rows.live() {
             let row = &mut self.rows[job];

@@ -117,6 +117,11 @@ impl Measured {
         (self.active, self.inside_active) = (self.all, self.inside);
     }
 
+    /// How much of a window that ends at a given instant comes after this one.
+    pub(super) fn after(&self, now: Instant) -> Duration {
+        if matches!(self.window.until, Until::At(_)) { self.inside(now, self.end.max(now)) } else { Duration::ZERO }
+    }
+
     /// Of what was integrated over the window, up to its end and up to when GPUs were last let go: that which counts.
     pub(crate) fn of_window<'a, T>(&self, inside: &'a T, active: &'a T) -> &'a T {
         if self.window.until == Until::AllEnded { active } else { inside }

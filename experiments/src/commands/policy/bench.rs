@@ -38,8 +38,7 @@ const COLUMNS: [&str; 8] = ["gpus", "jobs", "calls", "fuel_mean", "fuel_most", "
 
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     let sandbox = sandbox()?;
-    let mut finder = Finder::new(std::path::Path::new("."), None);
-    let file = finder.find(&args.policy).map_err(Error::usage)?;
+    let file = Finder::new(std::path::Path::new("."), None).find(&args.policy).map_err(Error::usage)?;
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: ExitCode::PolicyFailed,
         ..Error::usage(format!("{}: {fault}", args.policy))
