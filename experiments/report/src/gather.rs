@@ -41,8 +41,7 @@ pub struct Gathered {
     /// GPUs over time, by policy.
     pub timelines: Vec<Timeline>,
     /// How queues fared, if there are any.
-    #[serde(serialize_with = "headed")]
-    pub queues: Frame,
+    pub queues: Metrics,
     /// How good predictors were: by, quantity, answers a run, MAE, bias.
     #[serde(serialize_with = "texts")]
     pub predictors: Frame,
@@ -50,9 +49,9 @@ pub struct Gathered {
     pub provenance: Provenance,
 }
 
-/// The table of metrics, and what a reader must know before believing it.
+/// A table of metrics, and what a reader must know before believing it.
 pub struct Metrics {
-    /// A row a policy and variant.
+    /// A row a policy and variant, or a queue of one.
     pub table: Frame,
     /// In the order of the table's marks.
     pub notes: Vec<String>,
@@ -76,13 +75,6 @@ impl Serialize for Metrics {
 /// The texts of a table, a list a row.
 fn texts<S: Serializer>(table: &Frame, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(table.texts().map(|row| row.into_iter().map(|(text, _)| text).collect::<Vec<String>>()))
-}
-
-/// Its heads, the number of columns of words at the left, and the texts, a list a row.
-fn headed<S: Serializer>(table: &Frame, serializer: S) -> Result<S::Ok, S::Error> {
-    let texts = |row: Vec<(String, Option<f64>)>| row.into_iter().map(|(text, _)| text).collect();
-    let rows: Vec<Vec<String>> = table.texts().map(texts).collect();
-    json!({"head": table.heads(), "words": table.names(), "rows": rows}).serialize(serializer)
 }
 
 /// Every hash, version and command.
@@ -139,7 +131,7 @@ pub fn gather(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
         points: points.0,
         figures: drawn(plan, store, &known)?,
         timelines: timelines(plan, store)?,
-        queues: table::queues(plan, &known),
+        queues: Metrics { table: table::queues(plan, &known), notes: Vec::new() },
         predictors: table::predictors(plan, &known),
         provenance: provenance(plan, store, spec, command, when)?,
     })

@@ -64,9 +64,9 @@ pub fn markdown(gathered: &Gathered) -> String {
         out.push('\n');
         gathered.metrics.notes.iter().for_each(|note| out.push_str(&format!("- {}\n", plain(note))));
     }
-    if !gathered.queues.is_empty() {
+    if !gathered.queues.table.is_empty() {
         out.push_str("\n## Queues\n\n");
-        table(&mut out, &gathered.queues);
+        table(&mut out, &gathered.queues.table);
     }
     if !gathered.predictors.is_empty() {
         out.push_str("\n## Predictors\n\n");
