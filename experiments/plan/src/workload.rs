@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Fleet, HostResources, Job, Nearness, Profile, Request, ServiceId, TypeId, WorkloadId};
-use sandtable_inputs::trace::{self, FleetShape, Recipe, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, FleetShape, Packed, Recipe, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
 
@@ -33,7 +33,7 @@ enum From {
     /// Drawn anew for every seed.
     Generated(Box<Drawn>),
     /// The same for every seed.
-    Fixed(Arc<Trace>),
+    Fixed(Arc<Packed>),
 }
 
 /// What jobs are drawn from: the fields are those of the spec's `Generate`.
@@ -70,7 +70,7 @@ impl Drawn {
 
 impl Workload {
     /// The trace that it is, where it is one.
-    pub fn fixed(&self) -> Option<&Trace> {
+    pub fn fixed(&self) -> Option<&Packed> {
         match &self.from {
             From::Fixed(trace) => Some(trace),
             From::Generated(_) => None,
@@ -80,7 +80,7 @@ impl Workload {
     /// How many jobs it has: the cost of a cell, as far as it can be told before it runs.
     pub fn len(&self) -> usize {
         match &self.from {
-            From::Fixed(trace) => trace.rows.len(),
+            From::Fixed(trace) => trace.len(),
             From::Generated(drawn) => drawn.jobs as usize,
         }
     }
@@ -88,7 +88,7 @@ impl Workload {
     /// Whether any job's user declares how long it will run.
     pub fn declares(&self) -> bool {
         match &self.from {
-            From::Fixed(trace) => trace.rows.iter().any(|row| row.declared.is_some()),
+            From::Fixed(trace) => trace.declares(),
             From::Generated(drawn) => drawn.declared.is_some(),
         }
     }
@@ -96,29 +96,29 @@ impl Workload {
     /// The demands of its jobs that not every policy follows, on a fleet.
     pub fn follow(&self, fleet: &Fleet) -> Abilities {
         // A single GPU is on one node, whatever else is asked.
-        let gang = |row: &Row| row.gpus > 1 || self.slots > 1;
-        let any = |is: &dyn Fn(&Row) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
-            From::Fixed(trace) => trace.rows.iter().any(is),
+        let gang = |asked: &Asked| asked.gpus > 1 || self.slots > 1;
+        let any = |is: &dyn Fn(&Asked) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
+            From::Fixed(trace) => trace.asked().any(is),
             From::Generated(of) => drawn(of),
         };
         let demands = [
             (
                 Abilities::SHAPE,
-                any(&|row| gang(row) && row.gpus_per_node > 0, &|drawn| {
+                any(&|asked| gang(asked) && asked.gpus_per_node > 0, &|drawn| {
                     drawn.gpus_per_node.is_some() && drawn.has_gangs()
                 }),
             ),
             (
                 Abilities::HOST,
-                fleet.knows_hosts() && any(&|row| !row.host.is_unknown(), &|drawn| !drawn.hosts.is_empty()),
+                fleet.knows_hosts() && any(&|asked| !asked.host.is_unknown(), &|drawn| !drawn.hosts.is_empty()),
             ),
             (
                 Abilities::NEAR,
-                any(&|row| gang(row) && row.near.is_some(), &|drawn| {
+                any(&|asked| gang(asked) && asked.near.is_some(), &|drawn| {
                     drawn.near != Near::default() && drawn.has_gangs()
                 }),
             ),
-            (Abilities::PARTS, any(&|row| row.part.is_some(), &Drawn::asks_for_parts)),
+            (Abilities::PARTS, any(&|asked| asked.part.is_some(), &Drawn::asks_for_parts)),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
@@ -130,23 +130,17 @@ impl Workload {
     }
 
     /// The rows under a seed.
-    pub fn trace(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
-        let jobs = self.jobs_of(seed, fleet);
-        if self.demand == DemandSpec::Recorded {
-            return jobs;
+    pub fn trace(&self, seed: u64, fleet: &Fleet) -> Trace {
+        let mut all = match &self.from {
+            From::Fixed(trace) => trace.trace(),
+            From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| trace::generate(recipe, seed)),
+        };
+        if self.demand != DemandSpec::Recorded {
+            all.rows.extend(trace::tasks(&self.demand, &self.services, seed));
+            // Jobs before tasks of the same instant.
+            all.rows.sort_by_key(|row| row.submit);
         }
-        let mut all = (*jobs).clone();
-        all.rows.extend(trace::tasks(&self.demand, &self.services, seed));
-        // Jobs before tasks of the same instant.
-        all.rows.sort_by_key(|row| row.submit);
-        Arc::new(all)
-    }
-
-    fn jobs_of(&self, seed: u64, fleet: &Fleet) -> Arc<Trace> {
-        match &self.from {
-            From::Fixed(trace) => trace.clone(),
-            From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| Arc::new(trace::generate(recipe, seed))),
-        }
+        all
     }
 
     /// Uses what jobs are drawn from on a fleet.
@@ -191,8 +185,9 @@ impl Workload {
         // A policy may look for a place on the first type with enough GPUs: of the others none is told.
         let capacities = (fleet.types.len() > 1).then(|| Capacities::of(fleet));
         let mut requests: BTreeSet<Arc<Request>> = BTreeSet::new();
-        let mut job = |row: &Row| {
-            let mut job = self.job(row, fleet)?;
+        let mut jobs = Vec::with_capacity(self.len());
+        let mut add = |row: Row| {
+            let mut job = self.job(&row, fleet)?;
             if let Some(capacities) = capacities.as_ref().filter(|_| nodes::is_bound(&job)) {
                 let types = capacities.types_with_room(&job);
                 job = job.asking(|request| request.gpu_types = types);
@@ -203,18 +198,16 @@ impl Workload {
                 Some(known) => job.request = known.clone(),
                 None => _ = requests.insert(job.request.clone()),
             }
-            Ok(job)
+            jobs.push(job);
+            Ok::<_, Error>(())
         };
-        let mut jobs: Vec<Job> = match &self.from {
-            From::Generated(drawn) if self.demand == DemandSpec::Recorded => self.recipe(drawn, fleet, |recipe| {
-                let mut jobs = Vec::with_capacity(drawn.jobs as usize);
-                for row in trace::draw(recipe, seed) {
-                    jobs.push(job(&row)?);
-                }
-                Ok::<_, Error>(jobs)
-            })?,
-            _ => self.trace(seed, fleet).rows.iter().map(job).collect::<Result<_, Error>>()?,
-        };
+        match &self.from {
+            _ if self.demand != DemandSpec::Recorded => self.trace(seed, fleet).rows.into_iter().try_for_each(add)?,
+            From::Generated(drawn) => {
+                self.recipe(drawn, fleet, |recipe| trace::draw(recipe, seed).try_for_each(&mut add))?;
+            }
+            From::Fixed(trace) => trace.rows().try_for_each(add)?,
+        }
         match ties {
             // Sorting takes memory for half of them once more.
             Ties::RowOrder if jobs.is_sorted_by_key(|job| job.submit) => {}
@@ -299,7 +292,7 @@ impl Workload {
                 there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
             From::Fixed(trace) => {
-                let mut names: Vec<&String> = trace.rows.iter().filter_map(|row| row.workload.as_ref()).collect();
+                let mut names: Vec<&String> = trace.asked().filter_map(|asked| asked.workload.as_ref()).collect();
                 names.sort_unstable();
                 names.dedup();
                 names.into_iter().map(|name| workload_id(name, profile)).collect::<Result<_, _>>()?

@@ -1,7 +1,7 @@
 //! Which figures a spec's results give.
 
 use sandtable_core::error::Error;
-use sandtable_inputs::trace::{Trace, date};
+use sandtable_inputs::trace::{Packed, date};
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::reader;
 use sandtable_results::schema::JobRecord;
@@ -172,7 +172,7 @@ fn of_point(plan: &Plan, store: &Store, point: &Point) -> Result<Vec<(Figure, St
         line.points.iter_mut().for_each(|(x, _)| *x /= scale);
     }
     let here = plan.cells.iter().find(|cell| cell.variant == point);
-    let origin = here.and_then(|cell| cell.setting.workload.fixed()).and_then(Trace::origin);
+    let origin = here.and_then(|cell| cell.setting.workload.fixed()).and_then(Packed::origin);
     let since = origin.map_or(String::new(), |origin| format!(" since {}", date(origin)));
     let utilisation = Figure {
         id: "utilisation".into(),

@@ -8,7 +8,7 @@ use sandtable_core::display::{Unit, span};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
-use sandtable_inputs::trace::{self, Imported, Options, Stats, Trace, TraceFormat};
+use sandtable_inputs::trace::{self, Imported, Options, Packed, Stats, Trace, TraceFormat};
 use sandtable_plan::Cell;
 use sandtable_results::calibrate::{Calibration, calibrate};
 use sandtable_results::reader;
@@ -220,10 +220,8 @@ fn write(trace: &Trace, output: Option<&PathBuf>) -> Result<ExitCode, Error> {
 fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> Result<ExitCode, Error> {
     let plan = args.expand(path)?;
     let store = store.open(Some(path))?;
-    let logged =
-        |trace: &&Trace| trace.rows.iter().any(|row| row.recorded.as_ref().is_some_and(|of| of.start.is_some()));
     for cell in &plan.cells {
-        if cell.setting.workload.fixed().filter(logged).is_none() {
+        if !cell.setting.workload.fixed().is_some_and(Packed::logs_starts) {
             let error = Error::usage(format!("{}: no job of the workload has a recorded start", path.display()));
             return Err(error.hint("`trace import sacct`, or `--map recorded_start=COLUMN`: the column `start_s`"));
         }
@@ -243,7 +241,7 @@ fn compared(path: &Path, args: &SpecArgs, store: &StoreArgs, format: Format) -> 
             code = ExitCode::PolicyFailed;
             continue;
         }
-        let found = calibrate(trace, &reader::jobs(&store, &cell.id)?);
+        let found = calibrate(&trace.trace(), &reader::jobs(&store, &cell.id)?);
         out.push_str(&rendered(cell, &found, format));
     }
     ui::result(&out);

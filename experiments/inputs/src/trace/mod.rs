@@ -1,7 +1,7 @@
 //! Jobs from files, from importers and from generators.
 //!
 //! # Architecture
-//! - [`Trace`]: rows by submission, and an [`Account`] of what was left out or changed, and why.
+//! - [`Trace`]: rows by submission, and an [`Account`] of what was left out or changed, and why; [`Packed`]: the same, kept small.
 //! - [`read`]: a file of any [`TraceFormat`], `.gz` and `.zst` included.
 //! - [`generate`]: a workload from a seed.
 //! - [`Stats`]: a trace as a paper's table describes it.
@@ -26,6 +26,7 @@ mod demand;
 mod formats;
 mod generate;
 mod native;
+mod packed;
 mod pollux;
 mod rows;
 mod sacct;
@@ -43,10 +44,12 @@ use sandtable_core::error::Error;
 use sandtable_core::frame::csv_cell;
 use sandtable_hardware::text::{escape_control_chars, turns};
 use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
+use serde::{Deserialize, Serialize};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
 pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
+pub use packed::Packed;
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use stats::Stats;
@@ -121,7 +124,7 @@ impl DerefMut for Row {
 }
 
 /// What a log says of a job's run: it moves no schedule.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recorded {
     /// When it was submitted, where it was eligible only later.
     pub submitted: Option<Instant>,
@@ -190,11 +193,6 @@ pub struct Trace {
 pub const MAX_JOBS: usize = 10_000_000;
 
 impl Trace {
-    /// Time from 1970 to second 0, where it or the file that it was imported from has dates.
-    pub fn origin(&self) -> Option<Duration> {
-        self.account.origin.or_else(|| self.imported.as_deref()?.1.origin)
-    }
-
     /// Calls a kind of GPU otherwise, and says of how many jobs; an empty name lets them run on any.
     pub fn call(&mut self, from: &str, to: &str) -> usize {
         let mut count = 0;

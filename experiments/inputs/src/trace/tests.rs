@@ -256,7 +256,7 @@ fn an_import_is_accounted_for_beside_its_trace() {
     let trace = read(&to, TraceFormat::Native, &Options::default()).unwrap();
     let (_, account) = *trace.imported.clone().expect("an account");
     assert_eq!(account, imported.account);
-    assert_eq!(trace.origin(), imported.account.origin);
+    assert_eq!(Packed::of(trace).origin(), imported.account.origin);
     let line = "rows read 2; kept 1; left out 1 asks for no GPU (first: line 3); columns ignored 1 vc; second 0 is 2017-10-03 00:00:00";
     assert_eq!(account.line(), line);
     // Of another trace it is no account.
@@ -396,6 +396,7 @@ fn public_traces_are_read() {
         let trace = read(&shared.join(file), format, options).unwrap_or_else(|error| panic!("{error}"));
         assert!(jobs == 0 || trace.rows.len() == jobs, "{file}: {} jobs", trace.rows.len());
         assert!(trace.rows.iter().all(|row| row.gpus > 0), "{file}");
+        assert_eq!(Packed::of(trace.clone()).trace().rows, trace.rows, "{file}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, Profile};
-use sandtable_inputs::trace::{self, Asked, ReadLimits, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, Packed, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
@@ -17,7 +17,7 @@ use crate::{nodes, number};
 
 /// The trace that was read last, and its part of the identity: the variants of a sweep mostly have the same.
 #[derive(Default)]
-pub(crate) struct LastTrace(Option<(PathBuf, TraceFormat, trace::Options, Arc<Trace>, Value)>);
+pub(crate) struct LastTrace(Option<(PathBuf, TraceFormat, trace::Options, Arc<Packed>, Value)>);
 
 impl LastTrace {
     /// Reads a trace, or returns the last one where it is the same file, read in the same way.
@@ -26,7 +26,7 @@ impl LastTrace {
         path: PathBuf,
         format: TraceFormat,
         options: trace::Options,
-    ) -> Result<(Arc<Trace>, Value), Error> {
+    ) -> Result<(Arc<Packed>, Value), Error> {
         if let Some((known, as_format, with, trace, key)) = &self.0
             && (known, *as_format, with) == (&path, format, &options)
         {
@@ -35,7 +35,7 @@ impl LastTrace {
         // How a trace is compressed moves no result.
         let bytes = trace::read_bytes(&path, options.limits.bytes)?;
         let table = options.throughputs.as_deref().map(table_digest).transpose()?;
-        let trace = Arc::new(trace::of_bytes(&path, &bytes, format, &options)?);
+        let trace = Arc::new(Packed::of(trace::of_bytes(&path, &bytes, format, &options)?));
         let key = json!({"trace": {
             "blake3": digest(&bytes), "format": format, "jobs": options.jobs, "where": options.filter,
             "columns": options.columns, "throughputs": table,
@@ -93,7 +93,7 @@ fn read(
             let mut trace = listed(list);
             let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
             trace.rows.sort_by_key(|row| row.submit);
-            Ok((From::Fixed(Arc::new(trace)), key))
+            Ok((From::Fixed(Arc::new(Packed::of(trace))), key))
         }
     }
 }
@@ -395,7 +395,7 @@ mod tests {
         let (second, same) = read(None);
         assert!(Arc::ptr_eq(&first, &second) && key == same);
         let (cut, other) = read(Some(1));
-        assert!(cut.rows.len() == 1 && key != other);
-        assert_eq!(read(None).0.rows.len(), 2);
+        assert!(cut.len() == 1 && key != other);
+        assert_eq!(read(None).0.len(), 2);
     }
 }
