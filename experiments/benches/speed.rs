@@ -110,7 +110,7 @@ fn generated(jobs: u32, nodes: u32, load: f64, policies: &str) -> String {
 /// The workload on which every policy of packed GPUs runs; one that shares by queues gets four in two groups.
 fn packed(policy: &str) -> String {
     let (queues, drawn) = match policy {
-        "kai-like" => (
+        "kai-like" | "kueue-like" => (
             "queues: [Queue(name: \"x\", guaranteed: 512), Queue(name: \"a\", parent: \"x\"), Queue(name: \"b\", parent: \"x\", weight: 3), \
              Queue(name: \"y\"), Queue(name: \"c\", parent: \"y\", guaranteed: 256), Queue(name: \"d\", parent: \"y\")], ",
             ", queues: {\"a\": 1, \"b\": 1, \"c\": 1, \"d\": 1}",
@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 18] = [
+const PACKING: [&str; 19] = [
     "fifo",
     "sjf",
     "srtf",
@@ -162,6 +162,7 @@ const PACKING: [&str; 18] = [
     "allox",
     "gandiva-fair",
     "kai-like",
+    "kueue-like",
 ];
 
 const THREE: &str = "Policy(name: \"fifo\"), Policy(name: \"las\"), Policy(name: \"srtf\")";

@@ -449,16 +449,15 @@ fn a_larger_cluster_costs_a_policy_no_more_instructions() {
         policy.fuel_used() as f64 / finished.calls as f64
     };
     let plain = |policy| (policy, "", "");
+    let queues = "queues: [Queue(name: \"a\", weight: 2), Queue(name: \"b\")],";
+    let queued = |policy| (policy, queues, "queues: {\"a\": 1, \"b\": 1},");
     for policy in [
         plain("Policy(name: \"fifo\", with: {\"backfill\": \"skip\"})"),
         plain("Policy(name: \"las\")"),
         plain("Policy(name: \"srtf\")"),
         plain("Policy(name: \"srsf\")"),
-        (
-            "Policy(name: \"kai-like\")",
-            "queues: [Queue(name: \"a\", weight: 2), Queue(name: \"b\")],",
-            "queues: {\"a\": 1, \"b\": 1},",
-        ),
+        queued("Policy(name: \"kai-like\")"),
+        queued("Policy(name: \"kueue-like\")"),
     ] {
         let [small, large] = [16, 256].map(|nodes| fuel_of_a_call(policy, nodes));
         let (policy, ..) = policy;

@@ -171,7 +171,7 @@ fn drawn_parts_have_their_weights_and_the_load_counts_their_size() {
     let workload = "Generate(jobs: 600, arrivals: Poisson(load: 0.8), durations: Fixed(\"10min\"), gpus: {1: 9, 2: 1}, \
         queues: {\"a\": 2, \"b\": 1}, parts: {\"1g.5gb\": 3, \"3g.20gb\": 2, \"whole\": 1})";
     let easy = "Policy(name: \"fifo\", with: {\"backfill\": \"easy\"})".to_string();
-    let named = ["fifo", "sjf", "srtf", "srsf", "las", "edf", "priority", "kai-like"]
+    let named = ["fifo", "sjf", "srtf", "srsf", "las", "edf", "priority", "kai-like", "kueue-like"]
         .map(|name| format!("Policy(name: {name:?})"));
     let queues = "queues: [Queue(name: \"a\", guaranteed: 4), Queue(name: \"b\", guaranteed: 4)], workload:";
     let plan = |policy: &str| {

@@ -25,6 +25,7 @@ fn ends(queues: &str, workload: &str, policy: &str) -> Vec<f64> {
 }
 
 const KAI: &str = "Policy(name: \"kai-like\")";
+const KUEUE: &str = "Policy(name: \"kueue-like\")";
 const HALVES: &str = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\", guaranteed: 2)";
 
 #[test]
@@ -107,6 +108,67 @@ fn a_queue_whose_job_never_starts_is_short_until_the_window_ends() {
     assert!(rows.lines().nth(2).is_some_and(|row| row.contains(",b,1,0,0,,,,,0,1.66")), "{rows}");
 }
 
+fn kueue(with: &str) -> String {
+    format!("Policy(name: \"kueue-like\", with: {{{with}}})")
+}
+
+#[test]
+fn quotas_are_lent_and_taken_back() {
+    // Queue b stays within its two GPUs: of those of a, which began at the same time, the first goes.
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+    assert_eq!(ends(HALVES, jobs, KUEUE), [150.0, 100.0, 60.0]);
+    assert_eq!(ends(HALVES, jobs, &kueue("\"reclaim\": \"never\"")), [100.0, 100.0, 150.0]);
+    let firm = jobs.replacen("queue: \"a\"", "queue: \"a\", preemptible: false", 1);
+    assert_eq!(ends(HALVES, &firm, KUEUE), [100.0, 150.0, 60.0]);
+    // Killed, it begins again.
+    assert_eq!(ends(HALVES, jobs, &kueue("\"evict\": \"kill\"")), [160.0, 100.0, 60.0]);
+    // What a group is guaranteed is for those in it: one may use all of it, and none of the other two GPUs until they are free.
+    let group = "Queue(name: \"x\", guaranteed: 2), Queue(name: \"a\", parent: \"x\"), Queue(name: \"b\", guaranteed: 2, limit: 2)";
+    assert_eq!(ends(group, jobs, KUEUE), [150.0, 100.0, 60.0]);
+    // A queue has no more than its limit.
+    let limited = HALVES.replace("guaranteed: 2)", "guaranteed: 2, limit: 2)");
+    assert_eq!(ends(&limited, jobs, KUEUE), [100.0, 200.0, 60.0]);
+}
+
+#[test]
+fn queues_that_borrow_preempt_by_their_shares() {
+    let jobs = |a: u32, b: u32| {
+        let job =
+            |at: u32, queue: &str| format!("Job(submit: \"{at}s\", gpus: 1, duration: \"100s\", queue: \"{queue}\"),");
+        format!("Jobs([{}{}])", job(0, "a").repeat(a as usize), job(10, "b").repeat(b as usize))
+    };
+    // Of four GPUs that no queue owns a has all. Each job of b preempts one of a while its share with it is at most that of a
+    // without the other: two. At 100 s those of a come first, whose share is then the smaller.
+    let equal = "Queue(name: \"a\"), Queue(name: \"b\")";
+    let two_each = [190.0, 190.0, 100.0, 100.0, 110.0, 110.0, 210.0, 210.0];
+    assert_eq!(ends(equal, &jobs(4, 4), KUEUE), two_each);
+    assert_eq!(ends(equal, &jobs(4, 4), &kueue("\"strategies\": \"final-share\"")), two_each);
+    // By weight three to one: three.
+    let weighted = "Queue(name: \"a\"), Queue(name: \"b\", weight: 3)";
+    assert_eq!(ends(weighted, &jobs(4, 3), KUEUE), [190.0, 200.0, 200.0, 100.0, 110.0, 110.0, 110.0]);
+    // A queue of weight 0 that borrows has an infinite share: it preempts none, and all preempt of it.
+    let none = "Queue(name: \"a\"), Queue(name: \"b\", weight: 0)";
+    assert_eq!(ends(none, &jobs(4, 1), KUEUE), [100.0, 100.0, 100.0, 100.0, 200.0]);
+    // One job of four GPUs: with it b would have what a has now, and the second strategy asks for less.
+    let large = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"10s\", gpus: 3, duration: \"100s\", queue: \"b\")])";
+    assert_eq!(ends(equal, large, KUEUE), [200.0, 110.0]);
+    assert_eq!(ends(equal, large, &kueue("\"strategies\": \"final-share\"")), [100.0, 200.0]);
+}
+
+#[test]
+fn jobs_of_a_queue_pass_each_other_or_wait() {
+    assert_eq!(ends("Queue(name: \"a\")", &WAITING.replace("\"b\"", "\"a\""), KUEUE), [100.0, 110.0, 12.0]);
+    let strict = kueue("\"queueing\": \"strict\"");
+    assert_eq!(ends("Queue(name: \"a\")", &WAITING.replace("\"b\"", "\"a\""), &strict), [100.0, 110.0, 120.0]);
+    let jobs = "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"a\", priority: 1)])";
+    assert_eq!(ends("Queue(name: \"a\")", jobs, KUEUE), [150.0, 60.0]);
+    assert_eq!(ends("Queue(name: \"a\")", jobs, &kueue("\"within_queue\": \"never\"")), [100.0, 150.0]);
+}
+
 #[test]
 fn the_cheapest_victim_goes_first_where_that_is_asked() {
     // At 40 s queue a asks for two GPUs: of those of b one job has done 40 of 1000 s, one that came later 30 of 50.
@@ -166,6 +228,8 @@ fn people_are_told_why_a_job_waits() {
     let told = "job 1 at 50 s (decision at 32 s): waits: it may not be preempted, and with it such jobs would hold more than its queue or a \
                 group above it is guaranteed\n";
     assert_eq!(asked("Queue(name: \"a\"), Queue(name: \"b\")", KAI, &firm, "1", "50s"), told);
+    let lacks = "job 1 at 50 s (decision at 12 s): waits: its queue has no quota left for it, of its own or lent, and may take none back\n";
+    assert_eq!(said(HALVES, KUEUE, "1"), lacks);
     // The limit of a queue stands before what is free.
     let limited = HALVES.replace("guaranteed: 2), Queue(name: \"b\"", "limit: 2), Queue(name: \"b\"");
     let full = "job 2 at 50 s (decision at 2 s): waits: queue a would be above its limit\n";
@@ -279,17 +343,18 @@ fn queues_do_not_take_from_each_other_for_ever() {
     let queues = "Queue(name: \"x\", guaranteed: 20, weight: 2, priority: 1), Queue(name: \"y\", parent: \"x\", guaranteed: 4, weight: 0), \
         Queue(name: \"a\", parent: \"y\", weight: 0.1), Queue(name: \"b\", parent: \"y\", guaranteed: 20, weight: 3, priority: 1), \
         Queue(name: \"c\", parent: \"x\", guaranteed: 0.5), Queue(name: \"d\", guaranteed: 4, weight: 0, priority: -1)";
-    for seed in 0..60 {
+    for (seed, policy) in (0..60).flat_map(|seed| [(seed, KAI), (seed, KUEUE)]) {
         let text = format!(
             "Experiment(title: \"turns\", fleet: Model(nodes: 3, gpus: 4, kind: \"g\", speed: 1.0, sharing: Shares), queues: [{queues}], \
          workload: Generate(jobs: 60, arrivals: Bursts(load: 3, size: 10), durations: LogNormal(median: \"1min\", sigma: 2), \
          gpus: {{1: 3, 2: 2, 6: 1}}, queues: {{\"a\": 1, \"b\": 2, \"c\": 2, \"d\": 1}}, priorities: {{0: 2, 1: 1, 2: 1}}), \
-         policies: [{KAI}], seeds: List([{seed}]))"
+         policies: [{policy}], seeds: List([{seed}]))"
         );
         let (summary, rows) = results(&planned(&text).unwrap_or_else(|error| panic!("{error}")));
-        assert_eq!(summary.unfinished, 0, "seed {seed}");
-        // Before each a job has run for a second.
-        let bounded = |row: &JobRecord| f64::from(row.preemptions) <= row.productive_s.f64();
+        assert_eq!(summary.unfinished, 0, "{policy}, seed {seed}");
+        // Under `kai-like` a job has run for a second before each.
+        let most = |row: &JobRecord| if policy == KAI { row.productive_s.f64() } else { 100.0 };
+        let bounded = |row: &JobRecord| f64::from(row.preemptions) <= most(row);
         assert!(rows.iter().all(bounded), "seed {seed}: {:?}", preemptions(&rows));
     }
 }

@@ -11,7 +11,6 @@ mod reclaim;
 #[cfg(test)]
 mod rounds;
 mod shares;
-mod waiting;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -23,12 +22,12 @@ use sandtable_policy::{
 
 use reclaim::{Order, Protected, Victims};
 use sandtable_policy::driver::needed;
-use shares::Shares;
-use waiting::Waiting;
+use sandtable_queues::Waiting;
+use shares::{Shares, Turn};
 
 /// The policy.
 pub struct KaiLike {
-    waiting: Waiting,
+    waiting: Waiting<Turn>,
     /// Whether queues take GPUs back from others.
     reclaims: bool,
     /// Whether jobs take GPUs of others in their queue.
@@ -155,25 +154,25 @@ impl KaiLike {
         if self.waiting.is_blocked(cluster) {
             return;
         }
-        self.waiting.begin(cluster, shares);
+        self.waiting.begin(cluster, shares.turns());
         while !self.waiting.is_blocked(cluster)
             && let Some(next) = self.waiting.next()
         {
             match place(cluster, cluster.job(next.job)) {
                 Some(gpus) => {
                     cluster.start(next.job, gpus);
-                    self.waiting.remove(next, cluster, shares);
+                    self.waiting.remove(next, cluster, shares.turns());
                     self.protected.start(next.job);
                 }
                 // What one job of a queue lacks, the others that ask for the same lack too.
-                None => self.waiting.close(next, cluster, shares),
+                None => self.waiting.close(next, cluster, shares.turns()),
             }
         }
     }
 
     /// Lets waiting jobs take GPUs back, the queue that is due first: from other queues, then from jobs of their own.
     fn take_back(&mut self, cluster: &mut Cluster, shares: &Shares) {
-        self.waiting.begin(cluster, shares);
+        self.waiting.begin(cluster, shares.turns());
         // As long as nothing moves.
         let (mut order, mut moved) = (OnceCell::new(), false);
         while let Some(next) = self.waiting.next() {
@@ -182,7 +181,7 @@ impl KaiLike {
             let left = if moved { place(cluster, &job).map(|gpus| (Vec::new(), gpus)) } else { None };
             let found = left.or_else(|| self.victims(cluster, shares, &job, &order));
             let Some((victims, gpus)) = found else {
-                self.waiting.close(next, cluster, shares);
+                self.waiting.close(next, cluster, shares.turns());
                 continue;
             };
             for id in &victims {
@@ -194,11 +193,11 @@ impl KaiLike {
                 cluster.call_again();
             }
             cluster.start(next.job, gpus);
-            self.waiting.remove(next, cluster, shares);
+            self.waiting.remove(next, cluster, shares.turns());
             self.protected.start(next.job);
             if !victims.is_empty() {
                 (order, moved) = (OnceCell::new(), true);
-                self.waiting.line_up(cluster, shares);
+                self.waiting.line_up(cluster, shares.turns());
             }
         }
         if let Some(at) = self.protected.ends(cluster).filter(|_| !self.waiting.is_empty()) {

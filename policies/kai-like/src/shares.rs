@@ -15,9 +15,9 @@ pub struct Shares {
 }
 
 /// Where a queue stands in its group: the least is served first. Whether it is above its fair share; whether its next job leaves what it
-/// is guaranteed; the higher priority; the smaller part of its share with that job, then without; the smaller share; the older. Parts
+/// is guaranteed; the higher priority; the smaller part of its share with that job, then without; the smaller share. Parts
 /// are by their bits, which order numbers of at least 0.
-pub type Turn = (bool, bool, Reverse<i32>, u64, u64, u64, QueueId);
+pub type Turn = (bool, bool, Reverse<i32>, u64, u64, u64);
 
 impl Shares {
     /// The shares of what is up and not held by jobs in no queue, divided level by level.
@@ -75,11 +75,16 @@ impl Shares {
         job.queue.filter(|_| !job.preemptible).is_none_or(|queue| tree.path(queue).all(guaranteed))
     }
 
+    /// Where queues stand, for [`sandtable_queues::Waiting`].
+    pub fn turns(&self) -> impl Fn(&Cluster, QueueId, &Job) -> Turn {
+        |cluster, id, job| self.turn(cluster.queues(), id, job.asked_milli())
+    }
+
     /// Where a queue stands whose next job asks for so much.
-    pub fn turn(&self, tree: &QueueTree, id: QueueId, asks: u64) -> Turn {
+    fn turn(&self, tree: &QueueTree, id: QueueId, asks: u64) -> Turn {
         let (held, fair) = (tree.held(id), self.fair(id));
         let part = |has: u64| self.ratio(has, id).to_bits();
         let priority = Reverse(tree.queue(id).priority);
-        (held > fair, held + asks > tree.guaranteed(id), priority, part(held + asks), part(held), fair, id)
+        (held > fair, held + asks > tree.guaranteed(id), priority, part(held + asks), part(held), fair)
     }
 }

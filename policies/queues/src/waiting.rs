@@ -6,8 +6,6 @@ use std::rc::Rc;
 
 use sandtable_policy::{Ask, Cluster, GpuTypeId, Job, JobId, QueueId};
 
-use crate::shares::{Shares, Turn};
-
 /// Where a job stands in its queue: by priority, then by submission, which ids follow.
 type Stand = (Reverse<i32>, JobId);
 
@@ -32,33 +30,37 @@ pub struct Next {
 }
 
 /// What a pass knows of a queue or a group, or of the top.
-#[derive(Default)]
-struct Line {
+struct Line<T> {
     /// Its next job.
     next: Option<Next>,
     /// Where it stands in its group.
-    turn: Option<Turn>,
+    turn: Option<(T, QueueId)>,
     /// Of a group: where those of its queues stand that have a next job.
-    turns: BTreeSet<Turn>,
+    turns: BTreeSet<(T, QueueId)>,
 }
 
-/// The waiting jobs.
-pub struct Waiting {
+impl<T> Line<T> {
+    const EMPTY: Line<T> = Line { next: None, turn: None, turns: BTreeSet::new() };
+}
+
+/// The waiting jobs. `T` is where a queue or a group stands among those beside it, for the job that it offers: the least is first, among
+/// equals the older queue.
+pub struct Waiting<T> {
     /// By queue; the last are those of jobs in no queue.
     queues: Vec<Vec<Shape>>,
     /// Likewise; the last is the top.
-    lines: Vec<Line>,
+    lines: Vec<Line<T>>,
     jobs: usize,
     /// Whether any job has asked for a part of a GPU: there may be room for it where none is free.
     fractions: bool,
 }
 
-impl Waiting {
+impl<T: Ord + Copy> Waiting<T> {
     /// None, of so many queues.
-    pub fn new(queues: usize) -> Waiting {
+    pub fn new(queues: usize) -> Waiting<T> {
         Waiting {
             queues: (0..=queues).map(|_| Vec::new()).collect(),
-            lines: (0..=queues).map(|_| Line::default()).collect(),
+            lines: (0..=queues).map(|_| Line::EMPTY).collect(),
             jobs: 0,
             fractions: false,
         }
@@ -99,29 +101,35 @@ impl Waiting {
     }
 
     /// A new pass: every job may find a place.
-    pub fn begin(&mut self, cluster: &Cluster, shares: &Shares) {
+    pub fn begin(&mut self, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
         self.queues.iter_mut().flatten().for_each(|shape| shape.open = true);
-        self.line_up(cluster, shares);
+        self.line_up(cluster, turn);
     }
 
     /// Lines all queues up anew: what several of them hold has changed.
-    pub fn line_up(&mut self, cluster: &Cluster, shares: &Shares) {
-        self.lines.iter_mut().for_each(|line| *line = Line::default());
+    pub fn line_up(&mut self, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
+        self.lines.iter_mut().for_each(|line| *line = Line::EMPTY);
         for queue in (0..self.last()).filter(|queue| !self.queues[*queue].is_empty()).collect::<Vec<_>>() {
-            self.refresh(queue, cluster, shares);
+            self.refresh(queue, cluster, &turn);
         }
     }
 
     /// No job of this shape finds a place in this pass.
-    pub fn close(&mut self, next: Next, cluster: &Cluster, shares: &Shares) {
+    pub fn close(&mut self, next: Next, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
         self.queues[next.queue][next.shape].open = false;
-        self.refresh(next.queue, cluster, shares);
+        self.refresh(next.queue, cluster, turn);
+    }
+
+    /// No job of this queue finds a place in this pass.
+    pub fn close_queue(&mut self, next: Next, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
+        self.queues[next.queue].iter_mut().for_each(|shape| shape.open = false);
+        self.refresh(next.queue, cluster, turn);
     }
 
     /// A job has started.
-    pub fn remove(&mut self, next: Next, cluster: &Cluster, shares: &Shares) {
+    pub fn remove(&mut self, next: Next, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
         self.jobs -= usize::from(self.queues[next.queue][next.shape].jobs.remove(&next.stand));
-        self.refresh(next.queue, cluster, shares);
+        self.refresh(next.queue, cluster, turn);
     }
 
     /// The next job: of the queue that is due first at each level, the first that may still find a place. Jobs in no queue come first.
@@ -130,7 +138,7 @@ impl Waiting {
     }
 
     /// Finds the next job of a queue and its groups anew.
-    fn refresh(&mut self, queue: usize, cluster: &Cluster, shares: &Shares) {
+    fn refresh(&mut self, queue: usize, cluster: &Cluster, turn: impl Fn(&Cluster, QueueId, &Job) -> T) {
         let (tree, top) = (cluster.queues(), self.last());
         // Jobs in no queue stand in no line.
         if queue == top {
@@ -139,16 +147,16 @@ impl Waiting {
         let (mut at, mut next) = (queue, self.first_of(queue));
         loop {
             let id = at as QueueId;
-            let turn = next.map(|next: Next| shares.turn(tree, id, cluster.job(next.job).asked_milli()));
-            let before = std::mem::replace(&mut self.lines[at].turn, turn);
+            let now = next.map(|next: Next| (turn(cluster, id, cluster.job(next.job)), id));
+            let before = std::mem::replace(&mut self.lines[at].turn, now);
             self.lines[at].next = next;
             at = tree.queue(id).parent.map_or(top, |group| group as usize);
             let turns = &mut self.lines[at].turns;
             if let Some(before) = before {
                 turns.remove(&before);
             }
-            turns.extend(turn);
-            let first = turns.first().map(|(.., id)| *id as usize);
+            turns.extend(now);
+            let first = turns.first().map(|(_, id)| *id as usize);
             next = first.and_then(|first| self.lines[first].next);
             if at == top {
                 self.lines[top].next = next;

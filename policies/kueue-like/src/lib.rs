@@ -1,0 +1,326 @@
+//! Queues that lend quotas to each other, and take them back by fair shares, after Kueue.
+//!
+//! Each call offers waiting jobs their turn, the queue of the smallest dominant share with its next job first, cohort by cohort. A
+//! job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue's fair preemption names, if
+//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]) and victims ([`preempt`]) exact on its own
+//! test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
+//! what no queue is guaranteed belongs to a root cohort and is lent to all; queues lend all that they do not use; who preempts is said once for all queues; jobs that may
+//! not be preempted are no victims; later reservations are those that began to run later.
+
+mod preempt;
+#[cfg(test)]
+mod published;
+#[cfg(test)]
+mod random;
+mod tree;
+
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, QueueId, Reason, Setup,
+};
+use sandtable_queues::Waiting;
+
+use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
+use tree::{NodeId, Quota, Tree};
+
+/// Where a queue stands: its rank with its next job; that job's priority, the higher first; then the job that came first.
+type Turn = ((bool, u64), Reverse<i32>, JobId);
+
+/// The policy.
+pub struct KueueLike {
+    waiting: Waiting<Turn>,
+    rules: Rules,
+    strategies: (Strategy, Option<Strategy>),
+    /// Whether the next job of a queue holds up those behind it.
+    strict: bool,
+    /// Whether victims go without saving their state.
+    kills: bool,
+}
+
+const MAY_GO: &[&str] = &["never", "lower-priority", "lower-or-newer-equal-priority", "any"];
+
+impl Policy for KueueLike {
+    fn about() -> About {
+        About {
+            name: "kueue-like",
+            about: "quotas that queues lend to each other, and dominant shares that decide who preempts, after Kueue",
+            uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::QUEUES | Placement::follows(),
+            needs: Knowledge::empty(),
+            params: &[
+                Param {
+                    name: "within_queue",
+                    kind: Kind::Choice(MAY_GO),
+                    default: "\"lower-priority\"",
+                    about: "Which jobs of its own queue a job may preempt (Kueue's `withinClusterQueue`, there by default `never`).",
+                },
+                Param {
+                    name: "reclaim",
+                    kind: Kind::Choice(MAY_GO),
+                    default: "\"any\"",
+                    about: "Which jobs of queues that borrow a job may preempt (Kueue's `reclaimWithinCohort`, there by default `never`).",
+                },
+                Param {
+                    name: "strategies",
+                    kind: Kind::Choice(&["both", "final-share", "initial-share"]),
+                    default: "\"both\"",
+                    about: "When a queue that borrows may preempt: its share with the job is at most the other's without the victim (final-share), below the other's with it (initial-share), or the one and then the other (both, Kueue's default).",
+                },
+                Param {
+                    name: "queueing",
+                    kind: Kind::Choice(&["best-effort", "strict"]),
+                    default: "\"best-effort\"",
+                    about: "Whether jobs pass those before them in their queue that can't start (best-effort), or wait for them (strict).",
+                },
+                Param {
+                    name: "evict",
+                    kind: Kind::Choice(&["save", "kill"]),
+                    default: "\"save\"",
+                    about: "How a job lets its GPUs go: it saves its state first, or ends at once and goes on from what it has saved.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        if setup.queues.is_empty() {
+            let why = "kueue-like shares GPUs among queues: name them in `queues` of the experiment";
+            return Err(PolicyError::Unsupported(why.into()));
+        }
+        let both = (Strategy::AtMostFinalShare, Some(Strategy::BelowInitialShare));
+        Ok(KueueLike {
+            waiting: Waiting::new(setup.queues.len()),
+            rules: Rules {
+                within_queue: Victims::named(config.choice("within_queue")),
+                within_tree: Victims::named(config.choice("reclaim")),
+            },
+            strategies: match config.choice("strategies") {
+                "final-share" => (Strategy::AtMostFinalShare, None),
+                "initial-share" => (Strategy::BelowInitialShare, None),
+                _ => both,
+            },
+            strict: config.choice("queueing") == "strict",
+            kills: config.choice("evict") == "kill",
+        })
+    }
+
+    fn uses(&self) -> Abilities {
+        let follows = Abilities::QUEUES | Placement::follows();
+        follows | if self.preempts() { Abilities::PREEMPT | Abilities::TIMERS } else { Abilities::empty() }
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        for event in &batch.events {
+            cluster.queued_by(event).for_each(|job| self.waiting.push(job));
+        }
+        if self.waiting.is_empty() || (!self.preempts() && self.waiting.is_blocked(cluster)) {
+            return Ok(());
+        }
+        let mut quotas = quotas(cluster);
+        // Those that this plan starts are no candidates.
+        let queues = cluster.queues().all().len();
+        let (mut started, mut holders) = (BTreeSet::new(), Holders::new(queues));
+        self.waiting.begin(cluster, turns(&quotas));
+        while let Some(next) = self.waiting.next() {
+            let job = cluster.job(next.job).clone();
+            let has_quota = job.queue.is_none_or(|queue| quotas.fits(node(queue), &asks(&job)));
+            let found = if has_quota {
+                place(cluster, &job).map(|gpus| (Vec::new(), gpus))
+            } else {
+                self.make_room(cluster, &mut quotas, &job, (&holders, &started))
+            };
+            let Some((victims, gpus)) = found else {
+                if self.strict {
+                    self.waiting.close_queue(next, cluster, turns(&quotas));
+                } else {
+                    self.waiting.close(next, cluster, turns(&quotas));
+                }
+                continue;
+            };
+            for id in &victims {
+                let victim = cluster.job(*id).clone();
+                victim.queue.into_iter().for_each(|queue| quotas.take(node(queue), &holds(&victim), -1));
+                if self.kills {
+                    cluster.kill(*id);
+                } else {
+                    cluster.preempt(*id);
+                }
+                cluster.call_again();
+            }
+            cluster.start(next.job, gpus);
+            started.insert(next.job);
+            job.queue.into_iter().for_each(|queue| quotas.take(node(queue), &asks(&job), 1));
+            self.waiting.remove(next, cluster, turns(&quotas));
+            if !victims.is_empty() {
+                holders = Holders::new(queues);
+                self.waiting.line_up(cluster, turns(&quotas));
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        let lacks = |queue: QueueId| !quotas(cluster).fits(node(queue), &asks(job));
+        if job.queue.is_some_and(lacks) {
+            let why = "its queue has no quota left for it, of its own or lent, and may take none back";
+            return Reason::Policy(why.into());
+        }
+        cluster.why(job)
+    }
+}
+
+impl KueueLike {
+    fn preempts(&self) -> bool {
+        self.rules != Rules { within_queue: Victims::Never, within_tree: Victims::Never }
+    }
+
+    /// Jobs that go for one that its queue has no quota for, and its place then.
+    fn make_room(
+        &self,
+        cluster: &mut Cluster,
+        quotas: &mut Tree,
+        job: &Job,
+        (holders, started): (&Holders, &BTreeSet<JobId>),
+    ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
+        if !self.preempts() {
+            return None;
+        }
+        let incoming = Incoming {
+            queue: node(job.queue?),
+            usage: asks(job).into(),
+            priority: job.priority,
+            submitted: i64::from(job.id),
+        };
+        let mut rules = self.rules;
+        let lowest = cluster.queues().holders(job.queue?).next().map(|id| cluster.job(id).priority);
+        // Then the jobs of its queue need not be gathered.
+        if rules.within_queue == Victims::LowerPriority && lowest.is_none_or(|lowest| lowest >= job.priority) {
+            rules.within_queue = Victims::Never;
+        }
+        let of_queue = |queue| holders.of(queue, cluster, started);
+        let found = preempt::victims(quotas, &of_queue, &incoming, rules, self.strategies);
+        let victims: Vec<JobId> = found.iter().map(|(id, ..)| *id).collect();
+        let all_gone = |cluster: &Cluster| victims.iter().all(|id| !cluster.job(*id).holds());
+        cluster.place_without(&victims, |cluster| if all_gone(cluster) { place(cluster, job) } else { None })
+    }
+}
+
+/// The node of a queue or a group: the root comes before all.
+fn node(queue: QueueId) -> NodeId {
+    queue as usize + 1
+}
+
+/// The quotas of the queues, in thousandths of a GPU, and what each uses as the plan so far leaves it. A group's own quota is what it is
+/// guaranteed beyond those in it; the root's is the rest of what is up, and below 0 where less is up than is guaranteed: no more is lent
+/// than there is.
+fn quotas(cluster: &Cluster) -> Tree {
+    let of = cluster.queues();
+    let guaranteed = |queue: QueueId| milli(of.guaranteed(queue));
+    // What each has with those in it. A group comes before those in it.
+    let (mut with, mut of_those_in) = (vec![0; of.all().len()], vec![0; of.all().len()]);
+    let up: u32 = (0..cluster.types() as u32).map(|gpu_type| cluster.up_gpus(gpu_type)).sum();
+    let mut rest = milli(u64::from(up) * 1000) - milli(of.held_outside());
+    for queue in of.all().iter().rev() {
+        let at = queue.id as usize;
+        with[at] = guaranteed(queue.id).max(of_those_in[at]);
+        match queue.parent {
+            Some(group) => of_those_in[group as usize] += with[at],
+            None => rest -= with[at],
+        }
+    }
+    let mut tree = Tree::new(vec![0]);
+    let root = tree.add(None, false, 1.0, vec![Quota { nominal: rest, ..Quota::default() }]);
+    for queue in of.all() {
+        let at = queue.id as usize;
+        let beyond = queue.limit.is_finite().then(|| (milli(of.limit(queue.id)) - with[at]).max(0));
+        let quota = Quota { nominal: with[at] - of_those_in[at], lending_limit: None, borrowing_limit: beyond };
+        let is_queue = of.of_group(Some(queue.id)).is_empty();
+        tree.add(Some(queue.parent.map_or(root, node)), is_queue, queue.weight, vec![quota]);
+    }
+    for queue in of.all().iter().map(|queue| queue.id).filter(|queue| of.of_group(Some(*queue)).is_empty()) {
+        tree.take(node(queue), &[milli(of.held(queue))], 1);
+    }
+    tree
+}
+
+fn milli(gpus: u64) -> i64 {
+    i64::try_from(gpus).unwrap_or(i64::MAX)
+}
+
+fn asks(job: &Job) -> [i64; 1] {
+    [milli(job.asked_milli())]
+}
+
+fn holds(job: &Job) -> [i64; 1] {
+    [milli(job.held.len() as u64 * u64::from(job.share))]
+}
+
+/// Where queues stand, for [`Waiting`].
+fn turns(quotas: &Tree) -> impl Fn(&Cluster, QueueId, &Job) -> Turn {
+    |_, id, job| {
+        let queue = node(job.queue.unwrap_or(id));
+        (quotas.share_with(node(id), queue, &asks(job)).rank(), Reverse(job.priority), job.id)
+    }
+}
+
+/// Jobs that may be preempted, by queue, once they are asked for.
+struct Holders {
+    of_queue: Vec<OnceCell<Vec<Candidate>>>,
+}
+
+impl Holders {
+    /// Those of so many queues.
+    fn new(queues: usize) -> Holders {
+        Holders { of_queue: vec![OnceCell::new(); queues] }
+    }
+
+    /// Those of a queue, but for the jobs that this plan has started, in the order of [`preempt::victims`].
+    fn of(&self, at: NodeId, cluster: &Cluster, started: &BTreeSet<JobId>) -> &[Candidate] {
+        let find = || {
+            let jobs = cluster.queues().holders((at - 1) as QueueId).map(|id| cluster.job(id));
+            let mut all: Vec<Candidate> =
+                jobs.filter(|job| !cluster.stays(job) && !started.contains(&job.id)).map(candidate).collect();
+            all.sort_unstable_by(Candidate::order);
+            all
+        };
+        self.of_queue[at - 1].get_or_init(find)
+    }
+}
+
+fn candidate(job: &Job) -> Candidate {
+    Candidate {
+        id: job.id,
+        usage: holds(job).into(),
+        priority: job.priority,
+        submitted: i64::from(job.id),
+        // One that is still to begin has reserved last.
+        reserved: job.runs_since().map_or(i64::MAX, milli),
+        evicted: false,
+    }
+}
+
+/// Where a job could start now.
+fn place(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+    if cluster.queues().has_room(job) { Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) } else { None }
+}
+
+sandtable_policy::export!(KueueLike);
+
+#[cfg(test)]
+mod tests {
+    use super::KueueLike;
+    use sandtable_policy::testing::refusal;
+
+    #[test]
+    fn without_queues_it_says_what_it_needs() {
+        let why = refusal::<KueueLike>("{}");
+        assert_eq!(why, "kueue-like shares GPUs among queues: name them in `queues` of the experiment");
+    }
+}
