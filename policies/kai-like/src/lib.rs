@@ -13,16 +13,15 @@ mod rounds;
 mod shares;
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, Param,
-    Placement, Policy, PolicyError, Reason, Setup, Trigger,
+    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Reason, Setup,
 };
 
-use reclaim::{Order, Protected, Victims};
+use reclaim::{Order, Victims};
 use sandtable_policy::driver::needed;
-use sandtable_queues::Waiting;
+use sandtable_queues::{Protected, Waiting};
 use shares::{Shares, Turn};
 
 /// The policy.
@@ -59,12 +58,7 @@ impl Policy for KaiLike {
                     default: "true",
                     about: "Whether a job takes GPUs from jobs of a lower priority in its own queue.",
                 },
-                Param {
-                    name: "least_run",
-                    kind: Kind::Number { min: 0.001, max: 1e6 },
-                    default: "1",
-                    about: "Seconds that a job runs at least before others may take its GPUs; by default KAI's time between two rounds.",
-                },
+                Protected::PARAM,
                 Victims::PARAM,
                 Param {
                     name: "evict",
@@ -89,11 +83,7 @@ impl Policy for KaiLike {
             waiting: Waiting::new(setup.queues.len()),
             reclaims: config.flag("reclaim"),
             preempts: config.flag("preempt"),
-            protected: Protected {
-                new: BTreeSet::new(),
-                least_run: config.micros("least_run"),
-                young: BTreeSet::new(),
-            },
+            protected: Protected::new(config.micros("least_run")),
             victims,
             kills: config.choice("evict") == "kill",
         })
@@ -110,28 +100,15 @@ impl Policy for KaiLike {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let young = &mut self.protected.young;
         for event in &batch.events {
             cluster.queued_by(event).for_each(|job| self.waiting.push(job));
-            match event {
-                // From now on it runs, or is still to.
-                Event::JobChanged(change) if matches!(change.phase, JobPhase::Starting | JobPhase::Running) => {
-                    young.insert(change.job);
-                }
-                // What goes on after all runs anew, as far as it is known.
-                Event::Rejected(_) => young.extend(cluster.holders().map(|job| job.id)),
-                _ => {}
-            }
         }
-        if batch.trigger == Trigger::Resync {
-            young.extend(cluster.holders().map(|job| job.id));
-        }
+        self.protected.see(batch, cluster);
         if self.waiting.is_empty() {
             return Ok(());
         }
         let shares = Shares::of(cluster);
-        self.protected.new.clear();
-        self.protected.grow_up(cluster);
+        self.protected.begin(cluster);
         self.allocate(cluster, &shares);
         if self.reclaims || self.preempts {
             self.take_back(cluster, &shares);

@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_policy::{Cluster, Instant, Job, JobId, Kind, NEVER, Param, QueueId, host};
+use sandtable_policy::{Cluster, Job, JobId, Kind, NEVER, Param, QueueId, host};
+use sandtable_queues::Protected;
 
 use crate::shares::Shares;
-
-/// After this, µs, jobs that were still to begin are looked at again.
-const LOOK_AGAIN: u64 = 30_000_000;
 
 /// What a job may take from other queues.
 pub struct Offer {
@@ -34,7 +32,7 @@ pub fn from_others(cluster: &Cluster, shares: &Shares, job: &Job, (protected, or
     let useful = |other: &&Job| job.gpu_types.contains(&cluster.type_of(other));
     // What each queue had before this plan, once those before have gone.
     let mut left: BTreeMap<QueueId, u64> = BTreeMap::new();
-    for started in protected.new.iter().map(|id| cluster.job(*id)) {
+    for started in protected.started().map(|id| cluster.job(id)) {
         for id in started.queue.into_iter().flat_map(|queue| tree.path(queue)) {
             *left.entry(id).or_insert_with(|| tree.held(id)) -= held_milli(started);
         }
@@ -84,52 +82,6 @@ impl Offer {
             let part = shares.ratio(tree.held(*mine) + job.asked_milli(), *mine);
             part <= 1.0 || shares.fair(*theirs) == 0 || part < shares.ratio(tree.held(*theirs), *theirs)
         })
-    }
-}
-
-/// Jobs that keep what they hold.
-pub struct Protected {
-    /// Those that this plan starts.
-    pub new: BTreeSet<JobId>,
-    /// How long they run at least, µs.
-    pub least_run: u64,
-    /// Those that hold GPUs and have not run for so long, or had not when this was looked at last.
-    pub young: BTreeSet<JobId>,
-}
-
-impl Protected {
-    /// Whether a job has run for long enough.
-    fn has_run(&self, cluster: &Cluster, job: &Job) -> bool {
-        job.runs_since().is_some_and(|since| cluster.now().saturating_sub(since) >= self.least_run)
-    }
-
-    /// Whether others could have the GPUs of a job: it may be preempted, none of its nodes drains, and it is not protected. One that is
-    /// still to begin is.
-    fn may_go(&self, cluster: &Cluster, job: &Job) -> bool {
-        !cluster.stays(job) && !self.new.contains(&job.id) && self.has_run(cluster, job)
-    }
-
-    /// This plan starts a job.
-    pub fn start(&mut self, id: JobId) {
-        self.new.insert(id);
-        self.young.insert(id);
-    }
-
-    /// Looks at the young again.
-    pub fn grow_up(&mut self, cluster: &Cluster) {
-        let mut young = std::mem::take(&mut self.young);
-        young.retain(|id| cluster.get(*id).is_some_and(|job| job.holds() && !self.has_run(cluster, job)));
-        self.young = young;
-    }
-
-    /// When the next job may go that may not yet. When one begins that waits for its GPUs, or pays for its start, is not told: it is
-    /// looked at again after a while.
-    pub fn ends(&self, cluster: &Cluster) -> Option<Instant> {
-        let end = |job: &Job| job.runs_since().map_or(cluster.now() + LOOK_AGAIN, |since| since + self.least_run);
-        let later =
-            |job: &&Job| job.holds() && job.queue.is_some() && !cluster.stays(job) && !self.may_go(cluster, job);
-        let young = self.young.iter().filter_map(|id| cluster.get(*id));
-        young.filter(later).map(end).map(|at| at.max(cluster.now() + 1)).min()
     }
 }
 

@@ -5,7 +5,8 @@
 //! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]) and victims ([`preempt`]) exact on its own
 //! test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
 //! what no queue is guaranteed belongs to a root cohort and is lent to all; queues lend all that they do not use; who preempts is said once for all queues; jobs that may
-//! not be preempted are no victims; later reservations are those that began to run later.
+//! not be preempted are no victims; later reservations are those that began to run later; jobs run for `least_run` before they go, without which the rules can have queues take
+//! turns at one instant for ever.
 
 mod preempt;
 #[cfg(test)]
@@ -22,13 +23,17 @@ use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
     PolicyError, QueueId, Reason, Setup,
 };
-use sandtable_queues::Waiting;
+use sandtable_queues::{Protected, Waiting};
 
 use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
 use tree::{NodeId, Quota, Tree};
 
 /// Where a queue stands: its rank with its next job; that job's priority, the higher first; then the job that came first.
 type Turn = ((bool, u64), Reverse<i32>, JobId);
+
+/// A job that can preempt none as long as nothing moves, by all that decides it: its queue, what it asks for, its priority, and where its
+/// age counts the job.
+type Refused = (NodeId, [i64; 1], i32, Option<JobId>);
 
 /// The policy.
 pub struct KueueLike {
@@ -37,11 +42,12 @@ pub struct KueueLike {
     strategies: (Strategy, Option<Strategy>),
     /// Whether the next job of a queue holds up those behind it.
     strict: bool,
+    protected: Protected,
     /// Whether victims go without saving their state.
     kills: bool,
+    /// GPUs of all nodes.
+    gpus: u32,
 }
-
-const MAY_GO: &[&str] = &["never", "lower-priority", "lower-or-newer-equal-priority", "any"];
 
 impl Policy for KueueLike {
     fn about() -> About {
@@ -53,13 +59,13 @@ impl Policy for KueueLike {
             params: &[
                 Param {
                     name: "within_queue",
-                    kind: Kind::Choice(MAY_GO),
+                    kind: Kind::Choice(&["never", "lower-priority", "lower-or-newer-equal-priority"]),
                     default: "\"lower-priority\"",
                     about: "Which jobs of its own queue a job may preempt (Kueue's `withinClusterQueue`, there by default `never`).",
                 },
                 Param {
                     name: "reclaim",
-                    kind: Kind::Choice(MAY_GO),
+                    kind: Kind::Choice(&["never", "lower-priority", "any"]),
                     default: "\"any\"",
                     about: "Which jobs of queues that borrow a job may preempt (Kueue's `reclaimWithinCohort`, there by default `never`).",
                 },
@@ -75,6 +81,7 @@ impl Policy for KueueLike {
                     default: "\"best-effort\"",
                     about: "Whether jobs pass those before them in their queue that can't start (best-effort), or wait for them (strict).",
                 },
+                Protected::PARAM,
                 Param {
                     name: "evict",
                     kind: Kind::Choice(&["save", "kill"]),
@@ -103,7 +110,9 @@ impl Policy for KueueLike {
                 _ => both,
             },
             strict: config.choice("queueing") == "strict",
+            protected: Protected::new(config.micros("least_run")),
             kills: config.choice("evict") == "kill",
+            gpus: setup.topology.nodes.iter().map(|node| node.gpus).sum(),
         })
     }
 
@@ -120,13 +129,14 @@ impl Policy for KueueLike {
         for event in &batch.events {
             cluster.queued_by(event).for_each(|job| self.waiting.push(job));
         }
+        self.protected.see(batch, cluster);
         if self.waiting.is_empty() || (!self.preempts() && self.waiting.is_blocked(cluster)) {
             return Ok(());
         }
-        let mut quotas = quotas(cluster);
-        // Those that this plan starts are no candidates.
+        self.protected.begin(cluster);
+        let mut quotas = self.quotas(cluster);
         let queues = cluster.queues().all().len();
-        let (mut started, mut holders) = (BTreeSet::new(), Holders::new(queues));
+        let (mut holders, mut refused) = (Holders::new(queues), BTreeSet::new());
         self.waiting.begin(cluster, turns(&quotas));
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
@@ -134,7 +144,7 @@ impl Policy for KueueLike {
             let found = if has_quota {
                 place(cluster, &job).map(|gpus| (Vec::new(), gpus))
             } else {
-                self.make_room(cluster, &mut quotas, &job, (&holders, &started))
+                self.make_room(cluster, &mut quotas, &job, (&holders, &mut refused))
             };
             let Some((victims, gpus)) = found else {
                 if self.strict {
@@ -155,19 +165,24 @@ impl Policy for KueueLike {
                 cluster.call_again();
             }
             cluster.start(next.job, gpus);
-            started.insert(next.job);
-            job.queue.into_iter().for_each(|queue| quotas.take(node(queue), &asks(&job), 1));
+            self.protected.start(next.job);
+            quotas.take(job.queue.map_or(ROOT, node), &asks(&job), 1);
+            refused.clear();
             self.waiting.remove(next, cluster, turns(&quotas));
             if !victims.is_empty() {
                 holders = Holders::new(queues);
                 self.waiting.line_up(cluster, turns(&quotas));
             }
         }
+        let ends = if self.preempts() { self.protected.ends(cluster) } else { None };
+        if let Some(at) = ends.filter(|_| !self.waiting.is_empty()) {
+            cluster.call_by(at);
+        }
         Ok(())
     }
 
     fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
-        let lacks = |queue: QueueId| !quotas(cluster).fits(node(queue), &asks(job));
+        let lacks = |queue: QueueId| !self.quotas(cluster).fits(node(queue), &asks(job));
         if job.queue.is_some_and(lacks) {
             let why = "its queue has no quota left for it, of its own or lent, and may take none back";
             return Reason::Policy(why.into());
@@ -181,13 +196,49 @@ impl KueueLike {
         self.rules != Rules { within_queue: Victims::Never, within_tree: Victims::Never }
     }
 
+    /// The quotas of the queues, in thousandths of a GPU, and what each uses as the plan so far leaves it. A group's own quota is what it is
+    /// guaranteed beyond those in it; the root's is the rest of what is up, and below 0 where less is up than is guaranteed: no more is lent
+    /// than there is.
+    fn quotas(&self, cluster: &Cluster) -> Tree {
+        let of = cluster.queues();
+        let guaranteed = |queue: QueueId| milli(of.guaranteed(queue));
+        // What each has with those in it. A group comes before those in it.
+        let (mut with, mut of_those_in) = (vec![0; of.all().len()], vec![0; of.all().len()]);
+        let up: u32 = (0..cluster.types() as u32).map(|gpu_type| cluster.up_gpus(gpu_type)).sum();
+        // What jobs hold on nodes that drain is there as long as they hold it.
+        let drains = |job: &Job| (job.held.len() as u64 - u64::from(cluster.gpus_on_up(job))) * u64::from(job.share);
+        let draining: u64 = if up < self.gpus { cluster.holders().map(drains).sum() } else { 0 };
+        let mut rest = milli(u64::from(up) * 1000 + draining) - milli(of.held_outside());
+        for queue in of.all().iter().rev() {
+            let at = queue.id as usize;
+            with[at] = guaranteed(queue.id).max(of_those_in[at]);
+            match queue.parent {
+                Some(group) => of_those_in[group as usize] += with[at],
+                None => rest -= with[at],
+            }
+        }
+        let mut tree = Tree::new(vec![0]);
+        tree.add(None, false, 1.0, vec![Quota { nominal: rest, ..Quota::default() }]);
+        for queue in of.all() {
+            let at = queue.id as usize;
+            let beyond = queue.limit.is_finite().then(|| (milli(of.limit(queue.id)) - with[at]).max(0));
+            let quota = Quota { nominal: with[at] - of_those_in[at], lending_limit: None, borrowing_limit: beyond };
+            let is_queue = of.of_group(Some(queue.id)).is_empty();
+            tree.add(Some(queue.parent.map_or(ROOT, node)), is_queue, queue.weight, vec![quota]);
+        }
+        for queue in of.all().iter().map(|queue| queue.id).filter(|queue| of.of_group(Some(*queue)).is_empty()) {
+            tree.take(node(queue), &[milli(of.held(queue))], 1);
+        }
+        tree
+    }
+
     /// Jobs that go for one that its queue has no quota for, and its place then.
     fn make_room(
         &self,
         cluster: &mut Cluster,
         quotas: &mut Tree,
         job: &Job,
-        (holders, started): (&Holders, &BTreeSet<JobId>),
+        (holders, refused): (&Holders, &mut BTreeSet<Refused>),
     ) -> Option<(Vec<JobId>, Vec<GpuId>)> {
         if !self.preempts() {
             return None;
@@ -204,50 +255,29 @@ impl KueueLike {
         if rules.within_queue == Victims::LowerPriority && lowest.is_none_or(|lowest| lowest >= job.priority) {
             rules.within_queue = Victims::Never;
         }
-        let of_queue = |queue| holders.of(queue, cluster, started);
+        let of_queue = |queue| holders.of(queue, cluster, &self.protected);
+        let by_age = rules.within_queue == Victims::LowerOrNewerEqualPriority;
+        let key = (incoming.queue, asks(job), job.priority, by_age.then_some(job.id));
+        if refused.contains(&key) {
+            return None;
+        }
         let found = preempt::victims(quotas, &of_queue, &incoming, rules, self.strategies);
+        if found.is_empty() {
+            refused.insert(key);
+            return None;
+        }
         let victims: Vec<JobId> = found.iter().map(|(id, ..)| *id).collect();
         let all_gone = |cluster: &Cluster| victims.iter().all(|id| !cluster.job(*id).holds());
         cluster.place_without(&victims, |cluster| if all_gone(cluster) { place(cluster, job) } else { None })
     }
 }
 
-/// The node of a queue or a group: the root comes before all.
+/// The root of the tree, before all queues.
+const ROOT: NodeId = 0;
+
+/// The node of a queue or a group.
 fn node(queue: QueueId) -> NodeId {
     queue as usize + 1
-}
-
-/// The quotas of the queues, in thousandths of a GPU, and what each uses as the plan so far leaves it. A group's own quota is what it is
-/// guaranteed beyond those in it; the root's is the rest of what is up, and below 0 where less is up than is guaranteed: no more is lent
-/// than there is.
-fn quotas(cluster: &Cluster) -> Tree {
-    let of = cluster.queues();
-    let guaranteed = |queue: QueueId| milli(of.guaranteed(queue));
-    // What each has with those in it. A group comes before those in it.
-    let (mut with, mut of_those_in) = (vec![0; of.all().len()], vec![0; of.all().len()]);
-    let up: u32 = (0..cluster.types() as u32).map(|gpu_type| cluster.up_gpus(gpu_type)).sum();
-    let mut rest = milli(u64::from(up) * 1000) - milli(of.held_outside());
-    for queue in of.all().iter().rev() {
-        let at = queue.id as usize;
-        with[at] = guaranteed(queue.id).max(of_those_in[at]);
-        match queue.parent {
-            Some(group) => of_those_in[group as usize] += with[at],
-            None => rest -= with[at],
-        }
-    }
-    let mut tree = Tree::new(vec![0]);
-    let root = tree.add(None, false, 1.0, vec![Quota { nominal: rest, ..Quota::default() }]);
-    for queue in of.all() {
-        let at = queue.id as usize;
-        let beyond = queue.limit.is_finite().then(|| (milli(of.limit(queue.id)) - with[at]).max(0));
-        let quota = Quota { nominal: with[at] - of_those_in[at], lending_limit: None, borrowing_limit: beyond };
-        let is_queue = of.of_group(Some(queue.id)).is_empty();
-        tree.add(Some(queue.parent.map_or(root, node)), is_queue, queue.weight, vec![quota]);
-    }
-    for queue in of.all().iter().map(|queue| queue.id).filter(|queue| of.of_group(Some(*queue)).is_empty()) {
-        tree.take(node(queue), &[milli(of.held(queue))], 1);
-    }
-    tree
 }
 
 fn milli(gpus: u64) -> i64 {
@@ -281,12 +311,11 @@ impl Holders {
         Holders { of_queue: vec![OnceCell::new(); queues] }
     }
 
-    /// Those of a queue, but for the jobs that this plan has started, in the order of [`preempt::victims`].
-    fn of(&self, at: NodeId, cluster: &Cluster, started: &BTreeSet<JobId>) -> &[Candidate] {
+    /// Those of a queue, in the order of [`preempt::victims`].
+    fn of(&self, at: NodeId, cluster: &Cluster, protected: &Protected) -> &[Candidate] {
         let find = || {
             let jobs = cluster.queues().holders((at - 1) as QueueId).map(|id| cluster.job(id));
-            let mut all: Vec<Candidate> =
-                jobs.filter(|job| !cluster.stays(job) && !started.contains(&job.id)).map(candidate).collect();
+            let mut all: Vec<Candidate> = jobs.filter(|job| protected.may_go(cluster, job)).map(candidate).collect();
             all.sort_unstable_by(Candidate::order);
             all
         };
@@ -300,7 +329,6 @@ fn candidate(job: &Job) -> Candidate {
         usage: holds(job).into(),
         priority: job.priority,
         submitted: i64::from(job.id),
-        // One that is still to begin has reserved last.
         reserved: job.runs_since().map_or(i64::MAX, milli),
         evicted: false,
     }

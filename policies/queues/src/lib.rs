@@ -2,9 +2,12 @@
 //!
 //! # Architecture
 //! - [`Waiting`]: waiting jobs by queue and by what they ask for, and the pass that offers each its turn, group by group.
+//! - [`Protected`]: jobs that have only just started, whose GPUs no other job gets yet.
 //!
 //! Where a queue stands is left to each policy.
 
+mod protected;
 mod waiting;
 
+pub use protected::Protected;
 pub use waiting::{Next, Waiting};
