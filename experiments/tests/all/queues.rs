@@ -28,12 +28,14 @@ const KAI: &str = "Policy(name: \"kai-like\")";
 const KUEUE: &str = "Policy(name: \"kueue-like\")";
 const HALVES: &str = "Queue(name: \"a\", guaranteed: 2), Queue(name: \"b\", guaranteed: 2)";
 
+/// Queue a has all four GPUs until b asks for two at 10 s.
+const TAKEN_BACK: &str = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
+    Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+
 #[test]
 fn a_queue_takes_back_what_another_has_above_its_share() {
-    // Queue a has all four GPUs until b asks for two at 10 s: the later job of a stops, and goes on at 60 s.
-    let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+    // The later job of a stops, and goes on at 60 s.
+    let jobs = TAKEN_BACK;
     assert_eq!(ends(HALVES, jobs, KAI), [100.0, 150.0, 60.0]);
     let keeps = "Policy(name: \"kai-like\", with: {\"reclaim\": false})";
     assert_eq!(ends(HALVES, jobs, keeps), [100.0, 100.0, 150.0]);
@@ -115,9 +117,7 @@ fn kueue(with: &str) -> String {
 #[test]
 fn quotas_are_lent_and_taken_back() {
     // Queue b stays within its two GPUs: of those of a, which began at the same time, the first goes.
-    let jobs = "Jobs([Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"0s\", gpus: 2, duration: \"100s\", queue: \"a\"), \
-        Job(submit: \"10s\", gpus: 2, duration: \"50s\", queue: \"b\")])";
+    let jobs = TAKEN_BACK;
     assert_eq!(ends(HALVES, jobs, KUEUE), [150.0, 100.0, 60.0]);
     assert_eq!(ends(HALVES, jobs, &kueue("\"reclaim\": \"never\"")), [100.0, 100.0, 150.0]);
     let firm = jobs.replacen("queue: \"a\"", "queue: \"a\", preemptible: false", 1);

@@ -21,7 +21,7 @@ use sandtable_policy::{
 
 use reclaim::{Order, Victims};
 use sandtable_policy::driver::needed;
-use sandtable_queues::{Protected, Waiting};
+use sandtable_queues::{Eviction, Protected, Waiting};
 use shares::{Shares, Turn};
 
 /// The policy.
@@ -34,8 +34,7 @@ pub struct KaiLike {
     protected: Protected,
     /// Which jobs of a queue and a priority go first.
     victims: Victims,
-    /// Whether they go without saving their state.
-    kills: bool,
+    eviction: Eviction,
 }
 
 impl Policy for KaiLike {
@@ -60,12 +59,7 @@ impl Policy for KaiLike {
                 },
                 Protected::PARAM,
                 Victims::PARAM,
-                Param {
-                    name: "evict",
-                    kind: Kind::Choice(&["save", "kill"]),
-                    default: "\"save\"",
-                    about: "How a job lets its GPUs go: it saves its state first, or ends at once and goes on from what it has saved.",
-                },
+                Eviction::PARAM,
             ],
         }
     }
@@ -85,7 +79,7 @@ impl Policy for KaiLike {
             preempts: config.flag("preempt"),
             protected: Protected::new(config.micros("least_run")),
             victims,
-            kills: config.choice("evict") == "kill",
+            eviction: Eviction::of(config),
         })
     }
 
@@ -161,14 +155,7 @@ impl KaiLike {
                 self.waiting.close(next, cluster, shares.turns());
                 continue;
             };
-            for id in &victims {
-                if self.kills {
-                    cluster.kill(*id)
-                } else {
-                    cluster.preempt(*id)
-                }
-                cluster.call_again();
-            }
+            self.eviction.evict(cluster, &victims);
             cluster.start(next.job, gpus);
             self.waiting.remove(next, cluster, shares.turns());
             self.protected.start(next.job);

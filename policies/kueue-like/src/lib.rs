@@ -23,7 +23,7 @@ use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
     PolicyError, QueueId, Reason, Setup,
 };
-use sandtable_queues::{Protected, Waiting};
+use sandtable_queues::{Eviction, Protected, Waiting};
 
 use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
 use tree::{NodeId, Quota, Tree};
@@ -43,8 +43,7 @@ pub struct KueueLike {
     /// Whether the next job of a queue holds up those behind it.
     strict: bool,
     protected: Protected,
-    /// Whether victims go without saving their state.
-    kills: bool,
+    eviction: Eviction,
     /// GPUs of all nodes.
     gpus: u32,
 }
@@ -82,12 +81,7 @@ impl Policy for KueueLike {
                     about: "Whether jobs pass those before them in their queue that can't start (best-effort), or wait for them (strict).",
                 },
                 Protected::PARAM,
-                Param {
-                    name: "evict",
-                    kind: Kind::Choice(&["save", "kill"]),
-                    default: "\"save\"",
-                    about: "How a job lets its GPUs go: it saves its state first, or ends at once and goes on from what it has saved.",
-                },
+                Eviction::PARAM,
             ],
         }
     }
@@ -111,7 +105,7 @@ impl Policy for KueueLike {
             },
             strict: config.choice("queueing") == "strict",
             protected: Protected::new(config.micros("least_run")),
-            kills: config.choice("evict") == "kill",
+            eviction: Eviction::of(config),
             gpus: setup.topology.nodes.iter().map(|node| node.gpus).sum(),
         })
     }
@@ -154,19 +148,13 @@ impl Policy for KueueLike {
                 }
                 continue;
             };
-            for id in &victims {
-                let victim = cluster.job(*id).clone();
-                victim.queue.into_iter().for_each(|queue| quotas.take(node(queue), &holds(&victim), -1));
-                if self.kills {
-                    cluster.kill(*id);
-                } else {
-                    cluster.preempt(*id);
-                }
-                cluster.call_again();
+            for victim in victims.iter().map(|id| cluster.job(*id)) {
+                victim.queue.into_iter().for_each(|queue| quotas.give_back(node(queue), &holds(victim)));
             }
+            self.eviction.evict(cluster, &victims);
             cluster.start(next.job, gpus);
             self.protected.start(next.job);
-            quotas.take(job.queue.map_or(ROOT, node), &asks(&job), 1);
+            quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
             refused.clear();
             self.waiting.remove(next, cluster, turns(&quotas));
             if !victims.is_empty() {
@@ -227,7 +215,7 @@ impl KueueLike {
             tree.add(Some(queue.parent.map_or(ROOT, node)), is_queue, queue.weight, vec![quota]);
         }
         for queue in of.all().iter().map(|queue| queue.id).filter(|queue| of.of_group(Some(*queue)).is_empty()) {
-            tree.take(node(queue), &[milli(of.held(queue))], 1);
+            tree.take(node(queue), &[milli(of.held(queue))]);
         }
         tree
     }

@@ -94,7 +94,7 @@ pub enum Reason {
     InQueue,
     /// By a queue that stays within its quota.
     Reclamation,
-    /// By a queue of a smaller share.
+    /// By a queue that borrows, as shares allow.
     FairSharing,
 }
 
@@ -118,7 +118,7 @@ pub fn victims<'a>(
     if contested.is_empty() {
         return Vec::new();
     }
-    tree.take(incoming.queue, &incoming.usage, 1);
+    tree.take(incoming.queue, &incoming.usage);
     let mut search = Search {
         tree,
         of_queue,
@@ -133,13 +133,13 @@ pub fn victims<'a>(
     let (by, then) = strategies;
     let fits = search.is_worthwhile() && (search.first_pass(by) || then.is_some_and(|then| search.second_pass(then)));
     if fits {
-        search.give_back();
+        search.spare_needless();
     }
     let Search { tree, victims, .. } = search;
     for (of, queue, _) in &victims {
-        tree.take(*queue, &of.usage, 1);
+        tree.take(*queue, &of.usage);
     }
-    tree.take(incoming.queue, &incoming.usage, -1);
+    tree.give_back(incoming.queue, &incoming.usage);
     let found = victims.into_iter().map(|(of, queue, reason)| (of.id, queue, reason));
     if fits { found.collect() } else { Vec::new() }
 }
@@ -274,28 +274,28 @@ impl<'a> Search<'a, '_> {
 
     /// Makes a candidate a victim; whether the incoming job fits then.
     fn preempt(&mut self, of: &'a Candidate, queue: NodeId, reason: Reason) -> bool {
-        self.tree.take(queue, &of.usage, -1);
+        self.tree.give_back(queue, &of.usage);
         self.victims.push((of, queue, reason));
         self.fits()
     }
 
     fn fits(&mut self) -> bool {
         let Incoming { queue, usage, .. } = self.incoming;
-        self.tree.take(*queue, usage, -1);
+        self.tree.give_back(*queue, usage);
         let fits = self.tree.fits(*queue, usage);
-        self.tree.take(*queue, usage, 1);
+        self.tree.take(*queue, usage);
         fits
     }
 
     /// Spares victims without which the job fits too, the later ones first; the last one is needed.
-    fn give_back(&mut self) {
+    fn spare_needless(&mut self) {
         for at in (0..self.victims.len().saturating_sub(1)).rev() {
             let (of, queue, _) = self.victims[at];
-            self.tree.take(queue, &of.usage, 1);
+            self.tree.take(queue, &of.usage);
             if self.fits() {
                 self.victims.swap_remove(at);
             } else {
-                self.tree.take(queue, &of.usage, -1);
+                self.tree.give_back(queue, &of.usage);
             }
         }
     }
@@ -306,9 +306,9 @@ impl<'a> Search<'a, '_> {
         match by {
             Strategy::BelowInitialShare => share < self.tree.share(theirs).rank(),
             Strategy::AtMostFinalShare => {
-                self.tree.take(queue, &of.usage, -1);
+                self.tree.give_back(queue, &of.usage);
                 let of_theirs = self.tree.share(theirs).rank();
-                self.tree.take(queue, &of.usage, 1);
+                self.tree.take(queue, &of.usage);
                 share <= of_theirs
             }
         }

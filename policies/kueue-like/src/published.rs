@@ -104,7 +104,7 @@ fn published_dominant_shares_are_met() {
         let (mut tree, ids) = columns.tree(&queues, cohorts);
         for used in [&case["usage"], &case["flvResQ"]] {
             let amounts = columns.usage(|resource, flavor| used[format!("{flavor}.{resource}")].as_i64().unwrap_or(0));
-            tree.take(ids[word(&case["clusterQueue"]["name"])], &amounts, 1);
+            tree.take(ids[word(&case["clusterQueue"]["name"])], &amounts);
         }
         for want in list(&case["want"]) {
             let found = tree.share(ids[word(&want["Name"])]);
@@ -172,7 +172,7 @@ fn published_fair_preemptions_are_met() {
         let mut candidates: BTreeMap<NodeId, Vec<Candidate>> = BTreeMap::new();
         for (at, job) in (0..).zip(&admitted) {
             let queue = ids[word(&job["queue"])];
-            tree.take(queue, &usage(job), 1);
+            tree.take(queue, &usage(job));
             candidates.entry(queue).or_default().push(candidate((at, job)));
         }
         candidates.values_mut().for_each(|of| of.sort_by(Candidate::order));

@@ -30,9 +30,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// That of a node that borrows nothing.
-    pub const NONE: Share = Share { ratio: 0.0, weight: 1.0, resource: None, borrows: false };
-
     /// The ratio by the weight, rounded up; none: infinite, since a weight of 0 borrows.
     #[cfg(test)]
     pub fn rounded(&self) -> Option<u64> {
@@ -103,10 +100,19 @@ impl Tree {
         id
     }
 
-    /// Adds to what a queue uses; negative amounts are given back.
-    pub fn take(&mut self, queue: NodeId, amounts: &[i64], sign: i64) {
+    /// Adds to what a queue, or the root, uses.
+    pub fn take(&mut self, at: NodeId, amounts: &[i64]) {
+        self.shift(at, amounts, 1);
+    }
+
+    /// Takes from what a queue uses.
+    pub fn give_back(&mut self, at: NodeId, amounts: &[i64]) {
+        self.shift(at, amounts, -1);
+    }
+
+    fn shift(&mut self, at: NodeId, amounts: &[i64], sign: i64) {
         for (column, amount) in amounts.iter().enumerate() {
-            let (mut at, mut more) = (queue, sign * amount);
+            let (mut at, mut more) = (at, sign * amount);
             loop {
                 let kept = self.kept(at, column);
                 let beyond = |used: i64| (used - kept).max(0);
@@ -160,7 +166,7 @@ impl Tree {
 
     fn share_of(&self, at: NodeId, more: impl Fn(usize) -> i64) -> Share {
         let node = &self.nodes[at];
-        let mut share = Share { weight: node.weight, ..Share::NONE };
+        let mut share = Share { ratio: 0.0, weight: node.weight, resource: None, borrows: false };
         let Some(parent) = node.parent else { return share };
         for resource in 0..=self.resources.iter().copied().max().unwrap_or(0) {
             let columns = || (0..self.resources.len()).filter(|column| self.resources[*column] == resource);
