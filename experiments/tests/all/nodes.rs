@@ -57,6 +57,31 @@ fn a_gang_waits_for_nodes_that_each_have_room_for_its_part() {
 }
 
 #[test]
+fn kueue_like_gives_gangs_the_nodes_that_kueue_gives_them() {
+    let job = |at: u32, gpus: u32, more: &str| {
+        format!("Job(submit: \"{at}s\", gpus: {gpus}, duration: \"100s\", queue: \"q\"{more})")
+    };
+    let placed = |jobs: &[String]| {
+        let fleet = "nodes: 4, levels: [Level(name: \"rack\", nodes: 2)]";
+        let jobs = format!("Jobs([{}])", jobs.join(", "));
+        let queues = "queues: [Queue(name: \"q\", guaranteed: 16)], workload:";
+        let spec = spec(fleet, &jobs, "Policy(name: \"kueue-like\")").replace("workload:", queues);
+        let (_, rows) = results::<JobRecord>(&planned(&spec).unwrap_or_else(|error| panic!("{error}")));
+        starts(&rows)
+    };
+    // One node for three GPUs; the nodes with the least room for six; of the rack that has seven left the whole node, and then the tightest.
+    let rack = ", near: Near(preferred: \"rack\")";
+    let expected = [(0.0, "0:3".into()), (1.0, "0:1;1:4;2:1".into()), (2.0, "2:2;3:4".into())];
+    assert_eq!(placed(&[job(0, 3, ""), job(1, 6, ""), job(2, 6, rack)]), expected);
+    // Within a rack or not at all; where a rack is only preferred and none has room, the largest first.
+    let required = ", near: Near(required: \"rack\")";
+    let expected = [(0.0, "0:4;1:3".into()), (1.0, "2:4;3:1".into()), (100.0, "0:4;1:4".into())];
+    assert_eq!(placed(&[job(0, 7, rack), job(1, 5, rack), job(2, 8, required)]), expected);
+    let expected = [(0.0, "0:1".into()), (1.0, "1:4;2:4;3:4".into())];
+    assert_eq!(placed(&[job(0, 1, ""), job(1, 12, rack)]), expected);
+}
+
+#[test]
 fn jobs_wait_for_the_cpu_and_memory_of_their_nodes() {
     // 16 cores a node. The first two take 12 of node 0 and of node 1; the third has no room until 100 s; the fourth takes 3 for each of
     // its two GPUs, one on each node.

@@ -2,17 +2,19 @@
 //!
 //! Each call offers waiting jobs their turn, the queue of the smallest dominant share with its next job first, cohort by cohort. A
 //! job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue's fair preemption names, if
-//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]) and victims ([`preempt`]) exact on its own
-//! test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
+//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims ([`preempt`]) and, where the fleet has levels, nodes
+//! ([`topology`]) exact on its own test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
 //! what no queue is guaranteed belongs to a root cohort and is lent to all; queues lend all that they do not use; who preempts is said once for all queues; jobs that may
 //! not be preempted are no victims; later reservations are those that began to run later; jobs run for `least_run` before they go, without which the rules can have queues take
 //! turns at one instant for ever.
 
+mod places;
 mod preempt;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
 mod random;
+mod topology;
 mod tree;
 
 use std::cell::OnceCell;
@@ -25,6 +27,7 @@ use sandtable_policy::{
 };
 use sandtable_queues::{Eviction, Protected, Waiting};
 
+use places::place;
 use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
 use tree::{NodeId, Quota, Tree};
 
@@ -320,11 +323,6 @@ fn candidate(job: &Job) -> Candidate {
         reserved: job.runs_since().map_or(i64::MAX, milli),
         evicted: false,
     }
-}
-
-/// Where a job could start now.
-fn place(cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
-    if cluster.queues().has_room(job) { Placement::Packed.find_any(cluster, &job.gpu_types, job.ask()) } else { None }
 }
 
 sandtable_policy::export!(KueueLike);

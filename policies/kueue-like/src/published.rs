@@ -1,5 +1,7 @@
 //! Kueue's own test cases.
 
+mod nodes;
+
 use std::collections::BTreeMap;
 
 use sandtable_needs::needs;

@@ -85,6 +85,7 @@ pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
 pub use ranking::{Ranking, Tick, Ties};
+pub use rooms::Room;
 pub use shortest::{Least, ShortestFirst};
 pub use walk::walk;
 

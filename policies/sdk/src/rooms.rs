@@ -5,13 +5,38 @@ use std::collections::BTreeMap;
 use crate::cluster::MirrorNode;
 use crate::{Ask, Cluster, GpuId, GpuTypeId, NodeId, Placement};
 
-/// A node, and how many GPUs of a gang it has room for.
+/// A node, and how many GPUs of a gang it has room for: by its free GPUs, its CPU and its memory.
 #[derive(Clone, Copy)]
-struct Room {
-    node: NodeId,
-    gpus: u32,
+pub struct Room {
+    /// The node.
+    pub node: NodeId,
+    /// How many GPUs of the gang it has room for; 0 if fewer than the gang asks for on each of its nodes.
+    pub gpus: u32,
     /// How many it has room for where nothing else runs.
     empty: u32,
+}
+
+impl Cluster {
+    /// A place for a gang by a rule of the policy's own, on the first type that has one. The rule is given the rooms for it on all nodes of a type, in the order of
+    /// nodes, and returns nodes, each once, with the number of GPUs to take of each. A job that may not be preempted gets nodes that no owner may take back,
+    /// where the rule finds such a place.
+    pub fn place_by(
+        &self,
+        gpu_types: &[GpuTypeId],
+        ask: Ask,
+        rule: impl Fn(&[Room]) -> Option<Vec<(NodeId, u32)>>,
+    ) -> Option<Vec<GpuId>> {
+        let on_type = |gpu_type: GpuTypeId, own_only: bool| {
+            let enough = self.pools[gpu_type as usize].free >= ask.gpus;
+            let split = if enough { rule(&rooms(self, gpu_type, ask, own_only)) } else { None }?;
+            let mut found = Vec::with_capacity(ask.gpus as usize);
+            split.into_iter().for_each(|(node, gpus)| self.lowest_free(node, gpus, &mut found));
+            Some(found)
+        };
+        let on = |own_only| gpu_types.iter().find_map(|gpu_type| on_type(*gpu_type, own_only));
+        let found = if ask.pinned && self.has_owners { on(true) } else { None };
+        found.or_else(|| on(false))
+    }
 }
 
 /// Most GPUs, up to `free`, of a gang that a node has CPU and memory for. A node provides of the whole as large a part as it has of the
@@ -40,13 +65,7 @@ pub(crate) fn find(
     ask: Ask,
     own_only: bool,
 ) -> Option<Vec<GpuId>> {
-    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.gpu_type == gpu_type && !(own_only && node.revocable);
-    let room = |(id, node): (NodeId, &MirrorNode)| {
-        let whole = |gpus: u32| if gpus >= ask.gpus_per_node { gpus } else { 0 };
-        let gpus = if node.up { whole(most_gpus(node, ask, node.free)) } else { 0 };
-        Room { node: id, gpus, empty: whole(most_beside(node, [0; 2], ask, node.gpus)) }
-    };
-    let rooms: Vec<Room> = (0..).zip(&cluster.nodes).filter(of_type).map(room).collect();
+    let rooms = rooms(cluster, gpu_type, ask, own_only);
     // Levels nest: within one domain of a nearer level is within one of a wider.
     let nearer = ask.preferred.filter(|level| ask.required.is_none_or(|required| *level > required));
     let split = nearer.and_then(|level| within(rule, cluster, &rooms, ask, level)).or_else(|| match ask.required {
@@ -56,6 +75,17 @@ pub(crate) fn find(
     let mut found = Vec::with_capacity(ask.gpus as usize);
     split.into_iter().for_each(|Room { node, gpus, .. }| cluster.lowest_free(node, gpus, &mut found));
     Some(found)
+}
+
+/// The rooms of all nodes of a type, or only of those that no owner may take back.
+fn rooms(cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask, own_only: bool) -> Vec<Room> {
+    let of_type = |(_, node): &(NodeId, &MirrorNode)| node.gpu_type == gpu_type && !(own_only && node.revocable);
+    let room = |(id, node): (NodeId, &MirrorNode)| {
+        let whole = |gpus: u32| if gpus >= ask.gpus_per_node { gpus } else { 0 };
+        let gpus = if node.up { whole(most_gpus(node, ask, node.free)) } else { 0 };
+        Room { node: id, gpus, empty: whole(most_beside(node, [0; 2], ask, node.gpus)) }
+    };
+    (0..).zip(&cluster.nodes).filter(of_type).map(room).collect()
 }
 
 /// A place within one domain of a level.
