@@ -87,13 +87,18 @@ pub enum BackendEvent {
         /// Progress over its progress alone on the same type.
         pace: f64,
     },
+    /// The leases of all jobs are over ([`Costs::leases`](crate::Costs)).
+    RoundOver,
 }
 
 impl BackendEvent {
-    /// The job that it happened to; none: a node.
+    /// The job that it happened to; none: a node, or all jobs.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            BackendEvent::NodeDrains { .. } | BackendEvent::NodeDown(_) | BackendEvent::NodeUp(_) => None,
+            BackendEvent::NodeDrains { .. }
+            | BackendEvent::NodeDown(_)
+            | BackendEvent::NodeUp(_)
+            | BackendEvent::RoundOver => None,
             BackendEvent::Ended(job)
             | BackendEvent::Running(job)
             | BackendEvent::Stalled(job)
@@ -143,6 +148,9 @@ pub trait Backend {
     /// Gives a job its GPUs; an elastic one works through its batch so, or as its user asked. What follows at once is
     /// appended.
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>);
+
+    /// Jobs that hold GPUs begin a lease, where GPUs are leased and none goes on: then the next is [`BackendEvent::RoundOver`].
+    fn begin_round(&mut self) {}
 
     /// A job that waits, or was never submitted, will never be started.
     fn forget(&mut self, _job: JobId) {}

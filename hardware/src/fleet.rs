@@ -103,6 +103,20 @@ pub struct RestartRule {
     pub small_gpus: u32,
 }
 
+/// GPUs are leased for rounds, as in the simulators of Gavel and Shockwave: policies decide between rounds alone, a job does whole steps in
+/// each, and a round is over when the last of its jobs is done with its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Leases {
+    /// A job does as many steps as fit into this.
+    pub length: Duration,
+    /// Time in which a job that was in no lease of the round before does no steps.
+    pub restart: Duration,
+    /// A lease of no more than this loses none to a restart.
+    pub brief: Duration,
+    /// A job is ended when it has been at work for longer than so many times what it takes alone; none: only when its work is done.
+    pub limit: Option<f64>,
+}
+
 /// What starting and stopping costs. All zero: free and at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Costs {
@@ -129,6 +143,9 @@ pub struct Costs {
     /// Epochs of elastic jobs end at the nearest multiple of this (Pollux' simulator: 1 s); 0: when they do.
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub epochs_end_on: Duration,
+    /// GPUs are leased for rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leases: Option<Leases>,
 }
 
 /// How nodes fail: each by itself, exponential times to failure and to repair.

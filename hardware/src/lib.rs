@@ -7,6 +7,7 @@
 //! - [`HostResources`]: CPU and memory of nodes beside their GPUs.
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
+//! - [`regime`]: jobs whose batch changes while they train, by a rule of their own.
 //! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
 //! - [`PerformanceModel`]: a profile as it holds on one fleet: which jobs slow each other down or run out of memory, what communication
 //!   costs.
@@ -35,6 +36,7 @@ mod profile;
 mod queue;
 pub mod random;
 mod rates;
+pub mod regime;
 pub mod replay;
 mod telemetry;
 pub mod text;
@@ -45,7 +47,8 @@ pub use backend::{Backend, BackendEvent, Cause, Move, Progress, StopMode, TimedE
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{
-    Costs, Failures, Fleet, FleetError, GpuType, Maintenance, Node, Pool, RestartRule, Revocable, Service, Sharing,
+    Costs, Failures, Fleet, FleetError, GpuType, Leases, Maintenance, Node, Pool, RestartRule, Revocable, Service,
+    Sharing,
 };
 pub use ids::{GpuId, JobId, NodeId, PartId, QueueId, ServiceId, TypeId, WorkloadId};
 pub use job::{Job, Request};
@@ -57,5 +60,6 @@ pub use performance::{Communication, Interference, InterferenceModel, LawError, 
 pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileError, Ring, ShareMode, Solo, Workload};
 pub use queue::{Queue, queue_and_groups};
 pub use rates::DurationsOn;
+pub use regime::Regime;
 pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
 pub use time::{Duration, Instant, SECOND};

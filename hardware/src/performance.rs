@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
 use crate::random::Stream;
 use crate::rates::DurationsOn;
+use crate::regime::{First, Regime};
 use crate::{Elastic, Fleet, GpuId, Job, JobId, Sharing, TypeId, WorkloadId};
 
 /// Where extra times come from.
@@ -193,6 +194,12 @@ impl PerformanceModel {
     pub fn elastic(&self, job: &Job) -> Option<&Elastic> {
         job.batch?;
         self.profile.as_ref()?.workloads[job.workload?].elastic.as_ref()
+    }
+
+    /// How the batch of a job changes while it trains, if its workload has a regime, and what it asks for.
+    pub fn regime(&self, job: &Job) -> Option<(&Regime, First)> {
+        let first = First { gpus: job.gpus, batch: job.batch? };
+        Some((self.profile.as_ref()?.workloads[job.workload?].regime.as_ref()?, first))
     }
 
     /// What was measured on the fleet's types, in their order.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, Elastic, ModelFacts, WorkloadId};
+use crate::{Duration, Elastic, ModelFacts, Regime, WorkloadId};
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,9 @@ pub struct Workload {
     /// How its jobs behave with more or fewer GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elastic: Option<Elastic>,
+    /// How the batch of its jobs changes while they train.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regime: Option<Regime>,
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -206,6 +209,8 @@ pub enum ProfileError {
     KindTwice(String),
     #[error("{name}: {why}")]
     Elastic { name: String, why: String },
+    #[error("{name}: {why}")]
+    Regime { name: String, why: String },
 }
 
 impl Profile {
@@ -228,6 +233,9 @@ impl Profile {
             if let Some(elastic) = &workload.elastic {
                 let wrong = |why| ProfileError::Elastic { name: workload.name.clone(), why };
                 elastic.check().map_err(wrong)?;
+            }
+            if let Some(regime) = &workload.regime {
+                regime.check().map_err(|why| ProfileError::Regime { name: workload.name.clone(), why })?;
             }
         }
         for (index, gpu) in self.gpus.iter().enumerate() {

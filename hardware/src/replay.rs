@@ -129,6 +129,10 @@ impl Backend for Recorder {
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
+    fn begin_round(&mut self) {
+        self.inner.begin_round();
+    }
+
     fn forget(&mut self, job: JobId) {
         self.begun.remove(&job);
         self.inner.forget(job);

@@ -167,6 +167,7 @@ impl Run {
         );
         let setup = setup(&world, &inputs);
         let capacities = Capacities::of(world.fleet());
+        let leased = world.fleet().costs.leases.is_some();
         let recorded = inputs.script.is_some();
         let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs, world.fleet()) };
         let run = Run {
@@ -177,6 +178,8 @@ impl Run {
             wake: false,
             ended: false,
             epoch: false,
+            leased,
+            in_round: false,
             next_job: 0,
             capacities,
             follow,
@@ -264,6 +267,10 @@ struct Run {
     ended: bool,
     /// An epoch has ended where jobs look at their batch then.
     epoch: bool,
+    /// GPUs are leased for rounds: policies are called between them alone.
+    leased: bool,
+    /// A round goes on.
+    in_round: bool,
     next_job: usize,
     capacities: Capacities,
     /// The demands of jobs that a policy must follow.
@@ -314,7 +321,7 @@ impl Run {
             if let Err(fault) = self.change_policy(&mut cadence, setup) {
                 return Ok(Err(fault));
             }
-            let round = cadence.round.map(Duration::from_micros);
+            let round = cadence.round.filter(|_| !self.leased).map(Duration::from_micros);
             let until = self.until(round, no_round_before);
             let happened = self.advance(until)?;
             let now = self.world().cluster.now;
@@ -343,6 +350,11 @@ impl Run {
                     }
                     Err(fault) => return Ok(Err(fault)),
                 }
+            }
+            // A policy that has preempted is called again first: it may start those jobs elsewhere.
+            if self.between_rounds() && !self.wake {
+                self.world().backend.begin_round();
+                self.in_round = self.world().cluster.count(Phase::Running) > 0;
             }
             if let Some(end) = self.is_over(trigger) {
                 return Ok(end);
@@ -377,7 +389,7 @@ impl Run {
     /// When the loop has something to do of its own accord: a submission, a timer, a round or a takeover.
     fn until(&mut self, round: Option<Duration>, no_round_before: Instant) -> Option<Instant> {
         let now = self.world().cluster.now;
-        if self.resync {
+        if self.resync || (self.between_rounds() && self.wake) {
             return Some(now);
         }
         let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
@@ -390,12 +402,20 @@ impl Run {
         all.min().filter(|at| *at < Instant::END)
     }
 
+    /// Whether GPUs are leased for rounds, none goes on, and jobs are there for the next.
+    fn between_rounds(&self) -> bool {
+        self.leased && !self.in_round && self.live > 0
+    }
+
     /// Why the policy is called now, if it is.
     fn trigger(&mut self, is_round: bool, cadence: Cadence, timed: bool) -> Option<Trigger> {
         let always = cadence.ends == Wake::Always || self.inputs.every_end_calls;
         let ended = self.ended && (always || self.world().cluster.count(Phase::Queued) > 0);
         if self.resync {
             Some(Trigger::Resync)
+        } else if self.leased {
+            let due = self.between_rounds() && (self.wake || self.ended || timed);
+            due.then_some(if cadence.round.is_some() { Trigger::Round } else { Trigger::Event })
         } else if is_round {
             Some(Trigger::Round)
         } else if cadence.on_events && (self.wake || self.epoch || ended) {

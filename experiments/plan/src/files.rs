@@ -18,6 +18,7 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
             | ProfileSpec::Lucid(path)
             | ProfileSpec::GavelSimulation(path)
             | ProfileSpec::Pollux(path)
+            | ProfileSpec::Shockwave(path)
             | ProfileSpec::Throughputs(path)
             | ProfileSpec::Torchvision { file: path, .. },
         ) => all.push(path.clone()),

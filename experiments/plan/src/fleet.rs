@@ -160,6 +160,9 @@ pub(super) fn fleet(
     };
     let costs = costs(source, spec)?;
     let costs = preset.map_or(costs, |preset| preset.costs(policy, costs));
+    if costs.leases.is_some() {
+        leases_alone(source, spec, *sharing)?;
+    }
     let failures = failures.map(|failures| Failures { mtbf: failures.mtbf.0, repair: failures.repair.0 });
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let wide = |group: &Group| {
@@ -188,6 +191,20 @@ pub(super) fn fleet(
         Some(links) => linked(source, fleet, links, network.unwrap_or(NETWORK)),
         None => Ok(fleet),
     }
+}
+
+/// Checks that nothing is asked for that GPUs which are leased for rounds do not have.
+fn leases_alone(source: &Source, spec: &Spec, sharing: Sharing) -> Result<(), Error> {
+    let costs = &spec.costs;
+    let own = [costs.start, costs.checkpoint, costs.restore, costs.checkpoint_every];
+    if own.iter().any(Option::is_some) {
+        let message = "under this preset a restart costs part of a lease, and nothing else does";
+        return Err(source.error("costs", message, "these costs"));
+    }
+    if sharing != Sharing::Exclusive {
+        return Err(source.error("fleet.sharing", "under this preset GPUs are leased to one job each", "here"));
+    }
+    Ok(())
 }
 
 /// What starting and stopping jobs costs.
@@ -314,6 +331,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         ProfileSpec::File(file) => (profile::read(&open(file)?)?, file),
         ProfileSpec::Gavel(file) => (profile::gavel(&open(file)?)?, file),
         ProfileSpec::Pollux(folder) => (profile::pollux(&open(folder)?)?, folder),
+        ProfileSpec::Shockwave(file) => (profile::shockwave(&open(file)?)?, file),
         ProfileSpec::Lucid(file) => (profile::lucid(&open(file)?)?, file),
         ProfileSpec::GavelSimulation(file) => (profile::gavel_simulation(&open(file)?)?, file),
         ProfileSpec::Throughputs(file) => (profile::throughputs(&open(file)?)?, file),

@@ -122,9 +122,15 @@ fn communication(source: &Source, spec: &Spec) -> Result<Communication, Error> {
     Ok(Communication { overlap, latency })
 }
 
-/// Checks that the elastic workloads of a profile are measured at every placement that a fleet has.
+/// Checks that the elastic workloads of a profile are measured at every placement that a fleet has, and that those with a regime have leases.
 fn covers(source: &Source, profile: &Profile, fleet: &Fleet, used: &[WorkloadId]) -> Result<(), Error> {
     for workload in used.iter().map(|id| &profile.workloads[*id]) {
+        if workload.regime.is_some() && fleet.costs.leases.is_none() {
+            let message =
+                format!("jobs of {:?} change their batch between leases, and this fleet has none", workload.name);
+            let error = source.error("semantics", &message, "here");
+            return Err(error.hint("semantics: Semantics(preset: \"shockwave\")"));
+        }
         let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
         let covered =
             workload.elastic.as_ref().map_or(Ok(()), |elastic| elastic.covers(fleet.nodes.len() as u32, gpus));

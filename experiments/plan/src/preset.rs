@@ -1,7 +1,7 @@
 //! The semantics of published simulators, as they expand to costs of the host and parameters of policies. Each is
 //! held by the per-job schedules that its simulator produced (see `tests/goldens.rs`).
 
-use sandtable_hardware::{Costs, Duration, Rescale, RestartRule, SECOND};
+use sandtable_hardware::{Costs, Duration, Leases, Rescale, RestartRule, SECOND};
 use serde_json::{Value, json};
 
 /// A published simulator.
@@ -16,6 +16,8 @@ pub(super) struct Preset {
     /// What elastic jobs pay for a change of their GPUs, where the simulator has one cost; and whether epochs end on
     /// whole seconds.
     elastic: (Option<Rescale>, bool),
+    /// For how many times what it takes alone a job is at work at most, where GPUs are leased for rounds of 120 s.
+    leases: Option<f64>,
 }
 
 pub(super) const PRESETS: &[Preset] = &[
@@ -25,6 +27,7 @@ pub(super) const PRESETS: &[Preset] = &[
         slots_per_gpu: 1,
         restart: None,
         elastic: (None, false),
+        leases: None,
     },
     Preset {
         name: "lucid-consolidate",
@@ -32,6 +35,7 @@ pub(super) const PRESETS: &[Preset] = &[
         slots_per_gpu: 1,
         restart: Some(RestartRule { small: Duration::from_secs(40), large: Duration::from_secs(60), small_gpus: 8 }),
         elastic: (None, false),
+        leases: None,
     },
     Preset {
         name: "pai-1node",
@@ -39,6 +43,7 @@ pub(super) const PRESETS: &[Preset] = &[
         slots_per_gpu: 100,
         restart: None,
         elastic: (None, false),
+        leases: None,
     },
     Preset {
         name: "pollux",
@@ -46,6 +51,7 @@ pub(super) const PRESETS: &[Preset] = &[
         slots_per_gpu: 1,
         restart: None,
         elastic: (Some(Rescale::Constant(Duration::from_secs(30))), true),
+        leases: None,
     },
     Preset {
         name: "deepboot",
@@ -53,8 +59,31 @@ pub(super) const PRESETS: &[Preset] = &[
         slots_per_gpu: 1,
         restart: None,
         elastic: (None, true),
+        leases: None,
+    },
+    Preset {
+        name: "shockwave",
+        about: "Shockwave's simulator: leases of about 120 s in whole steps, 20 s for a restart, at most 1.5 times the time alone",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (None, false),
+        leases: Some(1.5),
+    },
+    Preset {
+        name: "shockwave-comparison",
+        about: "as shockwave, at most the time alone: the artifact's older runs, beside those on a real cluster",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (None, false),
+        leases: Some(1.0),
     },
 ];
+
+/// The rounds of Gavel's simulator, as Shockwave's artifact sets them.
+const fn leases(limit: f64) -> Leases {
+    let (length, restart, brief) = (Duration::from_secs(120), Duration::from_secs(20), Duration::from_secs(115));
+    Leases { length, restart, brief, limit: Some(limit) }
+}
 
 impl Preset {
     /// Defaults of a policy's parameters.
@@ -92,6 +121,7 @@ impl Preset {
             linger: if late { SECOND } else { Duration::ZERO },
             rescale: rescale.or(costs.rescale),
             epochs_end_on: if whole { SECOND } else { Duration::ZERO },
+            leases: self.leases.map(leases),
             ..costs
         }
     }

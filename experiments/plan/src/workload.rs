@@ -231,15 +231,27 @@ impl Workload {
     }
 }
 
-/// A row's workload; that of one with a batch must be elastic, and the batch one that it can have.
+/// A row's workload; that of one with a batch must be elastic or have a regime, and the batch be one that it can have.
 fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId>, Error> {
     let id = row.workload.as_ref().map(|name| workload_id(name, profile)).transpose()?;
     let Some(batch) = row.batch else { return Ok(id) };
     let found = id.zip(profile).map(|(id, profile)| &profile.workloads[id]);
+    if let Some(regime) = found.and_then(|workload| workload.regime.as_ref()) {
+        return match regime.rate(row.gpus, batch) {
+            Some(_) => Ok(id),
+            None => {
+                let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);
+                Err(Error::usage(format!(
+                    "{asked}: the profile has no rate of {:?} so",
+                    row.workload.as_deref().unwrap_or_default()
+                )))
+            }
+        };
+    }
     let Some(elastic) = found.and_then(|workload| workload.elastic.as_ref()) else {
         let of = row.workload.as_deref().map_or("none".into(), |name| format!("{name:?}, which is not elastic"));
         let error = Error::usage(format!("job {:?} has a batch of {batch}, its workload is {of}", row.name));
-        return Err(error.hint("only elastic workloads of the `profile` have batches"));
+        return Err(error.hint("only workloads of the `profile` that are elastic or have a `regime` have batches"));
     };
     let empty = (batch == 0).then(|| "a step takes at least one sample".to_string());
     match empty.or_else(|| elastic.refuses(row.gpus, elastic.split(batch, row.gpus))) {

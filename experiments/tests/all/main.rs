@@ -41,6 +41,7 @@ mod properties;
 mod readme;
 mod reference;
 mod results;
+mod shockwave;
 mod slurm;
 mod store;
 mod strangers;

@@ -6,6 +6,7 @@
 //! work is done. What several jobs on a GPU do to each other is in `sharing`.
 
 mod failures;
+mod leases;
 mod resize;
 mod sharing;
 mod states;
@@ -13,6 +14,7 @@ mod states;
 mod tests;
 #[cfg(test)]
 mod tests_sharing;
+mod work;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,8 +25,9 @@ use crate::{
     Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeState;
-use resize::Training;
+use leases::Rounds;
 use states::States;
+use work::Work;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -33,30 +36,6 @@ enum Phase {
     Running,
     Stopping,
     Ended,
-}
-
-/// What the work of a job is counted in.
-enum Work {
-    /// Microseconds at speed 1.
-    Rigid,
-    /// Steps of the present epoch at the initial batch.
-    Elastic(Training),
-}
-
-impl Work {
-    fn training(&self) -> Option<&Training> {
-        match self {
-            Work::Rigid => None,
-            Work::Elastic(training) => Some(training),
-        }
-    }
-
-    fn training_mut(&mut self) -> Option<&mut Training> {
-        match self {
-            Work::Rigid => None,
-            Work::Elastic(training) => Some(training),
-        }
-    }
 }
 
 struct JobState {
@@ -70,6 +49,8 @@ struct JobState {
     unsaved: Duration,
     started_before: bool,
     progress_from: Instant,
+    /// Most work that it does from then on, until its lease is over.
+    most: f64,
     gpus: Vec<GpuId>,
     /// Speed of its GPUs.
     speed: f64,
@@ -99,6 +80,7 @@ enum Due {
     AskBack(NodeId),
     Release(JobId),
     Run(JobId),
+    RoundOver,
 }
 
 /// The simulated fleet.
@@ -115,6 +97,7 @@ pub struct SimulatedBackend {
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
     due: BinaryHeap<Reverse<(Instant, Due, u32)>>,
+    rounds: Rounds,
     now: Instant,
 }
 
@@ -149,11 +132,13 @@ impl SimulatedBackend {
             there: vec![Vec::new(); if alone { 0 } else { (fleet.gpus() / fleet.slots) as usize }],
             loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
+            rounds: Rounds::default(),
             now: Instant::START,
             fleet,
             jobs,
         };
         model.begin_training();
+        model.begin_regimes();
         model.begin_failures(seed);
         model
     }
@@ -172,7 +157,8 @@ impl SimulatedBackend {
             | Due::Announce(_)
             | Due::HandBack(_)
             | Due::TakeBack(_)
-            | Due::AskBack(_) => false,
+            | Due::AskBack(_)
+            | Due::RoundOver => false,
         }
     }
 
@@ -220,11 +206,13 @@ impl SimulatedBackend {
                 self.let_go(id, cause, Duration::ZERO, happened);
             }
             Due::Run(id) => self.begin(id, happened),
+            Due::RoundOver => self.end_leases(happened),
         }
     }
 
     /// The job waits again.
     fn let_go(&mut self, id: JobId, cause: Cause, lost: Duration, happened: &mut Vec<TimedEvent>) {
+        self.break_lease(id);
         let state = &mut self.states[id];
         state.phase = Phase::Waiting;
         state.died = false;
@@ -253,58 +241,16 @@ impl SimulatedBackend {
     }
 
     fn schedule_end(&mut self, id: JobId) {
+        if self.fleet.costs.leases.is_some() {
+            // Its lease says when it ends.
+            return;
+        }
         let state = &self.states[id];
         let end = state.progress_from.saturating_add(Duration::from_micros_f64((state.left / state.rate).ceil()));
         // Beyond the end of time a job never ends.
         // What is set at an epoch's end holds from before: the next one may be over already.
         let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(Instant::END);
         self.schedule(end, Due::End(id), state.generation);
-    }
-
-    /// Work done since progress last began.
-    fn done(&self, state: &JobState) -> f64 {
-        match state.phase {
-            Phase::Running => {
-                (self.now.saturating_since(state.progress_from).as_micros_f64() * state.rate).min(state.left)
-            }
-            _ => 0.0,
-        }
-    }
-
-    /// Time of progress since the last checkpoint.
-    fn since_saved(&self, state: &JobState) -> Duration {
-        match state.phase {
-            Phase::Running => state.unsaved + self.now.saturating_since(state.progress_from),
-            _ => state.unsaved,
-        }
-    }
-
-    /// Takes back what was done since the last checkpoint; returns the time of progress that is lost.
-    fn roll_back(&mut self, id: JobId) -> Duration {
-        let (kept, lost) = self.after_a_kill(&self.states[id]);
-        let state = &mut self.states[id];
-        state.left = kept;
-        state.saved = kept;
-        state.unsaved = Duration::ZERO;
-        lost
-    }
-
-    /// The work left of a job that is killed now, and the time of progress that it has to repeat.
-    fn after_a_kill(&self, state: &JobState) -> (f64, Duration) {
-        let left = state.left - self.done(state);
-        let kept = match self.fleet.costs.checkpoint_every {
-            // An elastic job saves its state at the end of each epoch.
-            Some(every) if matches!(state.work, Work::Rigid) => {
-                let since = state.saved - left;
-                state.saved - (since / every.as_micros_f64()).floor() * every.as_micros_f64()
-            }
-            _ => state.saved,
-        };
-        // The pace may have changed since: what is lost is lost in proportion to the work.
-        let done = state.saved - left;
-        let time = self.since_saved(state).as_micros_f64();
-        let lost = if done > 0.0 { Duration::from_micros_f64(time * (kept - left) / done) } else { Duration::ZERO };
-        (kept, lost)
     }
 }
 
@@ -337,7 +283,7 @@ impl Backend for SimulatedBackend {
 
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         let overhead = self.overhead(job, gpus);
-        let speed = self.laws.speed(&self.fleet, self.fleet.type_of(gpus[0]), &self.jobs[job]);
+        let speed = self.own_speed(job, self.fleet.type_of(gpus[0]));
         let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
         let state = &mut self.states[job];
         assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
@@ -346,6 +292,10 @@ impl Backend for SimulatedBackend {
         state.speed = speed;
         state.throttle = 1.0;
         state.progress_from = drained + overhead;
+        if self.fleet.costs.leases.is_some() {
+            // Until its lease begins.
+            state.most = 0.0;
+        }
         let (from, generation) = (state.progress_from, state.generation);
         self.settle_in(job, split);
         self.come(job);
@@ -355,6 +305,10 @@ impl Backend for SimulatedBackend {
         } else {
             self.begin(job, happened);
         }
+    }
+
+    fn begin_round(&mut self) {
+        self.begin_leases();
     }
 
     fn forget(&mut self, job: JobId) {
@@ -383,6 +337,10 @@ impl Backend for SimulatedBackend {
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         let costs = self.fleet.costs;
+        if costs.leases.is_some() {
+            // What is done in a lease that is cut short is lost.
+            self.states[job].most = 0.0;
+        }
         let state = &self.states[job];
         let running = state.phase == Phase::Running;
         match mode {
@@ -402,7 +360,7 @@ impl Backend for SimulatedBackend {
                 // The work of an elastic job is counted in steps.
                 let work_per_microsecond = match state.work {
                     Work::Rigid => 1.0,
-                    Work::Elastic(_) => state.speed,
+                    Work::Elastic(_) | Work::Stepped(_) => state.speed,
                 };
                 state.left = left + added.as_micros_f64() * work_per_microsecond;
                 // A job that starts again after a change has something to save too.
@@ -458,7 +416,7 @@ impl Backend for SimulatedBackend {
             }
             Phase::Waiting | Phase::Stopping => {
                 let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
-                state.left / self.alone(job, gpu_type) + restore.as_micros_f64()
+                state.left / self.own_speed(job, gpu_type) + restore.as_micros_f64()
             }
         };
         micros / SECOND.as_micros_f64()
@@ -473,12 +431,13 @@ impl Backend for SimulatedBackend {
         let done = match state.work {
             Work::Rigid => (1.0 - left / self.jobs[job].work.as_micros_f64()).max(0.0),
             Work::Elastic(_) => self.training_done(job, left),
+            Work::Stepped(steps) => 1.0 - left / steps.all as f64,
         };
         Progress { done, unsaved: Some(self.after_a_kill(state).1) }
     }
 
-    /// Elastic jobs learn faster and slower as they go.
+    /// Elastic jobs learn faster and slower as they go; leased ones lose time to restarts, and go over to other batches.
     fn remaining_is_steady(&self) -> bool {
-        self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
+        self.fleet.costs.leases.is_none() && self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
     }
 }

@@ -98,6 +98,7 @@ impl JobState {
             unsaved: Duration::ZERO,
             started_before: false,
             progress_from: Instant::START,
+            most: f64::INFINITY,
             gpus: Vec::new(),
             speed: 1.0,
             rate: 1.0,

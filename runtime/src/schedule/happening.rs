@@ -88,11 +88,12 @@ impl Run {
                         Cause::OutOfMemory => ChangeCause::OutOfMemory,
                     };
                     self.tell(job, JobPhase::Queued, at, cause);
-                    self.wake |= !asked;
+                    self.wake |= !asked || self.leased;
                 }
                 BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
                 BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
                 BackendEvent::NodeDrains { node, until } => self.node_drains(node, at, until),
+                BackendEvent::RoundOver => (self.in_round, self.wake) = (false, true),
             }
         }
         Ok(())

@@ -104,6 +104,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
             communication: Ring::Ring,
             model,
             elastic: None,
+            regime: None,
             facts: None,
         });
     }

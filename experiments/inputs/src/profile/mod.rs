@@ -6,6 +6,7 @@ mod lucid;
 mod pollux;
 #[cfg(test)]
 mod pollux_fit;
+mod shockwave;
 mod synthetic;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use gavel::gavel;
 pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;
 pub use pollux::{pollux, pollux_fitted};
+pub use shockwave::shockwave;
 pub use synthetic::synthetic;
 pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};
 

@@ -60,6 +60,7 @@ pub fn synthetic() -> Profile {
                 communication: Ring::Ring,
                 model: Some(model.into()),
                 elastic: None,
+                regime: None,
                 facts: None,
             });
         }

@@ -31,6 +31,7 @@ mod pollux;
 mod rows;
 mod sacct;
 mod settings;
+mod shockwave;
 mod stats;
 pub(crate) mod table;
 
@@ -52,6 +53,7 @@ pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use packed::Packed;
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
+pub use shockwave::RegimeMode;
 pub use stats::Stats;
 pub use table::TraceError;
 

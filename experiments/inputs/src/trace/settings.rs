@@ -122,6 +122,9 @@ pub enum TraceFormat {
     /// Pollux and DeepBoot workloads: time, application, num_replicas, batch_size. Elastic jobs of a profile's
     /// workloads; with Pollux' folder of traces as `throughputs` rigid ones. `infer-…` with a duration are tasks.
     Pollux,
+    /// Shockwave: submit_s, model, batch, gpus, mode (static, accordion or gns), steps; needs its table of rates as `throughputs`. Jobs of the
+    /// profile `Shockwave`.
+    Shockwave,
     /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
     Openb,
     /// Alibaba PAI's simulator: submit_time, duration, num_inst, num_gpu (parts are rounded up to whole GPUs).

@@ -21,6 +21,9 @@ pub enum ProfileSpec {
     Torchvision { file: String, precision: String },
     /// The user's copy of Pollux' measurements: `traces`, `throughput_exact.csv`, `throughput_grid.csv`.
     Pollux(String),
+    /// The user's copy of Shockwave's rates, a CSV with the columns `model`, `batch`, `gpus`, `steps_per_s`: workloads whose jobs change their batch, such as
+    /// `ResNet-18 accordion` and `LM gns`.
+    Shockwave(String),
     /// A CSV with the columns `workload`, `kind`, `gpus`, `throughput`, and if wanted `model`, `family`, `batch`.
     Throughputs(String),
 }

@@ -1,0 +1,200 @@
+//! GPUs that are leased for rounds: what a job does in one, and when the round is over.
+//!
+//! Between rounds nothing runs: policies decide, then all jobs that hold GPUs begin a lease at once. In it a job does whole steps; the round is over
+//! when the last of its jobs is done with its steps. Steps of a lease are settled when the round is over.
+
+use std::collections::BTreeMap;
+
+use super::{Due, Phase, SimulatedBackend, Work};
+use crate::regime::{First, Steps};
+use crate::{BackendEvent, Duration, Instant, JobId, Leases, Regime, SECOND, TimedEvent};
+
+/// The fifth lease in a row with nothing to do ends a job.
+const FAILED_LEASES: u32 = 5;
+
+/// The rounds of a fleet.
+#[derive(Default)]
+pub(super) struct Rounds {
+    /// How many have begun.
+    begun: u64,
+    /// When the latest began.
+    began: Instant,
+    /// Whether one goes on.
+    goes_on: bool,
+    /// Jobs that have had a lease.
+    jobs: BTreeMap<JobId, Leased>,
+}
+
+/// What is kept of a job between its leases.
+#[derive(Default)]
+struct Leased {
+    /// Time that it was at work, in seconds.
+    busy_s: f64,
+    /// Leases in a row with nothing to do.
+    failed: u32,
+    /// The round of its last lease, from 1.
+    round: u64,
+    /// The batch to which it goes over at the end of its next lease.
+    wants: Option<u32>,
+    /// What it does in its lease.
+    lease: Option<Lease>,
+}
+
+#[derive(Clone, Copy)]
+struct Lease {
+    /// Steps, or microseconds of work.
+    steps: f64,
+    /// Time that it counts as at work, in seconds.
+    busy_s: f64,
+}
+
+impl SimulatedBackend {
+    /// Jobs whose workload has a regime count steps: as many as their work is at the batch that they begin with.
+    pub(super) fn begin_regimes(&mut self) {
+        for (id, job) in self.jobs.iter().enumerate().map(|(id, job)| (JobId::at(id), job)) {
+            let Some((regime, first)) = self.laws.regime(job) else { continue };
+            let rate = regime.rate(first.gpus, first.batch).unwrap_or(f64::NAN);
+            let all = libm::rint(job.work.as_secs_f64() * rate).max(1.0);
+            let state = &mut self.states[id];
+            state.work = Work::Stepped(Steps { batch: first.batch, all: all as u64, done: 0 });
+            (state.left, state.saved) = (all, all);
+        }
+    }
+
+    /// Steps a microsecond of a job with a regime, with its present batch on GPUs of speed 1.
+    pub(super) fn stepping(&self, id: JobId) -> Option<f64> {
+        self.steps_a_second(id).map(|rate| rate / SECOND.as_micros_f64())
+    }
+
+    fn steps_a_second(&self, id: JobId) -> Option<f64> {
+        let Work::Stepped(steps) = self.states[id].work else { return None };
+        let (regime, first) = self.laws.regime(&self.jobs[id])?;
+        regime.rate(first.gpus, steps.batch)
+    }
+
+    pub(super) fn begin_leases(&mut self) {
+        let Some(rule) = self.fleet.costs.leases.filter(|_| !self.rounds.goes_on) else { return };
+        let holders: Vec<JobId> =
+            self.states.live().filter(|(_, state)| state.phase == Phase::Running).map(|(id, _)| id).collect();
+        if holders.is_empty() {
+            return;
+        }
+        let before = self.rounds.began;
+        (self.rounds.begun, self.rounds.began, self.rounds.goes_on) = (self.rounds.begun + 1, self.now, true);
+        let mut over = self.now;
+        for id in holders {
+            over = over.max(self.begin_lease(id, rule, before));
+        }
+        let round = self.rounds.begun as u32;
+        self.schedule(over, Due::RoundOver, round);
+    }
+
+    /// Returns when a job is done with the steps of its lease; `before`: when the round before began.
+    fn begin_lease(&mut self, id: JobId, rule: Leases, before: Instant) -> Instant {
+        let round = self.rounds.begun;
+        if !self.rounds.jobs.contains_key(&id) {
+            // A job that was there when the last round began has looked at its batch since.
+            let there = round > 1 && self.jobs[id].submit <= before;
+            let wants = if there { self.wants(id) } else { None };
+            self.rounds.jobs.insert(id, Leased { wants, ..Leased::default() });
+        }
+        let state = &self.states[id];
+        let (left, slowed) = (state.left, state.rate / state.speed);
+        let kind = self.fleet.type_of(state.gpus[0]);
+        let speed = self.fleet.types[kind].speed;
+        let a_second =
+            self.steps_a_second(id).map_or(state.rate * SECOND.as_micros_f64(), |rate| rate * speed * slowed);
+        let limit_s = rule.limit.map_or(f64::INFINITY, |times| self.alone_s(id).floor() * times).floor();
+        let Some(leased) = self.rounds.jobs.get_mut(&id) else { unreachable!("it was entered above") };
+        let was_there = round == 1 || leased.round + 1 == round;
+        leased.round = round;
+        let mut steps = (a_second * rule.length.as_secs_f64()).floor().min(left);
+        let mut busy_s = steps / a_second;
+        let end = self.now.saturating_add(Duration::from_micros_f64(libm::rint(busy_s * 1e6)));
+        let mut ends = false;
+        let mut from = self.now;
+        if steps > 0.0 {
+            leased.failed = 0;
+            if !was_there && busy_s > rule.brief.as_secs_f64() {
+                let restart_s = rule.restart.as_secs_f64();
+                steps = (steps * ((busy_s - restart_s) / busy_s)).floor();
+                busy_s -= restart_s;
+                from = self.now + rule.restart;
+            }
+            ends = left - steps <= 0.0 || leased.busy_s + busy_s > limit_s;
+        } else {
+            leased.failed += 1;
+            ends |= leased.failed >= FAILED_LEASES;
+        }
+        leased.lease = Some(Lease { steps, busy_s });
+        let state = &mut self.states[id];
+        (state.progress_from, state.most) = (from, steps);
+        let generation = state.generation;
+        if ends {
+            self.schedule(end, Due::End(id), generation);
+        }
+        end
+    }
+
+    /// Settles what jobs did in the round that is over.
+    pub(super) fn end_leases(&mut self, happened: &mut Vec<TimedEvent>) {
+        self.rounds.goes_on = false;
+        let mut rounds = std::mem::take(&mut self.rounds.jobs);
+        rounds.retain(|id, _| self.states[*id].phase != Phase::Ended);
+        for (id, leased) in &mut rounds {
+            if let Some(lease) = leased.lease.take() {
+                leased.busy_s += lease.busy_s;
+                self.settle_lease(*id, lease.steps, leased.wants);
+            }
+            leased.wants = self.wants(*id);
+        }
+        self.rounds.jobs = rounds;
+        happened.push(TimedEvent { at: self.now, what: BackendEvent::RoundOver });
+    }
+
+    /// A job that has done so many steps, and goes over to another batch if it wants to.
+    fn settle_lease(&mut self, id: JobId, steps: f64, wants: Option<u32>) {
+        let regime = self.laws.regime(&self.jobs[id]).map(|(regime, _)| regime);
+        let state = &mut self.states[id];
+        let mut left = state.left - steps;
+        if let (Work::Stepped(now), Some(regime)) = (&mut state.work, regime) {
+            now.done += steps as u64;
+            if let Some(batch) = wants {
+                *now = regime.rescaled(*now, batch);
+            }
+            left = now.all.saturating_sub(now.done) as f64;
+        }
+        (state.left, state.saved, state.unsaved) = (left, left, Duration::ZERO);
+        (state.progress_from, state.most) = (self.now, 0.0);
+        if let Some(rate) = self.stepping(id) {
+            let state = &mut self.states[id];
+            let slowed = state.rate / state.speed;
+            let kind = state.gpus.first().map_or(1.0, |gpu| self.fleet.types[self.fleet.type_of(*gpu)].speed);
+            state.speed = rate * kind;
+            state.rate = state.speed * slowed;
+        }
+    }
+
+    fn wants(&self, id: JobId) -> Option<u32> {
+        let Work::Stepped(steps) = self.states[id].work else { return None };
+        let (regime, first) = self.laws.regime(&self.jobs[id])?;
+        regime.wants(first, steps)
+    }
+
+    /// Seconds that a job takes alone, as it is planned.
+    fn alone_s(&self, id: JobId) -> f64 {
+        let job = &self.jobs[id];
+        let planned = |(regime, first): (&Regime, First)| {
+            let rate = regime.rate(first.gpus, first.batch)?;
+            Some(regime.alone_s(first, libm::rint(job.work.as_secs_f64() * rate) as u64))
+        };
+        self.laws.regime(job).and_then(planned).unwrap_or(job.work.as_secs_f64())
+    }
+
+    /// A job lets its GPUs go: what it would have done in its lease is not done.
+    pub(super) fn break_lease(&mut self, id: JobId) {
+        if let Some(leased) = self.rounds.jobs.get_mut(&id) {
+            leased.lease = None;
+        }
+    }
+}
