@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 19] = [
+const PACKING: [&str; 20] = [
     "fifo",
     "sjf",
     "srtf",
@@ -161,6 +161,7 @@ const PACKING: [&str; 19] = [
     "gavel",
     "allox",
     "gandiva-fair",
+    "gavel-leases",
     "kai-like",
     "kueue-like",
 ];

@@ -87,6 +87,15 @@ pub enum BackendEvent {
         /// Progress over its progress alone on the same type.
         pace: f64,
     },
+    /// The job's lease is over: told when the round is.
+    LeaseEnded {
+        /// The job.
+        job: JobId,
+        /// Seconds from the beginning of the round until it was done with its steps.
+        seconds: f64,
+        /// Seconds of these in which it did none, because it restarted.
+        restart: f64,
+    },
     /// The leases of all jobs are over ([`Costs::leases`](crate::Costs)).
     RoundOver,
 }
@@ -104,9 +113,10 @@ impl BackendEvent {
             | BackendEvent::Stalled(job)
             | BackendEvent::Epoch(job)
             | BackendEvent::Died(job) => Some(*job),
-            BackendEvent::Failed { job, .. } | BackendEvent::Released { job, .. } | BackendEvent::Pace { job, .. } => {
-                Some(*job)
-            }
+            BackendEvent::Failed { job, .. }
+            | BackendEvent::Released { job, .. }
+            | BackendEvent::Pace { job, .. }
+            | BackendEvent::LeaseEnded { job, .. } => Some(*job),
         }
     }
 }

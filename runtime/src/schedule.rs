@@ -333,6 +333,7 @@ impl Run {
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
             let Some(trigger) = self.trigger(rounds.is_some(), cadence, timed) else {
+                self.begin_round();
                 if until.is_none() && !happened && !self.happens_by_itself() {
                     return Ok(Ok(()));
                 }
@@ -351,11 +352,7 @@ impl Run {
                     Err(fault) => return Ok(Err(fault)),
                 }
             }
-            // A policy that has preempted is called again first: it may start those jobs elsewhere.
-            if self.between_rounds() && !self.wake {
-                self.world().backend.begin_round();
-                self.in_round = self.world().cluster.count(Phase::Running) > 0;
-            }
+            self.begin_round();
             if let Some(end) = self.is_over(trigger) {
                 return Ok(end);
             }
@@ -405,6 +402,14 @@ impl Run {
     /// Whether GPUs are leased for rounds, none goes on, and jobs are there for the next.
     fn between_rounds(&self) -> bool {
         self.leased && !self.in_round && self.live > 0
+    }
+
+    /// Leases begin, where GPUs are leased. A policy that has preempted is called again first: it may start those jobs elsewhere.
+    fn begin_round(&mut self) {
+        if self.between_rounds() && !self.wake {
+            self.world().backend.begin_round();
+            self.in_round = self.world().cluster.count(Phase::Running) > 0;
+        }
     }
 
     /// Why the policy is called now, if it is.

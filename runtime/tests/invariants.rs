@@ -13,9 +13,9 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, JobId, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool, Profile,
-    Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing, SimulatedBackend,
-    Solo, TypeId, Workload, WorkloadId,
+    InterferenceModel, Job, JobId, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
+    Profile, Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing,
+    SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -58,6 +58,12 @@ struct Case {
     jobs: Vec<(u64, u32, u64)>,
 }
 
+/// Rounds of half a minute.
+fn leases(limited: bool) -> Leases {
+    let (length, restart, brief) = (30 * SECOND, 4 * SECOND, 20 * SECOND);
+    Leases { length, restart, brief, limit: limited.then_some(1.2) }
+}
+
 fn case() -> impl Strategy<Value = Case> {
     let rule = RestartRule { small: 40 * SECOND, large: 60 * SECOND, small_gpus: 2 };
     let seconds = prop::sample::select(vec![Duration::ZERO, SECOND, 7 * SECOND]);
@@ -73,7 +79,9 @@ fn case() -> impl Strategy<Value = Case> {
         rescale: if every { Some(Rescale::Afe) } else { None },
         batch: if added { 2 * SECOND } else { Duration::ZERO },
         epochs_end_on: if added { SECOND } else { Duration::ZERO },
+        leases: None,
     });
+    let leases = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(|limited| Some(leases(limited)))];
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);
     let jobs = prop::collection::vec((0u64..500, prop_oneof![Just(1u32), 1u32..5], 0u64..300), 1..30);
     let packed = (2u32..4).prop_map(Sharing::Packed);
@@ -92,12 +100,15 @@ fn case() -> impl Strategy<Value = Case> {
         })
     ];
     let actions = prop_oneof![4 => Just(2000u32), 1 => 4u32..12];
-    let whose = (jobs, sharing, uses, actions, prop::bool::weighted(0.75));
+    let whose = (jobs, sharing, uses, actions, prop::bool::weighted(0.75), leases);
     (any::<u64>(), nodes, costs, any::<bool>(), 0u64..12, whose).prop_map(
-        |(seed, nodes, costs, failing, mischief, (jobs, sharing, uses, actions, near))| {
+        |(seed, nodes, costs, failing, mischief, (jobs, sharing, uses, actions, near, leases))| {
             let mischief = if near { mischief } else { mischief % 6 };
             // Who does nothing wrong starts all that it can.
             let actions = if mischief == 0 { 2000 } else { actions };
+            // Nothing else costs anything where GPUs are leased.
+            let leases = leases.filter(|_| sharing == Sharing::Exclusive);
+            let costs = if leases.is_some() { Costs { leases, ..Costs::default() } } else { costs };
             Case { seed, nodes, costs, failing, mischief, sharing, uses, actions, near, jobs }
         },
     )
@@ -243,7 +254,7 @@ fn simulate(case: &Case) -> Finished {
     let mut jobs: Vec<Job> = Vec::new();
     for (submit, gpus, seconds) in &case.jobs {
         // Some are elastic, some are tasks.
-        let elastic = seconds.is_multiple_of(2);
+        let elastic = seconds.is_multiple_of(2) && case.costs.leases.is_none();
         let stiff = elastic && *gpus <= 3 && seconds.is_multiple_of(4);
         // With more GPUs than its user asks for a pass would be too small.
         let own = (3 * *gpus + (*seconds % 3) as u32).max(4);

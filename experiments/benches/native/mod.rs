@@ -248,6 +248,9 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
             health: health(change.health),
             until: change.until,
         }),
+        contract::Event::LeaseEnded(end) => {
+            guest::Event::LeaseEnded(guest::LeaseEnd { job: end.job, seconds: end.seconds, restart: end.restart })
+        }
         contract::Event::Timer(token) => guest::Event::Timer(*token),
         contract::Event::Rejected(_) => return None,
     })

@@ -201,6 +201,13 @@ fn leases_alone(source: &Source, spec: &Spec, sharing: Sharing) -> Result<(), Er
         let message = "under this preset a restart costs part of a lease, and nothing else does";
         return Err(source.error("costs", message, "these costs"));
     }
+    if spec.serving.is_some() {
+        return Err(source.error(
+            "serving",
+            "under this preset GPUs are leased for rounds, which tasks do not wait for",
+            "here",
+        ));
+    }
     if sharing != Sharing::Exclusive {
         return Err(source.error("fleet.sharing", "under this preset GPUs are leased to one job each", "here"));
     }

@@ -131,6 +131,10 @@ fn covers(source: &Source, profile: &Profile, fleet: &Fleet, used: &[WorkloadId]
             let error = source.error("semantics", &message, "here");
             return Err(error.hint("semantics: Semantics(preset: \"shockwave\")"));
         }
+        if workload.elastic.is_some() && fleet.costs.leases.is_some() {
+            let message = format!("jobs of {:?} change their GPUs, which leases for rounds do not have", workload.name);
+            return Err(source.error("semantics", &message, "here"));
+        }
         let gpus = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(0);
         let covered =
             workload.elastic.as_ref().map_or(Ok(()), |elastic| elastic.covers(fleet.nodes.len() as u32, gpus));

@@ -179,9 +179,18 @@ fn check(header: &Header, steps: &[Step], calls: &[Decision]) -> Result<(), (usi
                     return wrong(format!("job {job} is over twice"));
                 }
                 (_, Some(job))
-                    if over[job] && !matches!(what, BackendEvent::Ended(_) | BackendEvent::Failed { .. }) =>
+                    if over[job]
+                        && !matches!(
+                            what,
+                            BackendEvent::Ended(_) | BackendEvent::Failed { .. } | BackendEvent::LeaseEnded { .. }
+                        ) =>
                 {
                     return wrong(format!("something happens to job {job}, which is over"));
+                }
+                (BackendEvent::LeaseEnded { seconds, restart, .. }, _)
+                    if !(0.0..=1e12).contains(seconds) || !(0.0..=*seconds).contains(restart) =>
+                {
+                    return wrong(format!("expected seconds of a lease, found {seconds} and a restart of {restart}"));
                 }
                 (BackendEvent::Pace { pace, .. }, _) if !(0.0..=1e6).contains(pace) => {
                     return wrong(format!("expected a pace of at least 0, found {pace}"));

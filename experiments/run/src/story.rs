@@ -116,6 +116,9 @@ impl Names {
                 };
                 format!("node {} is {health}", change.node)
             }
+            Event::LeaseEnded(end) => {
+                format!("job {} was done with its lease after {} s", self.job(JobId::new(end.job)), end.seconds)
+            }
             Event::Timer(token) => format!("its timer {token}"),
             Event::Rejected(count) => format!("refused: {count} actions"),
         }
@@ -198,6 +201,7 @@ impl Names {
             Event::JobEnded(end) => Some(JobId::new(end.job)),
             Event::JobChanged(change) => Some(JobId::new(change.job)),
             Event::RemainingChanged(change) => Some(JobId::new(change.job)),
+            Event::LeaseEnded(end) => Some(JobId::new(end.job)),
             Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => None,
         }
     }

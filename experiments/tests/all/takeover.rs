@@ -31,6 +31,7 @@ const PACKED: &[&str] = &[
     "similarity",
     "gavel",
     "gandiva-fair",
+    "gavel-leases",
     "allox",
     "horus",
     "horus-plus",

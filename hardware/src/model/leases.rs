@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Due, Phase, SimulatedBackend, Work};
 use crate::regime::{First, Steps};
-use crate::{BackendEvent, Duration, Instant, JobId, Leases, Regime, SECOND, TimedEvent};
+use crate::{BackendEvent, Duration, Instant, JobId, Leases, Regime, SECOND, TimedEvent, TypeId};
 
 /// The fifth lease in a row with nothing to do ends a job.
 const FAILED_LEASES: u32 = 5;
@@ -44,8 +44,10 @@ struct Leased {
 struct Lease {
     /// Steps, or microseconds of work.
     steps: f64,
-    /// Time that it counts as at work, in seconds.
-    busy_s: f64,
+    /// Seconds until it is done with them.
+    seconds: f64,
+    /// Seconds of these that it loses to a restart.
+    restart: f64,
 }
 
 impl SimulatedBackend {
@@ -109,24 +111,23 @@ impl SimulatedBackend {
         let was_there = round == 1 || leased.round + 1 == round;
         leased.round = round;
         let mut steps = (a_second * rule.length.as_secs_f64()).floor().min(left);
-        let mut busy_s = steps / a_second;
-        let end = self.now.saturating_add(Duration::from_micros_f64(libm::rint(busy_s * 1e6)));
+        let (seconds, mut restart) = (steps / a_second, 0.0);
+        let end = self.now.saturating_add(Duration::from_micros_f64(libm::rint(seconds * 1e6)));
         let mut ends = false;
         let mut from = self.now;
         if steps > 0.0 {
             leased.failed = 0;
-            if !was_there && busy_s > rule.brief.as_secs_f64() {
-                let restart_s = rule.restart.as_secs_f64();
-                steps = (steps * ((busy_s - restart_s) / busy_s)).floor();
-                busy_s -= restart_s;
+            if !was_there && seconds > rule.brief.as_secs_f64() {
+                restart = rule.restart.as_secs_f64();
+                steps = (steps * ((seconds - restart) / seconds)).floor();
                 from = self.now + rule.restart;
             }
-            ends = left - steps <= 0.0 || leased.busy_s + busy_s > limit_s;
+            ends = left - steps <= 0.0 || leased.busy_s + (seconds - restart) > limit_s;
         } else {
             leased.failed += 1;
             ends |= leased.failed >= FAILED_LEASES;
         }
-        leased.lease = Some(Lease { steps, busy_s });
+        leased.lease = Some(Lease { steps, seconds, restart });
         let state = &mut self.states[id];
         (state.progress_from, state.most) = (from, steps);
         let generation = state.generation;
@@ -140,14 +141,19 @@ impl SimulatedBackend {
     pub(super) fn end_leases(&mut self, happened: &mut Vec<TimedEvent>) {
         self.rounds.goes_on = false;
         let mut rounds = std::mem::take(&mut self.rounds.jobs);
-        rounds.retain(|id, _| self.states[*id].phase != Phase::Ended);
         for (id, leased) in &mut rounds {
-            if let Some(lease) = leased.lease.take() {
-                leased.busy_s += lease.busy_s;
-                self.settle_lease(*id, lease.steps, leased.wants);
+            let is_over = self.states[*id].phase == Phase::Ended;
+            if let Some(Lease { steps, seconds, restart }) = leased.lease.take() {
+                happened
+                    .push(TimedEvent { at: self.now, what: BackendEvent::LeaseEnded { job: *id, seconds, restart } });
+                leased.busy_s += seconds - restart;
+                if !is_over {
+                    self.settle_lease(*id, steps, leased.wants);
+                }
             }
-            leased.wants = self.wants(*id);
+            leased.wants = if is_over { None } else { self.wants(*id) };
         }
+        rounds.retain(|id, _| self.states[*id].phase != Phase::Ended);
         self.rounds.jobs = rounds;
         happened.push(TimedEvent { at: self.now, what: BackendEvent::RoundOver });
     }
@@ -173,6 +179,21 @@ impl SimulatedBackend {
             state.speed = rate * kind;
             state.rate = state.speed * slowed;
         }
+    }
+
+    /// Seconds of a step at a job's present batch on so many GPUs of a type, and how many are left.
+    pub(super) fn step_of_regime(&self, id: JobId, steps: Steps, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
+        let rate = self.laws.regime(&self.jobs[id]).and_then(|(regime, _)| regime.rate(gpus, steps.batch));
+        let state = &self.states[id];
+        (rate.map_or(f64::NAN, |rate| 1.0 / (rate * self.fleet.types[gpu_type].speed)), state.left - self.done(state))
+    }
+
+    /// Seconds that the steps left of a job take, at its present batch.
+    pub(super) fn steps_left_s(&self, id: JobId, gpu_type: TypeId) -> f64 {
+        let state = &self.states[id];
+        let kind = state.gpus.first().map_or(gpu_type, |gpu| self.fleet.type_of(*gpu));
+        let rate = self.steps_a_second(id).map_or(f64::NAN, |rate| rate * self.fleet.types[kind].speed);
+        if state.phase == Phase::Ended { 0.0 } else { (state.left - self.done(state)) / rate }
     }
 
     fn wants(&self, id: JobId) -> Option<u32> {

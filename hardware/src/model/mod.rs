@@ -13,6 +13,8 @@ mod states;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_leases;
+#[cfg(test)]
 mod tests_sharing;
 mod work;
 
@@ -332,6 +334,9 @@ impl Backend for SimulatedBackend {
     }
 
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64) {
+        if let Work::Stepped(steps) = self.states[job].work {
+            return self.step_of_regime(job, steps, gpu_type, gpus);
+        }
         self.step_and_left(job, gpu_type, gpus)
     }
 
@@ -405,8 +410,10 @@ impl Backend for SimulatedBackend {
 
     fn remaining(&self, job: JobId, gpu_type: TypeId) -> f64 {
         let state = &self.states[job];
-        if let Work::Elastic(_) = state.work {
-            return self.training_left(job, gpu_type);
+        match state.work {
+            Work::Elastic(_) => return self.training_left(job, gpu_type),
+            Work::Stepped(_) => return self.steps_left_s(job, gpu_type),
+            Work::Rigid => {}
         }
         let micros = match state.phase {
             Phase::Ended => 0.0,

@@ -129,7 +129,7 @@ impl Policy for AntmanLike {
 
 fn makes_room(event: &Event) -> bool {
     match event {
-        Event::JobArrived(_) | Event::RemainingChanged(_) | Event::Timer(_) => false,
+        Event::JobArrived(_) | Event::RemainingChanged(_) | Event::LeaseEnded(_) | Event::Timer(_) => false,
         Event::JobChanged(change) => change.phase != JobPhase::Running,
         Event::JobEnded(_) | Event::NodeChanged(_) | Event::Rejected(_) => true,
     }

@@ -298,7 +298,7 @@ impl Cluster {
                     _ => {}
                 },
                 Event::NodeChanged(change) => self.set_health(change.node, change.health),
-                Event::RemainingChanged(_) | Event::Timer(_) => {}
+                Event::RemainingChanged(_) | Event::LeaseEnded(_) | Event::Timer(_) => {}
                 Event::Rejected(_) => self.rejections = host::rejections(),
             }
         }

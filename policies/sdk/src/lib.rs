@@ -67,10 +67,10 @@ pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
     Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
-    ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Plan, PolicyError,
-    Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange, Sample,
-    Service, ServiceId, SetBatch, Setup, Sharing, Start, StartPart, Throttle, Throughput, Timer, Topology, Trigger,
-    UserId, Wake, WorkloadId, WorkloadProfile,
+    LeaseEnd, ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Plan,
+    PolicyError, Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange,
+    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartPart, Throttle, Throughput, Timer, Topology,
+    Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};

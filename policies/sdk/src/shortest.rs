@@ -173,7 +173,7 @@ impl Kept {
                     self.queue.take(end.job);
                     self.queue.order.pieces.remove(end.job);
                 }
-                Event::NodeChanged(_) | Event::Timer(_) | Event::Rejected(_) => {}
+                Event::NodeChanged(_) | Event::LeaseEnded(_) | Event::Timer(_) | Event::Rejected(_) => {}
             }
         }
         self.last = batch.now;

@@ -92,7 +92,7 @@ impl WaitingFirst {
                     let stops = |job: &Job| !job.holds() && !job.waits();
                     cluster.get(*id).is_some_and(stops)
                 }),
-                Event::NodeChanged(_) | Event::Timer(_) => {}
+                Event::NodeChanged(_) | Event::LeaseEnded(_) | Event::Timer(_) => {}
             }
         }
         let changes = self.queue.walk(cluster, place);

@@ -347,6 +347,7 @@ mod tests {
         "types.model-facts" ModelFacts,
         "types.nearness" Nearness,
         "types.node" Node,
+        "types.lease-end" LeaseEnd,
         "types.node-change" NodeChange,
         "types.node-health" NodeHealth,
         "types.part-profile" PartProfile,

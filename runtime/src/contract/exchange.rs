@@ -88,6 +88,18 @@ record! {
 }
 
 record! {
+    /// The lease of a job is over, where the experiment leases GPUs for rounds. Told when the round is.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct LeaseEnd {
+        "job" job: JobId,
+        /// Seconds from the beginning of the round until the job was done with the steps of its lease; 0 if it had none to do.
+        "seconds" seconds: f64,
+        /// Seconds of these in which it did no steps, because it restarted.
+        "restart" restart: f64,
+    }
+}
+
+record! {
     #[derive(Clone, Copy, PartialEq)]
     pub struct NodeChange {
         "node" node: NodeId,
@@ -182,6 +194,7 @@ variant! {
         "timer" Timer(u64),
         /// This many actions of the previous plan were rejected; `cluster.rejections` says why.
         "rejected" Rejected(u32),
+        "lease-ended" LeaseEnded(LeaseEnd),
     }
 }
 

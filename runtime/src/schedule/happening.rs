@@ -7,8 +7,8 @@ use sandtable_hardware::{
 use super::Run;
 use crate::cluster::Phase;
 use crate::contract::{
-    Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, NEVER, NO_QUEUE, NodeChange, NodeHealth,
-    PhaseChange,
+    Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, LeaseEnd, NEVER, NO_QUEUE, NodeChange,
+    NodeHealth, PhaseChange,
 };
 use crate::ledger::AccountingError;
 use crate::visibility::{elasticity, host, near};
@@ -93,10 +93,15 @@ impl Run {
                 BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
                 BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
                 BackendEvent::NodeDrains { node, until } => self.node_drains(node, at, until),
+                BackendEvent::LeaseEnded { job, seconds, restart } => self.tell_lease(job, seconds, restart),
                 BackendEvent::RoundOver => (self.in_round, self.wake) = (false, true),
             }
         }
         Ok(())
+    }
+
+    fn tell_lease(&mut self, job: JobId, seconds: f64, restart: f64) {
+        self.events.push(Event::LeaseEnded(LeaseEnd { job: job.number(), seconds, restart }));
     }
 
     fn end(&mut self, job: JobId, at: Instant) {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use sandtable_hardware::catalogue;
+use sandtable_hardware::regime::Growth;
 use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 
 use super::pollux_fit::pollux_fit;
-use super::{fitted, gavel, lucid, pollux, pollux_fitted, read, synthetic, torchvision, write};
+use super::{fitted, gavel, lucid, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision, write};
 use crate::facts::fill;
 
 fn shipped(name: &str) -> PathBuf {
@@ -129,6 +130,29 @@ fn speeds_of_the_catalogue_are_near_measured_ones() {
         let off = catalogue::find(name).expect("a model").relative_speed() / mean;
         assert!((1.0 / 1.5..1.5).contains(&off), "{name}: {off} of {mean}, which was measured");
     }
+}
+
+#[test]
+fn shockwave_has_each_model_in_each_of_its_modes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rates.csv");
+    std::fs::write(&path, "model,batch,gpus,steps_per_s\nLM,10,1,4\nLM,20,1,0\nTransformer,16,1,9\n").expect("a file");
+    let profile = shockwave(&path).expect("a profile");
+    let names: Vec<&str> = profile.workloads.iter().map(|workload| workload.name.as_str()).collect();
+    let modes = ["static", "accordion", "gns"];
+    let expected: Vec<String> =
+        ["LM", "Transformer"].iter().flat_map(|model| modes.map(|mode| format!("{model} {mode}"))).collect();
+    assert_eq!(names, expected);
+    let regime =
+        |name: &str| profile.workloads[profile.id(name).expect("a workload")].regime.clone().expect("a regime");
+    assert_eq!((regime("LM gns").rate(1, 10), regime("LM gns").rate(1, 20)), (Some(4.0), None));
+    // A Transformer never changes its batch under Accordion.
+    assert_eq!(regime("Transformer accordion").growth, Growth::Fixed);
+    assert!(matches!(regime("LM accordion").growth, Growth::Accordion { .. }));
+    // What it says survives our own format.
+    assert_eq!(parse(&write(&profile).expect("RON"), "p.ron".into()).expect("a profile"), profile);
+    std::fs::write(&path, "model,batch,gpus,steps_per_s\nGPT,10,1,4\n").expect("a file");
+    assert!(shockwave(&path).expect_err("unknown").to_string().contains("column `model`: expected one of ResNet-18"));
 }
 
 #[test]

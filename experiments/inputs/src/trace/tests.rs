@@ -280,6 +280,28 @@ fn gavel_needs_its_table() {
 }
 
 #[test]
+fn a_shockwave_trace_counts_steps_and_has_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("rates.csv");
+    std::fs::write(&table, "model,batch,gpus,steps_per_s\nLM,10,2,4\nLM,20,2,0\n").unwrap();
+    let options = Options { throughputs: Some(table), ..Options::default() };
+    let text = "job_id,submit_s,model,batch,gpus,mode,steps\nx,5,LM,10,2,gns,100\n";
+    let read = parse(TraceFormat::Shockwave, text, &options).expect("a trace");
+    let job = &read.rows[0];
+    assert_eq!((job.workload.as_deref(), job.batch, job.gpus), (Some("LM gns"), Some(10), 2));
+    assert_eq!((job.name.as_str(), job.duration), ("x", 25 * SECOND));
+    for (from, to, says) in [
+        ("gns", "fast", "t.csv:2: column `mode`: expected static, accordion or gns, found \"fast\""),
+        (",10,", ",20,", "the table has no rate of \"LM\" with a batch of 20 on 2 GPUs"),
+        ("100", "many", "t.csv:2: column `steps`"),
+    ] {
+        let wrong = parse(TraceFormat::Shockwave, &text.replace(from, to), &options).unwrap_err();
+        assert!(wrong.contains(says), "{wrong}");
+    }
+    assert!(parse(TraceFormat::Shockwave, text, &Options::default()).unwrap_err().contains("needs the table of rates"));
+}
+
+#[test]
 fn a_job_without_gpus_is_left_out_whatever_the_format() {
     let text = "time,name,application,num_replicas,batch_size\n0,a,cifar10,0,128\n5,b,cifar10,2,128\n";
     let read = parse(TraceFormat::Pollux, text, &Options::default()).expect("a trace");
