@@ -202,6 +202,16 @@ impl PerformanceModel {
         Some((self.profile.as_ref()?.workloads[job.workload?].regime.as_ref()?, first))
     }
 
+    /// Seconds that a job takes alone on a GPU of speed 1, as it is planned: where it changes its batch, epoch by epoch.
+    pub fn planned_s(&self, job: &Job) -> f64 {
+        let work = job.work.as_secs_f64();
+        let of_regime = |(regime, first): (&Regime, First)| {
+            let rate = regime.rate(first.gpus, first.batch)?;
+            Some(regime.alone_s(first, libm::rint(work * rate) as u64))
+        };
+        self.regime(job).and_then(of_regime).unwrap_or(work)
+    }
+
     /// What was measured on the fleet's types, in their order.
     pub fn tables(&self) -> Vec<&GpuProfile> {
         let Some(profile) = &self.profile else { return Vec::new() };

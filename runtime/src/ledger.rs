@@ -20,7 +20,9 @@ use crate::window::Window;
 pub(crate) use integrals::TimeIntegrals;
 use integrals::{Measured, Rates};
 use rows::Rows;
-use sandtable_hardware::{Duration, Fleet, GpuId, Instant, Job, JobId, NodeId, PerformanceModel, Sharing, TypeId};
+use sandtable_hardware::{
+    Duration, Fleet, GpuId, Instant, Job, JobId, NodeId, PerformanceModel, SECOND, Sharing, TypeId,
+};
 use stays::Stays;
 
 /// A balance that does not close: a defect of ours, never a policy's.
@@ -101,7 +103,12 @@ impl Ledger {
             let allows = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
             let types = TypeId::first(fleet.types.len()).filter(allows);
             let speed = types.map(|kind| laws.speed(&fleet, kind, job)).fold(0.0, f64::max);
-            if speed > 0.0 { Duration::from_micros_f64((job.work.as_micros_f64() / speed).ceil()) } else { job.work }
+            // Where no batch changes, whole microseconds stay whole.
+            let work = match laws.regime(job) {
+                Some(_) => laws.planned_s(job) * SECOND.as_micros_f64(),
+                None => job.work.as_micros_f64(),
+            };
+            if speed > 0.0 { Duration::from_micros_f64((work / speed).ceil()) } else { job.work }
         }));
     }
 

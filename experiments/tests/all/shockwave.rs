@@ -163,6 +163,11 @@ fn published_rounds_end_every_job_when_it_ended_there() {
             finished.ledger.rows().map(|row| (row.end.expect("it ended") - row.submit).as_micros_f64() / 1e6).collect();
         let published: Vec<f64> = table(&file("jobs")).iter().map(|row| number(row, "jct_s")).collect();
         assert_eq!(jct.len(), published.len());
+        // What each takes alone, by the published ratio of its time to its part of a cluster that 120 jobs share.
+        for (row, (jct, theirs)) in finished.ledger.rows().zip(jct.iter().zip(&table(&file("jobs")))) {
+            let ftf = jct / (row.solo.as_micros_f64() / 1e6 * 120.0 / 32.0);
+            assert!((ftf - number::<f64>(theirs, "ftf")).abs() < 1.1e-5, "{set}.{policy}: {ftf}, {theirs:?}");
+        }
         let error = jct.iter().zip(&published).map(|(ours, theirs)| (ours - theirs).abs()).fold(0.0, f64::max);
         assert!(error < 1e-2, "{set}.{policy}: a job ends {error} s off");
         let of = summary.iter().find(|row| row["file"] == format!("{set}.{policy}")).expect("its summary");

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{Due, Phase, SimulatedBackend, Work};
-use crate::regime::{First, Steps};
-use crate::{BackendEvent, Duration, Instant, JobId, Leases, Regime, SECOND, TimedEvent, TypeId};
+use crate::regime::Steps;
+use crate::{BackendEvent, Duration, Instant, JobId, Leases, SECOND, TimedEvent, TypeId};
 
 /// The fifth lease in a row with nothing to do ends a job.
 const FAILED_LEASES: u32 = 5;
@@ -106,7 +106,8 @@ impl SimulatedBackend {
         let speed = self.fleet.types[kind].speed;
         let a_second =
             self.steps_a_second(id).map_or(state.rate * SECOND.as_micros_f64(), |rate| rate * speed * slowed);
-        let limit_s = rule.limit.map_or(f64::INFINITY, |times| self.alone_s(id).floor() * times).floor();
+        let limit_s =
+            rule.limit.map_or(f64::INFINITY, |times| self.laws.planned_s(&self.jobs[id]).floor() * times).floor();
         let Some(leased) = self.rounds.jobs.get_mut(&id) else { unreachable!("it was entered above") };
         let was_there = round == 1 || leased.round + 1 == round;
         leased.round = round;
@@ -200,16 +201,6 @@ impl SimulatedBackend {
         let Work::Stepped(steps) = self.states[id].work else { return None };
         let (regime, first) = self.laws.regime(&self.jobs[id])?;
         regime.wants(first, steps)
-    }
-
-    /// Seconds that a job takes alone, as it is planned.
-    fn alone_s(&self, id: JobId) -> f64 {
-        let job = &self.jobs[id];
-        let planned = |(regime, first): (&Regime, First)| {
-            let rate = regime.rate(first.gpus, first.batch)?;
-            Some(regime.alone_s(first, libm::rint(job.work.as_secs_f64() * rate) as u64))
-        };
-        self.laws.regime(job).and_then(planned).unwrap_or(job.work.as_secs_f64())
     }
 
     /// A job lets its GPUs go: what it would have done in its lease is not done.
