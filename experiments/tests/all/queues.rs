@@ -159,6 +159,24 @@ fn queues_that_borrow_preempt_by_their_shares() {
 }
 
 #[test]
+fn without_shares_only_quota_or_priority_takes_from_other_queues() {
+    let classical = |with: &str| kueue(&format!("\"preemption\": \"classical\"{with}"));
+    assert_eq!(ends(HALVES, TAKEN_BACK, &classical("")), ends(HALVES, TAKEN_BACK, KUEUE));
+    // Of four GPUs that no queue owns b takes none, unless its job is more important and it may borrow meanwhile.
+    let jobs = |priority: u32| {
+        format!(
+            "Jobs([Job(submit: \"0s\", gpus: 4, duration: \"100s\", queue: \"a\"), \
+             Job(submit: \"10s\", gpus: 3, duration: \"100s\", queue: \"b\", priority: {priority})])"
+        )
+    };
+    let borrows = classical(", \"borrow_within\": \"lower-priority\", \"borrow_threshold\": 0");
+    let equal = "Queue(name: \"a\"), Queue(name: \"b\")";
+    assert_eq!(ends(equal, &jobs(1), &classical("")), [100.0, 200.0]);
+    assert_eq!(ends(equal, &jobs(0), &borrows), [100.0, 200.0]);
+    assert_eq!(ends(equal, &jobs(1), &borrows), [200.0, 110.0]);
+}
+
+#[test]
 fn rules_that_lead_in_a_circle_lead_to_an_end() {
     // Job 1 takes the GPUs of job 0, which is in its queue, job 2 those of job 1, which borrows more, and job 0 those of job 2, since it
     // stays within its quota: each runs for a second before it goes.
@@ -376,7 +394,8 @@ fn queues_do_not_take_from_each_other_for_ever() {
     let kills = &kueue(
         "\"evict\": \"kill\", \"within_queue\": \"lower-or-newer-equal-priority\", \"strategies\": \"initial-share\"",
     );
-    for (seed, policy) in (0..60).flat_map(|seed| [(seed, KAI), (seed, KUEUE), (seed, kills)]) {
+    let classical = &kueue("\"preemption\": \"classical\", \"borrow_within\": \"lower-priority\"");
+    for (seed, policy) in (0..60).flat_map(|seed| [(seed, KAI), (seed, KUEUE), (seed, kills), (seed, classical)]) {
         let text = format!(
             "Experiment(title: \"turns\", fleet: Model(nodes: 3, gpus: 4, kind: \"g\", speed: 1.0, sharing: Shares), queues: [{queues}], \
          workload: Generate(jobs: 60, arrivals: Bursts(load: 3, size: 10), durations: LogNormal(median: \"1min\", sigma: 2), \

@@ -2,12 +2,14 @@
 //!
 //! Each call offers waiting jobs their turn, the queue of the smallest dominant share with its next job first, cohort by cohort. A
 //! job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue's fair preemption names, if
-//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims ([`preempt`]) and, where the fleet has levels, nodes
+//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims with fair sharing
+//! ([`preempt`]) and without ([`classical`]) and, where the fleet has levels, nodes
 //! ([`topology`]) exact on its own test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
 //! what no queue is guaranteed belongs to a root cohort and is lent to all; queues lend all that they do not use; who preempts is said once for all queues; jobs that may
 //! not be preempted are no victims; later reservations are those that began to run later; jobs run for `least_run` before they go, without which the rules can have queues take
 //! turns at one instant for ever.
 
+mod classical;
 mod places;
 mod preempt;
 #[cfg(test)]
@@ -27,6 +29,7 @@ use sandtable_policy::{
 };
 use sandtable_queues::{Eviction, Protected, Waiting};
 
+use classical::WhileBorrowing;
 use places::place;
 use preempt::{Candidate, Incoming, Rules, Strategy, Victims};
 use tree::{NodeId, Quota, Tree};
@@ -38,11 +41,19 @@ type Turn = ((bool, u64), Reverse<i32>, JobId);
 /// age counts the job.
 type Refused = (NodeId, [i64; 1], i32, Option<JobId>);
 
+/// What decides between queues.
+enum Preemption {
+    /// Their dominant shares, by these strategies.
+    Fair(Strategy, Option<Strategy>),
+    /// Whether they borrow; then priority and age.
+    Classical(WhileBorrowing),
+}
+
 /// The policy.
 pub struct KueueLike {
     waiting: Waiting<Turn>,
     rules: Rules,
-    strategies: (Strategy, Option<Strategy>),
+    preemption: Preemption,
     /// Whether the next job of a queue holds up those behind it.
     strict: bool,
     protected: Protected,
@@ -72,10 +83,28 @@ impl Policy for KueueLike {
                     about: "Which jobs of queues that borrow a job may preempt (Kueue's `reclaimWithinCohort`, there by default `never`).",
                 },
                 Param {
+                    name: "preemption",
+                    kind: Kind::Choice(&["fair", "classical"]),
+                    default: "\"fair\"",
+                    about: "What decides between queues: dominant shares (fair, Kueue's fair sharing), or who borrows, then priority and age (classical, there the default).",
+                },
+                Param {
+                    name: "borrow_within",
+                    kind: Kind::Choice(&["never", "lower-priority"]),
+                    default: "\"never\"",
+                    about: "With classical: whether a job may preempt jobs of a lower priority in other queues and have its own borrow at once (Kueue's `borrowWithinCohort`).",
+                },
+                Param {
+                    name: "borrow_threshold",
+                    kind: Kind::Number { min: -2147483648.0, max: 2147483647.0 },
+                    default: "2147483647",
+                    about: "The highest priority of jobs that may be preempted so (Kueue's `maxPriorityThreshold`).",
+                },
+                Param {
                     name: "strategies",
                     kind: Kind::Choice(&["both", "final-share", "initial-share"]),
                     default: "\"both\"",
-                    about: "When a queue that borrows may preempt: its share with the job is at most the other's without the victim (final-share), below the other's with it (initial-share), or the one and then the other (both, Kueue's default).",
+                    about: "With fair: when a queue that borrows may preempt: its share with the job is at most the other's without the victim (final-share), below the other's with it (initial-share), or the one and then the other (both, Kueue's default).",
                 },
                 Param {
                     name: "queueing",
@@ -94,17 +123,23 @@ impl Policy for KueueLike {
             let why = "kueue-like shares GPUs among queues: name them in `queues` of the experiment";
             return Err(PolicyError::Unsupported(why.into()));
         }
-        let both = (Strategy::AtMostFinalShare, Some(Strategy::BelowInitialShare));
         Ok(KueueLike {
             waiting: Waiting::new(setup.queues.len()),
             rules: Rules {
                 within_queue: Victims::named(config.choice("within_queue")),
                 within_tree: Victims::named(config.choice("reclaim")),
             },
-            strategies: match config.choice("strategies") {
-                "final-share" => (Strategy::AtMostFinalShare, None),
-                "initial-share" => (Strategy::BelowInitialShare, None),
-                _ => both,
+            preemption: match (config.choice("preemption"), config.choice("strategies")) {
+                ("classical", _) if config.choice("borrow_within") == "never" => {
+                    Preemption::Classical(WhileBorrowing::Never)
+                }
+                ("classical", _) => {
+                    let most = config.number("borrow_threshold") as i32;
+                    Preemption::Classical(WhileBorrowing::LowerPriority(Some(most)))
+                }
+                (_, "final-share") => Preemption::Fair(Strategy::AtMostFinalShare, None),
+                (_, "initial-share") => Preemption::Fair(Strategy::BelowInitialShare, None),
+                _ => Preemption::Fair(Strategy::AtMostFinalShare, Some(Strategy::BelowInitialShare)),
             },
             strict: config.choice("queueing") == "strict",
             protected: Protected::new(config.micros("least_run")),
@@ -134,7 +169,7 @@ impl Policy for KueueLike {
         let mut quotas = self.quotas(cluster);
         let queues = cluster.queues().all().len();
         let (mut holders, mut refused) = (Holders::new(queues), BTreeSet::new());
-        self.waiting.begin(cluster, turns(&quotas));
+        self.waiting.begin(cluster, self.turns(&quotas));
         while let Some(next) = self.waiting.next() {
             let job = cluster.job(next.job).clone();
             let has_quota = job.queue.is_none_or(|queue| quotas.fits(node(queue), &asks(&job)));
@@ -145,9 +180,9 @@ impl Policy for KueueLike {
             };
             let Some((victims, gpus)) = found else {
                 if self.strict {
-                    self.waiting.close_queue(next, cluster, turns(&quotas));
+                    self.waiting.close_queue(next, cluster, self.turns(&quotas));
                 } else {
-                    self.waiting.close(next, cluster, turns(&quotas));
+                    self.waiting.close(next, cluster, self.turns(&quotas));
                 }
                 continue;
             };
@@ -159,10 +194,10 @@ impl Policy for KueueLike {
             self.protected.start(next.job);
             quotas.take(job.queue.map_or(ROOT, node), &asks(&job));
             refused.clear();
-            self.waiting.remove(next, cluster, turns(&quotas));
+            self.waiting.remove(next, cluster, self.turns(&quotas));
             if !victims.is_empty() {
                 holders = Holders::new(queues);
-                self.waiting.line_up(cluster, turns(&quotas));
+                self.waiting.line_up(cluster, self.turns(&quotas));
             }
         }
         let ends = if self.preempts() { self.protected.ends(cluster) } else { None };
@@ -185,6 +220,21 @@ impl Policy for KueueLike {
 impl KueueLike {
     fn preempts(&self) -> bool {
         self.rules != Rules { within_queue: Victims::Never, within_tree: Victims::Never }
+    }
+
+    /// Where queues stand, for [`Waiting`].
+    fn turns<'a>(&self, quotas: &'a Tree) -> impl Fn(&Cluster, QueueId, &Job) -> Turn + use<'a> {
+        let by_share = matches!(self.preemption, Preemption::Fair(..));
+        move |_, id, job| {
+            let queue = node(job.queue.unwrap_or(id));
+            let rank = if by_share {
+                quotas.share_with(node(id), queue, &asks(job)).rank()
+            } else {
+                // Of a group it is what its queue that comes first does.
+                (!quotas.fits_in_quota(queue, &mut asks(job)), 0)
+            };
+            (rank, Reverse(job.priority), job.id)
+        }
     }
 
     /// The quotas of the queues, in thousandths of a GPU, and what each uses as the plan so far leaves it. A group's own quota is what it is
@@ -252,7 +302,12 @@ impl KueueLike {
         if refused.contains(&key) {
             return None;
         }
-        let found = preempt::victims(quotas, &of_queue, &incoming, rules, self.strategies);
+        let found = match self.preemption {
+            Preemption::Fair(by, then) => preempt::victims(quotas, &of_queue, &incoming, rules, (by, then)),
+            Preemption::Classical(borrowing) => {
+                classical::victims(quotas, &of_queue, &incoming, &[0], (rules, borrowing))
+            }
+        };
         if found.is_empty() {
             refused.insert(key);
             return None;
@@ -281,14 +336,6 @@ fn asks(job: &Job) -> [i64; 1] {
 
 fn holds(job: &Job) -> [i64; 1] {
     [milli(job.held.len() as u64 * u64::from(job.share))]
-}
-
-/// Where queues stand, for [`Waiting`].
-fn turns(quotas: &Tree) -> impl Fn(&Cluster, QueueId, &Job) -> Turn {
-    |_, id, job| {
-        let queue = node(job.queue.unwrap_or(id));
-        (quotas.share_with(node(id), queue, &asks(job)).rank(), Reverse(job.priority), job.id)
-    }
 }
 
 /// Jobs that may be preempted, by queue, once they are asked for.

@@ -28,6 +28,18 @@ impl Victims {
             _ => Victims::Any,
         }
     }
+
+    /// Whether an incoming job may preempt another.
+    pub fn allows(self, of: &Candidate, incoming: &Incoming) -> bool {
+        match self {
+            Victims::Never => false,
+            Victims::LowerPriority => of.priority < incoming.priority,
+            Victims::LowerOrNewerEqualPriority => {
+                (of.priority, -of.submitted) < (incoming.priority, -incoming.submitted)
+            }
+            Victims::Any => true,
+        }
+    }
 }
 
 /// When the first job of a queue that borrows may be preempted, by the shares of both sides below the cohort that they have in
@@ -94,6 +106,8 @@ pub enum Reason {
     InQueue,
     /// By a queue that stays within its quota.
     Reclamation,
+    /// By a queue that borrows, of a job of a lower priority.
+    ReclamationWhileBorrowing,
     /// By a queue that borrows, as shares allow.
     FairSharing,
 }
@@ -234,14 +248,7 @@ impl<'a> Search<'a, '_> {
 
     /// Whether the incoming job may preempt a job of a queue at all.
     fn may_go(&self, of: &Candidate, queue: NodeId) -> bool {
-        let Incoming { priority, submitted, .. } = *self.incoming;
-        let may = match self.rule(queue) {
-            Victims::Never => false,
-            Victims::LowerPriority => of.priority < priority,
-            Victims::LowerOrNewerEqualPriority => (of.priority, -of.submitted) < (priority, -submitted),
-            Victims::Any => true,
-        };
-        may && self.contested.iter().any(|column| of.usage[*column] > 0)
+        self.rule(queue).allows(of, self.incoming) && self.contested.iter().any(|column| of.usage[*column] > 0)
     }
 
     fn rule(&self, queue: NodeId) -> Victims {

@@ -1,5 +1,6 @@
 //! Kueue's own test cases.
 
+mod classical;
 mod nodes;
 
 use std::collections::BTreeMap;
@@ -194,6 +195,7 @@ fn published_fair_preemptions_are_met() {
             Reason::InQueue => "InClusterQueueReason",
             Reason::Reclamation => "InCohortReclamationReason",
             Reason::FairSharing => "InCohortFairSharingReason",
+            Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowingReason",
         };
         let mut found: Vec<(&str, &str)> =
             found.iter().map(|(at, _, why)| (word(&admitted[*at as usize]["name"]), reason(*why))).collect();

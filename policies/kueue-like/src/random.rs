@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use crate::classical::{self, WhileBorrowing};
 use crate::preempt::{Candidate, Incoming, Reason, Rules, Strategy as Rule, Victims, victims};
 use crate::tree::{NodeId, Quota, Tree};
 
@@ -41,6 +42,13 @@ fn tree() -> impl Strategy<Value = (Tree, Vec<NodeId>)> {
     })
 }
 
+/// What decides who goes.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Shares(Rule, Option<Rule>),
+    Borrowing(WhileBorrowing),
+}
+
 fn rule() -> impl Strategy<Value = Victims> {
     prop_oneof![
         Just(Victims::Never),
@@ -66,10 +74,13 @@ proptest! {
         jobs in prop::collection::vec(job(), 0..14),
         (into, asked) in job(),
         (within_queue, within_tree) in (rule(), rule()),
-        strategies in prop_oneof![
-            Just((Rule::AtMostFinalShare, Some(Rule::BelowInitialShare))),
-            Just((Rule::AtMostFinalShare, None)),
-            Just((Rule::BelowInitialShare, None)),
+        by in prop_oneof![
+            Just(By::Shares(Rule::AtMostFinalShare, Some(Rule::BelowInitialShare))),
+            Just(By::Shares(Rule::AtMostFinalShare, None)),
+            Just(By::Shares(Rule::BelowInitialShare, None)),
+            Just(By::Borrowing(WhileBorrowing::Never)),
+            Just(By::Borrowing(WhileBorrowing::LowerPriority(None))),
+            Just(By::Borrowing(WhileBorrowing::LowerPriority(Some(0)))),
         ],
     ) {
         let mut all: BTreeMap<NodeId, Vec<Candidate>> = BTreeMap::new();
@@ -84,7 +95,12 @@ proptest! {
         let before = tree.clone();
         let of_queue = |queue| all.get(&queue).map_or(&[][..], Vec::as_slice);
         let rules = Rules { within_queue, within_tree };
-        let found = victims(&mut tree, &of_queue, &incoming, rules, strategies);
+        let lacks = |column: &usize| incoming.usage[*column] > 0 && incoming.usage[*column] > before.available(incoming.queue, *column);
+        let contested: Vec<usize> = (0..RESOURCES.len()).filter(lacks).collect();
+        let found = match by {
+            By::Shares(first, then) => victims(&mut tree, &of_queue, &incoming, rules, (first, then)),
+            By::Borrowing(borrowing) => classical::victims(&mut tree, &of_queue, &incoming, &contested, (rules, borrowing)),
+        };
         prop_assert_eq!(&tree, &before);
         let job = |id: u32, queue: NodeId| all[&queue].iter().find(|of| of.id == id).expect("a candidate");
         let fits = |spared: Option<usize>| {
@@ -100,7 +116,8 @@ proptest! {
             prop_assert!(fits(None));
         }
         for (at, victim) in found.iter().enumerate() {
-            prop_assert!(!fits(Some(at)), "{victim:?} need not go");
+            // Without shares more may go so that the queue does not borrow.
+            prop_assert!(matches!(by, By::Borrowing(_)) || !fits(Some(at)), "{victim:?} need not go");
         }
         for (id, queue, reason) in &found {
             let (of, own) = (job(*id, *queue), *queue == incoming.queue);
@@ -113,6 +130,8 @@ proptest! {
                 Victims::Any => true,
             };
             prop_assert!(allowed);
+            let forbidden = matches!(by, By::Borrowing(WhileBorrowing::Never) | By::Shares(..));
+            prop_assert!(!forbidden || *reason != Reason::ReclamationWhileBorrowing);
             // Only what is borrowed is taken back.
             prop_assert!(own || (0..RESOURCES.len()).any(|column| before.borrows(*queue, column)));
         }

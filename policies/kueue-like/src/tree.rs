@@ -142,6 +142,32 @@ impl Tree {
         amounts.iter().enumerate().all(|(column, amount)| *amount == 0 || *amount <= self.available(queue, column))
     }
 
+    /// What a node uses of a column: of a cohort what its children use beyond what they keep.
+    pub fn used(&self, at: NodeId, column: usize) -> i64 {
+        self.nodes[at].used[column]
+    }
+
+    /// A node's own quota of a column.
+    pub fn nominal(&self, at: NodeId, column: usize) -> i64 {
+        self.nodes[at].own[column].nominal
+    }
+
+    /// A node's own quota of a column and what its children lend.
+    pub fn quota(&self, at: NodeId, column: usize) -> i64 {
+        self.nodes[at].quota[column]
+    }
+
+    /// Whether a node can take amounts within its quota; what it keeps and does not use is taken from them.
+    pub fn fits_in_quota(&self, at: NodeId, amounts: &mut [i64]) -> bool {
+        let mut fits = true;
+        for (column, amount) in amounts.iter_mut().enumerate().filter(|(_, amount)| **amount > 0) {
+            let used = self.used(at, column);
+            fits &= used + *amount <= self.quota(at, column);
+            *amount = (*amount - (self.kept(at, column) - used).max(0)).max(0);
+        }
+        fits
+    }
+
     /// Whether a node uses more of a column than its quota.
     pub fn borrows(&self, at: NodeId, column: usize) -> bool {
         self.nodes[at].used[column] > self.nodes[at].quota[column]
