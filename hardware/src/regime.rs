@@ -161,20 +161,39 @@ impl Regime {
     /// # Errors
     /// The first that does not, with what was expected.
     pub fn check(&self) -> Result<(), String> {
-        if self.samples == 0 || self.most_batch == 0 {
-            return Err("a regime needs samples and a largest batch of at least 1".into());
+        let samples = self.samples;
+        if samples == 0 || !(1..=samples).contains(&self.most_batch) {
+            let found = self.most_batch;
+            return Err(format!("expected a largest batch of 1 to the {samples} samples of an epoch, found {found}"));
+        }
+        if self.rates.values().all(BTreeMap::is_empty) {
+            return Err("a regime needs at least one rate".into());
         }
         for (gpus, rates) in &self.rates {
             for (batch, rate) in rates {
-                let good = *gpus > 0 && *batch > 0 && rate.is_finite() && *rate > 0.0;
+                let good = *gpus > 0 && (1..=samples).contains(batch) && rate.is_finite() && *rate > 0.0;
                 if !good {
                     return Err(format!(
-                        "expected GPUs, batches and steps a second above 0, found {rate} for {gpus} GPUs and batch {batch}"
+                        "expected GPUs and steps a second above 0 and batches of 1 to {samples}, found {rate} for {gpus} GPUs and batch {batch}"
                     ));
                 }
             }
         }
+        if let Growth::Accordion { critical, every, planned } = &self.growth {
+            if *every == Some(0) {
+                return Err("expected critical epochs to come again after at least one epoch, found 0".into());
+            }
+            if let Some((from, to)) = critical.values().flatten().chain(planned).find(|(from, to)| from >= to) {
+                return Err(format!("expected epochs from a number to a higher one, found {from} to {to}"));
+            }
+        }
         Ok(())
+    }
+
+    /// Epochs of a job with so much work at its first batch; none: no rate is known of it so.
+    pub fn epochs(&self, first: First, work_s: f64) -> Option<f64> {
+        let rate = self.rate(first.gpus, first.batch)?;
+        Some((work_s * rate / self.per_epoch(first.batch) as f64).ceil())
     }
 }
 
@@ -243,6 +262,12 @@ mod tests {
         };
         assert!(regime(Growth::Fixed).check().is_ok());
         assert!(wrong(|regime| regime.samples = 0));
+        assert!(wrong(|regime| regime.most_batch = 101));
+        assert!(wrong(|regime| regime.rates.clear()));
+        let accordion =
+            |every, to| Growth::Accordion { critical: BTreeMap::from([(10, vec![(2, to)])]), every, planned: vec![] };
+        assert!(regime(accordion(Some(3), 3)).check().is_ok());
+        assert!(regime(accordion(Some(0), 3)).check().is_err() && regime(accordion(None, 2)).check().is_err());
         assert!(wrong(|regime| drop(regime.rates.insert(0, BTreeMap::from([(1, 1.0)])))));
         assert!(wrong(|regime| drop(regime.rates.insert(1, BTreeMap::from([(1, f64::NAN)])))));
     }

@@ -6,6 +6,7 @@
 
 mod deciding;
 mod happening;
+mod leased;
 mod reports;
 mod succession;
 
@@ -25,6 +26,7 @@ use crate::policy::Policy;
 use crate::predict::Score;
 pub use crate::visibility::gpu_types;
 use crate::visibility::{Introduced, setup, told, utilisation};
+use leased::Rounds;
 
 /// What came of a run.
 #[non_exhaustive]
@@ -167,7 +169,7 @@ impl Run {
         );
         let setup = setup(&world, &inputs);
         let capacities = Capacities::of(world.fleet());
-        let leased = world.fleet().costs.leases.is_some();
+        let leased = Rounds::of(world.fleet());
         let recorded = inputs.script.is_some();
         let follow = if recorded { Abilities::empty() } else { inputs.follow | demanded(&inputs.jobs, world.fleet()) };
         let run = Run {
@@ -179,7 +181,6 @@ impl Run {
             ended: false,
             epoch: false,
             leased,
-            in_round: false,
             next_job: 0,
             capacities,
             follow,
@@ -267,10 +268,8 @@ struct Run {
     ended: bool,
     /// An epoch has ended where jobs look at their batch then.
     epoch: bool,
-    /// GPUs are leased for rounds: policies are called between them alone.
-    leased: bool,
-    /// A round goes on.
-    in_round: bool,
+    /// Where GPUs are leased for rounds: policies are called between them alone.
+    leased: Option<Rounds>,
     next_job: usize,
     capacities: Capacities,
     /// The demands of jobs that a policy must follow.
@@ -321,8 +320,8 @@ impl Run {
             if let Err(fault) = self.change_policy(&mut cadence, setup) {
                 return Ok(Err(fault));
             }
-            let round = cadence.round.filter(|_| !self.leased).map(Duration::from_micros);
-            let until = self.until(round, no_round_before);
+            let round = cadence.round.filter(|_| self.leased.is_none()).map(Duration::from_micros);
+            let until = self.until(round, no_round_before, cadence);
             let happened = self.advance(until)?;
             let now = self.world().cluster.now;
             if now >= Instant::END {
@@ -332,7 +331,7 @@ impl Run {
             let timed = self.fire(now);
             // A round merges with what happens at its instant, a submission just now included.
             let rounds = round.filter(|period| self.live > 0 && now >= no_round_before && now.is_multiple_of(*period));
-            let Some(trigger) = self.trigger(rounds.is_some(), cadence, timed) else {
+            let Some(trigger) = self.trigger(now, rounds.is_some(), cadence, timed) else {
                 self.begin_round();
                 if until.is_none() && !happened && !self.happens_by_itself() {
                     return Ok(Ok(()));
@@ -384,43 +383,35 @@ impl Run {
     }
 
     /// When the loop has something to do of its own accord: a submission, a timer, a round or a takeover.
-    fn until(&mut self, round: Option<Duration>, no_round_before: Instant) -> Option<Instant> {
+    fn until(&mut self, round: Option<Duration>, no_round_before: Instant, cadence: Cadence) -> Option<Instant> {
         let now = self.world().cluster.now;
-        if self.resync || (self.between_rounds() && self.wake) {
+        if self.takes_over() {
             return Some(now);
         }
+        let call = self.call_due(now, cadence);
         let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
         // Without live jobs a round has nothing to decide.
         let next_round =
             round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
         let timer = self.world().cluster.timers.values().min().copied();
         let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
-        let all = submission.into_iter().chain(timer).chain(next_round).chain(due);
+        let all = submission.into_iter().chain(timer).chain(next_round).chain(call).chain(due);
         all.min().filter(|at| *at < Instant::END)
     }
 
-    /// Whether GPUs are leased for rounds, none goes on, and jobs are there for the next.
-    fn between_rounds(&self) -> bool {
-        self.leased && !self.in_round && self.live > 0
-    }
-
-    /// Leases begin, where GPUs are leased. A policy that has preempted is called again first: it may start those jobs elsewhere.
-    fn begin_round(&mut self) {
-        if self.between_rounds() && !self.wake {
-            self.world().backend.begin_round();
-            self.in_round = self.world().cluster.count(Phase::Running) > 0;
-        }
+    /// Whether a policy takes over now: not while a round goes on.
+    fn takes_over(&self) -> bool {
+        self.resync && !self.leased.as_ref().is_some_and(Rounds::goes_on)
     }
 
     /// Why the policy is called now, if it is.
-    fn trigger(&mut self, is_round: bool, cadence: Cadence, timed: bool) -> Option<Trigger> {
+    fn trigger(&mut self, now: Instant, is_round: bool, cadence: Cadence, timed: bool) -> Option<Trigger> {
         let always = cadence.ends == Wake::Always || self.inputs.every_end_calls;
         let ended = self.ended && (always || self.world().cluster.count(Phase::Queued) > 0);
-        if self.resync {
+        if self.takes_over() {
             Some(Trigger::Resync)
-        } else if self.leased {
-            let due = self.between_rounds() && (self.wake || self.ended || timed);
-            due.then_some(if cadence.round.is_some() { Trigger::Round } else { Trigger::Event })
+        } else if self.leased.is_some() {
+            self.leased_trigger(now, cadence, timed)
         } else if is_round {
             Some(Trigger::Round)
         } else if cadence.on_events && (self.wake || self.epoch || ended) {

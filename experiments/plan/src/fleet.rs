@@ -196,8 +196,8 @@ pub(super) fn fleet(
 /// Checks that nothing is asked for that GPUs which are leased for rounds do not have.
 fn leases_alone(source: &Source, spec: &Spec, sharing: Sharing) -> Result<(), Error> {
     let costs = &spec.costs;
-    let own = [costs.start, costs.checkpoint, costs.restore, costs.checkpoint_every];
-    if own.iter().any(Option::is_some) {
+    let own = [costs.start, costs.checkpoint, costs.restore, costs.checkpoint_every, costs.relaunch, costs.batch];
+    if own.iter().any(Option::is_some) || costs.rescale.is_some() {
         let message = "under this preset a restart costs part of a lease, and nothing else does";
         return Err(source.error("costs", message, "these costs"));
     }

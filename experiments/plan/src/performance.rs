@@ -131,6 +131,15 @@ fn covers(source: &Source, profile: &Profile, fleet: &Fleet, used: &[WorkloadId]
             let error = source.error("semantics", &message, "here");
             return Err(error.hint("semantics: Semantics(preset: \"shockwave\")"));
         }
+        if let Some((regime, leases)) = workload.regime.as_ref().zip(fleet.costs.leases) {
+            let slowest = fleet.types.iter().map(|kind| kind.speed).fold(1.0, f64::min);
+            let least = regime.rates.values().flat_map(|rates| rates.values()).fold(f64::INFINITY, |a, b| a.min(*b));
+            let length = leases.length.as_secs_f64();
+            if least * slowest * length < 1.0 {
+                let message = format!("{}: {least} steps a second are none in a lease of {length} s", workload.name);
+                return Err(source.error("profile", &message, "this profile"));
+            }
+        }
         if workload.elastic.is_some() && fleet.costs.leases.is_some() {
             let message = format!("jobs of {:?} change their GPUs, which leases for rounds do not have", workload.name);
             return Err(source.error("semantics", &message, "here"));

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Fleet, HostResources, Job, Nearness, Profile, Request, ServiceId, TypeId, WorkloadId};
+use sandtable_hardware::regime::First;
+use sandtable_hardware::{
+    Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, TypeId, WorkloadId,
+};
 use sandtable_inputs::trace::{self, Asked, FleetShape, Packed, Recipe, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
@@ -234,20 +237,11 @@ impl Workload {
 /// A row's workload; that of one with a batch must be elastic or have a regime, and the batch be one that it can have.
 fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId>, Error> {
     let id = row.workload.as_ref().map(|name| workload_id(name, profile)).transpose()?;
-    let Some(batch) = row.batch else { return Ok(id) };
     let found = id.zip(profile).map(|(id, profile)| &profile.workloads[id]);
     if let Some(regime) = found.and_then(|workload| workload.regime.as_ref()) {
-        return match regime.rate(row.gpus, batch) {
-            Some(_) => Ok(id),
-            None => {
-                let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);
-                Err(Error::usage(format!(
-                    "{asked}: the profile has no rate of {:?} so",
-                    row.workload.as_deref().unwrap_or_default()
-                )))
-            }
-        };
+        return fits_regime(row, regime).map(|()| id);
     }
+    let Some(batch) = row.batch else { return Ok(id) };
     let Some(elastic) = found.and_then(|workload| workload.elastic.as_ref()) else {
         let of = row.workload.as_deref().map_or("none".into(), |name| format!("{name:?}, which is not elastic"));
         let error = Error::usage(format!("job {:?} has a batch of {batch}, its workload is {of}", row.name));
@@ -260,6 +254,31 @@ fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId
             let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);
             Err(Error::usage(format!("{asked}: {why}")))
         }
+    }
+}
+
+/// Most epochs of a job that changes its batch: each is looked at.
+const MOST_EPOCHS: f64 = 1e6;
+
+/// Checks that a job of a workload that changes its batch says what it needs to.
+fn fits_regime(row: &Row, regime: &Regime) -> Result<(), Error> {
+    let (name, workload) = (row.name.as_str(), row.workload.as_deref().unwrap_or_default());
+    let Some(batch) = row.batch else {
+        let error = Error::usage(format!("job {name:?} has no batch: those of {workload:?} change theirs"));
+        return Err(error.hint("the batch of its first steps; without changes leave the `regime` out of the profile"));
+    };
+    if row.duration.is_zero() {
+        let message =
+            format!("job {name:?} has no duration: that at the batch of its first steps says how many there are");
+        return Err(Error::usage(message));
+    }
+    let asks = format!("job {name:?} asks for {} GPUs and a batch of {batch}", row.gpus);
+    match regime.epochs(First { gpus: row.gpus, batch }, row.duration.as_secs_f64()) {
+        None => Err(Error::usage(format!("{asks}: the profile has no rate of {workload:?} so"))),
+        Some(epochs) if epochs > MOST_EPOCHS => {
+            Err(Error::usage(format!("{asks}: its duration is {epochs} epochs, expected at most {MOST_EPOCHS}")))
+        }
+        Some(_) => Ok(()),
     }
 }
 

@@ -23,6 +23,7 @@ mod help;
 mod hostile;
 mod identity;
 mod layout;
+mod leases;
 mod leftovers;
 mod lifo;
 mod live;

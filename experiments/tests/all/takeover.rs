@@ -66,6 +66,15 @@ fn rigid() -> String {
     )
 }
 
+/// The same where GPUs are leased for rounds.
+fn leased() -> String {
+    let costs = "costs: Costs(checkpoint: \"10s\", restore: \"20s\"), ";
+    let all = policies(&[RIGID, &["gavel-leases", "gandiva-fair", "gavel"]].concat());
+    let leased =
+        rigid().replace(costs, "semantics: Semantics(preset: \"shockwave\"), ").replace(&policies(RIGID), &all);
+    leased.replace("\"remaining\": Oracle", "\"remaining\": Oracle, \"throughput\": Oracle")
+}
+
 /// The same, of jobs that ask for parts of GPUs.
 fn cut() -> String {
     let gpus = "gpus: {1: 4, 2: 2, 4: 1}";
@@ -156,7 +165,7 @@ fn all_completed(finished: &Finished) -> bool {
 #[test]
 fn any_policy_goes_on_where_another_was_taken_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    for spec in [rigid(), cut(), packed(), elastic()] {
+    for spec in [rigid(), leased(), cut(), packed(), elastic()] {
         let plan = expand(folder.path(), &spec);
         let sandbox = sandbox();
         let components: Vec<Component> = plan.cells.iter().map(|cell| load(&sandbox, cell)).collect();

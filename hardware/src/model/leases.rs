@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Due, Phase, SimulatedBackend, Work};
 use crate::regime::Steps;
-use crate::{BackendEvent, Duration, Instant, JobId, Leases, SECOND, TimedEvent, TypeId};
+use crate::{BackendEvent, Cause, Duration, Instant, JobId, Leases, SECOND, TimedEvent, TypeId};
 
 /// The fifth lease in a row with nothing to do ends a job.
 const FAILED_LEASES: u32 = 5;
@@ -34,6 +34,8 @@ struct Leased {
     failed: u32,
     /// The round of its last lease, from 1.
     round: u64,
+    /// Seconds that it takes alone, as it is planned.
+    planned_s: f64,
     /// The batch to which it goes over at the end of its next lease.
     wants: Option<u32>,
     /// What it does in its lease.
@@ -98,7 +100,8 @@ impl SimulatedBackend {
             // A job that was there when the last round began has looked at its batch since.
             let there = round > 1 && self.jobs[id].submit <= before;
             let wants = if there { self.wants(id) } else { None };
-            self.rounds.jobs.insert(id, Leased { wants, ..Leased::default() });
+            let planned_s = self.laws.planned_s(&self.jobs[id]);
+            self.rounds.jobs.insert(id, Leased { planned_s, wants, ..Leased::default() });
         }
         let state = &self.states[id];
         let (left, slowed) = (state.left, state.rate / state.speed);
@@ -106,9 +109,10 @@ impl SimulatedBackend {
         let speed = self.fleet.types[kind].speed;
         let a_second =
             self.steps_a_second(id).map_or(state.rate * SECOND.as_micros_f64(), |rate| rate * speed * slowed);
-        let limit_s =
-            rule.limit.map_or(f64::INFINITY, |times| self.laws.planned_s(&self.jobs[id]).floor() * times).floor();
+        // Work of a rigid job is time at speed 1.
+        let faster = if matches!(state.work, Work::Stepped(_)) { speed } else { state.speed };
         let Some(leased) = self.rounds.jobs.get_mut(&id) else { unreachable!("it was entered above") };
+        let limit_s = rule.limit.map_or(f64::INFINITY, |times| (leased.planned_s / faster).floor() * times).floor();
         let was_there = round == 1 || leased.round + 1 == round;
         leased.round = round;
         let mut steps = (a_second * rule.length.as_secs_f64()).floor().min(left);
@@ -204,9 +208,11 @@ impl SimulatedBackend {
     }
 
     /// A job lets its GPUs go: what it would have done in its lease is not done.
-    pub(super) fn break_lease(&mut self, id: JobId) {
+    pub(super) fn break_lease(&mut self, id: JobId, cause: Cause) {
         if let Some(leased) = self.rounds.jobs.get_mut(&id) {
             leased.lease = None;
+            // Who lost its node restarts, however soon; who moves between two rounds was in the one before.
+            leased.round = if cause == Cause::Asked { leased.round } else { 0 };
         }
     }
 }

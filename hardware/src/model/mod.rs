@@ -70,6 +70,7 @@ struct JobState {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
     End(JobId),
+    RoundOver,
     NodeDown(NodeId),
     NodeUp(NodeId),
     /// Maintenance, by its index: over, begun, announced.
@@ -82,7 +83,6 @@ enum Due {
     AskBack(NodeId),
     Release(JobId),
     Run(JobId),
-    RoundOver,
 }
 
 /// The simulated fleet.
@@ -214,7 +214,7 @@ impl SimulatedBackend {
 
     /// The job waits again.
     fn let_go(&mut self, id: JobId, cause: Cause, lost: Duration, happened: &mut Vec<TimedEvent>) {
-        self.break_lease(id);
+        self.break_lease(id, cause);
         let state = &mut self.states[id];
         state.phase = Phase::Waiting;
         state.died = false;

@@ -76,7 +76,7 @@ impl Policy for GavelLeases {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.accounts.take_in(batch, cluster, &mut self.clock);
-        if batch.trigger == Trigger::Round && !self.clock.has_begun(cluster.now()) {
+        if batch.trigger == Trigger::Round {
             self.clock.begin(cluster.now());
             self.begin_round(cluster);
         }

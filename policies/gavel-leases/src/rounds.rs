@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_policy::{Batch, Cluster, Event, Instant, JobId};
+use sandtable_policy::{Batch, Cluster, Event, Instant, Job, JobId, Trigger};
 
 use crate::shares::{Objective, View};
 
@@ -12,18 +12,13 @@ use crate::shares::{Objective, View};
 pub struct Clock {
     seconds: f64,
     /// When the latest round began.
-    began: Option<Instant>,
+    began: Instant,
 }
 
 impl Clock {
-    /// Whether the round of this instant has begun.
-    pub fn has_begun(&self, now: Instant) -> bool {
-        self.began == Some(now)
-    }
-
     /// A round begins.
     pub fn begin(&mut self, now: Instant) {
-        self.began = Some(now);
+        self.began = now;
     }
 
     /// Seconds at which the latest round ended.
@@ -107,17 +102,17 @@ impl Accounts {
                 self.is_stale = true;
             }
         }
+        let now = batch.now as f64 / 1e6;
         if let Some((end, ..)) = leases.first() {
-            clock.seconds = *end;
-        } else if !clock.has_begun(batch.now) {
-            let before = clock.began.unwrap_or(0);
-            let running: Vec<(JobId, Instant)> =
-                cluster.holders().filter_map(|job| Some((job.id, job.runs_since()?.max(before)))).collect();
-            let is_round = batch.trigger == sandtable_policy::Trigger::Round;
-            for (job, since) in running.into_iter().filter(|_| is_round) {
+            // Where the longest lease was cut short the round went on.
+            clock.seconds = if now - end > 1e-3 { now } else { *end };
+        } else if batch.trigger == Trigger::Round {
+            let running = |job: &Job| Some((job.id, job.runs_since()?.max(clock.began)));
+            let running: Vec<(JobId, Instant)> = cluster.holders().filter_map(running).collect();
+            for (job, since) in running {
                 self.had(job, batch.now.saturating_sub(since) as f64 / 1e6);
             }
-            clock.seconds = batch.now as f64 / 1e6;
+            clock.seconds = now;
         }
     }
 

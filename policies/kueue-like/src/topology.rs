@@ -33,7 +33,8 @@ pub fn assign(leaves: &[Leaf], pods: u64, near: Nearness) -> Result<Vec<(usize, 
         Nearness::Unconstrained => {
             let mut all = domains(leaves, nearest, &|_| true);
             all.sort_unstable_by_key(|(id, room)| (*room, *id));
-            (nearest, fill(&all, pods)?)
+            let one = tightest(&all, pods).map(|(id, _)| vec![(id, pods)]);
+            (nearest, one.map_or_else(|| fill(&all, pods), Ok)?)
         }
         Nearness::Within { level, widest } => within(leaves, pods, level, widest)?,
     };
@@ -152,6 +153,10 @@ mod tests {
                     prop_assert_eq!(found.iter().map(|(_, pods)| pods).sum::<u64>(), pods);
                     prop_assert!(found.iter().all(|(at, pods)| *pods > 0 && *pods <= rooms[*at]));
                     prop_assert!(found.windows(2).all(|two| two[0].0 < two[1].0));
+                    if near == Unconstrained && rooms.iter().any(|room| *room >= pods) {
+                        let least = rooms.iter().filter(|room| **room >= pods).min();
+                        prop_assert!(found.len() == 1 && Some(&rooms[found[0].0]) == least, "{:?}", found);
+                    }
                     if let Within { level, .. } = near {
                         let nearest = (0..=level).rev().find(|level| most(*level) >= pods);
                         if let Some(level) = nearest {

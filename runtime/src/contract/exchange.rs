@@ -420,7 +420,10 @@ record! {
     /// When `decide` is called.
     #[derive(Clone, Copy, PartialEq)]
     pub struct Cadence {
-        /// At every multiple of this duration; none for no rounds.
+        /// At every multiple of this duration; none for no rounds. Where the experiment leases GPUs for rounds, a policy is
+        /// called between them alone, whatever its cadence: with the trigger `round` if this is given, and then also when
+        /// nothing has been leased for the length of a round; once more at the same instant, with the trigger `event`, if
+        /// its plan preempts.
         "round" round: Option<Duration>,
         /// Whether it is also called on events.
         "on-events" on_events: bool,

@@ -23,7 +23,10 @@ impl Run {
     ) -> Result<Result<(), Fault>, AccountingError> {
         // Nothing but epochs ended: no other report is due.
         let quiet = trigger == Trigger::Event && !self.wake && !self.ended;
-        (self.wake, self.ended) = (false, false);
+        self.ended = false;
+        // Between leases a policy that takes over is called for the round too.
+        self.wake = trigger == Trigger::Resync && self.leased.is_some();
+        self.leased.iter_mut().for_each(|rounds| rounds.called(now, trigger));
         self.epoch = false;
         self.resync = false;
         self.calls += 1;

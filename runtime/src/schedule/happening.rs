@@ -5,6 +5,7 @@ use sandtable_hardware::{
 };
 
 use super::Run;
+use super::leased::Rounds;
 use crate::cluster::Phase;
 use crate::contract::{
     Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, LeaseEnd, NEVER, NO_QUEUE, NodeChange,
@@ -88,16 +89,24 @@ impl Run {
                         Cause::OutOfMemory => ChangeCause::OutOfMemory,
                     };
                     self.tell(job, JobPhase::Queued, at, cause);
-                    self.wake |= !asked || self.leased;
+                    self.wake |= !asked || self.leased.is_some();
+                    // A job that ran until then may run again.
+                    self.idle = if asked { self.idle } else { 0 };
                 }
                 BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
                 BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
                 BackendEvent::NodeDrains { node, until } => self.node_drains(node, at, until),
                 BackendEvent::LeaseEnded { job, seconds, restart } => self.tell_lease(job, seconds, restart),
-                BackendEvent::RoundOver => (self.in_round, self.wake) = (false, true),
+                BackendEvent::RoundOver => self.round_over(),
             }
         }
         Ok(())
+    }
+
+    /// A round did work, whatever the policy does between two.
+    fn round_over(&mut self) {
+        self.leased.iter_mut().for_each(Rounds::is_over);
+        (self.wake, self.idle) = (true, 0);
     }
 
     fn tell_lease(&mut self, job: JobId, seconds: f64, restart: f64) {

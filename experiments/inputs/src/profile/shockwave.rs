@@ -11,8 +11,7 @@ use sandtable_core::error::Error;
 use sandtable_hardware::regime::{Epochs, Growth, Regime};
 use sandtable_hardware::{GpuProfile, Profile, ShareMode, Workload};
 
-use crate::trace::table::Table;
-use crate::trace::{Options, RegimeMode};
+use crate::trace::{RegimeMode, rates};
 
 /// What the artifact's code says of a model.
 struct Known {
@@ -133,23 +132,16 @@ impl Known {
 /// A file that can't be read or is no such table; a model that is none of Shockwave's.
 pub fn shockwave(path: &Path) -> Result<Profile, Error> {
     let mut of_models: BTreeMap<&str, BTreeMap<u32, BTreeMap<u32, f64>>> = BTreeMap::new();
-    let bytes = sandtable_core::input::read(path, super::MOST)?;
-    let table = Table::new(path, &bytes, b',', true)?;
-    table.need(&["model", "batch", "gpus", "steps_per_s"])?;
-    table.each(&Options::default(), |row| {
-        let found = row.text("model")?;
-        let Some(known) = MODELS.iter().find(|known| known.name == found) else {
+    for ((model, batch, gpus), rate) in rates(path)? {
+        let Some(known) = MODELS.iter().find(|known| known.name == model) else {
             let names: Vec<&str> = MODELS.iter().map(|known| known.name).collect();
-            return Err(row.wrong("model", format!("expected one of {}, found {found:?}", names.join(", "))));
+            let expected = format!("expected one of {}, found {model:?}", names.join(", "));
+            return Err(Error::usage(format!("{}: column `model`: {expected}", path.display())));
         };
-        let (batch, gpus, rate) = (row.whole("batch")?, row.whole("gpus")?, row.number("steps_per_s")?);
-        if rate == 0.0 {
-            // It did not fit.
-            return Ok(());
+        if rate > 0.0 {
+            of_models.entry(known.name).or_default().entry(gpus).or_default().insert(batch, rate);
         }
-        of_models.entry(known.name).or_default().entry(gpus).or_default().insert(batch, rate);
-        Ok(())
-    })?;
+    }
     let workload = |(name, rates): (&str, &BTreeMap<u32, BTreeMap<u32, f64>>), mode: RegimeMode| {
         let known = MODELS.iter().find(|known| known.name == name)?;
         let regime = Regime {

@@ -14,7 +14,7 @@
 //! default), `queue` (the queue that it was submitted to, one of the experiment's where that has any), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `part` (the part of one GPU that the job asks for, where the experiment's are cut into parts: `1g.10gb`; empty: none), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
-//! `user` (the user), `batch` (samples of a step of an elastic job, whose duration then is not looked at) and
+//! `user` (the user), `batch` (samples of a step: of an elastic job, whose duration then is not looked at, or of the first steps of one that changes its batch) and
 //! `service` (which service it is a task of). What a log recorded of a job's run may be in `submitted_s` (where it was
 //! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
 //! schedule, and `trace calibrate` compares with it.
@@ -54,6 +54,7 @@ pub use packed::Packed;
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use shockwave::RegimeMode;
+pub(crate) use shockwave::rates;
 pub use stats::Stats;
 pub use table::TraceError;
 

@@ -56,12 +56,14 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         let found = row.text("mode")?;
         let mode = RegimeMode::named(found)
             .ok_or_else(|| row.wrong("mode", format!("expected static, accordion or gns, found {found:?}")))?;
-        let Some(rate) = rates.get(&(model.to_string(), batch, gpus)) else {
+        let rate = rates.get(&(model.to_string(), batch, gpus)).filter(|rate| **rate > 0.0);
+        let Some(rate) = rate else {
             let message = format!("the table has no rate of {model:?} with a batch of {batch} on {gpus} GPUs");
             return Err(row.wrong("model", message));
         };
         let duration = micros((row.number("steps")? / rate * 1e6).round() / 1e6).ok_or_else(|| {
-            row.wrong("steps", format!("expected a number of steps, found {:?}", row.text("steps").unwrap_or("")))
+            let found = row.text("steps").unwrap_or("");
+            row.wrong("steps", format!("expected steps that take less than 285 years, found {found:?}"))
         })?;
         let submit = row.instant("submit_s", Unit::Seconds)?;
         let submit = rows.at(row, "submit_s", submit)?;
@@ -73,19 +75,26 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     Ok(rows.finish(read))
 }
 
-/// Steps a second by model, batch and GPUs.
-fn rates(path: &Path) -> Result<BTreeMap<(String, u32, u32), f64>, Error> {
+/// Steps a second by model, batch and GPUs; 0: it did not fit.
+pub(crate) fn rates(path: &Path) -> Result<BTreeMap<(String, u32, u32), f64>, Error> {
     let bytes = sandtable_core::input::read(path, sandtable_core::input::DATA)?;
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(&["model", "batch", "gpus", "steps_per_s"])?;
     let mut rates = BTreeMap::new();
     table.each(&Options::default(), |row| {
+        let (model, batch, gpus) = (row.text("model")?, row.whole("batch")?, row.whole("gpus")?);
         let rate = row.number("steps_per_s")?;
         if rate < 0.0 {
             return Err(row.wrong("steps_per_s", format!("expected a rate of 0 or more, found {rate}")));
         }
-        if rate > 0.0 {
-            rates.insert((row.text("model")?.to_string(), row.whole("batch")?, row.whole("gpus")?), rate);
+        for (column, found) in [("batch", batch), ("gpus", gpus)] {
+            if found == 0 {
+                return Err(row.wrong(column, "expected at least 1, found 0"));
+            }
+        }
+        if rates.insert((model.to_string(), batch, gpus), rate).is_some() {
+            let twice = format!("{model:?} with a batch of {batch} on {gpus} GPUs is there twice");
+            return Err(row.wrong("model", twice));
         }
         Ok(())
     })?;

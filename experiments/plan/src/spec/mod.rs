@@ -206,7 +206,7 @@ pub struct JobSpec {
     /// An elastic job has a batch instead.
     #[serde(default)]
     pub duration: Option<Span>,
-    /// Samples of a step: then the job is elastic, as its workload is.
+    /// Samples of a step: then the job is elastic, as its workload is; or those of the first steps, where its workload changes its batch.
     #[serde(default)]
     pub batch: Option<u32>,
     /// It is a task of this service.
