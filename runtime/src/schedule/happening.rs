@@ -75,24 +75,7 @@ impl Run {
                     self.tell(job, JobPhase::Stopping, at, ChangeCause::OutOfMemory);
                     self.wake = true;
                 }
-                BackendEvent::Released { job, cause, lost } => {
-                    self.ledger.stopped(job, false);
-                    self.ledger.released(job, lost);
-                    self.change(job, Phase::Queued);
-                    if matches!(cause, Cause::NodeLost | Cause::NodeTakenBack) {
-                        self.ledger.failed(job);
-                    }
-                    let cause = match cause {
-                        Cause::Asked => ChangeCause::Asked,
-                        Cause::NodeLost => ChangeCause::NodeLost,
-                        Cause::NodeTakenBack => ChangeCause::NodeTakenBack,
-                        Cause::OutOfMemory => ChangeCause::OutOfMemory,
-                    };
-                    self.tell(job, JobPhase::Queued, at, cause);
-                    self.wake |= !asked || self.leased.is_some();
-                    // A job that ran until then may run again.
-                    self.idle = if asked { self.idle } else { 0 };
-                }
+                BackendEvent::Released { job, cause, lost } => self.released(job, (cause, lost), at, asked),
                 BackendEvent::NodeDown(node) => self.node_changed(node, at, NodeHealth::Down),
                 BackendEvent::NodeUp(node) => self.node_changed(node, at, NodeHealth::Up),
                 BackendEvent::NodeDrains { node, until } => self.node_drains(node, at, until),
@@ -101,6 +84,26 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// A job let its GPUs go with work left.
+    fn released(&mut self, job: JobId, (cause, lost): (Cause, Duration), at: Instant, asked: bool) {
+        self.ledger.stopped(job, false);
+        self.ledger.released(job, lost);
+        self.change(job, Phase::Queued);
+        if matches!(cause, Cause::NodeLost | Cause::NodeTakenBack) {
+            self.ledger.failed(job);
+        }
+        let cause = match cause {
+            Cause::Asked => ChangeCause::Asked,
+            Cause::NodeLost => ChangeCause::NodeLost,
+            Cause::NodeTakenBack => ChangeCause::NodeTakenBack,
+            Cause::OutOfMemory => ChangeCause::OutOfMemory,
+        };
+        self.tell(job, JobPhase::Queued, at, cause);
+        self.wake |= !asked || self.leased.is_some();
+        // A job that ran until then may run again.
+        self.idle = if asked { self.idle } else { 0 };
     }
 
     /// A round did work, whatever the policy does between two.

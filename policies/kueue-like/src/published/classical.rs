@@ -52,6 +52,24 @@ fn borrowing(queue: &Value) -> WhileBorrowing {
     }
 }
 
+/// The jobs that go, and why; no reason is told of one that was letting go before.
+fn wanted(case: &Value) -> Vec<(&str, &str)> {
+    let gone = list(&case["wantWorkloads"]).iter().filter(|job| job["evicted"] == true);
+    let mut wanted: Vec<(&str, &str)> = gone.map(|job| (word(&job["name"]), word(&job["reason"]))).collect();
+    wanted.sort_unstable();
+    wanted
+}
+
+/// The name of a reason.
+fn told(reason: Reason) -> &'static str {
+    match reason {
+        Reason::InQueue => "InClusterQueue",
+        Reason::Reclamation => "InCohortReclamation",
+        Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowing",
+        Reason::FairSharing => "InCohortFairSharing",
+    }
+}
+
 /// What a case says, where it is not met.
 fn is_met(case: &Value) -> Result<(), String> {
     let queues: Vec<&Value> = list(&case["clusterQueues"]).iter().collect();
@@ -107,23 +125,10 @@ fn is_met(case: &Value) -> Result<(), String> {
     let before = format!("{tree:?}");
     let found = victims(&mut tree, &of_queue, &incoming, &contested, (rules(target), borrowing(target)));
     assert_eq!(format!("{tree:?}"), before, "{}", case["name"]);
-    let reason = |reason| match reason {
-        Reason::InQueue => "InClusterQueue",
-        Reason::Reclamation => "InCohortReclamation",
-        Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowing",
-        Reason::FairSharing => "InCohortFairSharing",
-    };
     let mut found: Vec<(&str, &str)> =
-        found.iter().map(|(at, _, why)| (word(&named[*at as usize]["name"]), reason(*why))).collect();
+        found.iter().map(|(at, _, why)| (word(&named[*at as usize]["name"]), told(*why))).collect();
     found.sort_unstable();
-    let gone = |job: &&Value| job["evicted"] == true;
-    let mut wanted: Vec<(&str, &str)> = list(&case["wantWorkloads"])
-        .iter()
-        .filter(gone)
-        .map(|job| (word(&job["name"]), word(&job["reason"])))
-        .collect();
-    wanted.sort_unstable();
-    // Of a job that was letting go before no reason is told.
+    let wanted = wanted(case);
     let same = found.len() == wanted.len()
         && found
             .iter()
