@@ -159,8 +159,10 @@ pub trait Backend {
     /// appended.
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>);
 
-    /// Jobs that hold GPUs begin a lease, where GPUs are leased and none goes on: then the next is [`BackendEvent::RoundOver`].
-    fn begin_round(&mut self) {}
+    /// Jobs that hold GPUs begin a lease, where GPUs are leased and none goes on. Returns whether any did: then [`BackendEvent::RoundOver`] is to come.
+    fn begin_round(&mut self) -> bool {
+        false
+    }
 
     /// A job that waits, or was never submitted, will never be started.
     fn forget(&mut self, _job: JobId) {}
@@ -180,7 +182,7 @@ pub trait Backend {
         false
     }
 
-    /// The truth about a step of an elastic job at its user's batch: seconds on so many GPUs of this type, packed, and
+    /// The truth about a step of an elastic job at its user's batch, or of one that changes its batch by itself at the present one: seconds on so many GPUs of this type, packed, and
     /// how many steps are left. NaN for others, and where the batch can't be had so.
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);
 

@@ -205,10 +205,8 @@ impl PerformanceModel {
     /// Seconds that a job takes alone on a GPU of speed 1, as it is planned: where it changes its batch, epoch by epoch.
     pub fn planned_s(&self, job: &Job) -> f64 {
         let work = job.work.as_secs_f64();
-        let of_regime = |(regime, first): (&Regime, First)| {
-            let rate = regime.rate(first.gpus, first.batch)?;
-            Some(regime.alone_s(first, libm::rint(work * rate) as u64))
-        };
+        let of_regime =
+            |(regime, first): (&Regime, First)| Some(regime.alone_s(first, regime.steps(first, work)? as u64));
         self.regime(job).and_then(of_regime).unwrap_or(work)
     }
 

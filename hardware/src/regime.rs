@@ -190,10 +190,14 @@ impl Regime {
         Ok(())
     }
 
-    /// Epochs of a job with so much work at its first batch; none: no rate is known of it so.
+    /// Steps of a job that would take so long with the batch of its first; none: no rate is known of it so.
+    pub fn steps(&self, first: First, work_s: f64) -> Option<f64> {
+        Some(libm::rint(work_s * self.rate(first.gpus, first.batch)?))
+    }
+
+    /// Epochs of the same job.
     pub fn epochs(&self, first: First, work_s: f64) -> Option<f64> {
-        let rate = self.rate(first.gpus, first.batch)?;
-        Some((work_s * rate / self.per_epoch(first.batch) as f64).ceil())
+        Some((self.steps(first, work_s)? / self.per_epoch(first.batch) as f64).ceil())
     }
 }
 

@@ -129,8 +129,8 @@ impl Backend for Recorder {
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
     }
 
-    fn begin_round(&mut self) {
-        self.inner.begin_round();
+    fn begin_round(&mut self) -> bool {
+        self.inner.begin_round()
     }
 
     fn forget(&mut self, job: JobId) {

@@ -57,8 +57,7 @@ impl SimulatedBackend {
     pub(super) fn begin_regimes(&mut self) {
         for (id, job) in self.jobs.iter().enumerate().map(|(id, job)| (JobId::at(id), job)) {
             let Some((regime, first)) = self.laws.regime(job) else { continue };
-            let rate = regime.rate(first.gpus, first.batch).unwrap_or(f64::NAN);
-            let all = libm::rint(job.work.as_secs_f64() * rate).max(1.0);
+            let all = regime.steps(first, job.work.as_secs_f64()).unwrap_or(0.0).max(1.0);
             let state = &mut self.states[id];
             state.work = Work::Stepped(Steps { batch: first.batch, all: all as u64, done: 0 });
             (state.left, state.saved) = (all, all);
@@ -76,12 +75,13 @@ impl SimulatedBackend {
         regime.rate(first.gpus, steps.batch)
     }
 
-    pub(super) fn begin_leases(&mut self) {
-        let Some(rule) = self.fleet.costs.leases.filter(|_| !self.rounds.goes_on) else { return };
+    /// Whether jobs that hold GPUs began a lease.
+    pub(super) fn begin_leases(&mut self) -> bool {
+        let Some(rule) = self.fleet.costs.leases.filter(|_| !self.rounds.goes_on) else { return false };
         let holders: Vec<JobId> =
             self.states.live().filter(|(_, state)| state.phase == Phase::Running).map(|(id, _)| id).collect();
         if holders.is_empty() {
-            return;
+            return false;
         }
         let before = self.rounds.began;
         (self.rounds.begun, self.rounds.began, self.rounds.goes_on) = (self.rounds.begun + 1, self.now, true);
@@ -89,8 +89,8 @@ impl SimulatedBackend {
         for id in holders {
             over = over.max(self.begin_lease(id, rule, before));
         }
-        let round = self.rounds.begun as u32;
-        self.schedule(over, Due::RoundOver, round);
+        self.schedule(over, Due::RoundOver, 0);
+        true
     }
 
     /// Returns when a job is done with the steps of its lease; `before`: when the round before began.
@@ -177,13 +177,9 @@ impl SimulatedBackend {
         }
         (state.left, state.saved, state.unsaved) = (left, left, Duration::ZERO);
         (state.progress_from, state.most) = (self.now, 0.0);
-        if let Some(rate) = self.stepping(id) {
-            let state = &mut self.states[id];
-            let slowed = state.rate / state.speed;
-            let kind = state.gpus.first().map_or(1.0, |gpu| self.fleet.types[self.fleet.type_of(*gpu)].speed);
-            state.speed = rate * kind;
-            state.rate = state.speed * slowed;
-        }
+        let speed = self.own_speed(id, self.fleet.type_of(self.states[id].gpus[0]));
+        let state = &mut self.states[id];
+        (state.rate, state.speed) = (speed * (state.rate / state.speed), speed);
     }
 
     /// Seconds of a step at a job's present batch on so many GPUs of a type, and how many are left.

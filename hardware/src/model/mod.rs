@@ -309,8 +309,8 @@ impl Backend for SimulatedBackend {
         }
     }
 
-    fn begin_round(&mut self) {
-        self.begin_leases();
+    fn begin_round(&mut self) -> bool {
+        self.begin_leases()
     }
 
     fn forget(&mut self, job: JobId) {

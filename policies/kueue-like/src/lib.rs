@@ -1,8 +1,8 @@
-//! Queues that lend quotas to each other, and take them back by fair shares, after Kueue.
+//! Queues that lend quotas to each other, and take them back, after Kueue.
 //!
-//! Each call offers waiting jobs their turn, the queue of the smallest dominant share with its next job first, cohort by cohort. A
-//! job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue's fair preemption names, if
-//! it finds a place where they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims with fair sharing
+//! Each call offers waiting jobs their turn: the queue of the smallest dominant share with its next job first, cohort by cohort; without fair sharing those that stay
+//! within their quota with it. A job starts if its queue has quota for it, its own or lent; else it preempts the jobs that Kueue names, if it finds a place where
+//! they were. Source: Kueue's rules (commit ff69552): shares ([`tree`]), victims with fair sharing
 //! ([`preempt`]) and without ([`classical`]) and, where the fleet has levels, nodes
 //! ([`topology`]) exact on its own test cases. Otherwise than Kueue: one resource, GPUs of all types together; what queues are guaranteed is their nominal quota, and
 //! what no queue is guaranteed belongs to a root cohort and is lent to all; queues lend all that they do not use; who preempts is said once for all queues; jobs that may
@@ -66,7 +66,7 @@ impl Policy for KueueLike {
     fn about() -> About {
         About {
             name: "kueue-like",
-            about: "quotas that queues lend to each other, and dominant shares that decide who preempts, after Kueue",
+            about: "quotas that queues lend to each other and take back, by dominant shares or without, after Kueue",
             uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::QUEUES | Placement::follows(),
             needs: Knowledge::empty(),
             params: &[

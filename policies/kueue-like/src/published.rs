@@ -9,7 +9,7 @@ use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 use serde_json::Value;
 
-use crate::preempt::{Candidate, Incoming, Reason, Rules, Strategy, Victims, victims};
+use crate::preempt::{Candidate, Incoming, Reason, Rules, Strategy, Victim, Victims, victims};
 use crate::tree::{NodeId, Quota, Tree, Usage};
 
 fn cases(file: &str) -> Vec<Value> {
@@ -144,17 +144,85 @@ fn strategies(case: &Value) -> (Strategy, Option<Strategy>) {
     list(&case["strategies"]).split_first().map_or(both, |(first, rest)| (of(first), rest.first().map(of)))
 }
 
+/// A case of preemption: the tree with what admitted jobs use, those jobs by name and by queue, and the one that comes.
+struct World<'a> {
+    columns: Columns,
+    tree: Tree,
+    admitted: Vec<&'a Value>,
+    candidates: BTreeMap<NodeId, Vec<Candidate>>,
+    incoming: Incoming,
+    /// What the queue of the incoming job may do.
+    target: &'a Value,
+}
+
+impl<'a> World<'a> {
+    /// That of a case, with flavors that jobs use beside those of the quotas, and what a job uses.
+    fn of(
+        case: &'a Value,
+        used: impl IntoIterator<Item = (String, String)>,
+        usage: impl Fn(&Columns, &Value) -> Usage,
+    ) -> World<'a> {
+        let queues: Vec<&Value> = list(&case["clusterQueues"]).iter().collect();
+        let cohorts = list(&case["cohorts"]);
+        let nodes: Vec<&Value> = queues.iter().copied().chain(cohorts).collect();
+        let columns = Columns::of(&nodes, used);
+        let (mut tree, ids) = columns.tree(&queues, cohorts);
+        let mut admitted: Vec<&Value> = list(&case["admitted"]).iter().collect();
+        admitted.sort_by_key(|job| word(&job["name"]));
+        let mut candidates: BTreeMap<NodeId, Vec<Candidate>> = BTreeMap::new();
+        for (id, job) in (0..).zip(&admitted) {
+            let (queue, usage) = (ids[word(&job["queue"])], usage(&columns, job));
+            tree.take(queue, &usage);
+            candidates.entry(queue).or_default().push(Candidate {
+                id,
+                usage,
+                priority: job["priority"].as_i64().unwrap_or(0) as i32,
+                submitted: job["created"].as_i64().unwrap_or(0),
+                reserved: job["reserved_at"].as_i64().unwrap_or(0),
+                evicted: job["evicted"].as_bool().unwrap_or(false),
+            });
+        }
+        candidates.values_mut().for_each(|of| of.sort_by(Candidate::order));
+        let job = &case["incoming"];
+        let incoming = Incoming {
+            queue: ids[word(&case["targetCQ"])],
+            usage: usage(&columns, job),
+            priority: job["priority"].as_i64().unwrap_or(0) as i32,
+            submitted: job["created"].as_i64().unwrap_or(0),
+        };
+        let target = queues.iter().find(|queue| queue["name"] == case["targetCQ"]).expect("a queue");
+        World { columns, tree, admitted, candidates, incoming, target }
+    }
+
+    /// The names of victims and Kueue's words for why they go; the tree is left as it was.
+    fn victims<'b>(
+        &'b mut self,
+        find: impl FnOnce(&mut Tree, &dyn Fn(NodeId) -> &'b [Candidate], &Incoming) -> Vec<Victim>,
+    ) -> Vec<(&'a str, &'static str)> {
+        let candidates = &self.candidates;
+        let of_queue = |queue| candidates.get(&queue).map_or(&[][..], Vec::as_slice);
+        let before = self.tree.clone();
+        let found = find(&mut self.tree, &of_queue, &self.incoming);
+        assert_eq!(self.tree, before);
+        let reason = |reason| match reason {
+            Reason::InQueue => "InClusterQueue",
+            Reason::Reclamation => "InCohortReclamation",
+            Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            Reason::FairSharing => "InCohortFairSharing",
+        };
+        let told = |(at, _, why): Victim| (word(&self.admitted[at as usize]["name"]), reason(why));
+        let mut found: Vec<(&str, &str)> = found.into_iter().map(told).collect();
+        found.sort_unstable();
+        found
+    }
+}
+
 #[needs("data:kueue")]
 #[test]
 fn published_fair_preemptions_are_met() {
     let all = cases("kueue/fair-preemption.json");
     for case in &all {
-        let queues: Vec<&Value> = list(&case["clusterQueues"]).iter().collect();
-        let cohorts = list(&case["cohorts"]);
-        let nodes: Vec<&Value> = queues.iter().copied().chain(cohorts).collect();
-        let columns = Columns::of(&nodes, []);
-        let (mut tree, ids) = columns.tree(&queues, cohorts);
-        let usage = |job: &Value| {
+        let usage = |columns: &Columns, job: &Value| {
             let of = word(&job["flavor"]);
             columns.usage(|resource, flavor| {
                 let unit = if resource == "cpu" { 1000.0 } else { 1.0 };
@@ -162,48 +230,12 @@ fn published_fair_preemptions_are_met() {
                 if here { (job["requests"][resource].as_f64().unwrap_or(0.0) * unit) as i64 } else { 0 }
             })
         };
-        let mut admitted: Vec<&Value> = list(&case["admitted"]).iter().collect();
-        admitted.sort_by_key(|job| word(&job["name"]));
-        let candidate = |(id, job): (u32, &&Value)| Candidate {
-            id,
-            usage: usage(job),
-            priority: job["priority"].as_i64().unwrap_or(0) as i32,
-            submitted: 0,
-            reserved: job["reserved_at"].as_i64().unwrap_or(0),
-            evicted: job["evicted"].as_bool().unwrap_or(false),
-        };
-        let mut candidates: BTreeMap<NodeId, Vec<Candidate>> = BTreeMap::new();
-        for (at, job) in (0..).zip(&admitted) {
-            let queue = ids[word(&job["queue"])];
-            tree.take(queue, &usage(job));
-            candidates.entry(queue).or_default().push(candidate((at, job)));
-        }
-        candidates.values_mut().for_each(|of| of.sort_by(Candidate::order));
-        let of_queue = |queue| candidates.get(&queue).map_or(&[][..], Vec::as_slice);
-        let target =
-            list(&case["clusterQueues"]).iter().find(|queue| queue["name"] == case["targetCQ"]).expect("a queue");
-        let incoming = Incoming {
-            queue: ids[word(&case["targetCQ"])],
-            usage: usage(&case["incoming"]),
-            priority: case["incoming"]["priority"].as_i64().unwrap_or(0) as i32,
-            submitted: 0,
-        };
-        let before = format!("{tree:?}");
-        let found = victims(&mut tree, &of_queue, &incoming, rules(target), strategies(case));
-        assert_eq!(format!("{tree:?}"), before, "{}", case["name"]);
-        let reason = |reason| match reason {
-            Reason::InQueue => "InClusterQueueReason",
-            Reason::Reclamation => "InCohortReclamationReason",
-            Reason::FairSharing => "InCohortFairSharingReason",
-            Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowingReason",
-        };
-        let mut found: Vec<(&str, &str)> =
-            found.iter().map(|(at, _, why)| (word(&admitted[*at as usize]["name"]), reason(*why))).collect();
-        found.sort_unstable();
-        let mut wanted: Vec<(&str, &str)> = list(&case["wantPreempted"])
-            .iter()
-            .map(|victim| (word(&victim["workload"]), word(&victim["reason"])))
-            .collect();
+        let mut world = World::of(case, [], usage);
+        let (rules, by) = (rules(world.target), strategies(case));
+        let found = world.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, rules, by));
+        let gone = list(&case["wantPreempted"]).iter();
+        let mut wanted: Vec<(&str, &str)> =
+            gone.map(|of| (word(&of["workload"]), word(&of["reason"]).trim_end_matches("Reason"))).collect();
         wanted.sort_unstable();
         assert_eq!(found, wanted, "{}", case["name"]);
     }

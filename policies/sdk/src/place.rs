@@ -60,9 +60,7 @@ impl Placement {
     /// assert_eq!(Placement::Packed.find(&cluster, 0, Ask { gpus: 13, ..ask }), None);
     /// ```
     pub fn find(self, cluster: &Cluster, gpu_type: GpuTypeId, ask: Ask) -> Option<Vec<GpuId>> {
-        let own = ask.pinned && cluster.has_owners;
-        let found = if own { self.find_on(cluster, gpu_type, ask, true) } else { None };
-        found.or_else(|| self.find_on(cluster, gpu_type, ask, false))
+        cluster.own_first(ask, |own_only| self.find_on(cluster, gpu_type, ask, own_only))
     }
 
     /// The same on any nodes, or only on those that no owner may take back.
@@ -115,8 +113,7 @@ impl Placement {
     /// The first place among the types that a job allows.
     pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], ask: Ask) -> Option<Vec<GpuId>> {
         let on = |own_only| gpu_types.iter().find_map(|gpu_type| self.find_on(cluster, *gpu_type, ask, own_only));
-        let found = if ask.pinned && cluster.has_owners { on(true) } else { None };
-        found.or_else(|| on(false))
+        cluster.own_first(ask, on)
     }
 }
 

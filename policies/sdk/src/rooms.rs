@@ -33,7 +33,11 @@ impl Cluster {
             split.into_iter().for_each(|(node, gpus)| self.lowest_free(node, gpus, &mut found));
             Some(found)
         };
-        let on = |own_only| gpu_types.iter().find_map(|gpu_type| on_type(*gpu_type, own_only));
+        self.own_first(ask, |own_only| gpu_types.iter().find_map(|gpu_type| on_type(*gpu_type, own_only)))
+    }
+
+    /// A place of a job: of one that may not be preempted first on nodes that no owner may take back, then on any.
+    pub(crate) fn own_first<T>(&self, ask: Ask, on: impl Fn(bool) -> Option<T>) -> Option<T> {
         let found = if ask.pinned && self.has_owners { on(true) } else { None };
         found.or_else(|| on(false))
     }

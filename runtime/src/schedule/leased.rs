@@ -3,7 +3,6 @@
 use sandtable_hardware::{Duration, Fleet, Instant};
 
 use super::Run;
-use crate::cluster::Phase;
 use crate::contract::{Cadence, Trigger};
 
 /// Where a run is between its rounds.
@@ -77,8 +76,7 @@ impl Run {
         if self.between().is_none_or(waits) {
             return;
         }
-        self.world().backend.begin_round();
-        let goes_on = self.world().cluster.count(Phase::Running) > 0;
+        let goes_on = self.world().backend.begin_round();
         if let Some(rounds) = &mut self.leased {
             (rounds.goes_on, rounds.calls) = (goes_on, 0);
         }

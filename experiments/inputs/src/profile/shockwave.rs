@@ -157,8 +157,7 @@ pub fn shockwave(path: &Path) -> Result<Profile, Error> {
             ..Workload::default()
         })
     };
-    let modes = [RegimeMode::Static, RegimeMode::Accordion, RegimeMode::Gns];
-    let of_model = |(name, rates): (&&str, _)| modes.map(|mode| workload((name, rates), mode));
+    let of_model = |(name, rates): (&&str, _)| RegimeMode::ALL.map(|mode| workload((name, rates), mode));
     let workloads = of_models.iter().flat_map(of_model).flatten().collect();
     let gpu = GpuProfile {
         kind: KIND.into(),

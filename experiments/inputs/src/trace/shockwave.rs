@@ -21,23 +21,20 @@ pub enum RegimeMode {
 }
 
 impl RegimeMode {
-    fn named(word: &str) -> Option<RegimeMode> {
-        match word {
-            "static" => Some(RegimeMode::Static),
-            "accordion" => Some(RegimeMode::Accordion),
-            "gns" => Some(RegimeMode::Gns),
-            _ => None,
+    /// All of them.
+    pub const ALL: [RegimeMode; 3] = [RegimeMode::Static, RegimeMode::Accordion, RegimeMode::Gns];
+
+    fn word(self) -> &'static str {
+        match self {
+            RegimeMode::Static => "static",
+            RegimeMode::Accordion => "accordion",
+            RegimeMode::Gns => "gns",
         }
     }
 
     /// The name of a model's workload whose jobs change their batch so.
     pub fn workload(self, model: &str) -> String {
-        let word = match self {
-            RegimeMode::Static => "static",
-            RegimeMode::Accordion => "accordion",
-            RegimeMode::Gns => "gns",
-        };
-        format!("{model} {word}")
+        format!("{model} {}", self.word())
     }
 }
 
@@ -54,8 +51,9 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     let read = table.each(options, |row| {
         let (model, batch, gpus) = (row.text("model")?, row.whole("batch")?, row.whole("gpus")?);
         let found = row.text("mode")?;
-        let mode = RegimeMode::named(found)
-            .ok_or_else(|| row.wrong("mode", format!("expected static, accordion or gns, found {found:?}")))?;
+        let mode = RegimeMode::ALL.into_iter().find(|mode| mode.word() == found);
+        let mode =
+            mode.ok_or_else(|| row.wrong("mode", format!("expected static, accordion or gns, found {found:?}")))?;
         let rate = rates.get(&(model.to_string(), batch, gpus)).filter(|rate| **rate > 0.0);
         let Some(rate) = rate else {
             let message = format!("the table has no rate of {model:?} with a batch of {batch} on {gpus} GPUs");

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use sandtable_needs::needs;
 use serde_json::Value;
 
-use super::{Columns, cases, list, rules, word};
+use super::{Columns, World, cases, list, rules, word};
 use crate::classical::{WhileBorrowing, victims};
-use crate::preempt::{Candidate, Incoming, Reason};
-use crate::tree::{NodeId, Usage};
 
 /// What a job asks for, all of its pod sets together.
 fn requests(job: &Value) -> BTreeMap<&str, f64> {
@@ -22,25 +20,15 @@ fn requests(job: &Value) -> BTreeMap<&str, f64> {
     all
 }
 
-/// The flavor of each resource, and whether a job has to preempt for it.
+/// The flavor of each resource of the incoming job, and whether it has to preempt for it: as one pod set, or as the first of several.
 fn assigned(case: &Value) -> BTreeMap<&str, (&str, bool)> {
-    let sets = list(&case["assignment"]["PodSets"]);
-    let flavors = sets.first().map_or(&case["assignment"], |set| &set["Flavors"]);
-    let of = |(resource, of): (&'_ String, &'_ Value)| {
-        let either = |a: &str, b: &str| if of[a].is_string() { of[a].clone() } else { of[b].clone() };
-        (resource.clone(), either("flavor", "Name"), either("mode", "Mode"))
+    let of = &case["assignment"];
+    let (of, flavor, mode) = match list(&of["PodSets"]).first() {
+        Some(set) => (&set["Flavors"], "Name", "Mode"),
+        None => (of, "flavor", "mode"),
     };
-    let found: Vec<(String, Value, Value)> = flavors.as_object().into_iter().flatten().map(of).collect();
-    let known = |resource: &str| flavors.as_object().and_then(|all| all.keys().find(|key| *key == resource));
-    found
-        .iter()
-        .filter_map(|(resource, flavor, mode)| {
-            let resource = known(resource)?;
-            let of = &flavors[resource.as_str()];
-            let flavor = if flavor == &of["flavor"] { word(&of["flavor"]) } else { word(&of["Name"]) };
-            Some((resource.as_str(), (flavor, word(mode).ends_with("Preempt"))))
-        })
-        .collect()
+    let entry = |(resource, of)| (String::as_str(resource), (word(&of[flavor]), word(&of[mode]).ends_with("Preempt")));
+    of.as_object().into_iter().flatten().map(entry).collect()
 }
 
 fn borrowing(queue: &Value) -> WhileBorrowing {
@@ -60,74 +48,32 @@ fn wanted(case: &Value) -> Vec<(&str, &str)> {
     wanted
 }
 
-/// The name of a reason.
-fn told(reason: Reason) -> &'static str {
-    match reason {
-        Reason::InQueue => "InClusterQueue",
-        Reason::Reclamation => "InCohortReclamation",
-        Reason::ReclamationWhileBorrowing => "InCohortReclaimWhileBorrowing",
-        Reason::FairSharing => "InCohortFairSharing",
-    }
-}
-
 /// What a case says, where it is not met.
 fn is_met(case: &Value) -> Result<(), String> {
-    let queues: Vec<&Value> = list(&case["clusterQueues"]).iter().collect();
-    let cohorts = list(&case["cohorts"]);
-    let nodes: Vec<&Value> = queues.iter().copied().chain(cohorts).collect();
+    let assigned = assigned(case);
     let flavors = |job: &Value| -> BTreeMap<String, String> {
         let sets = list(&job["admission"]["podsets"]).iter().flat_map(|set| list(&set["assignment"]));
-        sets.map(|of| (word(&of[0]).to_string(), word(&of[1]).to_string())).collect()
+        let admitted = sets.map(|of| (word(&of[0]).to_string(), word(&of[1]).to_string()));
+        let comes = job.get("admission").is_none();
+        let chosen =
+            assigned.iter().filter(|_| comes).map(|(name, (flavor, _))| (name.to_string(), flavor.to_string()));
+        admitted.chain(chosen).collect()
     };
-    let admitted: Vec<&Value> = list(&case["admitted"]).iter().collect();
-    let used = admitted.iter().flat_map(|job| flavors(job));
-    let columns = Columns::of(&nodes, used);
-    let (mut tree, ids) = columns.tree(&queues, cohorts);
-    let usage = |job: &Value, flavors: &BTreeMap<String, String>| -> Usage {
-        let asked = requests(job);
+    let usage = |columns: &Columns, job: &Value| {
+        let (asked, flavors) = (requests(job), flavors(job));
         columns.usage(|resource, flavor| {
             let unit = if resource == "cpu" { 1000.0 } else { 1.0 };
             let here = flavors.get(resource).is_some_and(|of| of == flavor);
             if here { (asked.get(resource).copied().unwrap_or(0.0) * unit) as i64 } else { 0 }
         })
     };
-    let mut candidates: BTreeMap<NodeId, Vec<Candidate>> = BTreeMap::new();
-    let mut named: Vec<&Value> = admitted.clone();
-    named.sort_by_key(|job| word(&job["name"]));
-    for (id, job) in (0..).zip(&named) {
-        let queue = ids[word(&job["queue"])];
-        let usage = usage(job, &flavors(job));
-        tree.take(queue, &usage);
-        candidates.entry(queue).or_default().push(Candidate {
-            id,
-            usage,
-            priority: job["priority"].as_i64().unwrap_or(0) as i32,
-            submitted: job["created"].as_i64().unwrap_or(0),
-            reserved: job["reserved_at"].as_i64().unwrap_or(0),
-            evicted: job["evicted"].as_bool().unwrap_or(false),
-        });
-    }
-    candidates.values_mut().for_each(|of| of.sort_by(Candidate::order));
-    let of_queue = |queue| candidates.get(&queue).map_or(&[][..], Vec::as_slice);
-    let target = queues.iter().find(|queue| queue["name"] == case["targetCQ"]).expect("a queue");
-    let assigned = assigned(case);
-    let chosen = assigned.iter().map(|(resource, (flavor, _))| (resource.to_string(), flavor.to_string())).collect();
-    let incoming = Incoming {
-        queue: ids[word(&case["targetCQ"])],
-        usage: usage(&case["incoming"], &chosen),
-        priority: case["incoming"]["priority"].as_i64().unwrap_or(0) as i32,
-        submitted: case["incoming"]["created"].as_i64().unwrap_or(0),
-    };
-    let preempts = columns.usage(|resource, flavor| {
+    let mut world = World::of(case, list(&case["admitted"]).iter().flat_map(flavors), usage);
+    let preempts = world.columns.usage(|resource, flavor| {
         i64::from(assigned.get(resource).is_some_and(|(of, preempts)| *of == flavor && *preempts))
     });
     let contested: Vec<usize> = (0..preempts.len()).filter(|column| preempts[*column] > 0).collect();
-    let before = format!("{tree:?}");
-    let found = victims(&mut tree, &of_queue, &incoming, &contested, (rules(target), borrowing(target)));
-    assert_eq!(format!("{tree:?}"), before, "{}", case["name"]);
-    let mut found: Vec<(&str, &str)> =
-        found.iter().map(|(at, _, why)| (word(&named[*at as usize]["name"]), told(*why))).collect();
-    found.sort_unstable();
+    let rules = (rules(world.target), borrowing(world.target));
+    let found = world.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, &contested, rules));
     let wanted = wanted(case);
     let same = found.len() == wanted.len()
         && found
