@@ -145,7 +145,7 @@ fn strategies(case: &Value) -> (Strategy, Option<Strategy>) {
 }
 
 /// A case of preemption: the tree with what admitted jobs use, those jobs by name and by queue, and the one that comes.
-struct World<'a> {
+struct Situation<'a> {
     columns: Columns,
     tree: Tree,
     admitted: Vec<&'a Value>,
@@ -155,13 +155,13 @@ struct World<'a> {
     target: &'a Value,
 }
 
-impl<'a> World<'a> {
+impl<'a> Situation<'a> {
     /// That of a case, with flavors that jobs use beside those of the quotas, and what a job uses.
     fn of(
         case: &'a Value,
         used: impl IntoIterator<Item = (String, String)>,
         usage: impl Fn(&Columns, &Value) -> Usage,
-    ) -> World<'a> {
+    ) -> Situation<'a> {
         let queues: Vec<&Value> = list(&case["clusterQueues"]).iter().collect();
         let cohorts = list(&case["cohorts"]);
         let nodes: Vec<&Value> = queues.iter().copied().chain(cohorts).collect();
@@ -191,7 +191,7 @@ impl<'a> World<'a> {
             submitted: job["created"].as_i64().unwrap_or(0),
         };
         let target = queues.iter().find(|queue| queue["name"] == case["targetCQ"]).expect("a queue");
-        World { columns, tree, admitted, candidates, incoming, target }
+        Situation { columns, tree, admitted, candidates, incoming, target }
     }
 
     /// The names of victims and Kueue's words for why they go; the tree is left as it was.
@@ -230,9 +230,9 @@ fn published_fair_preemptions_are_met() {
                 if here { (job["requests"][resource].as_f64().unwrap_or(0.0) * unit) as i64 } else { 0 }
             })
         };
-        let mut world = World::of(case, [], usage);
-        let (rules, by) = (rules(world.target), strategies(case));
-        let found = world.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, rules, by));
+        let mut situation = Situation::of(case, [], usage);
+        let (rules, by) = (rules(situation.target), strategies(case));
+        let found = situation.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, rules, by));
         let gone = list(&case["wantPreempted"]).iter();
         let mut wanted: Vec<(&str, &str)> =
             gone.map(|of| (word(&of["workload"]), word(&of["reason"]).trim_end_matches("Reason"))).collect();

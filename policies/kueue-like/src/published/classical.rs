@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sandtable_needs::needs;
 use serde_json::Value;
 
-use super::{Columns, World, cases, list, rules, word};
+use super::{Columns, Situation, cases, list, rules, word};
 use crate::classical::{WhileBorrowing, victims};
 
 /// What a job asks for, all of its pod sets together.
@@ -27,8 +27,8 @@ fn assigned(case: &Value) -> BTreeMap<&str, (&str, bool)> {
         Some(set) => (&set["Flavors"], "Name", "Mode"),
         None => (of, "flavor", "mode"),
     };
-    let entry = |(resource, of)| (String::as_str(resource), (word(&of[flavor]), word(&of[mode]).ends_with("Preempt")));
-    of.as_object().into_iter().flatten().map(entry).collect()
+    let all = of.as_object().into_iter().flatten();
+    all.map(|(resource, of)| (resource.as_str(), (word(&of[flavor]), word(&of[mode]).ends_with("Preempt")))).collect()
 }
 
 fn borrowing(queue: &Value) -> WhileBorrowing {
@@ -67,13 +67,13 @@ fn is_met(case: &Value) -> Result<(), String> {
             if here { (asked.get(resource).copied().unwrap_or(0.0) * unit) as i64 } else { 0 }
         })
     };
-    let mut world = World::of(case, list(&case["admitted"]).iter().flat_map(flavors), usage);
-    let preempts = world.columns.usage(|resource, flavor| {
+    let mut situation = Situation::of(case, list(&case["admitted"]).iter().flat_map(flavors), usage);
+    let preempts = situation.columns.usage(|resource, flavor| {
         i64::from(assigned.get(resource).is_some_and(|(of, preempts)| *of == flavor && *preempts))
     });
     let contested: Vec<usize> = (0..preempts.len()).filter(|column| preempts[*column] > 0).collect();
-    let rules = (rules(world.target), borrowing(world.target));
-    let found = world.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, &contested, rules));
+    let rules = (rules(situation.target), borrowing(situation.target));
+    let found = situation.victims(|tree, of_queue, incoming| victims(tree, of_queue, incoming, &contested, rules));
     let wanted = wanted(case);
     let same = found.len() == wanted.len()
         && found
