@@ -19,6 +19,7 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
             | ProfileSpec::GavelSimulation(path)
             | ProfileSpec::Pollux(path)
             | ProfileSpec::Shockwave(path)
+            | ProfileSpec::ElasticFlow(path)
             | ProfileSpec::Throughputs(path)
             | ProfileSpec::Torchvision { file: path, .. },
         ) => all.push(path.clone()),

@@ -18,6 +18,8 @@ pub(super) struct Preset {
     elastic: (Option<Rescale>, bool),
     /// For how many times what it takes alone a job is at work at most, where GPUs are leased for rounds of 120 s.
     leases: Option<f64>,
+    /// For whole slots of how many seconds elastic jobs hold their GPUs; 0: until they are done.
+    slot_s: u64,
 }
 
 pub(super) const PRESETS: &[Preset] = &[
@@ -28,6 +30,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (None, false),
         leases: None,
+        slot_s: 0,
     },
     Preset {
         name: "lucid-consolidate",
@@ -36,6 +39,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: Some(RestartRule { small: Duration::from_secs(40), large: Duration::from_secs(60), small_gpus: 8 }),
         elastic: (None, false),
         leases: None,
+        slot_s: 0,
     },
     Preset {
         name: "pai-1node",
@@ -44,6 +48,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (None, false),
         leases: None,
+        slot_s: 0,
     },
     Preset {
         name: "pollux",
@@ -52,6 +57,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (Some(Rescale::Constant(Duration::from_secs(30))), true),
         leases: None,
+        slot_s: 0,
     },
     Preset {
         name: "deepboot",
@@ -60,6 +66,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (None, true),
         leases: None,
+        slot_s: 0,
     },
     Preset {
         name: "shockwave",
@@ -68,6 +75,7 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (None, false),
         leases: Some(1.5),
+        slot_s: 0,
     },
     Preset {
         name: "shockwave-comparison",
@@ -76,6 +84,25 @@ pub(super) const PRESETS: &[Preset] = &[
         restart: None,
         elastic: (None, false),
         leases: Some(1.0),
+        slot_s: 0,
+    },
+    Preset {
+        name: "elasticflow",
+        about: "ElasticFlow's simulator: 4 s and 2 s a doubling for a new gang of GPUs, 2 s for one that there was before, jobs end on whole seconds",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (Some(GANGS), false),
+        leases: None,
+        slot_s: 1,
+    },
+    Preset {
+        name: "elasticflow-edf",
+        about: "EDF in ElasticFlow's simulator: changes of size are free, jobs end on whole seconds",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (Some(Rescale::Constant(Duration::ZERO)), false),
+        leases: None,
+        slot_s: 1,
     },
 ];
 
@@ -84,6 +111,9 @@ const fn leases(limit: f64) -> Leases {
     let (length, restart, brief) = (Duration::from_secs(120), Duration::from_secs(20), Duration::from_secs(115));
     Leases { length, restart, brief, limit: Some(limit) }
 }
+
+const GANGS: Rescale =
+    Rescale::Gangs { first: Duration::from_secs(4), doubling: Duration::from_secs(2), again: Duration::from_secs(2) };
 
 impl Preset {
     /// Defaults of a policy's parameters.
@@ -107,6 +137,7 @@ impl Preset {
             ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra-like" | "tiresias") => {
                 json!({"compat": true, "partition": "shared"})
             }
+            ("elasticflow", "elasticflow") => json!({"spare": "most", "placement": "anew"}),
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
             _ => json!({}),
         }
@@ -122,6 +153,7 @@ impl Preset {
             rescale: rescale.or(costs.rescale),
             epochs_end_on: if whole { SECOND } else { Duration::ZERO },
             leases: self.leases.map(leases),
+            slot: Duration::from_secs(self.slot_s),
             ..costs
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandtable_core::error::Error;
+use sandtable_hardware::elastic::Learning;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::regime::First;
 use sandtable_hardware::{
@@ -248,7 +249,13 @@ fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId
         return Err(error.hint("only workloads of the `profile` that are elastic or have a `regime` have batches"));
     };
     let empty = (batch == 0).then(|| "a step takes at least one sample".to_string());
-    match empty.or_else(|| elastic.refuses(row.gpus, elastic.split(batch, row.gpus))) {
+    let endless = (elastic.learning == Learning::Asked && row.duration.is_zero())
+        .then(|| "it has no duration: that says how many steps it has".to_string());
+    match empty
+        .or(endless)
+        .or_else(|| elastic.refuses_batch(batch))
+        .or_else(|| elastic.refuses(row.gpus, elastic.split(batch, row.gpus)))
+    {
         None => Ok(id),
         Some(why) => {
             let asked = format!("job {:?} asks for {} GPUs and a batch of {batch}", row.name, row.gpus);

@@ -120,7 +120,7 @@ fn drawn(policies: &str) -> String {
     DRAWN.replace("PROFILE", &profile).replace("POLICIES", policies)
 }
 
-fn summaries(spec: &str) -> Vec<(String, Summary)> {
+pub(crate) fn summaries(spec: &str) -> Vec<(String, Summary)> {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = expand(folder.path(), spec).unwrap_or_else(|error| panic!("{error}"));
     let compiled = Compiled::new(&Settings::default(), plan.cells.iter()).expect("compiled");

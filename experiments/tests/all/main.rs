@@ -13,6 +13,7 @@ mod decisions;
 mod docs;
 mod edits;
 mod elastic;
+mod elasticflow;
 mod engine;
 mod evil;
 mod faults;

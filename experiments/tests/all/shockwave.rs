@@ -18,16 +18,16 @@ use sandtable_results::schema::{JobRecord, StayRecord};
 
 use crate::help::{data, planned, results, told};
 
-type Table = Vec<BTreeMap<String, String>>;
+pub(crate) type Table = Vec<BTreeMap<String, String>>;
 
-fn table(file: &Path) -> Table {
+pub(crate) fn table(file: &Path) -> Table {
     let mut reader = csv::Reader::from_path(file).expect("a table");
     let names = reader.headers().expect("a header").clone();
     let row = |record: csv::StringRecord| names.iter().zip(&record).map(|(k, v)| (k.into(), v.into())).collect();
     reader.records().map(|record| row(record.expect("a row"))).collect()
 }
 
-fn number<T: std::str::FromStr>(row: &BTreeMap<String, String>, column: &str) -> T {
+pub(crate) fn number<T: std::str::FromStr>(row: &BTreeMap<String, String>, column: &str) -> T {
     row[column].parse().unwrap_or_else(|_| panic!("{column}: {:?}", row[column]))
 }
 

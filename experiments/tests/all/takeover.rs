@@ -38,7 +38,7 @@ const PACKED: &[&str] = &[
     "packer",
     "srtf",
 ];
-const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "fifo"];
+const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "elasticflow", "fifo"];
 
 fn expand(folder: &Path, spec: &str) -> Plan {
     let path = folder.join("spec.ron");

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// What a step is worth, epoch by epoch. Progress is counted in steps at the initial batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Learning {
+    /// Every step is worth the same. A job has as many as its run time is, with the GPUs and the batch that its user asks for.
+    Asked,
     /// By a noise scale that grows.
     Fitted {
         /// Progress of an epoch.
@@ -41,6 +43,8 @@ impl Learning {
     pub fn progress(&self, epochs: u32) -> f64 {
         match (self, epochs) {
             (_, 0) => 0.0,
+            // Each job says how many it has.
+            (Learning::Asked, _) => f64::NAN,
             (Learning::Fitted { steps, .. }, _) => steps * f64::from(epochs),
             (Learning::Measured(runs), _) => {
                 let at = |run: &Run| run.progress[(epochs as usize - 1).min(run.progress.len() - 1)];
@@ -52,6 +56,7 @@ impl Learning {
     /// Squared norm and variance of gradients.
     pub fn gradient(&self, batch: f64, initial: f64, part: f64, epoch: u32) -> (f64, f64) {
         match self {
+            Learning::Asked => (1.0, 0.0),
             Learning::Fitted { noise, .. } => {
                 let above = noise.partition_point(|(at, _)| *at < part);
                 let scale = match (above.checked_sub(1).and_then(|below| noise.get(below)), noise.get(above)) {
@@ -80,6 +85,7 @@ impl Learning {
     /// Steps left with this batch when an epoch begins.
     pub fn steps_left(&self, batch: f64, initial: f64, epoch: u32, epochs: u32) -> f64 {
         match self {
+            Learning::Asked => f64::NAN,
             Learning::Fitted { steps, .. } => {
                 let of = |e: u32| steps / self.gain(batch, initial, f64::from(e) / f64::from(epochs), e);
                 (epoch..epochs).map(of).sum()
@@ -94,6 +100,10 @@ impl Learning {
 
     pub(super) fn check(&self, epochs: u32, initial: u32) -> Result<(), String> {
         match self {
+            Learning::Asked if epochs != 1 => {
+                return Err(format!("a job that counts its own steps has one epoch, found {epochs}"));
+            }
+            Learning::Asked => {}
             Learning::Fitted { steps, noise } => {
                 if !(*steps > 0.0 && steps.is_finite()) {
                     return Err(format!("expected an epoch of more than 0 steps, found {steps}"));

@@ -89,7 +89,19 @@ impl Elastic {
     /// Most GPUs of a job.
     pub fn most_gpus(&self) -> u32 {
         let by_batch = self.most_batch / self.least_local.max(1);
-        self.gpus.unwrap_or(by_batch).min(by_batch).max(1)
+        let known = match &self.steps {
+            Steps::Scaling(rates) => rates.last().map_or(1, |(gpus, _)| *gpus),
+            _ => u32::MAX,
+        };
+        self.gpus.unwrap_or(by_batch).min(by_batch).min(known).max(1)
+    }
+
+    /// Fewest GPUs on which its speed is known.
+    fn least_gpus(&self) -> u32 {
+        match &self.steps {
+            Steps::Scaling(rates) => rates.first().map_or(1, |(gpus, _)| *gpus),
+            _ => 1,
+        }
     }
 
     /// How a gang works through a batch of this size (Pollux' simulator): the fewest passes that memory allows; one GPU
@@ -106,10 +118,17 @@ impl Elastic {
         Split { local: local.min(most), accumulation }
     }
 
+    /// Why a job can't have this batch, if it can't: rates by GPUs alone are those of one.
+    pub fn refuses_batch(&self, batch: u32) -> Option<String> {
+        let one = matches!(self.steps, Steps::Scaling(_)) && batch != self.initial_batch;
+        one.then(|| format!("its rates are those of a batch of {}", self.initial_batch))
+    }
+
     /// Why a gang can't work so, if it can't.
     pub fn refuses(&self, gpus: u32, split: Split) -> Option<String> {
-        if gpus == 0 || gpus > self.most_gpus() {
-            return Some(format!("it may have 1 to {} GPUs, found {gpus}", self.most_gpus()));
+        let (least, most) = (self.least_gpus(), self.most_gpus());
+        if gpus < least || gpus > most {
+            return Some(format!("it may have {least} to {most} GPUs, found {gpus}"));
         }
         let (least, most, local) = (self.least_local, self.most_local, split.local);
         if local < least || local > most {
@@ -153,6 +172,14 @@ impl Elastic {
         self.learning.steps_left(batch, f64::from(self.initial_batch), epoch, self.epochs)
     }
 
+    /// Steps of a job that takes so many seconds with the GPUs and the batch that its user asks for; none: the workload says how many.
+    pub fn steps_asked(&self, gpus: u32, batch: u32, seconds: f64) -> Option<f64> {
+        match self.learning {
+            Learning::Asked => Some(libm::rint(seconds * self.rate(&[gpus], self.split(batch, gpus), 0)).max(1.0)),
+            _ => None,
+        }
+    }
+
     /// Seconds from the beginning of an epoch to the end of the training.
     pub fn seconds_from(&self, epoch: u32, placement: &[u32], split: Split) -> f64 {
         (epoch..self.epochs).map(|e| self.epoch(e) / self.rate(placement, split, e)).sum()
@@ -161,6 +188,7 @@ impl Elastic {
     /// Whether it is known how long steps take there.
     pub fn knows(&self, placement: &[u32]) -> bool {
         match &self.steps {
+            Steps::Scaling(rates) => timings::rate(rates, placement.iter().sum()).is_some(),
             Steps::Fitted(_) => true,
             Steps::Measured(timings) => timings.find(placement).is_some(),
         }
@@ -197,8 +225,22 @@ impl Elastic {
         }
         let (restart, resize) = (self.restart_s, self.resize_s);
         expect(resize <= restart, format!("expected a resize to take at most a restart, {restart} s, found {resize}"))?;
-        if let Some(why) = self.refuses(1, self.split(initial, 1)) {
-            return Err(format!("the initial batch {initial} on one GPU: {why}"));
+        self.steps.check()?;
+        let first = self.least_gpus();
+        if let Some(why) = self.refuses(first, self.split(initial, first)) {
+            return Err(format!("the initial batch {initial} on {first} GPUs: {why}"));
+        }
+        if let Steps::Scaling(_) = self.steps {
+            let one = !self.tunable && initial == most && local == most;
+            let found =
+                || format!("tunable {}, initial_batch {initial}, most_batch {most}, most_local {local}", self.tunable);
+            expect(
+                one,
+                format!(
+                    "rates by GPUs alone are those of one batch: expected it three times, and `tunable: false`, found {}",
+                    found()
+                ),
+            )?;
         }
         for (gpus, batch) in &self.requests {
             expect(*batch >= 1, format!("expected requests of at least one sample, found {batch}"))?;
@@ -206,7 +248,6 @@ impl Elastic {
                 return Err(format!("request of {gpus} GPUs and batch {batch}: {why}"));
             }
         }
-        self.steps.check()?;
         self.learning.check(self.epochs, initial)
     }
 

@@ -108,3 +108,46 @@ fn impossible_batches_are_refused() {
     assert_eq!(why(4, 16, 0), "a pass on a GPU takes 32 to 1024 samples, found 16");
     assert_eq!(why(4, 1024, 1), "a step takes at most 4096 samples, found 8192");
 }
+
+/// Two rates of one batch, and a job that counts its own steps.
+fn scaling() -> Elastic {
+    Elastic {
+        initial_batch: 8,
+        most_batch: 8,
+        least_local: 1,
+        most_local: 8,
+        epochs: 1,
+        tunable: false,
+        requests: vec![(2, 8)],
+        steps: Steps::Scaling(vec![(2, 3.0), (4, 5.0)]),
+        learning: Learning::Asked,
+        ..elastic()
+    }
+}
+
+#[test]
+fn rates_by_gpus_hold_between_those_that_are_known() {
+    let job = scaling();
+    job.check().expect("it makes sense");
+    let rate = |placement: &[u32]| job.rate(placement, job.split(8, placement.iter().sum()), 0);
+    assert_eq!([rate(&[2]), rate(&[1, 2]), rate(&[2, 2])], [3.0, 4.0, 5.0]);
+    let refused = |gpus: u32| job.refuses(gpus, job.split(8, gpus)).is_some();
+    assert_eq!([1, 2, 3, 4, 5].map(refused), [true, false, false, false, true]);
+    assert_eq!([job.knows(&[1]), job.knows(&[3]), job.knows(&[5])], [false, true, false]);
+    assert_eq!((job.steps_asked(2, 8, 10.1), elastic().steps_asked(2, 128, 10.1)), (Some(30.0), None));
+    assert!(job.refuses_batch(4).is_some() && job.refuses_batch(8).is_none());
+}
+
+#[test]
+fn rates_that_make_no_sense_are_refused() {
+    let wrong = |change: &dyn Fn(&mut Elastic)| {
+        let mut job = scaling();
+        change(&mut job);
+        job.check().expect_err("it makes no sense")
+    };
+    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(4, 5.0), (2, 3.0)])).contains("ascending numbers of GPUs"));
+    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(2, 0.0)])).contains("rates above 0"));
+    assert!(wrong(&|job| job.steps = Steps::Scaling(Vec::new())).contains("rates above 0"));
+    assert!(wrong(&|job| job.tunable = true).contains("rates by GPUs alone are those of one batch"));
+    assert!(wrong(&|job| job.epochs = 2).contains("has one epoch, found 2"));
+}

@@ -11,6 +11,8 @@ use super::Split;
 /// How long a pass takes on a placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Steps {
+    /// Steps a second by the number of GPUs, ascending, wherever they are, at the one batch that the workload has; linear in between.
+    Scaling(Vec<(u32, f64)>),
     /// By the fitted model.
     Fitted(Theta),
     /// By tables.
@@ -73,6 +75,12 @@ impl Steps {
     /// Seconds of a pass of these many samples on each GPU.
     pub fn of_pass(&self, placement: &[u32], local: u32) -> Timing {
         match self {
+            Steps::Scaling(rates) => {
+                let Some(rate) = rate(rates, placement.iter().sum()) else {
+                    unreachable!("{placement:?} is in no table")
+                };
+                Timing { local: f64::from(local), step: 1.0 / rate, sync: 0.0 }
+            }
             Steps::Fitted(theta) => theta.of_pass(placement.len(), placement.iter().sum(), local),
             Steps::Measured(timings) => {
                 let Some(known) = timings.find(placement) else { unreachable!("{placement:?} is in no table") };
@@ -110,6 +118,13 @@ impl Steps {
             }
         };
         match self {
+            Steps::Scaling(rates) => {
+                let good = |(gpus, rate): &(u32, f64)| *gpus > 0 && *rate > 0.0 && rate.is_finite();
+                let ascending = rates.windows(2).all(|two| two[0].0 < two[1].0);
+                if rates.is_empty() || !ascending || !rates.iter().all(good) {
+                    return Err(format!("expected rates above 0 by ascending numbers of GPUs, found {rates:?}"));
+                }
+            }
             Steps::Fitted(theta) => {
                 let numbers = [theta.compute, theta.across, theta.within];
                 let good = numbers.iter().all(|(a, b)| *a > 0.0 && *b >= 0.0 && a.is_finite() && b.is_finite());
@@ -223,6 +238,17 @@ fn least_rotation(placement: &[u32]) -> Vec<u32> {
         [start, end].concat()
     });
     turned.min().unwrap_or_default()
+}
+
+/// Steps a second on so many GPUs; none: fewer or more than in the table.
+pub(super) fn rate(rates: &[(u32, f64)], gpus: u32) -> Option<f64> {
+    let at = rates.partition_point(|(known, _)| *known < gpus);
+    let (high, rate) = *rates.get(at)?;
+    if high == gpus {
+        return Some(rate);
+    }
+    let (low, below) = *rates.get(at.checked_sub(1)?)?;
+    Some(below + (rate - below) * f64::from(gpus - low) / f64::from(high - low))
 }
 
 /// Linear between measured local batches; at the ends as at the nearest.

@@ -19,7 +19,7 @@ mod tests_sharing;
 mod work;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::{
@@ -98,6 +98,8 @@ pub struct SimulatedBackend {
     there: Vec<Vec<JobId>>,
     /// The service whose model each GPU holds; empty where nothing is served.
     loaded: Vec<Option<ServiceId>>,
+    /// Gangs of elastic jobs that there have been, by their first GPU and their size.
+    gangs: BTreeSet<(GpuId, u32)>,
     due: BinaryHeap<Reverse<(Instant, Due, u32)>>,
     rounds: Rounds,
     now: Instant,
@@ -132,6 +134,7 @@ impl SimulatedBackend {
             nodes: Vec::new(),
             laws: laws.under(seed),
             there: vec![Vec::new(); if alone { 0 } else { (fleet.gpus() / fleet.slots) as usize }],
+            gangs: BTreeSet::new(),
             loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
             rounds: Rounds::default(),
@@ -234,8 +237,9 @@ impl SimulatedBackend {
         state.phase = Phase::Running;
         state.progress_from = self.now;
         state.rate = rate;
+        self.begin_stay(id);
         happened.push(TimedEvent { at: self.now, what: BackendEvent::Running(id) });
-        if rate != state.speed {
+        if rate != self.states[id].speed {
             self.pace(id, happened);
         }
         self.schedule_end(id);
@@ -251,7 +255,8 @@ impl SimulatedBackend {
         let end = state.progress_from.saturating_add(Duration::from_micros_f64((state.left / state.rate).ceil()));
         // Beyond the end of time a job never ends.
         // What is set at an epoch's end holds from before: the next one may be over already.
-        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id)).min(Instant::END);
+        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id));
+        let end = self.end_of_slot(id, end).min(Instant::END);
         self.schedule(end, Due::End(id), state.generation);
     }
 }

@@ -14,6 +14,10 @@ pub(super) struct Training {
     /// GPUs on each node, in the order of its ring.
     placement: Vec<u32>,
     split: Split,
+    /// Steps of each epoch, where the job itself says how many.
+    asked: Option<f64>,
+    /// Since when it makes progress on these GPUs.
+    from: Instant,
     /// When an epoch last ended, and what the job reported of it; where epochs end on whole ticks.
     ended: Option<(Instant, Sample)>,
 }
@@ -27,8 +31,11 @@ impl SimulatedBackend {
                 self.states.keep(id);
                 let state = &mut self.states[id];
                 let split = elastic.split(batch, job.gpus);
-                state.work = Work::Elastic(Training { epoch: 0, placement: Vec::new(), split, ended: None });
-                state.left = elastic.epoch(0);
+                let asked = elastic.steps_asked(job.gpus, batch, job.work.as_secs_f64());
+                let from = Instant::START;
+                state.work =
+                    Work::Elastic(Training { epoch: 0, placement: Vec::new(), split, asked, from, ended: None });
+                state.left = asked.unwrap_or_else(|| elastic.epoch(0));
                 state.saved = state.left;
             }
         }
@@ -50,8 +57,8 @@ impl SimulatedBackend {
                 let warm = gpus.iter().all(|gpu| self.loaded.get(gpu.index()) == Some(&Some(service)));
                 if warm { Duration::ZERO } else { self.fleet.services[service].cold_start }
             }
-            (None, Some(elastic)) if costs.rescale.is_some() => {
-                costs.rescale.map_or(Duration::ZERO, |rescale| rescale.cost(elastic, 0, gpus.len() as u32))
+            (None, Some(_)) if costs.rescale.is_some() => {
+                costs.rescale.map_or(Duration::ZERO, |rescale| self.rescale_cost(rescale, id, 0, gpus))
             }
             _ if state.started_before => costs.restore,
             _ => costs.start,
@@ -98,6 +105,26 @@ impl SimulatedBackend {
         let kind = self.fleet.type_of(self.states[id].gpus[0]);
         let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
         self.states[id].speed = rate * self.fleet.types[kind].speed / SECOND.as_micros_f64();
+    }
+
+    /// An elastic job makes progress on its GPUs from now on.
+    pub(super) fn begin_stay(&mut self, id: JobId) {
+        let now = self.now;
+        if let Some(training) = self.states[id].work.training_mut() {
+            training.from = now;
+        }
+    }
+
+    /// When a job that is done then lets its GPUs go: those of an elastic one are held for whole slots.
+    pub(super) fn end_of_slot(&self, id: JobId, done: Instant) -> Instant {
+        let slot = self.fleet.costs.slot;
+        match self.states[id].work.training() {
+            Some(training) if !slot.is_zero() && training.epoch + 1 >= self.elastic(id).epochs => {
+                let slots = done.saturating_since(training.from).as_micros().div_ceil(slot.as_micros());
+                training.from.saturating_add(slot.saturating_mul(slots))
+            }
+            _ => done,
+        }
     }
 
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
@@ -198,10 +225,19 @@ impl SimulatedBackend {
         self.repace_on(&left, None, happened);
     }
 
+    /// What an elastic job pays that goes from so many GPUs to these.
+    fn rescale_cost(&mut self, rescale: Rescale, id: JobId, from: u32, gpus: &[GpuId]) -> Duration {
+        let size = gpus.len() as u32;
+        match rescale {
+            Rescale::Gangs { again, .. } if !self.gangs.insert((gpus[0], size)) => again,
+            _ => rescale.cost(self.elastic(id), from, size),
+        }
+    }
+
     /// When a job that leaves `before` has paid for going on with `gpus`.
-    fn goes_on_at(&self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Instant {
+    fn goes_on_at(&mut self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Instant {
         let cost = match self.fleet.costs.rescale {
-            Some(rescale) => rescale.cost(self.elastic(id), before.len() as u32, gpus.len() as u32),
+            Some(rescale) => self.rescale_cost(rescale, id, before.len() as u32, gpus),
             None => self.fleet.costs.restore,
         };
         let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
@@ -290,12 +326,19 @@ impl SimulatedBackend {
             return (f64::NAN, f64::NAN);
         }
         let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type].speed;
-        (step, elastic.steps_left(f64::from(batch), training.epoch))
+        let left = match training.asked {
+            Some(_) => state.left - self.done(state),
+            None => elastic.steps_left(f64::from(batch), training.epoch),
+        };
+        (step, left)
     }
 
     /// The part of its work that an elastic job has done, with so much left of its epoch.
     pub(super) fn training_done(&self, id: JobId, left: f64) -> f64 {
         let Some(training) = self.states[id].work.training() else { return f64::NAN };
+        if let Some(all) = training.asked {
+            return (1.0 - left / all).max(0.0);
+        }
         let elastic = self.elastic(id);
         let steps = |epochs: std::ops::Range<u32>| epochs.map(|epoch| elastic.epoch(epoch)).sum::<f64>();
         ((steps(0..training.epoch + 1) - left) / steps(0..elastic.epochs)).max(0.0)

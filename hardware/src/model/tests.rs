@@ -255,6 +255,24 @@ fn epochs_end_on_whole_seconds_where_the_simulator_has_them() {
 }
 
 #[test]
+fn gangs_that_were_there_before_form_faster_and_gpus_are_held_for_whole_slots() {
+    use crate::elastic::Rescale;
+    let gangs = Rescale::Gangs { first: 4 * SECOND, doubling: 2 * SECOND, again: SECOND };
+    let mut model = elastic(Costs { rescale: Some(gangs), slot: 70 * SECOND, ..Costs::default() });
+    let (job, gpus) = (JobId::new(0), GpuId::list(vec![0, 1]));
+    model.start(job, &gpus, None, &mut Vec::new());
+    assert_eq!(next(&mut model), [(6, BackendEvent::Running(job))]);
+    // Half of the first epoch is done; the very same gang pays a second.
+    wait(&mut model, 31);
+    model.reassign(vec![Move { job, gpus, split: None }], &mut Vec::new());
+    assert_eq!(next(&mut model), [(32, BackendEvent::Running(job))]);
+    assert_eq!(next(&mut model), [(57, BackendEvent::Epoch(job))]);
+    assert_eq!(next(&mut model), [(107, BackendEvent::Epoch(job))]);
+    // Its last step is done at 157, in the second slot since 32.
+    assert_eq!(next(&mut model), [(172, BackendEvent::Ended(job))]);
+}
+
+#[test]
 fn a_batch_that_changes_for_nothing_counts_no_work_twice() {
     let mut model = elastic(Costs::default());
     model.start(JobId::new(0), &[GpuId::new(0), GpuId::new(1)], None, &mut Vec::new());

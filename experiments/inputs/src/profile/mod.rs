@@ -1,5 +1,6 @@
 //! Profiles from files: our own format, and the user's copies of published measurements.
 
+mod elasticflow;
 mod gavel;
 mod gpumemnet;
 mod lucid;
@@ -22,6 +23,7 @@ use sandtable_hardware::{Pair, Profile, Solo};
 /// Most bytes of a table of measurements, decompressed.
 const MOST: u64 = 1 << 30;
 
+pub use elasticflow::elasticflow;
 pub use gavel::gavel;
 pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;

@@ -132,7 +132,7 @@ impl Known {
 /// A file that can't be read or is no such table; a model that is none of Shockwave's.
 pub fn shockwave(path: &Path) -> Result<Profile, Error> {
     let mut of_models: BTreeMap<&str, BTreeMap<u32, BTreeMap<u32, f64>>> = BTreeMap::new();
-    for ((model, batch, gpus), rate) in rates(path)? {
+    for ((model, batch, gpus), rate) in rates(path, "steps_per_s")? {
         let Some(known) = MODELS.iter().find(|known| known.name == model) else {
             let names: Vec<&str> = MODELS.iter().map(|known| known.name).collect();
             let expected = format!("expected one of {}, found {model:?}", names.join(", "));

@@ -9,7 +9,9 @@ use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 
 use super::pollux_fit::pollux_fit;
-use super::{fitted, gavel, lucid, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision, write};
+use super::{
+    elasticflow, fitted, gavel, lucid, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision, write,
+};
 use crate::facts::fill;
 
 fn shipped(name: &str) -> PathBuf {
@@ -153,6 +155,20 @@ fn shockwave_has_each_model_in_each_of_its_modes() {
     assert_eq!(parse(&write(&profile).expect("RON"), "p.ron".into()).expect("a profile"), profile);
     std::fs::write(&path, "model,batch,gpus,steps_per_s\nGPT,10,1,4\n").expect("a file");
     assert!(shockwave(&path).expect_err("unknown").to_string().contains("column `model`: expected one of ResNet-18"));
+}
+
+#[test]
+fn elasticflow_has_a_workload_for_each_batch_of_a_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rates.csv");
+    let text = "model,batch,gpus,iterations_per_s\nbert,2,1,4\nbert,2,2,6\nbert,2,4,9\nvgg16,64,1,0\nvgg16,64,2,3\n";
+    std::fs::write(&path, text).expect("a file");
+    let profile = elasticflow(&path).expect("a profile");
+    let of = |name: &str| profile.workloads[profile.id(name).expect("a workload")].elastic.clone().expect("elastic");
+    // No more GPUs than samples; a rate of 0 says that it does not run so.
+    assert_eq!((of("bert 2").most_gpus(), of("vgg16 64").most_gpus()), (2, 2));
+    assert!(!of("vgg16 64").knows(&[1]) && of("bert 2").knows(&[2]));
+    assert_eq!(parse(&write(&profile).expect("RON"), "p.ron".into()).expect("a profile"), profile);
 }
 
 #[test]

@@ -82,6 +82,7 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
         TraceFormat::Gavel => gavel(file, bytes, options),
         TraceFormat::Pollux => super::pollux::parse(file, bytes, options),
         TraceFormat::Shockwave => super::shockwave::parse(file, bytes, options),
+        TraceFormat::ElasticFlow => super::elasticflow::parse(file, bytes, options),
         TraceFormat::Swf => swf(file, bytes, options),
         TraceFormat::Sacct => super::sacct::sacct(file, bytes, options),
     }

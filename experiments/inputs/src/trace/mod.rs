@@ -14,7 +14,7 @@
 //! default), `queue` (the queue that it was submitted to, one of the experiment's where that has any), `gpu_types` (kinds that the job may run on, separated by a
 //! vertical bar; empty: any), `preemptible` (`true` or `false`), `share_milli` (thousandths of one GPU; empty: a whole
 //! one), `part` (the part of one GPU that the job asks for, where the experiment's are cut into parts: `1g.10gb`; empty: none), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
-//! `user` (the user), `batch` (samples of a step: of an elastic job, whose duration then is not looked at, or of the first steps of one that changes its batch) and
+//! `user` (the user), `batch` (samples of a step: of an elastic job, whose duration then is not looked at but where its workload says how fast it is and not how long it takes, or of the first steps of one that changes its batch) and
 //! `service` (which service it is a task of). What a log recorded of a job's run may be in `submitted_s` (where it was
 //! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
 //! schedule, and `trace calibrate` compares with it.
@@ -23,6 +23,7 @@
 mod account;
 mod alibaba;
 mod demand;
+mod elasticflow;
 mod formats;
 mod generate;
 mod native;
@@ -49,6 +50,7 @@ use serde::{Deserialize, Serialize};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
+pub(crate) use elasticflow::{RATE as ELASTICFLOW_RATE, workload as elasticflow_workload};
 pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use packed::Packed;
 pub use rows::{Options, ReadLimits};
@@ -106,7 +108,7 @@ pub struct Asked {
     pub workload: Option<String>,
     /// Its user.
     pub user: Option<String>,
-    /// Samples of a step: then it is elastic, and its workload says how long it takes.
+    /// Samples of a step: then it is elastic, and its workload says how long it takes, or how long its steps do.
     pub batch: Option<u32>,
     /// The service that it is a task of.
     pub service: Option<String>,

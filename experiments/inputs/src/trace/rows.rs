@@ -22,7 +22,7 @@ pub struct Options {
     /// if it has one), and if there are such `name`, `declared`, `workload`, `deadline`, `priority`, `queue`, `part`, `gpus_per_node`, `cpus`, `host_memory_mib`; `hundredths` in place of `gpus` counts
     /// hundredths of a GPU; `unit` is `s`, `ms`, `min` or `h`. Of what a log recorded: `user`, `recorded_start`, `recorded_end`, `partition`, `outcome`.
     pub columns: BTreeMap<String, String>,
-    /// The user's copy of Gavel's throughputs, of Shockwave's rates, or of Pollux's folder `traces`.
+    /// The user's copy of Gavel's throughputs, of Shockwave's or ElasticFlow's rates, or of Pollux's folder `traces`.
     pub throughputs: Option<PathBuf>,
     /// How much is read.
     pub limits: ReadLimits,

@@ -125,6 +125,10 @@ pub enum TraceFormat {
     /// Shockwave: submit_s, model, batch, gpus, mode (static, accordion or gns), steps; needs its table of rates as `throughputs`. Jobs of the
     /// profile `Shockwave`.
     Shockwave,
+    /// ElasticFlow: submit_s, model, batch, gpus, iterations, deadline_s; needs its table of rates as `throughputs`. Elastic jobs of the profile
+    /// `ElasticFlow`.
+    #[cfg_attr(feature = "clap", value(name = "elasticflow"))]
+    ElasticFlow,
     /// Alibaba openb pods: num_gpu, gpu_milli, creation, scheduling and deletion times.
     Openb,
     /// Alibaba PAI's simulator: submit_time, duration, num_inst, num_gpu (parts are rounded up to whole GPUs).

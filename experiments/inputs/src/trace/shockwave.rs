@@ -44,7 +44,7 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         let hint = "--throughputs FILE, a CSV with the columns model, batch, gpus, steps_per_s";
         return Err(Error::usage("a Shockwave trace counts steps: it needs the table of rates").hint(hint));
     };
-    let rates = rates(path)?;
+    let rates = rates(path, "steps_per_s")?;
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["submit_s", "model", "batch", "gpus", "mode", "steps"])?;
     let mut rows = Rows::new();
@@ -73,21 +73,21 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     Ok(rows.finish(read))
 }
 
-/// Steps a second by model, batch and GPUs; 0: it did not fit.
-pub(crate) fn rates(path: &Path) -> Result<BTreeMap<(String, u32, u32), f64>, Error> {
+/// Steps a second, in this column, by model, batch and GPUs; 0: it did not fit.
+pub(crate) fn rates(path: &Path, column: &str) -> Result<BTreeMap<(String, u32, u32), f64>, Error> {
     let bytes = sandtable_core::input::read(path, sandtable_core::input::DATA)?;
     let table = Table::new(path, &bytes, b',', true)?;
-    table.need(&["model", "batch", "gpus", "steps_per_s"])?;
+    table.need(&["model", "batch", "gpus", column])?;
     let mut rates = BTreeMap::new();
     table.each(&Options::default(), |row| {
         let (model, batch, gpus) = (row.text("model")?, row.whole("batch")?, row.whole("gpus")?);
-        let rate = row.number("steps_per_s")?;
+        let rate = row.number(column)?;
         if rate < 0.0 {
-            return Err(row.wrong("steps_per_s", format!("expected a rate of 0 or more, found {rate}")));
+            return Err(row.wrong(column, format!("expected a rate of 0 or more, found {rate}")));
         }
-        for (column, found) in [("batch", batch), ("gpus", gpus)] {
+        for (at, found) in [("batch", batch), ("gpus", gpus)] {
             if found == 0 {
-                return Err(row.wrong(column, "expected at least 1, found 0"));
+                return Err(row.wrong(at, "expected at least 1, found 0"));
             }
         }
         if rates.insert((model.to_string(), batch, gpus), rate).is_some() {

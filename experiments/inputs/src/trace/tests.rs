@@ -302,6 +302,28 @@ fn a_shockwave_trace_counts_steps_and_has_batches() {
 }
 
 #[test]
+fn an_elasticflow_trace_counts_iterations_and_has_deadlines() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("rates.csv");
+    std::fs::write(&table, "model,batch,gpus,iterations_per_s\nvgg16,64,2,4\n").unwrap();
+    let options = Options { throughputs: Some(table), ..Options::default() };
+    let text = "job_id,submit_s,model,batch,gpus,iterations,deadline_s\nx,5,vgg16,64,2,100,95\n";
+    let read = parse(TraceFormat::ElasticFlow, text, &options).expect("a trace");
+    let job = &read.rows[0];
+    assert_eq!((job.workload.as_deref(), job.batch, job.gpus), (Some("vgg16 64"), Some(64), 2));
+    assert_eq!((job.duration, job.deadline), (25 * SECOND, Some(Instant::at(95 * SECOND))));
+    for (from, to, says) in [
+        (",64,", ",32,", "the table has no rate of \"vgg16\" with a batch of 32 on 2 GPUs"),
+        ("100", "many", "t.csv:2: column `iterations`"),
+        ("95", "soon", "t.csv:2: column `deadline_s`"),
+    ] {
+        let wrong = parse(TraceFormat::ElasticFlow, &text.replace(from, to), &options).unwrap_err();
+        assert!(wrong.contains(says), "{wrong}");
+    }
+    assert!(parse(TraceFormat::ElasticFlow, text, &Options::default()).unwrap_err().contains("the table of rates"));
+}
+
+#[test]
 fn a_job_without_gpus_is_left_out_whatever_the_format() {
     let text = "time,name,application,num_replicas,batch_size\n0,a,cifar10,0,128\n5,b,cifar10,2,128\n";
     let read = parse(TraceFormat::Pollux, text, &Options::default()).expect("a trace");

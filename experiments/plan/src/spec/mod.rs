@@ -188,7 +188,7 @@ pub enum WorkloadSpec {
         /// For `Csv`: columns by what they hold.
         #[serde(default)]
         columns: BTreeMap<String, String>,
-        /// For `Gavel` and `Shockwave`: the user's copy of the table of throughputs, relative to the spec.
+        /// For `Gavel`, `Shockwave` and `ElasticFlow`: the user's copy of the table of throughputs, relative to the spec.
         #[serde(default)]
         throughputs: Option<String>,
     },

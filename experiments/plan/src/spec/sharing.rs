@@ -24,6 +24,9 @@ pub enum ProfileSpec {
     /// The user's copy of Shockwave's rates, a CSV with the columns `model`, `batch`, `gpus`, `steps_per_s`: workloads whose jobs change their batch, such as
     /// `ResNet-18 accordion` and `LM gns`.
     Shockwave(String),
+    /// The user's copy of ElasticFlow's rates, a CSV with the columns `model`, `batch`, `gpus`, `iterations_per_s`: workloads whose jobs may have any number of
+    /// GPUs, such as `resnet50 256`.
+    ElasticFlow(String),
     /// A CSV with the columns `workload`, `kind`, `gpus`, `throughput`, and if wanted `model`, `family`, `batch`.
     Throughputs(String),
 }

@@ -1,0 +1,62 @@
+//! ElasticFlow's models (Gu et al., ASPLOS 2023): rates of gangs by their size, from the user's copy of the artifact's tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_hardware::elastic::{Learning, Steps};
+use sandtable_hardware::{Elastic, GpuProfile, Profile, ShareMode, Workload};
+
+use crate::trace::{ELASTICFLOW_RATE, elasticflow_workload, rates};
+
+const KIND: &str = "A100";
+
+/// Reads a table of rates: `model`, `batch`, `gpus`, `iterations_per_s` of the whole gang. Its workloads are the models with each of their batches:
+/// `resnet50 256`. A job has at most as many GPUs as samples in a step.
+///
+/// # Errors
+/// A file that can't be read or is no such table.
+pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
+    let mut of_models: BTreeMap<(String, u32), Vec<(u32, f64)>> = BTreeMap::new();
+    for ((model, batch, gpus), rate) in rates(path, ELASTICFLOW_RATE)? {
+        if rate > 0.0 && gpus <= batch {
+            of_models.entry((model, batch)).or_default().push((gpus, rate));
+        }
+    }
+    let workload = |((model, batch), rates): ((String, u32), Vec<(u32, f64)>)| {
+        let elastic = Elastic {
+            initial_batch: batch,
+            most_batch: batch,
+            least_local: 1,
+            most_local: batch,
+            epochs: 1,
+            gpus: None,
+            tunable: false,
+            restart_s: 0.0,
+            resize_s: 0.0,
+            requests: Vec::new(),
+            steps: Steps::Scaling(rates),
+            learning: Learning::Asked,
+        };
+        let name = elasticflow_workload(&model, batch);
+        Workload { name, family: model, elastic: Some(elastic), ..Workload::default() }
+    };
+    let workloads = of_models.into_iter().map(workload).collect();
+    let sources = [
+        ("rates", "ElasticFlow's artifact, the user's copy"),
+        ("restart_s, resize_s", "not given by the table: set `rescale` in the costs"),
+    ];
+    let gpu = GpuProfile {
+        kind: KIND.into(),
+        mode: ShareMode::TimeSlice,
+        sources: BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string()))),
+        noise: Vec::new(),
+        solo: BTreeMap::new(),
+        pairs: Vec::new(),
+        measured: None,
+    };
+    let about = "ElasticFlow's models: iterations a second by the number of GPUs (Gu et al., ASPLOS 2023)";
+    let profile = Profile { about: about.into(), workloads, gpus: vec![gpu] };
+    profile.check().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
+    Ok(profile)
+}
