@@ -76,9 +76,14 @@ fn case() -> impl Strategy<Value = Case> {
         restart_adds_work: added.then_some(rule),
         relaunch: 9 * SECOND,
         linger: if added { SECOND } else { Duration::ZERO },
-        rescale: if every { Some(Rescale::Afe) } else { None },
+        rescale: match (every, added) {
+            (true, true) => Some(Rescale::Afe),
+            (true, false) => Some(Rescale::Gangs { first: 4 * SECOND, doubling: SECOND, again: SECOND }),
+            (false, _) => None,
+        },
         batch: if added { 2 * SECOND } else { Duration::ZERO },
         epochs_end_on: if added { SECOND } else { Duration::ZERO },
+        slot: if every { 50 * SECOND } else { Duration::ZERO },
         leases: None,
     });
     let leases = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(|limited| Some(leases(limited)))];

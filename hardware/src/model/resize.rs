@@ -130,7 +130,8 @@ impl SimulatedBackend {
     /// When the epoch, or the job, is said to end: now, or at a whole tick.
     pub(super) fn nominal_end(&self, id: JobId) -> Instant {
         let (state, tick) = (&self.states[id], self.fleet.costs.epochs_end_on);
-        if state.work.training().is_none() || tick.is_zero() {
+        // Slots say themselves when a job ends.
+        if state.work.training().is_none() || tick.is_zero() || !self.fleet.costs.slot.is_zero() {
             return self.now;
         }
         let end = state.progress_from.since_start().as_micros_f64() + state.left / state.rate;

@@ -235,7 +235,7 @@ impl ElasticFlow {
         let ask = |(job, left): (&Job, f64)| {
             let levels = self.rates.get(&job.id)?.clone();
             let due = job.deadline.map_or(f64::INFINITY, |at| (at as f64 - now as f64) / 1e6);
-            (!left.is_nan()).then(|| Ask { id: job.id, left, levels, due })
+            (!left.is_nan()).then_some(Ask { id: job.id, left, levels, due })
         };
         let asks = jobs.into_iter().zip(left).filter_map(ask).collect();
         (asks, fixed.into_iter().map(|job| job.id).collect())
