@@ -230,6 +230,9 @@ impl Elastic {
         if let Some(why) = self.refuses(first, self.split(initial, first)) {
             return Err(format!("the initial batch {initial} on {first} GPUs: {why}"));
         }
+        if self.learning == Learning::Asked && !matches!(self.steps, Steps::Scaling(_)) {
+            return Err("`learning: Asked` counts steps at rates by GPUs: expected `steps: Scaling(…)`".into());
+        }
         if let Steps::Scaling(_) = self.steps {
             let one = !self.tunable && initial == most && local == most;
             let found =

@@ -150,4 +150,5 @@ fn rates_that_make_no_sense_are_refused() {
     assert!(wrong(&|job| job.steps = Steps::Scaling(Vec::new())).contains("rates above 0"));
     assert!(wrong(&|job| job.tunable = true).contains("rates by GPUs alone are those of one batch"));
     assert!(wrong(&|job| job.epochs = 2).contains("has one epoch, found 2"));
+    assert!(wrong(&|job| job.steps = elastic().steps).contains("expected `steps: Scaling(…)`"));
 }
