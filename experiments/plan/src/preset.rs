@@ -137,7 +137,7 @@ impl Preset {
             ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra-like" | "tiresias") => {
                 json!({"compat": true, "partition": "shared"})
             }
-            ("elasticflow", "elasticflow") => json!({"spare": "most", "placement": "anew"}),
+            ("elasticflow", "elasticflow") => json!({"spare": "most", "placement": "anew", "admission": "together"}),
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
             _ => json!({}),
         }

@@ -24,6 +24,8 @@ pub struct ElasticFlow {
     edf: bool,
     spare: Spare,
     anew: bool,
+    /// Whether jobs that come at once are admitted or refused together.
+    together: bool,
     /// Microseconds of a slot.
     slot: u64,
     nodes: Vec<sandtable_policy::Node>,
@@ -70,6 +72,12 @@ impl Policy for ElasticFlow {
                     about: "Who gets the GPUs that no deadline takes, where that is ElasticFlow's to say: the job that takes the least GPU time more for each GPU, as the paper has it, or the most, as its artifact does.",
                 },
                 Param {
+                    name: "admission",
+                    kind: Kind::Choice(&["each", "together"]),
+                    default: "\"each\"",
+                    about: "Whether jobs that came since it last looked are admitted one by one, or all together or none, as in the artifact. A job is refused if it would miss its deadline, or another job its own that would not miss it otherwise.",
+                },
+                Param {
                     name: "placement",
                     kind: Kind::Choice(&["kept", "anew"]),
                     default: "\"kept\"",
@@ -88,6 +96,7 @@ impl Policy for ElasticFlow {
             edf: config.choice("variant") == "edf",
             spare: Spare::named(config.choice("spare")),
             anew: config.choice("placement") == "anew",
+            together: config.choice("admission") == "together",
             slot: config.micros("slot"),
             most: setup.topology.nodes.iter().map(|node| node.gpus).sum(),
             nodes: setup.topology.nodes.clone(),
@@ -262,18 +271,21 @@ impl ElasticFlow {
         slot_s: f64,
         new: &BTreeSet<JobId>,
     ) -> (Vec<(JobId, u32)>, Vec<JobId>) {
-        let (mut asks, mut refused) = (asks.to_vec(), Vec::new());
-        let (mut plans, in_time, mut profile) = share::lay_out(&asks, gpus, slot_s);
-        if !in_time && !new.is_empty() {
-            let late = |ask: &Ask| new.contains(&ask.id) && ask.due.is_finite();
-            refused = asks.iter().filter(|ask| late(ask)).map(|ask| ask.id).collect();
-            asks.retain(|ask| !refused.contains(&ask.id));
-            (plans, _, profile) = share::lay_out(&asks, gpus, slot_s);
-        }
+        let refused = share::refused(asks, gpus, slot_s, &self.groups(new));
+        let asks: Vec<Ask> = asks.iter().filter(|ask| !refused.contains(&ask.id)).cloned().collect();
+        let (mut plans, profile) = share::lay_out(&asks, gpus, slot_s);
         let order = share::spend(&asks, &mut plans, profile, slot_s, self.spare);
         let changes = asks.iter().zip(&plans).filter_map(|(ask, plan)| Some((ask.id, plan.changes()?)));
         self.changes = changes.collect();
-        (order.into_iter().map(|job| (asks[job].id, plans[job].now())).collect(), refused)
+        (order.into_iter().map(|job| (asks[job].id, plans[job].now())).collect(), refused.into_iter().collect())
+    }
+
+    /// Jobs that are admitted or refused together, in the order of their submission.
+    fn groups(&self, new: &BTreeSet<JobId>) -> Vec<BTreeSet<JobId>> {
+        match self.together {
+            true => vec![new.clone()],
+            false => new.iter().map(|id| BTreeSet::from([*id])).collect(),
+        }
     }
 
     /// Gives jobs their numbers of GPUs, first to those that come first. Returns those that get other GPUs, or the same anew.
@@ -316,6 +328,9 @@ impl ElasticFlow {
 fn edf(asks: &[Ask], gpus: u32, slot_s: f64) -> Vec<(JobId, u32)> {
     let mut profile = Profile::new(gpus);
     let give = |ask: &Ask| {
+        if profile.now() == 0 {
+            return (ask.id, 0);
+        }
         let plan = greedy(ask, &profile, slot_s);
         profile.take(&plan);
         (ask.id, plan.now())

@@ -1,6 +1,10 @@
 //! ElasticFlow's own way (Gu et al., ASPLOS 2023, Algorithms 1 and 2): the least that jobs need to meet their deadlines, then what is left, one level
 //! of one job at a time.
 
+use std::collections::BTreeSet;
+
+use sandtable_policy::JobId;
+
 use crate::plan::{Ask, NEVER, Plan, Profile, Walk, slots};
 
 /// Which job gets the next level of the GPUs that are left.
@@ -81,8 +85,8 @@ fn suffices(ask: &Ask, intervals: &[(u64, u64, u32)], slot_s: f64, left: f64) ->
     None
 }
 
-/// Lays out jobs, by deadline; returns their plans, whether all meet their deadlines, and what is free then.
-pub(crate) fn lay_out(asks: &[Ask], gpus: u32, slot_s: f64) -> (Vec<Plan>, bool, Profile) {
+/// Lays out jobs, by deadline; returns their plans, and what is free then.
+pub(crate) fn lay_out(asks: &[Ask], gpus: u32, slot_s: f64) -> (Vec<Plan>, Profile) {
     let mut profile = Profile::new(gpus);
     let mut plans = Vec::new();
     for ask in asks {
@@ -90,57 +94,83 @@ pub(crate) fn lay_out(asks: &[Ask], gpus: u32, slot_s: f64) -> (Vec<Plan>, bool,
         profile.take(&plan);
         plans.push(plan);
     }
-    let in_time = plans.iter().zip(asks).all(|(plan, ask)| plan.in_time || ask.due.is_infinite());
-    (plans, in_time, profile)
+    (plans, profile)
+}
+
+/// The jobs of these groups, one after the other, with which a job would miss its deadline that would not miss it otherwise.
+pub(crate) fn refused(asks: &[Ask], gpus: u32, slot_s: f64, groups: &[BTreeSet<JobId>]) -> BTreeSet<JobId> {
+    let late = |without: &BTreeSet<JobId>| -> BTreeSet<JobId> {
+        let asks: Vec<Ask> = asks.iter().filter(|ask| !without.contains(&ask.id)).cloned().collect();
+        let plans = lay_out(&asks, gpus, slot_s).0;
+        let late = |(ask, plan): &(&Ask, Plan)| ask.due.is_finite() && !plan.in_time;
+        asks.iter().zip(plans).filter(late).map(|(ask, _)| ask.id).collect()
+    };
+    let mut without: BTreeSet<JobId> = groups.iter().flatten().copied().collect();
+    if without.is_empty() {
+        return without;
+    }
+    let mut missed = late(&without);
+    for group in groups {
+        let then = without.difference(group).copied().collect();
+        let all = late(&then);
+        if all.is_subset(&missed) {
+            (without, missed) = (then, all);
+        }
+    }
+    // A job without a deadline makes no other late.
+    let due: BTreeSet<JobId> = asks.iter().filter(|ask| ask.due.is_finite()).map(|ask| ask.id).collect();
+    &without & &due
 }
 
 /// A job with more GPUs now than in its plan.
 struct Raise {
     /// Whether it has some already.
     holds: bool,
-    /// GPU-slots more for each GPU more.
+    /// GPU-slots more for each GPU more; in the order in which jobs are chosen.
     marginal: f64,
-    job: usize,
     plan: Plan,
+}
+
+/// The next level of a job now, if it fits.
+fn raise(ask: &Ask, plan: &Plan, profile: &Profile, slot_s: f64, spare: Spare) -> Option<Raise> {
+    let next = ask.next(plan.now())?;
+    if profile.now() + plan.now() < next {
+        return None;
+    }
+    let mut free = profile.clone();
+    free.give_back(plan);
+    let raised = least(ask, &free, slot_s, Some(next));
+    let marginal = (raised.cost() as f64 - plan.cost() as f64) / f64::from(next - plan.now());
+    let marginal = if spare == Spare::Most { -marginal } else { marginal };
+    Some(Raise { holds: plan.now() > 0, marginal, plan: raised })
 }
 
 /// Gives jobs more levels now while any fits. Returns the jobs in the order in which they come to be placed.
 pub(crate) fn spend(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot_s: f64, spare: Spare) -> Vec<usize> {
-    let mut won: Vec<u32> = vec![0; asks.len()];
-    let mut turn = 0;
+    let mut won: Vec<usize> = vec![0; asks.len()];
     // Ties are for the job that came before in the last pass.
     let mut order: Vec<usize> = (0..asks.len()).collect();
-    loop {
-        let mut raises: Vec<Raise> = Vec::new();
-        for job in &order {
-            let (ask, plan) = (&asks[*job], &plans[*job]);
-            let Some(next) = ask.next(plan.now()) else { continue };
-            let mut free = profile.clone();
-            free.give_back(plan);
-            if free.now() < next {
-                continue;
-            }
-            let raised = least(ask, &free, slot_s, Some(next));
-            let more = raised.cost() as f64 - plan.cost() as f64;
-            let marginal = more / f64::from(next - plan.now());
-            let holds = plan.now() > 0;
-            raises.push(Raise {
-                holds,
-                marginal: if spare == Spare::Most { -marginal } else { marginal },
-                job: *job,
-                plan: raised,
-            });
+    let of = |job: usize, plans: &[Plan], profile: &Profile| raise(&asks[job], &plans[job], profile, slot_s, spare);
+    let mut raises: Vec<Option<Raise>> = order.iter().map(|job| of(*job, plans, &profile)).collect();
+    for turn in 1.. {
+        if spare == Spare::Most {
+            // The paper looks at the job again that it has just chosen, the artifact at all.
+            raises = (0..asks.len()).map(|job| of(job, plans, &profile)).collect();
         }
-        raises.sort_by(|a, b| a.holds.cmp(&b.holds).then(a.marginal.total_cmp(&b.marginal)));
-        let first: Vec<usize> = raises.iter().map(|raise| raise.job).collect();
-        order.retain(|job| !first.contains(job));
-        order = first.into_iter().chain(order).collect();
-        let Some(raise) = raises.into_iter().next() else { break };
-        profile.give_back(&plans[raise.job]);
-        profile.take(&raise.plan);
-        plans[raise.job] = raise.plan;
-        turn += 1;
-        won[raise.job] = turn;
+        let key = |job: usize| raises[job].as_ref().map(|raise| (raise.holds, raise.marginal));
+        order.sort_by(|a, b| match (key(*a), key(*b)) {
+            (Some(a), Some(b)) => a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        let Some(job) = order.first().copied().filter(|job| raises[*job].is_some()) else { break };
+        // Others have taken GPUs since.
+        if let Some(raise) = of(job, plans, &profile) {
+            profile.give_back(&plans[job]);
+            profile.take(&raise.plan);
+            plans[job] = raise.plan;
+            won[job] = turn;
+        }
+        raises[job] = of(job, plans, &profile);
     }
     let mut placed: Vec<usize> = (0..asks.len()).collect();
     placed.sort_by_key(|job| (std::cmp::Reverse(plans[*job].now()), won[*job]));
@@ -168,12 +198,29 @@ mod tests {
     fn what_is_left_goes_to_those_that_take_the_least_or_the_most_for_it() {
         let asks = [ask(100.0, 1000.0), Ask { levels: vec![(1, 1.0), (2, 1.9), (4, 3.6)], ..ask(100.0, 1000.0) }];
         let sizes = |spare: Spare| {
-            let (mut plans, in_time, profile) = lay_out(&asks, 6, 10.0);
-            assert!(in_time);
+            let (mut plans, profile) = lay_out(&asks, 6, 10.0);
+            assert!(plans.iter().all(|plan| plan.in_time));
             spend(&asks, &mut plans, profile, 10.0, spare);
             [plans[0].now(), plans[1].now()]
         };
         assert_eq!(sizes(Spare::Least), [2, 4]);
         assert_eq!(sizes(Spare::Most), [4, 2]);
+    }
+
+    #[test]
+    fn jobs_are_admitted_while_no_other_misses_its_deadline() {
+        // Of four GPUs, the first takes all until its deadline, and the second, which has no chance, is late anyway.
+        let job = |id: JobId, left: f64, due: f64| Ask { id, ..ask(left, due) };
+        let asks = [
+            job(0, 80.0, 40.0),
+            job(1, 11.0, 45.0),
+            job(2, 10.0, 60.0),
+            job(3, 500.0, 70.0),
+            job(4, 1.0, f64::INFINITY),
+        ];
+        let each = |ids: &[JobId]| ids.iter().map(|id| BTreeSet::from([*id])).collect::<Vec<_>>();
+        assert_eq!(refused(&asks, 4, 10.0, &each(&[2, 3, 4])), BTreeSet::from([3]));
+        assert_eq!(refused(&asks, 4, 10.0, &[BTreeSet::from([2, 3, 4])]), BTreeSet::from([2, 3]));
+        assert_eq!(refused(&asks, 4, 10.0, &[]), BTreeSet::new());
     }
 }
