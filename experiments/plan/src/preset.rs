@@ -137,7 +137,10 @@ impl Preset {
             ("deepboot", "ats" | "pollux" | "optimus" | "afs" | "lyra-like" | "tiresias") => {
                 json!({"compat": true, "partition": "shared"})
             }
-            ("elasticflow", "elasticflow") => json!({"spare": "most", "placement": "anew", "admission": "together"}),
+            ("elasticflow", "elasticflow") => {
+                json!({"spare": "most", "placement": "anew", "admission": "together", "when_idle": "wait"})
+            }
+            ("elasticflow-edf", "elasticflow") => json!({"when_idle": "wait"}),
             ("pai-1node", "fifo" | "sjf") => json!({"backfill": "skip", "placement": "count"}),
             _ => json!({}),
         }

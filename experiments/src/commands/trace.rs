@@ -89,7 +89,7 @@ pub(crate) struct Input {
     /// outcome), and unit=s, ms, min or h.
     #[arg(long, value_name = "WHAT=COLUMN", value_delimiter = ',')]
     map: Vec<String>,
-    /// For `gavel`: your copy of its simulation_throughputs.json; for `pollux`: of its folder `traces`.
+    /// For `gavel`: your copy of its simulation_throughputs.json; for `pollux`: of its folder `traces`; for `shockwave` and `elasticflow`: of the table of rates.
     #[arg(long, value_name = "PATH")]
     throughputs: Option<PathBuf>,
     /// Rename a kind of GPU, such as `a100=A100-SXM4-80GB`; an empty name lets its jobs run on any kind.

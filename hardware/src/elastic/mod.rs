@@ -96,14 +96,6 @@ impl Elastic {
         self.gpus.unwrap_or(by_batch).min(by_batch).min(known).max(1)
     }
 
-    /// Fewest GPUs on which its speed is known.
-    fn least_gpus(&self) -> u32 {
-        match &self.steps {
-            Steps::Scaling(rates) => rates.first().map_or(1, |(gpus, _)| *gpus),
-            _ => 1,
-        }
-    }
-
     /// How a gang works through a batch of this size (Pollux' simulator): the fewest passes that memory allows; one GPU
     /// with more than the initial batch takes two at least.
     pub fn split(&self, batch: u32, gpus: u32) -> Split {
@@ -126,9 +118,8 @@ impl Elastic {
 
     /// Why a gang can't work so, if it can't.
     pub fn refuses(&self, gpus: u32, split: Split) -> Option<String> {
-        let (least, most) = (self.least_gpus(), self.most_gpus());
-        if gpus < least || gpus > most {
-            return Some(format!("it may have {least} to {most} GPUs, found {gpus}"));
+        if gpus == 0 || gpus > self.most_gpus() {
+            return Some(format!("it may have 1 to {} GPUs, found {gpus}", self.most_gpus()));
         }
         let (least, most, local) = (self.least_local, self.most_local, split.local);
         if local < least || local > most {
@@ -175,7 +166,12 @@ impl Elastic {
     /// Steps of a job that takes so many seconds with the GPUs and the batch that its user asks for; none: the workload says how many.
     pub fn steps_asked(&self, gpus: u32, batch: u32, seconds: f64) -> Option<f64> {
         match self.learning {
-            Learning::Asked => Some(libm::rint(seconds * self.rate(&[gpus], self.split(batch, gpus), 0)).max(1.0)),
+            Learning::Asked => {
+                let rate = self.rate(&[gpus], self.split(batch, gpus), 0);
+                let (steps, whole) = (seconds * rate, libm::rint(seconds * rate));
+                // Run times are whole microseconds: within one, steps that were counted are whole again.
+                Some(if (steps - whole).abs() <= 1e-6 * rate { whole } else { steps })
+            }
             _ => None,
         }
     }
@@ -226,9 +222,8 @@ impl Elastic {
         let (restart, resize) = (self.restart_s, self.resize_s);
         expect(resize <= restart, format!("expected a resize to take at most a restart, {restart} s, found {resize}"))?;
         self.steps.check()?;
-        let first = self.least_gpus();
-        if let Some(why) = self.refuses(first, self.split(initial, first)) {
-            return Err(format!("the initial batch {initial} on {first} GPUs: {why}"));
+        if let Some(why) = self.refuses(1, self.split(initial, 1)) {
+            return Err(format!("the initial batch {initial} on one GPU: {why}"));
         }
         if self.learning == Learning::Asked && !matches!(self.steps, Steps::Scaling(_)) {
             return Err("`learning: Asked` counts steps at rates by GPUs: expected `steps: Scaling(…)`".into());

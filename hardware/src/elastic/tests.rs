@@ -119,7 +119,7 @@ fn scaling() -> Elastic {
         epochs: 1,
         tunable: false,
         requests: vec![(2, 8)],
-        steps: Steps::Scaling(vec![(2, 3.0), (4, 5.0)]),
+        steps: Steps::Scaling(vec![(1, 2.0), (2, 3.0), (4, 5.0)]),
         learning: Learning::Asked,
         ..elastic()
     }
@@ -132,9 +132,11 @@ fn rates_by_gpus_hold_between_those_that_are_known() {
     let rate = |placement: &[u32]| job.rate(placement, job.split(8, placement.iter().sum()), 0);
     assert_eq!([rate(&[2]), rate(&[1, 2]), rate(&[2, 2])], [3.0, 4.0, 5.0]);
     let refused = |gpus: u32| job.refuses(gpus, job.split(8, gpus)).is_some();
-    assert_eq!([1, 2, 3, 4, 5].map(refused), [true, false, false, false, true]);
-    assert_eq!([job.knows(&[1]), job.knows(&[3]), job.knows(&[5])], [false, true, false]);
-    assert_eq!((job.steps_asked(2, 8, 10.1), elastic().steps_asked(2, 128, 10.1)), (Some(30.0), None));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(refused), [true, false, false, false, false, true]);
+    assert_eq!([job.knows(&[3]), job.knows(&[5])], [true, false]);
+    // Ten steps, to the microsecond; what is no whole number of steps stays so.
+    assert_eq!((job.steps_asked(2, 8, 3.333333), job.steps_asked(2, 8, 0.5)), (Some(10.0), Some(1.5)));
+    assert_eq!(elastic().steps_asked(2, 128, 10.1), None);
     assert!(job.refuses_batch(4).is_some() && job.refuses_batch(8).is_none());
 }
 
@@ -145,9 +147,12 @@ fn rates_that_make_no_sense_are_refused() {
         change(&mut job);
         job.check().expect_err("it makes no sense")
     };
-    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(4, 5.0), (2, 3.0)])).contains("ascending numbers of GPUs"));
-    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(2, 0.0)])).contains("rates above 0"));
-    assert!(wrong(&|job| job.steps = Steps::Scaling(Vec::new())).contains("rates above 0"));
+    assert!(
+        wrong(&|job| job.steps = Steps::Scaling(vec![(1, 2.0), (4, 5.0), (2, 3.0)]))
+            .contains("ascending numbers of GPUs")
+    );
+    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(1, 2.0), (2, 0.0)])).contains("rates above 0"));
+    assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(2, 3.0)])).contains("from 1 on"));
     assert!(wrong(&|job| job.tunable = true).contains("rates by GPUs alone are those of one batch"));
     assert!(wrong(&|job| job.epochs = 2).contains("has one epoch, found 2"));
     assert!(wrong(&|job| job.steps = elastic().steps).contains("expected `steps: Scaling(…)`"));

@@ -11,7 +11,7 @@ use super::Split;
 /// How long a pass takes on a placement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Steps {
-    /// Steps a second by the number of GPUs, ascending, wherever they are, at the one batch that the workload has; linear in between.
+    /// Steps a second by the number of GPUs, ascending from 1 on, wherever they are, at the one batch that the workload has; linear in between.
     Scaling(Vec<(u32, f64)>),
     /// By the fitted model.
     Fitted(Theta),
@@ -121,8 +121,10 @@ impl Steps {
             Steps::Scaling(rates) => {
                 let good = |(gpus, rate): &(u32, f64)| *gpus > 0 && *rate > 0.0 && rate.is_finite();
                 let ascending = rates.windows(2).all(|two| two[0].0 < two[1].0);
-                if rates.is_empty() || !ascending || !rates.iter().all(good) {
-                    return Err(format!("expected rates above 0 by ascending numbers of GPUs, found {rates:?}"));
+                if rates.first().is_none_or(|(gpus, _)| *gpus != 1) || !ascending || !rates.iter().all(good) {
+                    return Err(format!(
+                        "expected rates above 0 by ascending numbers of GPUs, from 1 on, found {rates:?}"
+                    ));
                 }
             }
             Steps::Fitted(theta) => {

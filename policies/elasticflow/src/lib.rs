@@ -12,18 +12,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, NodeId,
-    Param, Policy, PolicyError, Quantity, Setup, host,
+    Param, Policy, PolicyError, Quantity, Setup, Trigger, host,
 };
 
 use place::Node;
-use plan::{Ask, Profile, greedy};
+use plan::{Ask, Profile, greedy, kept};
 use share::Spare;
+
+/// Instants that the contract has are before it.
+const END: u64 = (1 << 53) - 1;
 
 /// The policy.
 pub struct ElasticFlow {
     edf: bool,
     spare: Spare,
     anew: bool,
+    /// Whether jobs wait for the slot where nothing runs.
+    waits: bool,
     /// Whether jobs that come at once are admitted or refused together.
     together: bool,
     /// Microseconds of a slot.
@@ -63,7 +68,13 @@ impl Policy for ElasticFlow {
                     name: "slot",
                     kind: Kind::Number { min: 1.0, max: 1e6 },
                     default: "240",
-                    about: "Seconds for which it leaves jobs as they are, after it has changed any; plans are made in such slots.",
+                    about: "Seconds for which it leaves jobs as they are after it has looked at them; plans are made in such slots.",
+                },
+                Param {
+                    name: "when_idle",
+                    kind: Kind::Choice(&["start", "wait"]),
+                    default: "\"start\"",
+                    about: "Whether jobs start at once where nothing runs, or wait for the slot, as in the artifact.",
                 },
                 Param {
                     name: "spare",
@@ -96,6 +107,7 @@ impl Policy for ElasticFlow {
             edf: config.choice("variant") == "edf",
             spare: Spare::named(config.choice("spare")),
             anew: config.choice("placement") == "anew",
+            waits: config.choice("when_idle") == "wait",
             together: config.choice("admission") == "together",
             slot: config.micros("slot"),
             most: setup.topology.nodes.iter().map(|node| node.gpus).sum(),
@@ -116,14 +128,15 @@ impl Policy for ElasticFlow {
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.take_in(batch, cluster)?;
         let now = cluster.now();
-        let next = self.last.map_or(0, |last| last.saturating_add(self.slot));
-        if self.due.is_some_and(|due| due.max(next) <= now) {
+        let idle = !self.waits && cluster.holders().len() == 0;
+        let due = self.due.map(|due| if idle { now } else { due.max(self.next()) });
+        if due.is_some_and(|due| due <= now) {
             (self.last, self.due) = (Some(now), None);
             self.allocate(cluster);
         }
-        let next = self.last.map_or(0, |last| last.saturating_add(self.slot));
-        if let Some(due) = self.due {
-            cluster.call_by(due.max(next));
+        let next = self.next();
+        if let Some(at) = self.due.map(|due| due.max(next)).filter(|at| *at < END) {
+            cluster.call_by(at);
         }
         Ok(())
     }
@@ -154,8 +167,16 @@ impl ElasticFlow {
             self.look_by(cluster.now());
         }
         self.learn(&came, cluster)?;
-        self.new.extend(came.into_iter().filter(|id| cluster.job(*id).waits()));
+        // Those that were there before the policy took over have been admitted.
+        if batch.trigger != Trigger::Resync {
+            self.new.extend(came.into_iter().filter(|id| cluster.job(*id).waits()));
+        }
         Ok(())
+    }
+
+    /// When it may look next.
+    fn next(&self) -> u64 {
+        self.last.map_or(0, |last| last.saturating_add(self.slot))
     }
 
     fn look_by(&mut self, at: u64) {
@@ -170,34 +191,36 @@ impl ElasticFlow {
         }
     }
 
-    /// How fast jobs are by the number of their GPUs: powers of two, and the most that they may have.
+    /// How fast jobs are by the number of their GPUs: powers of two, what they ask for, and the most that they may have.
     fn learn(&mut self, came: &[JobId], cluster: &Cluster) -> Result<(), PolicyError> {
         let (mut ids, mut gpus) = (Vec::new(), Vec::new());
         for id in came {
-            let Some(elastic) = cluster.job(*id).elastic else {
+            let job = cluster.job(*id);
+            let Some(elastic) = job.elastic else {
                 let why = format!("job {id} is not elastic: this policy is for jobs that have a batch");
                 return Err(PolicyError::Unsupported(why));
             };
-            let levels =
-                (0..31).map(|power| 1u32 << power).take_while(|gpus| *gpus <= elastic.most_gpus.min(self.most));
-            for level in levels {
-                ids.push(*id);
-                gpus.push(level);
+            let most = elastic.most_gpus.min(self.most);
+            let powers = (0..31).map(|power| 1u32 << power).take_while(|gpus| *gpus <= most);
+            let mut levels: BTreeSet<u32> = powers.chain([most, job.gpus.min(most)]).collect();
+            if !job.preemptible {
+                // It can't stop, so that it stays as it is.
+                levels = BTreeSet::from([job.gpus]);
             }
+            ids.extend(levels.iter().map(|_| *id));
+            gpus.extend(levels);
         }
         let types = vec![0; ids.len()];
         let steps = host::step_times(ids.clone(), types, gpus.clone());
         for ((id, gpus), step) in ids.into_iter().zip(gpus).zip(steps) {
-            if step > 0.0 {
-                self.rates.entry(id).or_default().push((gpus, 1.0 / step));
+            let levels = self.rates.entry(id).or_default();
+            // More GPUs that make a job no faster are never worth it.
+            let faster = |rate: f64| self.edf || levels.iter().all(|(_, slower)| *slower < rate);
+            if step > 0.0 && faster(1.0 / step) {
+                levels.push((gpus, 1.0 / step));
             }
         }
-        for id in came.iter().filter(|_| !self.edf) {
-            let Some(levels) = self.rates.get_mut(id) else { continue };
-            // More GPUs than make it fastest are never worth it.
-            let fastest = levels.iter().fold(0.0, |most: f64, (_, rate)| most.max(*rate));
-            levels.truncate(levels.iter().take_while(|(_, rate)| *rate < fastest).count() + 1);
-        }
+        self.rates.retain(|_, levels| !levels.is_empty());
         Ok(())
     }
 
@@ -205,10 +228,10 @@ impl ElasticFlow {
         let new = std::mem::take(&mut self.new);
         let (asks, fixed) = self.asks(cluster);
         let open: Vec<Node> = self.open(cluster, &fixed);
-        let gpus = open.iter().map(|node| node.gpus.len() as u32).sum();
         let slot_s = self.slot as f64 / 1e6;
+        let free = self.free(cluster, &open, &fixed, slot_s);
         let (placed, refused) =
-            if self.edf { (edf(&asks, gpus, slot_s), Vec::new()) } else { self.shares(&asks, gpus, slot_s, &new) };
+            if self.edf { (edf(&asks, free, slot_s), Vec::new()) } else { self.shares(&asks, &free, slot_s, &new) };
         for id in refused {
             self.rates.remove(&id);
             cluster.refuse(id);
@@ -232,27 +255,48 @@ impl ElasticFlow {
         }
     }
 
-    /// Jobs that may be given GPUs, by deadline; and those that keep what they hold.
-    fn asks(&self, cluster: &Cluster) -> (Vec<Ask>, BTreeSet<JobId>) {
+    /// Jobs that may be given GPUs, by deadline; and those that keep what they hold, with the seconds after which they are done where that is known.
+    fn asks(&self, cluster: &Cluster) -> (Vec<Ask>, BTreeMap<JobId, Option<f64>>) {
         let now = cluster.now();
-        let known = |job: &&Job| self.rates.contains_key(&job.id) && (job.waits() || job.holds());
-        let (mut jobs, fixed): (Vec<&Job>, Vec<&Job>) =
-            cluster.jobs().filter(known).partition(|job| job.waits() || job.preemptible);
+        let mut jobs: Vec<&Job> = cluster.jobs().filter(|job| job.waits() || job.holds()).collect();
         jobs.sort_by_key(|job| (job.deadline.unwrap_or(u64::MAX), job.id));
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let left = host::estimate(Quantity::Steps, ids.clone(), vec![0; ids.len()]);
-        let ask = |(job, left): (&Job, f64)| {
-            let levels = self.rates.get(&job.id)?.clone();
-            let due = job.deadline.map_or(f64::INFINITY, |at| (at as f64 - now as f64) / 1e6);
-            (!left.is_nan()).then_some(Ask { id: job.id, left, levels, due })
-        };
-        let asks = jobs.into_iter().zip(left).filter_map(ask).collect();
-        (asks, fixed.into_iter().map(|job| job.id).collect())
+        let lefts = host::estimate(Quantity::Steps, ids.clone(), vec![0; ids.len()]);
+        let (mut asks, mut fixed) = (Vec::new(), BTreeMap::new());
+        for (job, left) in jobs.into_iter().zip(lefts) {
+            let levels = self.rates.get(&job.id).filter(|_| !left.is_nan());
+            // One that has nothing left to do holds its GPUs until it is told to have ended.
+            let moves = job.waits() || (job.preemptible && left > 0.0);
+            match levels {
+                Some(levels) if moves => {
+                    let due = job.deadline.map_or(f64::INFINITY, |at| (at as f64 - now as f64) / 1e6);
+                    asks.push(Ask { id: job.id, left, levels: levels.clone(), due });
+                }
+                _ if job.holds() => {
+                    let held = |(gpus, _): &&(u32, f64)| *gpus == job.held.len() as u32;
+                    let rate = levels.and_then(|levels| levels.iter().find(held));
+                    fixed.insert(job.id, rate.map(|(_, rate)| left.max(0.0) / rate));
+                }
+                _ => {}
+            }
+        }
+        (asks, fixed)
+    }
+
+    /// When how many of the GPUs are free that are open now, or that those have that keep theirs.
+    fn free(&self, cluster: &Cluster, open: &[Node], fixed: &BTreeMap<JobId, Option<f64>>, slot_s: f64) -> Profile {
+        let on_up = |id: &JobId| cluster.gpus_on_up(cluster.job(*id));
+        let open: u32 = open.iter().map(|node| node.gpus.len() as u32).sum();
+        let mut free = Profile::new(open + fixed.keys().map(on_up).sum::<u32>());
+        for (id, seconds) in fixed {
+            free.take(&kept(on_up(id), *seconds, slot_s));
+        }
+        free
     }
 
     /// GPUs that are to be given, by node.
-    fn open(&self, cluster: &Cluster, fixed: &BTreeSet<JobId>) -> Vec<Node> {
-        let kept: BTreeSet<GpuId> = fixed.iter().flat_map(|id| cluster.job(*id).held.iter().copied()).collect();
+    fn open(&self, cluster: &Cluster, fixed: &BTreeMap<JobId, Option<f64>>) -> Vec<Node> {
+        let kept: BTreeSet<GpuId> = fixed.keys().flat_map(|id| cluster.job(*id).held.iter().copied()).collect();
         let held: BTreeSet<GpuId> = cluster.holders().flat_map(|job| job.held.iter().copied()).collect();
         let open = |gpu: &GpuId| !kept.contains(gpu) && (cluster.is_free(*gpu) || held.contains(gpu));
         let up = self.nodes.iter().filter(|node| cluster.is_up(node.id as NodeId));
@@ -267,13 +311,13 @@ impl ElasticFlow {
     fn shares(
         &mut self,
         asks: &[Ask],
-        gpus: u32,
+        free: &Profile,
         slot_s: f64,
         new: &BTreeSet<JobId>,
     ) -> (Vec<(JobId, u32)>, Vec<JobId>) {
-        let refused = share::refused(asks, gpus, slot_s, &self.groups(new));
+        let refused = share::refused(asks, free, slot_s, &self.groups(new));
         let asks: Vec<Ask> = asks.iter().filter(|ask| !refused.contains(&ask.id)).cloned().collect();
-        let (mut plans, profile) = share::lay_out(&asks, gpus, slot_s);
+        let (mut plans, profile) = share::lay_out(&asks, free, slot_s);
         let order = share::spend(&asks, &mut plans, profile, slot_s, self.spare);
         let changes = asks.iter().zip(&plans).filter_map(|(ask, plan)| Some((ask.id, plan.changes()?)));
         self.changes = changes.collect();
@@ -309,14 +353,18 @@ impl ElasticFlow {
             open.iter_mut().for_each(|node| node.gpus.retain(|gpu| !kept.contains(gpu)));
             place::beside(&sizes(&given), &open)
         });
-        let (mut moves, mut starts) = (Vec::new(), Vec::new());
+        let (mut moves, mut starts, mut short) = (Vec::new(), Vec::new(), Vec::new());
         for ((id, gpus), place) in given.into_iter().zip(places) {
             let job = cluster.job(id);
-            if place.len() as u32 != gpus || (place == job.held && !self.anew) {
-                continue;
+            match job.holds() {
+                // Others may have got those that it holds.
+                true if place.len() as u32 != gpus => short.push(id),
+                true if place != job.held || self.anew => moves.push((id, place, None)),
+                false if place.len() as u32 == gpus => starts.push((id, place)),
+                _ => {}
             }
-            if job.holds() { moves.push((id, place, None)) } else { starts.push((id, place)) }
         }
+        short.into_iter().for_each(|id| cluster.preempt(id));
         let moved = moves.iter().map(|(id, ..)| *id).chain(starts.iter().map(|(id, _)| *id)).collect();
         cluster.reassign(moves);
         starts.into_iter().for_each(|(id, place)| cluster.start_with(id, place, None));
@@ -325,8 +373,7 @@ impl ElasticFlow {
 }
 
 /// EDF: each job, by deadline, has the most that those before it leave.
-fn edf(asks: &[Ask], gpus: u32, slot_s: f64) -> Vec<(JobId, u32)> {
-    let mut profile = Profile::new(gpus);
+fn edf(asks: &[Ask], mut profile: Profile, slot_s: f64) -> Vec<(JobId, u32)> {
     let give = |ask: &Ask| {
         if profile.now() == 0 {
             return (ask.id, 0);

@@ -20,14 +20,9 @@ impl Ask {
         self.levels.iter().copied().take_while(|(gpus, _)| *gpus <= most).last()
     }
 
-    /// Its level above so many GPUs.
+    /// Its next level above so many GPUs.
     pub(crate) fn next(&self, gpus: u32) -> Option<u32> {
         self.levels.iter().map(|(level, _)| *level).find(|level| *level > gpus)
-    }
-
-    /// Its largest level.
-    pub(crate) fn largest(&self) -> (u32, f64) {
-        self.levels[self.levels.len() - 1]
     }
 }
 
@@ -141,7 +136,8 @@ impl<'a> Walk<'a> {
         let start = from as f64 * self.slot_s;
         let end = start + (self.left / rate).ceil().max(0.0);
         if to == NEVER || end <= to as f64 * self.slot_s {
-            self.stays.push(Stay { from, to: slots(end, self.slot_s).max(from), gpus });
+            // One that is done holds its GPUs until its slot is over.
+            self.stays.push(Stay { from, to: slots(end, self.slot_s).max(from + 1), gpus });
             return Some(end);
         }
         self.left -= rate * (to - from) as f64 * self.slot_s;
@@ -156,18 +152,28 @@ impl<'a> Walk<'a> {
     pub(crate) fn done(self, end: f64) -> Plan {
         Plan { stays: self.stays, in_time: end <= self.ask.due }
     }
+
+    /// There are never as many GPUs as it needs.
+    pub(crate) fn never(self) -> Plan {
+        Plan { stays: self.stays, in_time: false }
+    }
 }
 
 /// A job that in each interval has the most GPUs that it may have of those that are free, as EDF gives them.
 pub(crate) fn greedy(ask: &Ask, profile: &Profile, slot_s: f64) -> Plan {
     let mut walk = Walk::new(ask, slot_s);
     for (from, to, free) in profile.intervals() {
-        let level = if to == NEVER { Some(ask.largest()) } else { ask.level(free) };
-        if let Some(end) = walk.go((from, to), level) {
+        if let Some(end) = walk.go((from, to), ask.level(free)) {
             return walk.done(end);
         }
     }
-    unreachable!("in the last interval a job is done")
+    walk.never()
+}
+
+/// A job that keeps so many GPUs until it is done; none: for ever, as it is not known when.
+pub(crate) fn kept(gpus: u32, seconds: Option<f64>, slot_s: f64) -> Plan {
+    let to = seconds.map_or(NEVER, |seconds| slots(seconds, slot_s).max(1));
+    Plan { stays: vec![Stay { from: 0, to, gpus }], in_time: true }
 }
 
 #[cfg(test)]

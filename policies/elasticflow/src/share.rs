@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use sandtable_policy::JobId;
 
-use crate::plan::{Ask, NEVER, Plan, Profile, Walk, slots};
+use crate::plan::{Ask, Plan, Profile, Walk, slots};
 
 /// Which job gets the next level of the GPUs that are left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,6 @@ pub(crate) fn least(ask: &Ask, profile: &Profile, slot_s: f64, now: Option<u32>)
     let share = suffices(ask, &intervals, slot_s, walk.left());
     for (at, (from, to, free)) in intervals.into_iter().enumerate() {
         let level = match share {
-            _ if to == NEVER && share.is_none() => Some(ask.largest()),
             None => ask.level(free),
             Some(share) => ask.level(free.min(if at >= share.since { share.gpus } else { share.before })),
         };
@@ -47,7 +46,7 @@ pub(crate) fn least(ask: &Ask, profile: &Profile, slot_s: f64, now: Option<u32>)
             return Plan { in_time: plan.in_time && share.is_some(), ..plan };
         }
     }
-    unreachable!("in the last interval a job is done")
+    walk.never()
 }
 
 /// Levels of a least share.
@@ -86,8 +85,8 @@ fn suffices(ask: &Ask, intervals: &[(u64, u64, u32)], slot_s: f64, left: f64) ->
 }
 
 /// Lays out jobs, by deadline; returns their plans, and what is free then.
-pub(crate) fn lay_out(asks: &[Ask], gpus: u32, slot_s: f64) -> (Vec<Plan>, Profile) {
-    let mut profile = Profile::new(gpus);
+pub(crate) fn lay_out(asks: &[Ask], free: &Profile, slot_s: f64) -> (Vec<Plan>, Profile) {
+    let mut profile = free.clone();
     let mut plans = Vec::new();
     for ask in asks {
         let plan = least(ask, &profile, slot_s, None);
@@ -98,10 +97,10 @@ pub(crate) fn lay_out(asks: &[Ask], gpus: u32, slot_s: f64) -> (Vec<Plan>, Profi
 }
 
 /// The jobs of these groups, one after the other, with which a job would miss its deadline that would not miss it otherwise.
-pub(crate) fn refused(asks: &[Ask], gpus: u32, slot_s: f64, groups: &[BTreeSet<JobId>]) -> BTreeSet<JobId> {
+pub(crate) fn refused(asks: &[Ask], free: &Profile, slot_s: f64, groups: &[BTreeSet<JobId>]) -> BTreeSet<JobId> {
     let late = |without: &BTreeSet<JobId>| -> BTreeSet<JobId> {
         let asks: Vec<Ask> = asks.iter().filter(|ask| !without.contains(&ask.id)).cloned().collect();
-        let plans = lay_out(&asks, gpus, slot_s).0;
+        let plans = lay_out(&asks, free, slot_s).0;
         let late = |(ask, plan): &(&Ask, Plan)| ask.due.is_finite() && !plan.in_time;
         asks.iter().zip(plans).filter(late).map(|(ask, _)| ask.id).collect()
     };
@@ -140,6 +139,9 @@ fn raise(ask: &Ask, plan: &Plan, profile: &Profile, slot_s: f64, spare: Spare) -
     let mut free = profile.clone();
     free.give_back(plan);
     let raised = least(ask, &free, slot_s, Some(next));
+    if plan.in_time && !raised.in_time {
+        return None;
+    }
     let marginal = (raised.cost() as f64 - plan.cost() as f64) / f64::from(next - plan.now());
     let marginal = if spare == Spare::Most { -marginal } else { marginal };
     Some(Raise { holds: plan.now() > 0, marginal, plan: raised })
@@ -198,7 +200,7 @@ mod tests {
     fn what_is_left_goes_to_those_that_take_the_least_or_the_most_for_it() {
         let asks = [ask(100.0, 1000.0), Ask { levels: vec![(1, 1.0), (2, 1.9), (4, 3.6)], ..ask(100.0, 1000.0) }];
         let sizes = |spare: Spare| {
-            let (mut plans, profile) = lay_out(&asks, 6, 10.0);
+            let (mut plans, profile) = lay_out(&asks, &Profile::new(6), 10.0);
             assert!(plans.iter().all(|plan| plan.in_time));
             spend(&asks, &mut plans, profile, 10.0, spare);
             [plans[0].now(), plans[1].now()]
@@ -219,8 +221,8 @@ mod tests {
             job(4, 1.0, f64::INFINITY),
         ];
         let each = |ids: &[JobId]| ids.iter().map(|id| BTreeSet::from([*id])).collect::<Vec<_>>();
-        assert_eq!(refused(&asks, 4, 10.0, &each(&[2, 3, 4])), BTreeSet::from([3]));
-        assert_eq!(refused(&asks, 4, 10.0, &[BTreeSet::from([2, 3, 4])]), BTreeSet::from([2, 3]));
-        assert_eq!(refused(&asks, 4, 10.0, &[]), BTreeSet::new());
+        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &each(&[2, 3, 4])), BTreeSet::from([3]));
+        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &[BTreeSet::from([2, 3, 4])]), BTreeSet::from([2, 3]));
+        assert_eq!(refused(&asks, &Profile::new(4), 10.0, &[]), BTreeSet::new());
     }
 }

@@ -17,10 +17,22 @@ const KIND: &str = "A100";
 /// # Errors
 /// A file that can't be read or is no such table.
 pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
+    let wrong = |what: String| Error::usage(format!("{}: {what}", path.display()));
     let mut of_models: BTreeMap<(String, u32), Vec<(u32, f64)>> = BTreeMap::new();
     for ((model, batch, gpus), rate) in rates(path, ELASTICFLOW_RATE)? {
-        if rate > 0.0 && gpus <= batch {
+        if gpus <= batch {
             of_models.entry((model, batch)).or_default().push((gpus, rate));
+        }
+    }
+    for ((model, batch), rates) in &mut of_models {
+        // It does not run on so many.
+        let runs = rates.iter().rposition(|(_, rate)| *rate > 0.0).map_or(0, |last| last + 1);
+        rates.truncate(runs);
+        if let Some((gpus, _)) = rates.iter().find(|(_, rate)| *rate == 0.0) {
+            return Err(wrong(format!("{model:?} with a batch of {batch} does not run on {gpus} GPUs, but on more")));
+        }
+        if rates.first().is_none_or(|(gpus, _)| *gpus != 1) {
+            return Err(wrong(format!("{model:?} with a batch of {batch} has no rate on 1 GPU")));
         }
     }
     let workload = |((model, batch), rates): ((String, u32), Vec<(u32, f64)>)| {
@@ -57,6 +69,6 @@ pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
     };
     let about = "ElasticFlow's models: iterations a second by the number of GPUs (Gu et al., ASPLOS 2023)";
     let profile = Profile { about: about.into(), workloads, gpus: vec![gpu] };
-    profile.check().map_err(|error| Error::usage(format!("{}: {error}", path.display())))?;
+    profile.check().map_err(|error| wrong(error.to_string()))?;
     Ok(profile)
 }

@@ -161,14 +161,21 @@ fn shockwave_has_each_model_in_each_of_its_modes() {
 fn elasticflow_has_a_workload_for_each_batch_of_a_model() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("rates.csv");
-    let text = "model,batch,gpus,iterations_per_s\nbert,2,1,4\nbert,2,2,6\nbert,2,4,9\nvgg16,64,1,0\nvgg16,64,2,3\n";
+    let text = "model,batch,gpus,iterations_per_s\nbert,2,1,4\nbert,2,2,6\nbert,2,4,9\nvgg16,64,1,3\nvgg16,64,2,0\n";
     std::fs::write(&path, text).expect("a file");
     let profile = elasticflow(&path).expect("a profile");
     let of = |name: &str| profile.workloads[profile.id(name).expect("a workload")].elastic.clone().expect("elastic");
     // No more GPUs than samples; a rate of 0 says that it does not run so.
-    assert_eq!((of("bert 2").most_gpus(), of("vgg16 64").most_gpus()), (2, 2));
-    assert!(!of("vgg16 64").knows(&[1]) && of("bert 2").knows(&[2]));
+    assert_eq!((of("bert 2").most_gpus(), of("vgg16 64").most_gpus()), (2, 1));
     assert_eq!(parse(&write(&profile).expect("RON"), "p.ron".into()).expect("a profile"), profile);
+    for (from, to, says) in [
+        ("bert,2,1,4\n", "", "\"bert\" with a batch of 2 has no rate on 1 GPU"),
+        ("bert,2,1,4", "bert,2,1,0", "\"bert\" with a batch of 2 does not run on 1 GPUs, but on more"),
+    ] {
+        std::fs::write(&path, text.replace(from, to)).expect("a file");
+        let wrong = elasticflow(&path).expect_err("it makes no sense").to_string();
+        assert!(wrong.contains(says), "{wrong}");
+    }
 }
 
 #[test]

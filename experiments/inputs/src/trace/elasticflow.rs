@@ -30,14 +30,22 @@ pub(super) fn parse(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
     let mut rows = Rows::new();
     let read = table.each(options, |row| {
         let (model, batch, gpus) = (row.text("model")?, row.whole("batch")?, row.whole("gpus")?);
-        let rate = rates.get(&(model.to_string(), batch, gpus)).filter(|rate| **rate > 0.0);
-        let Some(rate) = rate else {
-            let message = format!("the table has no rate of {model:?} with a batch of {batch} on {gpus} GPUs");
-            return Err(row.wrong("model", message));
+        let rate = rates.get(&(model.to_string(), batch, gpus)).filter(|rate| **rate > 0.0 && gpus <= batch);
+        let rate = match rate {
+            Some(rate) => *rate,
+            // It is left out, as in any format.
+            None if gpus == 0 => 1.0,
+            None => {
+                let message = format!("the table has no rate of {model:?} with a batch of {batch} on {gpus} GPUs");
+                return Err(row.wrong("gpus", message));
+            }
         };
-        let duration = micros((row.number("iterations")? / rate * 1e6).round() / 1e6).ok_or_else(|| {
-            let found = row.text("iterations").unwrap_or("");
-            row.wrong("iterations", format!("expected iterations that take less than 285 years, found {found:?}"))
+        let iterations = row.number("iterations")?;
+        let lasts =
+            Some(iterations).filter(|count| *count > 0.0).and_then(|count| micros((count / rate * 1e6).round() / 1e6));
+        let duration = lasts.filter(|lasts| !lasts.is_zero()).ok_or_else(|| {
+            let expected = "expected more than 0 iterations, which take from a microsecond to 285 years";
+            row.wrong("iterations", format!("{expected}, found {iterations}"))
         })?;
         let submit = row.instant("submit_s", Unit::Seconds)?;
         let submit = rows.at(row, "submit_s", submit)?;

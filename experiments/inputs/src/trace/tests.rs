@@ -315,6 +315,8 @@ fn an_elasticflow_trace_counts_iterations_and_has_deadlines() {
     for (from, to, says) in [
         (",64,", ",32,", "the table has no rate of \"vgg16\" with a batch of 32 on 2 GPUs"),
         ("100", "many", "t.csv:2: column `iterations`"),
+        ("100", "-100", "t.csv:2: column `iterations`: expected more than 0"),
+        (",64,2,", ",64,3,", "t.csv:2: column `gpus`: the table has no rate"),
         ("95", "soon", "t.csv:2: column `deadline_s`"),
     ] {
         let wrong = parse(TraceFormat::ElasticFlow, &text.replace(from, to), &options).unwrap_err();
