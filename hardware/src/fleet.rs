@@ -143,7 +143,7 @@ pub struct Costs {
     /// Epochs of elastic jobs end at the nearest multiple of this (Pollux' simulator: 1 s); 0: when they do.
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub epochs_end_on: Duration,
-    /// An elastic job holds its GPUs for whole slots of this length, counted from when it begins to make progress on them (ElasticFlow's simulator); 0: until it is done.
+    /// An elastic job holds its GPUs for whole slots of this length, counted from when it begins to make progress on them (EDF in ElasticFlow's simulator: 1 s); 0: until it is done.
     #[serde(skip_serializing_if = "Duration::is_zero")]
     pub slot: Duration,
     /// GPUs are leased for rounds.

@@ -84,7 +84,7 @@ pub enum ShareMode {
 }
 
 /// What was measured on one type of GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Gpu", deny_unknown_fields)]
 pub struct GpuProfile {
     /// The type's name in the catalogue.

@@ -5,7 +5,6 @@
 //! Conservation itself (no GPU given twice, GPU-time of jobs, of GPUs and of the clock equal, time never back, every
 //! job ends once) is checked by `Ledger::close` at the end of every run and makes `run` an error.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -14,8 +13,8 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
     InterferenceModel, Job, JobId, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
-    Profile, Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, ShareMode, Sharing,
-    SimulatedBackend, Solo, TypeId, Workload, WorkloadId,
+    Profile, Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, Sharing, SimulatedBackend,
+    Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
@@ -147,12 +146,8 @@ fn profile(kinds: &[String]) -> Profile {
     };
     let gpu = |kind: &String| GpuProfile {
         kind: kind.clone(),
-        mode: ShareMode::TimeSlice,
-        sources: BTreeMap::new(),
-        noise: vec![],
         solo: [("picky".to_string(), picky(kind))].into(),
-        pairs: vec![],
-        measured: None,
+        ..GpuProfile::default()
     };
     let mut kinds = kinds.to_vec();
     kinds.dedup();

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::elastic::Learning;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::regime::First;
 use sandtable_hardware::{
@@ -249,7 +248,7 @@ fn workload_of(row: &Row, profile: Option<&Profile>) -> Result<Option<WorkloadId
         return Err(error.hint("only workloads of the `profile` that are elastic or have a `regime` have batches"));
     };
     let empty = (batch == 0).then(|| "a step takes at least one sample".to_string());
-    let endless = (elastic.learning == Learning::Asked && row.duration.is_zero())
+    let endless = (elastic.counts_steps() && row.duration.is_zero())
         .then(|| "it has no duration: that says how many steps it has".to_string());
     match empty
         .or(endless)

@@ -110,6 +110,11 @@ impl Elastic {
         Split { local: local.min(most), accumulation }
     }
 
+    /// Whether each job says by its run time how many steps it has.
+    pub fn counts_steps(&self) -> bool {
+        self.learning == Learning::Asked
+    }
+
     /// Why a job can't have this batch, if it can't: rates by GPUs alone are those of one.
     pub fn refuses_batch(&self, batch: u32) -> Option<String> {
         let one = matches!(self.steps, Steps::Scaling(_)) && batch != self.initial_batch;
@@ -165,15 +170,12 @@ impl Elastic {
 
     /// Steps of a job that takes so many seconds with the GPUs and the batch that its user asks for; none: the workload says how many.
     pub fn steps_asked(&self, gpus: u32, batch: u32, seconds: f64) -> Option<f64> {
-        match self.learning {
-            Learning::Asked => {
-                let rate = self.rate(&[gpus], self.split(batch, gpus), 0);
-                let (steps, whole) = (seconds * rate, libm::rint(seconds * rate));
-                // Run times are whole microseconds: within one, steps that were counted are whole again.
-                Some(if (steps - whole).abs() <= 1e-6 * rate { whole } else { steps })
-            }
-            _ => None,
-        }
+        self.counts_steps().then(|| {
+            let rate = self.rate(&[gpus], self.split(batch, gpus), 0);
+            let (steps, whole) = (seconds * rate, libm::rint(seconds * rate));
+            // Run times are whole microseconds: within one, steps that were counted are whole again.
+            if (steps - whole).abs() <= 1e-6 * rate { whole } else { steps }
+        })
     }
 
     /// Seconds from the beginning of an epoch to the end of the training.
@@ -225,24 +227,18 @@ impl Elastic {
         if let Some(why) = self.refuses(1, self.split(initial, 1)) {
             return Err(format!("the initial batch {initial} on one GPU: {why}"));
         }
-        if self.learning == Learning::Asked && !matches!(self.steps, Steps::Scaling(_)) {
+        if self.counts_steps() && !matches!(self.steps, Steps::Scaling(_)) {
             return Err("`learning: Asked` counts steps at rates by GPUs: expected `steps: Scaling(…)`".into());
         }
-        if let Steps::Scaling(_) = self.steps {
-            let one = !self.tunable && initial == most && local == most;
-            let found =
-                || format!("tunable {}, initial_batch {initial}, most_batch {most}, most_local {local}", self.tunable);
-            expect(
-                one,
-                format!(
-                    "rates by GPUs alone are those of one batch: expected it three times, and `tunable: false`, found {}",
-                    found()
-                ),
-            )?;
+        if matches!(self.steps, Steps::Scaling(_)) && (self.tunable || initial != most || local != most) {
+            let expected = "one number as `initial_batch`, `most_batch` and `most_local`, and `tunable: false`";
+            let found = format!("{initial}, {most}, {local} and {}", self.tunable);
+            return Err(format!("rates by GPUs alone are those of one batch: expected {expected}, found {found}"));
         }
         for (gpus, batch) in &self.requests {
             expect(*batch >= 1, format!("expected requests of at least one sample, found {batch}"))?;
-            if let Some(why) = self.refuses(*gpus, self.split(*batch, *gpus)) {
+            let split = self.split(*batch, *gpus);
+            if let Some(why) = self.refuses_batch(*batch).or_else(|| self.refuses(*gpus, split)) {
                 return Err(format!("request of {gpus} GPUs and batch {batch}: {why}"));
             }
         }

@@ -154,6 +154,7 @@ fn rates_that_make_no_sense_are_refused() {
     assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(1, 2.0), (2, 0.0)])).contains("rates above 0"));
     assert!(wrong(&|job| job.steps = Steps::Scaling(vec![(2, 3.0)])).contains("from 1 on"));
     assert!(wrong(&|job| job.tunable = true).contains("rates by GPUs alone are those of one batch"));
+    assert!(wrong(&|job| job.requests = vec![(1, 4)]).contains("its rates are those of a batch of 8"));
     assert!(wrong(&|job| job.epochs = 2).contains("has one epoch, found 2"));
     assert!(wrong(&|job| job.steps = elastic().steps).contains("expected `steps: Scaling(…)`"));
 }

@@ -139,7 +139,7 @@ fn an_owner_says_so_takes_its_node_back_and_hands_it_over_again() {
 /// 100 steps an epoch, three of them; a step of 4 samples takes a second on a GPU, half on two; half of that on the GPUs of node 2.
 fn elastic(costs: Costs) -> SimulatedBackend {
     use crate::elastic::{Elastic, Learning, Steps, Timing, Timings};
-    use crate::{Communication, GpuProfile, Interference, Profile, ShareMode, Workload};
+    use crate::{Communication, GpuProfile, Interference, Profile, Workload};
     let timing = |step: f64| vec![Timing { local: 1.0, step, sync: 0.0 }, Timing { local: 4.0, step, sync: 0.0 }];
     let placements = vec![(vec![1], timing(1.0)), (vec![1, 1], timing(0.8)), (vec![2], timing(0.5))];
     let elastic = Elastic {
@@ -158,16 +158,7 @@ fn elastic(costs: Costs) -> SimulatedBackend {
         learning: Learning::Fitted { steps: 100.0, noise: vec![(0.0, 1e12)] },
     };
     let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
-    let (sources, solo) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
-    let gpu = GpuProfile {
-        kind: "g".into(),
-        mode: ShareMode::TimeSlice,
-        sources,
-        noise: vec![],
-        solo,
-        pairs: vec![],
-        measured: None,
-    };
+    let gpu = GpuProfile { kind: "g".into(), ..GpuProfile::default() };
     let fast = GpuProfile { kind: "fast".into(), ..gpu.clone() };
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu, fast] };
     profile.check().unwrap();

@@ -1,5 +1,5 @@
-//! ElasticFlow (Gu et al., ASPLOS 2023): jobs with deadlines that may have any number of GPUs. A job is admitted if all jobs can meet their deadlines then; each
-//! has the least that its deadline takes, and what is left goes where it costs the least; or plain EDF, which gives the job whose deadline is
+//! ElasticFlow (Gu et al., ASPLOS 2023): jobs with deadlines that may have any number of GPUs. A job is admitted if it can meet its deadline and
+//! makes no other miss its own; each has the least that its deadline takes, and what is left goes where it costs the least; or plain EDF, which gives the job whose deadline is
 //! earliest as much as it can have.
 //!
 //! Source: the paper's Algorithms 1 and 2, and its artifact (commit 04a0109), whose EDF is met job by job and event by event.
@@ -353,18 +353,15 @@ impl ElasticFlow {
             open.iter_mut().for_each(|node| node.gpus.retain(|gpu| !kept.contains(gpu)));
             place::beside(&sizes(&given), &open)
         });
-        let (mut moves, mut starts, mut short) = (Vec::new(), Vec::new(), Vec::new());
-        for ((id, gpus), place) in given.into_iter().zip(places) {
+        let (mut moves, mut starts) = (Vec::new(), Vec::new());
+        for ((id, _), place) in given.into_iter().zip(places) {
             let job = cluster.job(id);
             match job.holds() {
-                // Others may have got those that it holds.
-                true if place.len() as u32 != gpus => short.push(id),
-                true if place != job.held || self.anew => moves.push((id, place, None)),
-                false if place.len() as u32 == gpus => starts.push((id, place)),
-                _ => {}
+                true if place == job.held && !self.anew => {}
+                true => moves.push((id, place, None)),
+                false => starts.push((id, place)),
             }
         }
-        short.into_iter().for_each(|id| cluster.preempt(id));
         let moved = moves.iter().map(|(id, ..)| *id).chain(starts.iter().map(|(id, _)| *id)).collect();
         cluster.reassign(moves);
         starts.into_iter().for_each(|(id, place)| cluster.start_with(id, place, None));

@@ -85,7 +85,7 @@ impl Profile {
     }
 
     pub(crate) fn take(&mut self, plan: &Plan) {
-        self.change(plan, |free, gpus| free.saturating_sub(gpus));
+        self.change(plan, |free, gpus| free - gpus);
     }
 
     pub(crate) fn give_back(&mut self, plan: &Plan) {

@@ -155,10 +155,6 @@ pub(crate) fn spend(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot
     let of = |job: usize, plans: &[Plan], profile: &Profile| raise(&asks[job], &plans[job], profile, slot_s, spare);
     let mut raises: Vec<Option<Raise>> = order.iter().map(|job| of(*job, plans, &profile)).collect();
     for turn in 1.. {
-        if spare == Spare::Most {
-            // The paper looks at the job again that it has just chosen, the artifact at all.
-            raises = (0..asks.len()).map(|job| of(job, plans, &profile)).collect();
-        }
         let key = |job: usize| raises[job].as_ref().map(|raise| (raise.holds, raise.marginal));
         order.sort_by(|a, b| match (key(*a), key(*b)) {
             (Some(a), Some(b)) => a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)),
@@ -172,7 +168,11 @@ pub(crate) fn spend(asks: &[Ask], plans: &mut [Plan], mut profile: Profile, slot
             plans[job] = raise.plan;
             won[job] = turn;
         }
-        raises[job] = of(job, plans, &profile);
+        match spare {
+            // The paper looks again at the job that it has just chosen, the artifact at all.
+            Spare::Least => raises[job] = of(job, plans, &profile),
+            Spare::Most => raises = (0..asks.len()).map(|job| of(job, plans, &profile)).collect(),
+        }
     }
     let mut placed: Vec<usize> = (0..asks.len()).collect();
     placed.sort_by_key(|job| (std::cmp::Reverse(plans[*job].now()), won[*job]));

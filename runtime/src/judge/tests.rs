@@ -1,12 +1,11 @@
 //! Rules of elastic jobs and of protection; those of the others are held by the adversarial guests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandtable_hardware::elastic::{Elastic, Learning, Steps, Theta};
 use sandtable_hardware::{
     Communication, Costs, GpuProfile, GpuType, HostResources, Interference, Nearness, Profile, SECOND, Service,
-    ServiceId, ShareMode, Workload, WorkloadId,
+    ServiceId, Workload, WorkloadId,
 };
 
 use super::*;
@@ -29,8 +28,7 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
         learning: Learning::Fitted { steps: 1.0, noise: vec![(0.0, 1.0)] },
     };
     let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };
-    let (sources, solo, mode) = (BTreeMap::new(), BTreeMap::new(), ShareMode::TimeSlice);
-    let gpu = GpuProfile { kind: "g".into(), mode, sources, noise: vec![], solo, pairs: vec![], measured: None };
+    let gpu = GpuProfile { kind: "g".into(), ..GpuProfile::default() };
     let profile = Profile { about: String::new(), workloads: vec![workload], gpus: vec![gpu] };
     let fleet = Fleet::new(&[(2, 2, GpuType::new("g", 1.0))], Costs::default(), None).expect("a fleet");
     let fleet = fleet.serving(vec![Service { name: "s".into(), cold_start: SECOND, slo: None }], true, &[]);

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::elastic::{Learning, Steps};
-use sandtable_hardware::{Elastic, GpuProfile, Profile, ShareMode, Workload};
+use sandtable_hardware::{Elastic, GpuProfile, Profile, Workload};
 
-use crate::trace::{ELASTICFLOW_RATE, elasticflow_workload, rates};
+use crate::trace::elasticflow_workload;
+use crate::trace::rates::{ELASTICFLOW, Rates};
 
 const KIND: &str = "A100";
 
@@ -19,7 +20,7 @@ const KIND: &str = "A100";
 pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
     let wrong = |what: String| Error::usage(format!("{}: {what}", path.display()));
     let mut of_models: BTreeMap<(String, u32), Vec<(u32, f64)>> = BTreeMap::new();
-    for ((model, batch, gpus), rate) in rates(path, ELASTICFLOW_RATE)? {
+    for ((model, batch, gpus), rate) in Rates::read(path, ELASTICFLOW)? {
         if gpus <= batch {
             of_models.entry((model, batch)).or_default().push((gpus, rate));
         }
@@ -60,12 +61,8 @@ pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
     ];
     let gpu = GpuProfile {
         kind: KIND.into(),
-        mode: ShareMode::TimeSlice,
         sources: BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string()))),
-        noise: Vec::new(),
-        solo: BTreeMap::new(),
-        pairs: Vec::new(),
-        measured: None,
+        ..GpuProfile::default()
     };
     let about = "ElasticFlow's models: iterations a second by the number of GPUs (Gu et al., ASPLOS 2023)";
     let profile = Profile { about: about.into(), workloads, gpus: vec![gpu] };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::Error;
 use sandtable_hardware::elastic::{Elastic, Learning, Run, Steps, Theta, Timing, Timings};
-use sandtable_hardware::{GpuProfile, Profile, ShareMode, Workload};
+use sandtable_hardware::{GpuProfile, Profile, Workload};
 
 use super::MOST;
 use crate::trace::table::{Record, Table};
@@ -184,8 +184,7 @@ fn profile(about: &str, source: &str, elastic: impl Fn(&Known) -> Result<Elastic
                     by Pollux";
     let sources = [("elastic", source), ("restart_s, resize_s", restarts)];
     let sources = BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string())));
-    let (kind, mode, noise) = (KIND.to_string(), ShareMode::default(), vec![]);
-    let gpus = vec![GpuProfile { kind, mode, sources, noise, solo: BTreeMap::new(), pairs: vec![], measured: None }];
+    let gpus = vec![GpuProfile { kind: KIND.into(), sources, ..GpuProfile::default() }];
     let profile = Profile { about: about.into(), workloads, gpus };
     profile.check().map_err(|error| Error::usage(error.to_string()))?;
     Ok(profile)

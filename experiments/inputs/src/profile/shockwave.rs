@@ -9,9 +9,10 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_hardware::regime::{Epochs, Growth, Regime};
-use sandtable_hardware::{GpuProfile, Profile, ShareMode, Workload};
+use sandtable_hardware::{GpuProfile, Profile, Workload};
 
-use crate::trace::{RegimeMode, rates};
+use crate::trace::RegimeMode;
+use crate::trace::rates::{Rates, SHOCKWAVE};
 
 /// What the artifact's code says of a model.
 struct Known {
@@ -132,7 +133,7 @@ impl Known {
 /// A file that can't be read or is no such table; a model that is none of Shockwave's.
 pub fn shockwave(path: &Path) -> Result<Profile, Error> {
     let mut of_models: BTreeMap<&str, BTreeMap<u32, BTreeMap<u32, f64>>> = BTreeMap::new();
-    for ((model, batch, gpus), rate) in rates(path, "steps_per_s")? {
+    for ((model, batch, gpus), rate) in Rates::read(path, SHOCKWAVE)? {
         let Some(known) = MODELS.iter().find(|known| known.name == model) else {
             let names: Vec<&str> = MODELS.iter().map(|known| known.name).collect();
             let expected = format!("expected one of {}, found {model:?}", names.join(", "));
@@ -161,12 +162,8 @@ pub fn shockwave(path: &Path) -> Result<Profile, Error> {
     let workloads = of_models.iter().flat_map(of_model).flatten().collect();
     let gpu = GpuProfile {
         kind: KIND.into(),
-        mode: ShareMode::TimeSlice,
         sources: BTreeMap::from([("rates".to_string(), "Shockwave's artifact, the user's copy".to_string())]),
-        noise: Vec::new(),
-        solo: BTreeMap::new(),
-        pairs: Vec::new(),
-        measured: None,
+        ..GpuProfile::default()
     };
     let about = "Shockwave's models and the rules by which their batches change (Zheng et al., NSDI 2023)";
     let profile = Profile { about: about.into(), workloads, gpus: vec![gpu] };

@@ -207,7 +207,7 @@ impl Iterator for Sizes<'_, '_> {
             (row.gpus, row.batch, row.declared, row.part) = (gpus, Some(batch), None, None);
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             // Where the workload does not say how long jobs take, they take what was drawn.
-            if elastic.knows(&placement) && elastic.steps_asked(gpus, batch, 1.0).is_none() {
+            if elastic.knows(&placement) && !elastic.counts_steps() {
                 let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, gpus));
                 row.duration = Duration::from_micros_f64(seconds * SECOND.as_micros_f64());
             }

@@ -29,6 +29,7 @@ mod generate;
 mod native;
 mod packed;
 mod pollux;
+pub(crate) mod rates;
 mod rows;
 mod sacct;
 mod settings;
@@ -50,13 +51,12 @@ use serde::{Deserialize, Serialize};
 
 pub use account::{Account, Fate, Imported, date};
 pub use demand::tasks;
-pub(crate) use elasticflow::{RATE as ELASTICFLOW_RATE, workload as elasticflow_workload};
+pub(crate) use elasticflow::workload as elasticflow_workload;
 pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use packed::Packed;
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use shockwave::RegimeMode;
-pub(crate) use shockwave::rates;
 pub use stats::Stats;
 pub use table::TraceError;
 
