@@ -19,7 +19,7 @@ use sandtable_hardware::{
 use sandtable_nets::Weights;
 use sandtable_runtime::contract::{
     Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Protect, Readiness,
-    SetBatch, Setup, Start, StartPart, Throttle, Timer,
+    SetBatch, Setup, Start, StartOn, StartPart, Throttle, Timer,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::Inputs;
@@ -334,7 +334,8 @@ impl Bytes<'_> {
 
     fn action(&mut self, now: u64) -> Action {
         let job = self.less(9);
-        match self.less(12) {
+        match self.less(13) {
+            12 => Action::StartOn(StartOn { job, node: self.less(5) }),
             10 | 11 => Action::StartPart(StartPart { job, gpu: self.less(12), slice: self.less(5) }),
             9 => Action::Refuse(job),
             0..=2 => Action::Start(self.start(job)),

@@ -159,6 +159,9 @@ pub trait Backend {
     /// appended.
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>);
 
+    /// Starts a job that asks for no GPU on a node that is up. What follows at once is appended.
+    fn start_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>);
+
     /// Jobs that hold GPUs begin a lease, where GPUs are leased and none goes on. Returns whether any did: then [`BackendEvent::RoundOver`] is to come.
     fn begin_round(&mut self) -> bool {
         false

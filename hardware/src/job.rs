@@ -27,7 +27,7 @@ pub struct Job {
 /// What a job asks for, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
-    /// Size of its gang.
+    /// Size of its gang; 0: it runs on CPU and memory of one node, at speed 1 on any.
     pub gpus: u32,
     /// Its GPUs on each of its nodes; 0: split over nodes in any way.
     pub gpus_per_node: u32,
@@ -123,7 +123,7 @@ impl Job {
     /// assert_eq!(job.asks(&["rack".into()]), "4 GPUs, 2 on each node, within one rack");
     /// ```
     pub fn asks(&self, levels: &[String]) -> String {
-        let mut asks = format!("{} GPUs", self.gpus);
+        let mut asks = if self.gpus == 0 { "no GPU".into() } else { format!("{} GPUs", self.gpus) };
         if self.gpus_per_node > 0 {
             asks.push_str(&format!(", {} on each node", self.gpus_per_node));
         }

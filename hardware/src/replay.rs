@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Backend, BackendEvent, Duration, Fleet, GpuId, Instant, Job, JobId, Move, PerformanceModel, Sample, Split,
+    Backend, BackendEvent, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel, Sample, Split,
     StopMode, TimedEvent, TypeId,
 };
 
@@ -127,6 +127,11 @@ impl Backend for Recorder {
     fn start(&mut self, job: JobId, gpus: &[GpuId], split: Option<Split>, happened: &mut Vec<TimedEvent>) {
         self.begun.insert(job);
         self.command(happened, |inner, happened| inner.start(job, gpus, split, happened));
+    }
+
+    fn start_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        self.begun.insert(job);
+        self.command(happened, |inner, happened| inner.start_on(job, node, happened));
     }
 
     fn begin_round(&mut self) -> bool {
@@ -254,6 +259,10 @@ impl Backend for Replay {
     }
 
     fn start(&mut self, _: JobId, _: &[GpuId], _: Option<Split>, happened: &mut Vec<TimedEvent>) {
+        self.next(happened);
+    }
+
+    fn start_on(&mut self, _: JobId, _: NodeId, happened: &mut Vec<TimedEvent>) {
         self.next(happened);
     }
 

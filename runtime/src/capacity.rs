@@ -74,9 +74,6 @@ impl Capacities {
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     pub fn never_fits(&self, laws: &PerformanceModel, job: &Job) -> Option<String> {
-        if job.gpus == 0 {
-            return Some("it asks for no GPU".into());
-        }
         let allowed = |kind: &TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(kind);
         let types = || TypeId::first(self.types.len()).filter(allowed).map(|kind| (kind, &self.types[kind]));
         let most = types().map(|(_, capacity)| capacity.gpus).max().unwrap_or(0);
@@ -92,6 +89,10 @@ impl Capacities {
             let Queue { name, limit, .. } = &self.queues[queue];
             let asks = asks as f64 / 1000.0;
             return Some(format!("it asks for {asks} GPUs, the jobs of the queue {name:?} may hold {limit} together"));
+        }
+        if job.gpus == 0 {
+            let fits = types().any(|(_, capacity)| capacity.nodes.iter().any(|nodes| nodes.takes(job.host)));
+            return (!fits).then(|| format!("it asks for {}: no node has as much", job.asks(&self.levels)));
         }
         if job.gpus_per_node > 0 || !job.host.is_unknown() || job.near.required.is_some() {
             let most = types().map(|(_, capacity)| capacity.most_gpus(job)).max().unwrap_or(0);
@@ -122,6 +123,14 @@ impl Capacities {
         let has_room = |kind: &TypeId| self.types[*kind].most_gpus(job) >= u64::from(job.gpus);
         let with_room: Vec<TypeId> = allowed.iter().copied().filter(has_room).collect();
         if with_room.is_empty() || with_room.len() == allowed.len() { job.gpu_types.clone() } else { with_room }
+    }
+}
+
+impl Nodes {
+    /// Whether a node where nothing else runs takes a job without GPUs.
+    fn takes(&self, asked: HostResources) -> bool {
+        let enough = |has: u32, asked: u32| has == 0 || asked <= has;
+        enough(self.host.cpu_milli, asked.cpu_milli) && enough(self.host.memory_mib, asked.memory_mib)
     }
 }
 

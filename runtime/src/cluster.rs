@@ -46,6 +46,8 @@ pub struct Cluster {
     pub held: Held,
     /// First slices of the parts of GPUs that jobs hold.
     pub slices: BTreeMap<JobId, u32>,
+    /// The nodes of jobs that ask for no GPU and are on one.
+    pub cpu_jobs: BTreeMap<JobId, NodeId>,
     /// Whether each node is up.
     pub up: Vec<bool>,
     /// Nodes that are up and going down, and when they do.
@@ -154,6 +156,7 @@ impl Cluster {
             counts: [jobs, 0, 0, 0, 0, 0],
             held: Held::new(jobs),
             slices: BTreeMap::new(),
+            cpu_jobs: BTreeMap::new(),
             up: vec![true; fleet.nodes.len()],
             draining: BTreeMap::new(),
             free: fleet.nodes.iter().map(|node| node.gpus).collect(),
@@ -198,6 +201,16 @@ impl Cluster {
         self.held.set(job, gpus);
         self.set_phase(job, Phase::Starting);
         Undo::Start(job, evicted)
+    }
+
+    /// Puts a job that asks for no GPU on this node.
+    pub(crate) fn put(&mut self, job: JobId, node: NodeId) -> Undo {
+        if let Some(Hosts { jobs, taken }) = &mut self.hosts {
+            taken[node] += jobs[job].host;
+        }
+        self.cpu_jobs.insert(job, node);
+        self.set_phase(job, Phase::Starting);
+        Undo::Start(job, Vec::new())
     }
 
     /// GPUs of a node that failed hold nothing any more.
@@ -245,6 +258,7 @@ impl Cluster {
         }
         if let Some(Hosts { jobs, taken }) = &mut self.hosts {
             Hosts::parts(fleet, &jobs[job], &self.held[job]).for_each(|(node, part)| taken[node] -= part);
+            self.cpu_jobs.get(&job).into_iter().for_each(|node| taken[*node] -= jobs[job].host);
         }
         if let Some(queues) = &mut self.queues {
             queues.count(fleet, job, self.held[job].len(), false);
@@ -260,6 +274,7 @@ impl Cluster {
         }
         self.held.take(job);
         self.slices.remove(&job);
+        self.cpu_jobs.remove(&job);
         self.set_phase(job, phase);
     }
 
@@ -269,6 +284,7 @@ impl Cluster {
                 self.take(fleet, job);
                 self.held.take(job);
                 self.slices.remove(&job);
+                self.cpu_jobs.remove(&job);
                 self.set_phase(job, Phase::Queued);
                 self.restore(pods);
             }
@@ -285,8 +301,12 @@ impl Cluster {
             Undo::Protect(gpu, until) => self.pods[gpu].until = until,
             Undo::Refuse(job) => self.set_phase(job, Phase::Queued),
             Undo::Preempt(job, before) => {
-                let gpus = self.held.take(job);
-                self.give(fleet, job, gpus, None);
+                if let Some(node) = self.cpu_jobs.get(&job).copied() {
+                    self.put(job, node);
+                } else {
+                    let gpus = self.held.take(job);
+                    self.give(fleet, job, gpus, None);
+                }
                 self.set_phase(job, before);
             }
             Undo::Set(token) => {

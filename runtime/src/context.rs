@@ -150,6 +150,16 @@ impl DecisionContext {
         there.flat_map(|(gpu, jobs)| jobs.iter().map(move |job| (gpu as u32, job.number()))).unzip()
     }
 
+    /// Pairs of node and job that asks for no GPU, ascending by node and then by job.
+    pub fn cpu_jobs(&self) -> (Vec<u32>, Vec<u32>) {
+        use crate::cluster::Phase::{Running, Starting};
+        let holds = |job: &JobId| matches!(self.cluster.phase[*job], Starting | Running);
+        let there = self.cluster.cpu_jobs.iter().filter(|(job, _)| holds(job));
+        let mut pairs: Vec<(u32, u32)> = there.map(|(job, node)| (node.number(), job.number())).collect();
+        pairs.sort_unstable();
+        pairs.into_iter().unzip()
+    }
+
     /// First slices of the parts of GPUs that jobs hold; [`NO_SLICE`] for those that hold none, as for unknown ids.
     pub fn part_slices(&self, jobs: &[JobId]) -> Vec<u32> {
         use crate::cluster::Phase::{Running, Starting};

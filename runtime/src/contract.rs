@@ -8,6 +8,7 @@ mod define;
 
 #[cfg(feature = "sandbox")]
 pub(crate) mod abi;
+mod actions;
 mod exchange;
 mod facts;
 mod provider;
@@ -15,6 +16,7 @@ mod quantity;
 
 use serde::Deserialize as _;
 
+pub use actions::*;
 pub use exchange::*;
 pub use facts::*;
 pub use provider::{ProviderDescriptor, Quantities, SoloQuantity, Sources};

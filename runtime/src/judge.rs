@@ -79,6 +79,7 @@ pub fn judge(bench: &Bench<'_>, cluster: &mut Cluster, base: u64, actions: &[Act
                 let job = match action {
                     Action::Start(start) => Some(start.job),
                     Action::StartPart(start) => Some(start.job),
+                    Action::StartOn(start) => Some(start.job),
                     Action::Preempt(preempt) => Some(preempt.job),
                     Action::Throttle(throttle) => Some(throttle.job),
                     Action::SetBatch(set) => Some(set.job),
@@ -105,6 +106,14 @@ fn act(
         Action::StartPart(StartPart { job, gpu, slice }) => {
             let it = Start { job: *job, gpus: vec![*gpu], batch: None };
             start(bench, cluster, &it, Some(*slice), placed)
+        }
+        Action::StartOn(it) => {
+            let job = known(cluster, it.job)?;
+            negotiated(bench, Abilities::CPU_JOBS, "start-on")?;
+            waits(cluster, job, "start-on")?;
+            let node = nodes::check_node(bench, cluster, job, it)?;
+            once(placed, job)?;
+            Ok(cluster.put(job, node))
         }
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;

@@ -10,6 +10,7 @@ mod queued;
 mod rows;
 mod stays;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::pools::Pools;
@@ -75,6 +76,8 @@ pub struct Ledger {
     node_used: Vec<u32>,
     node_size: Vec<u32>,
     pub(crate) segment_count: u64,
+    /// The last nodes of jobs that ask for no GPU.
+    cpu_jobs: BTreeMap<JobId, NodeId>,
 }
 
 /// A GPU that a job gets when the jobs that drained there at the time of the plan have let it go.
@@ -108,7 +111,7 @@ impl Ledger {
                 Some(_) => laws.planned_s(job) * SECOND.as_micros_f64(),
                 None => job.work.as_micros_f64(),
             };
-            if speed > 0.0 { Duration::from_micros_f64((work / speed).ceil()) } else { job.work }
+            if speed > 0.0 && job.gpus > 0 { Duration::from_micros_f64((work / speed).ceil()) } else { job.work }
         }));
     }
 
@@ -137,6 +140,7 @@ impl Ledger {
             node_used: vec![0; fleet.nodes.len()],
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
             segment_count: 0,
+            cpu_jobs: BTreeMap::new(),
         }
         .measuring(Window::default())
     }
@@ -357,8 +361,10 @@ impl Ledger {
             self.keep_stay(job, from, &gpus);
         }
         self.segment_count += 1;
+        if !gpus.is_empty() {
+            self.let_go();
+        }
         self.rows[job].last_gpus = gpus;
-        self.let_go();
     }
 
     /// A job lets GPUs go now that it has held, all of them, from then on.

@@ -215,7 +215,8 @@ fn demanded(jobs: &[Job], fleet: &Fleet) -> Abilities {
         let shape = if job.gpus_per_node > 0 { Abilities::SHAPE } else { Abilities::empty() };
         let host = if job.host.is_unknown() { Abilities::empty() } else { Abilities::HOST };
         let part = if job.part.is_some() { Abilities::PARTS } else { Abilities::empty() };
-        shape | host | part | if job.near.is_any() { Abilities::empty() } else { Abilities::NEAR }
+        let cpu = if job.gpus == 0 { Abilities::CPU_JOBS } else { Abilities::empty() };
+        shape | host | part | cpu | if job.near.is_any() { Abilities::empty() } else { Abilities::NEAR }
     };
     let limits = if fleet.limits_queues() { Abilities::QUEUES } else { Abilities::empty() };
     jobs.iter().map(of).fold(limits, |all, of| all | of)
@@ -247,6 +248,7 @@ fn check_follows(follow: Abilities, uses: Abilities) -> Result<(), Fault> {
         (Abilities::HOST, "its placements do not follow the CPU and memory that jobs ask for"),
         (Abilities::NEAR, "its placements do not follow how near to each other gangs ask their nodes to be"),
         (Abilities::PARTS, "its placements do not follow the parts of GPUs that jobs ask for"),
+        (Abilities::CPU_JOBS, "it does not start jobs that ask for no GPU"),
         (Abilities::QUEUES, "it does not keep to the limits of queues"),
     ];
     let unmet = |(demand, _): &&(Abilities, _)| follow.contains(*demand) && !uses.contains(*demand);

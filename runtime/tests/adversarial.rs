@@ -182,7 +182,7 @@ fn a_flood_of_log_lines_is_kept_within_bounds() {
 fn capsules_replay_to_the_same_fault() {
     // Asks all there is, and fails at the second call.
     let asking = "(drop (call $now)) (call $free (i32.const 1280)) (call $occupancy (i32.const 1280))
-        (call $check (i32.const 8208) (i32.const 1) (i32.const 1280))
+        (call $idle (i32.const 1280)) (call $check (i32.const 8208) (i32.const 1) (i32.const 1280))
         (call $estimate (i32.const 0) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 2) (i32.const 4096) (i32.const 0) (i32.const 1280))
         (call $speeds (i32.const 4096) (i32.const 2) (i32.const 1280))
         (call $progress (i32.const 4096) (i32.const 2) (i32.const 1280)) (call $rejections (i32.const 1280))

@@ -27,6 +27,8 @@ use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{DecisionContext, JobOutcome, Policy, Predictors, Remaining, Summary};
 
+#[path = "invariants/cpu.rs"]
+mod cpu;
 #[path = "invariants/mischief.rs"]
 mod mischief;
 #[path = "invariants/oracle.rs"]
@@ -99,7 +101,8 @@ fn case() -> impl Strategy<Value = Case> {
                 [Abilities::PREEMPT, Abilities::TIMERS, Abilities::SHARE, Abilities::THROTTLE, Abilities::ELASTIC];
             let each = each.into_iter().chain([Abilities::PROTECT, Abilities::REFUSE, Abilities::DRAIN]).zip(some);
             // A policy that does not follow what jobs ask for does not begin.
-            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::QUEUES | Abilities::PARTS;
+            let follows = Abilities::SHAPE | Abilities::HOST | Abilities::NEAR | Abilities::QUEUES;
+            let follows = follows | Abilities::PARTS | Abilities::CPU_JOBS;
             each.filter(|(_, may)| *may).fold(follows, |all, (one, _)| all | one)
         })
     ];
@@ -292,6 +295,7 @@ fn simulate(case: &Case) -> Finished {
             ..Request::new(*gpus)
         };
         let request = if fleet.sharing == Sharing::Parts { of_part(&fleet, *seconds, request) } else { request };
+        let request = if case.costs.leases.is_none() { cpu::some_without_gpus(*seconds, request) } else { request };
         let job = Job::new("", Instant::at(*submit * SECOND), *gpus, *seconds * SECOND);
         jobs.push(Job { request: request.into(), ..job });
     }

@@ -279,6 +279,9 @@ fn action(action: guest::Action) -> contract::Action {
         guest::Action::StartPart(guest::StartPart { job, gpu, slice }) => {
             contract::Action::StartPart(contract::StartPart { job, gpu, slice })
         }
+        guest::Action::StartOn(guest::StartOn { job, node }) => {
+            contract::Action::StartOn(contract::StartOn { job, node })
+        }
         guest::Action::Reassign(_) | guest::Action::SetBatch(_) | guest::Action::Protect(_) => {
             unreachable!("the policies of this benchmark don't")
         }

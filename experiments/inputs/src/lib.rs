@@ -2,9 +2,11 @@
 //!
 //! # Architecture
 //! - [`trace`]: jobs from files, from importers and from generators.
+//! - [`nodes`]: the nodes of a fleet from a file.
 //! - [`profile`]: what workloads do alone and together, from our files and from users' copies of published ones.
 //! - [`facts`]: what computation graphs show, from ONNX files and from the catalogue of models.
 
 pub mod facts;
+pub mod nodes;
 pub mod profile;
 pub mod trace;

@@ -29,8 +29,10 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
         all.push(file.clone());
         all.extend(throughputs.clone());
     }
-    if let FleetSpec::Replay(file) = &spec.fleet {
-        all.push(file.clone());
+    match &spec.fleet {
+        FleetSpec::Replay(file) => all.push(file.clone()),
+        FleetSpec::Model { list, .. } => all.extend(list.iter().map(|list| list.file.clone())),
+        FleetSpec::Nvidia { .. } => {}
     }
     let is_path = |name: &&String| is_path(name);
     let mut predictors: Vec<&PredictorSpec> = spec.predictors.values().collect();

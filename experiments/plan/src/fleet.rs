@@ -27,21 +27,28 @@ const NETWORK: f64 = 1.25;
 pub(super) fn groups(
     source: &Source,
     spec: &Spec,
+    folder: &Path,
     backend: &dyn CellBackend,
     profile: Option<&Profile>,
 ) -> Result<Vec<Group>, Error> {
     if let Some(group) = backend::group(backend) {
         return Ok(vec![group]);
     }
-    let FleetSpec::Model { nodes, gpus, kind, speed, memory, cpus, host_memory, revocable, groups, .. } = &spec.fleet
+    let FleetSpec::Model { nodes, gpus, kind, speed, memory, cpus, host_memory, revocable, groups, list, .. } =
+        &spec.fleet
     else {
         return Ok(Vec::new());
     };
     // Of nodes that are all alike.
     let host = cpus.is_some() || host_memory.is_some();
     let alone = speed.is_none() && memory.is_none() && !host && revocable.is_none();
-    let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty()) {
-        (Some(nodes), Some(gpus), Some(kind), true) => {
+    let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty(), list) {
+        (None, None, None, true, Some(list)) if memory.is_none() && !host && revocable.is_none() => {
+            let groups = super::nodes::listed(source, list, folder, *speed)?;
+            let places = vec!["fleet.list".to_string(); groups.len()];
+            (groups, places)
+        }
+        (Some(nodes), Some(gpus), Some(kind), true, None) => {
             let one = Group {
                 nodes: *nodes,
                 gpus: *gpus,
@@ -55,14 +62,14 @@ pub(super) fn groups(
             };
             (vec![one], vec!["fleet".into()])
         }
-        (None, None, None, false) if alone => {
+        (None, None, None, false, None) if alone => {
             (groups.clone(), (0..groups.len()).map(|index| format!("fleet.groups.{index}")).collect())
         }
         _ => {
-            let message = "a fleet has either `nodes`, `gpus` and `kind`, or `groups`";
+            let message = "a fleet has either `nodes`, `gpus` and `kind`, or `groups`, or a `list`";
             let error = source.error("fleet", message, "here");
             return Err(error.hint(
-                "beside `groups`, `speed`, `memory`, `cpus`, `host_memory` and `revocable` are said of each group",
+                "beside `groups`, `speed`, `memory`, `cpus`, `host_memory` and `revocable` are said of each group; beside a `list` only `speed`",
             ));
         }
     };

@@ -1,16 +1,19 @@
 //! What a spec says of nodes beside their GPUs: CPU, memory, which are near each other, when they are taken down, and how their
 //! owners take them back.
 
+use std::path::Path;
+
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_core::units::Bytes;
 use sandtable_hardware::{
-    Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId, Revocable, SECOND,
+    Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId, Pool, Revocable, SECOND,
 };
+use sandtable_inputs::nodes::NodeRow;
 use sandtable_inputs::trace::{Near, Row};
 use serde_json::{Value, json};
 
-use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, RevocableSpec, Source};
+use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, RevocableSpec, Source};
 
 /// Longer ones lead out of the time that a run has.
 const LONGEST_NOTICE: Duration = Duration::from_secs(365 * 86_400);
@@ -118,6 +121,38 @@ pub(super) fn host(cpus: Option<f64>, memory: Option<Bytes>) -> Result<HostResou
     }
     let memory_mib = u32::try_from(memory.map_or(0, |bytes| bytes.0 >> 20)).unwrap_or(u32::MAX);
     Ok(HostResources { cpu_milli: (cpus.unwrap_or(0.0) * 1000.0).round() as u32, memory_mib })
+}
+
+/// The groups of a list of nodes: nodes that are alike, one after the other, are one.
+pub(super) fn listed(
+    source: &Source,
+    list: &NodeListSpec,
+    folder: &Path,
+    speed: Option<f64>,
+) -> Result<Vec<Group>, Error> {
+    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format).map_err(|error| {
+        let shown = source.error("fleet.list", &error.message, "this list");
+        Error { hint: error.hint, ..shown }
+    })?;
+    if speed.is_some() && rows.iter().any(|row| row.speed.is_some()) {
+        return Err(source.error("fleet.speed", "the list of nodes says how fast each is", "here"));
+    }
+    let group = |of: &[NodeRow]| {
+        let NodeRow { gpus, kind, host, speed: own } = &of[0];
+        let HostResources { cpu_milli, memory_mib } = *host;
+        Group {
+            nodes: of.len() as u32,
+            gpus: *gpus,
+            kind: kind.clone(),
+            speed: own.or(speed),
+            memory: None,
+            cpus: (cpu_milli > 0).then(|| f64::from(cpu_milli) / 1000.0),
+            host_memory: (memory_mib > 0).then(|| Bytes((memory_mib as usize) << 20)),
+            revocable: None,
+            pool: Pool::Training,
+        }
+    };
+    Ok(rows.chunk_by(NodeRow::eq).map(group).collect())
 }
 
 /// Their part of a fleet's identity.

@@ -37,7 +37,7 @@ pub(super) fn cells(
     };
     let backend = backend::resolve(source, spec, folder, assumed)?;
     let profile = fleet::profile(source, spec, folder)?;
-    let groups = fleet::groups(source, spec, &*backend, profile.as_deref())?;
+    let groups = fleet::groups(source, spec, folder, &*backend, profile.as_deref())?;
     let (seeds, driven_by) = (seeds(source, spec)?, backend.identity());
     let more = spec.policies.len().saturating_mul(seeds.len());
     within_limits(source, options, made.saturating_add(more))?;

@@ -122,6 +122,7 @@ impl Workload {
                 }),
             ),
             (Abilities::PARTS, any(&|asked| asked.part.is_some(), &Drawn::asks_for_parts)),
+            (Abilities::CPU_JOBS, any(&|asked| asked.gpus == 0, &|_| false)),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
@@ -347,6 +348,11 @@ impl Workload {
                 "{:?} is a task of a service: it has one GPU and no batch, found {found}",
                 row.name
             )));
+        }
+        if row.gpus == 0 && (row.batch.is_some() || fleet.costs.leases.is_some()) {
+            let why =
+                if row.batch.is_some() { "it has a batch" } else { "GPUs are leased for rounds, and nothing else" };
+            return Err(Error::usage(format!("job {:?} asks for no GPU: {why}", row.name)));
         }
         let of_kind = |kind: &String| {
             let found = fleet.types.iter().position(|known| known.name == *kind);

@@ -152,6 +152,7 @@ impl Names {
                 };
                 format!("start {} on {place} of GPU {gpu}", self.job(job))
             }
+            Action::StartOn(start) => format!("start {} on node {}", self.job(JobId::new(start.job)), start.node),
             Action::Preempt(preempt) => {
                 let how = if preempt.mode == PreemptMode::Kill { "kill" } else { "preempt" };
                 format!("{how} {}", self.job(JobId::new(preempt.job)))
@@ -211,6 +212,7 @@ impl Names {
         match action {
             Action::Start(start) => vec![JobId::new(start.job)],
             Action::StartPart(start) => vec![JobId::new(start.job)],
+            Action::StartOn(start) => vec![JobId::new(start.job)],
             Action::Preempt(preempt) => vec![JobId::new(preempt.job)],
             Action::Refuse(job) => vec![JobId::new(*job)],
             Action::Throttle(throttle) => vec![JobId::new(throttle.job)],

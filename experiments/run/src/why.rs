@@ -110,6 +110,7 @@ impl Asked {
         let own = (0..).zip(&plan.actions).filter(|(at, _)| carried_out(at)).find_map(|(_, action)| match action {
             Action::Start(start) if start.job == self.job.number() => Some(Standing::Starts),
             Action::StartPart(start) if start.job == self.job.number() => Some(Standing::Starts),
+            Action::StartOn(start) if start.job == self.job.number() => Some(Standing::Starts),
             Action::Preempt(preempt) if preempt.job == self.job.number() => Some(Standing::Stops),
             Action::Refuse(job) if *job == self.job.number() => Some(Standing::Refused),
             _ => None,

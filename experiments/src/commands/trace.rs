@@ -95,6 +95,9 @@ pub(crate) struct Input {
     /// Rename a kind of GPU, such as `a100=A100-SXM4-80GB`; an empty name lets its jobs run on any kind.
     #[arg(long = "kind", value_name = "FROM=TO")]
     kinds: Vec<String>,
+    /// For `openb` and `csv`: keep jobs that ask for no GPU, which take CPU and memory of one node.
+    #[arg(long)]
+    cpu_jobs: bool,
     /// Keep only the first N jobs.
     #[arg(long, value_name = "N")]
     jobs: Option<u32>,
@@ -133,6 +136,7 @@ impl Input {
             filter: pairs(&self.filter)?,
             columns: pairs(&self.map)?,
             throughputs: self.throughputs.clone(),
+            cpu_jobs: self.cpu_jobs,
             limits: self.reading.limits(),
         };
         let kinds = pairs(&self.kinds)?;

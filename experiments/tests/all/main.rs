@@ -17,6 +17,7 @@ mod elasticflow;
 mod engine;
 mod evil;
 mod faults;
+mod fgd;
 mod fuzz;
 mod goldens;
 mod gpus;

@@ -1,7 +1,9 @@
 //! The trait by which the loop drives real devices: waiting for what happens, carrying out what is asked, and what jobs show.
 
 use super::{LOOK, Live, Phase, wait};
-use crate::{Backend, Fleet, GpuId, Instant, JobId, Move, Sample, Split, StopMode, TimedEvent, TypeId};
+use crate::{
+    Backend, BackendEvent, Fleet, GpuId, Instant, JobId, Move, NodeId, Sample, Split, StopMode, TimedEvent, TypeId,
+};
 
 impl Backend for Live {
     fn fleet(&self) -> &Fleet {
@@ -51,6 +53,12 @@ impl Backend for Live {
         (state.gpus, state.split) = (gpus.to_vec(), split);
         state.phase = Phase::Starting;
         self.launch_ready();
+    }
+
+    /// Jobs of devices have some: an experiment with others does not begin.
+    fn start_on(&mut self, job: JobId, _: NodeId, _: &mut Vec<TimedEvent>) {
+        self.note(job, "it asks for no GPU");
+        self.end(job, BackendEvent::Failed { job, status: 127 });
     }
 
     fn forget(&mut self, job: JobId) {

@@ -1,7 +1,7 @@
 //! Nodes that fail and are repaired, or are taken back by their owners, each with a stream of its own, so that what happens to one
 //! never moves another; and nodes that are taken down.
 
-use super::{Due, Phase, SimulatedBackend};
+use super::{Due, JobState, Phase, SimulatedBackend};
 use crate::random::Stream;
 use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, Revocable, SECOND, TimedEvent};
 
@@ -185,15 +185,14 @@ impl SimulatedBackend {
         Some(self.now + clock.draw(mean(failures)))
     }
 
-    /// Jobs that hold a GPU of the node, by id. Failures are rare: a scan will do.
+    /// Jobs that hold a GPU of the node, or are on it without any, by id. Failures are rare: a scan will do.
     fn jobs_on(&self, node: NodeId) -> Vec<JobId> {
         let place = &self.fleet.nodes[node];
         let gpus = place.gpu_indices();
         let holds = |phase| matches!(phase, Phase::Starting | Phase::Running | Phase::Stopping);
-        let there = self
-            .states
-            .live()
-            .filter(|(_, state)| holds(state.phase) && state.gpus.iter().any(|gpu| gpus.contains(&gpu.index())));
+        let is_there =
+            |state: &JobState| state.node == Some(node) || state.gpus.iter().any(|gpu| gpus.contains(&gpu.index()));
+        let there = self.states.live().filter(|(_, state)| holds(state.phase) && is_there(state));
         there.map(|(id, _)| id).collect()
     }
 }

@@ -54,7 +54,9 @@ struct JobState {
     /// Most work that it does from then on, until its lease is over.
     most: f64,
     gpus: Vec<GpuId>,
-    /// Speed of its GPUs.
+    /// The node that it is on, or was last, where it asks for no GPU.
+    node: Option<NodeId>,
+    /// Speed of its GPUs; 1 without any.
     speed: f64,
     /// Its progress now, throttle and neighbours included.
     rate: f64,
@@ -227,6 +229,32 @@ impl SimulatedBackend {
         self.leave(id, &gpus, happened);
     }
 
+    /// A job that waits is given its place, where it makes progress from an instant on.
+    fn prepare(&mut self, job: JobId, speed: f64, from: Instant) {
+        let state = &mut self.states[job];
+        assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
+        state.started_before = true;
+        state.speed = speed;
+        state.throttle = 1.0;
+        state.progress_from = from;
+        if self.fleet.costs.leases.is_some() {
+            // Until its lease begins.
+            state.most = 0.0;
+        }
+    }
+
+    /// A job that has its place makes progress, now or later.
+    fn begin_or_wait(&mut self, job: JobId, happened: &mut Vec<TimedEvent>) {
+        let state = &self.states[job];
+        let (from, generation) = (state.progress_from, state.generation);
+        if from > self.now {
+            self.states[job].phase = Phase::Starting;
+            self.schedule(from, Due::Run(job), generation);
+        } else {
+            self.begin(job, happened);
+        }
+    }
+
     /// A job begins to make progress, if its GPUs' memory takes it.
     fn begin(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
         if self.dies(id, happened) {
@@ -292,26 +320,18 @@ impl Backend for SimulatedBackend {
         let overhead = self.overhead(job, gpus);
         let speed = self.own_speed(job, self.fleet.type_of(gpus[0]));
         let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
-        let state = &mut self.states[job];
-        assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
-        state.started_before = true;
-        state.gpus = gpus.to_vec();
-        state.speed = speed;
-        state.throttle = 1.0;
-        state.progress_from = drained + overhead;
-        if self.fleet.costs.leases.is_some() {
-            // Until its lease begins.
-            state.most = 0.0;
-        }
-        let (from, generation) = (state.progress_from, state.generation);
+        self.states[job].gpus = gpus.to_vec();
+        self.prepare(job, speed, drained + overhead);
         self.settle_in(job, split);
         self.come(job);
-        if from > self.now {
-            self.states[job].phase = Phase::Starting;
-            self.schedule(from, Due::Run(job), generation);
-        } else {
-            self.begin(job, happened);
-        }
+        self.begin_or_wait(job, happened);
+    }
+
+    fn start_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>) {
+        let overhead = self.overhead(job, &[]);
+        self.states[job].node = Some(node);
+        self.prepare(job, 1.0, self.now + overhead);
+        self.begin_or_wait(job, happened);
     }
 
     fn begin_round(&mut self) -> bool {
@@ -428,7 +448,8 @@ impl Backend for SimulatedBackend {
             }
             Phase::Waiting | Phase::Stopping => {
                 let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
-                state.left / self.own_speed(job, gpu_type) + restore.as_micros_f64()
+                let speed = if self.jobs[job].gpus == 0 { 1.0 } else { self.own_speed(job, gpu_type) };
+                state.left / speed + restore.as_micros_f64()
             }
         };
         micros / SECOND.as_micros_f64()

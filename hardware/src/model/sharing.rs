@@ -83,7 +83,7 @@ impl SimulatedBackend {
         let (state, job) = (&self.states[id], &self.jobs[id]);
         let mut p = 1.0f64;
         // Parts of a GPU were measured as parts: they do not disturb each other.
-        if self.fleet.contended() {
+        if self.fleet.contended() && !state.gpus.is_empty() {
             let gpu_type = self.fleet.type_of(state.gpus[0]);
             for gpu in &state.gpus {
                 let there = &self.there[self.fleet.device_of(*gpu)];
@@ -109,7 +109,7 @@ impl SimulatedBackend {
             return false;
         }
         let gpus = &self.states[id].gpus;
-        let gpu_type = self.fleet.type_of(gpus[0]);
+        let Some(gpu_type) = gpus.first().map(|gpu| self.fleet.type_of(*gpu)) else { return false };
         let holds = |other: &JobId| {
             let state = &self.states[*other];
             *other == id || (state.phase != Phase::Starting && !state.died)

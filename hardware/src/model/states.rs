@@ -100,6 +100,7 @@ impl JobState {
             progress_from: Instant::START,
             most: f64::INFINITY,
             gpus: Vec::new(),
+            node: None,
             speed: 1.0,
             rate: 1.0,
             throttle: 1.0,

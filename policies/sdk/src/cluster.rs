@@ -4,6 +4,8 @@
 //! It shows what the host's judge would see while the plan is being made: GPUs of a preempted job are free for the
 //! next start of the same plan. Speeds, remaining work and anything else that only the host knows are not here.
 
+mod cpu;
+mod cut;
 mod elastic;
 mod live;
 mod nodes;
@@ -22,8 +24,8 @@ use crate::queue_tree::{QueueTree, Side};
 use crate::residents::{Residents, Take};
 use crate::{
     Action, Arrival, Batch, ChangeCause, Demand, Event, GpuId, GpuTypeId, Instant, Introductions, JobId, JobPhase,
-    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, PartId, Placement, Preempt, PreemptMode, Quantity, Rejection, Sample,
-    StartPart, Throttle, Topology, Trigger, WorkloadProfile, host,
+    NEVER, NO_QUEUE, NO_WORKLOAD, NodeId, Placement, Preempt, PreemptMode, Quantity, Rejection, Sample, Throttle,
+    Topology, Trigger, WorkloadProfile, host,
 };
 
 /// What the jobs of a class ask for.
@@ -206,15 +208,6 @@ impl Cluster {
         }
     }
 
-    fn start_part(&mut self, id: JobId, part: PartId, gpu: GpuId) {
-        let gpu_type = self.nodes[self.node_of(gpu)].gpu_type;
-        let slice = self.residents.parts.best(gpu_type, part, self.residents.taken(gpu));
-        let slice = slice.unwrap_or_else(|| panic!("GPU {gpu} has no room for the part that job {id} asks for"));
-        self.place(id, Some(slice));
-        self.hold(id, &[gpu]);
-        self.actions.push(Action::StartPart(StartPart { job: id, gpu, slice }));
-    }
-
     /// Takes the GPUs from a job; its work is saved.
     pub fn preempt(&mut self, id: JobId) {
         let now = self.now;
@@ -347,6 +340,7 @@ impl Cluster {
                 given_at: 0,
                 phase: JobPhase::Queued,
                 held: Vec::new(),
+                node: None,
                 run_time: 0,
                 running_since: None,
                 waiting_since: arrival.submitted,
@@ -391,10 +385,14 @@ impl Cluster {
         self.occupy(id, gpus);
         let (host, all) = (self.job(id).host, self.job(id).gpus);
         self.take_host(host, all, gpus, true);
+        self.begin_stay(id, gpus);
+    }
+
+    fn begin_stay(&mut self, id: JobId, gpus: &[GpuId]) {
         let now = self.now;
         let slot = self.holders.len();
         let job = self.job_mut(id).unwrap_or_else(|| panic!("job {id} is not live"));
-        assert!(job.held.is_empty(), "job {id} already holds GPUs");
+        assert!(!job.holds(), "job {id} already holds GPUs");
         let (waited, pinned, asked) = (job.waits(), !job.preemptible, job.gpus);
         job.held = gpus.to_vec();
         job.given_at = now;
@@ -422,17 +420,18 @@ impl Cluster {
 
     fn release(&mut self, id: JobId, at: Instant, phase: JobPhase) {
         let Some(job) = self.job_mut(id) else { return };
-        let held = std::mem::take(&mut job.held);
+        let (held, node) = (std::mem::take(&mut job.held), job.node.take());
         let (waited, asked, had_ended) = (job.waits(), job.gpus, job.phase == JobPhase::Ended);
         job.phase = phase;
         if waited != (phase == JobPhase::Queued) {
             self.count_queued(asked, !waited);
         }
-        let (wanted, wants) = (held.is_empty() && !had_ended, phase != JobPhase::Ended);
+        let has_place = !held.is_empty() || node.is_some();
+        let (wanted, wants) = (!has_place && !had_ended, phase != JobPhase::Ended);
         if wanted != wants {
             self.count_in_queues(id, Side::Waiting, asked as usize, wants);
         }
-        if held.is_empty() {
+        if !has_place {
             return;
         }
         self.count_in_queues(id, Side::Held, held.len(), false);
@@ -448,6 +447,7 @@ impl Cluster {
             moved.slot = slot;
         }
         self.take_host(host, asked, &held, false);
+        node.into_iter().for_each(|node| self.take_host_of(node, host, false));
         if self.residents.is_shared() {
             for gpu in held {
                 let node = self.node_of(gpu);
@@ -479,18 +479,5 @@ impl Cluster {
         let job = self.job(id);
         let slices = if job.part.is_some() { self.slices_of(id, self.nodes[node].gpu_type) } else { 0 };
         Take { milli: job.share, slices }
-    }
-
-    /// Slices that a job has of a GPU that it holds, a bit each; all where it has no part of it.
-    pub(crate) fn slices_of(&self, id: JobId, gpu_type: GpuTypeId) -> u64 {
-        let job = self.job(id);
-        job.part.zip(job.slice).map_or(u64::MAX, |(part, slice)| self.residents.parts.slices(gpu_type, part, slice))
-    }
-
-    /// Notes where on its GPU a job's part begins.
-    fn place(&mut self, id: JobId, slice: Option<u32>) {
-        if let Some(job) = self.job_mut(id) {
-            job.slice = slice;
-        }
     }
 }

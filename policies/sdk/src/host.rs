@@ -1,7 +1,7 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, NO_SLICE, Quantity, Rejection};
+use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, NO_SLICE, NodeId, Quantity, Rejection};
 
 /// What answers the imports natively.
 pub trait Host {
@@ -29,6 +29,10 @@ pub trait Host {
     }
     /// Pairs of GPU and job, ascending by GPU.
     fn occupancy(&self) -> (Vec<GpuId>, Vec<JobId>) {
+        (Vec::new(), Vec::new())
+    }
+    /// Pairs of node and job that asks for no GPU, ascending by node.
+    fn cpu_jobs(&self) -> (Vec<NodeId>, Vec<JobId>) {
         (Vec::new(), Vec::new())
     }
     /// First slices of the parts that jobs have.
@@ -165,6 +169,16 @@ pub fn occupancy() -> (Vec<GpuId>, Vec<JobId>) {
     }
     #[cfg(not(target_arch = "wasm32"))]
     HOST.with_borrow(|host| host.as_ref().map(|host| host.occupancy()).unwrap_or_default())
+}
+
+/// Pairs of node and job that asks for no GPU, ascending by node.
+pub fn cpu_jobs() -> (Vec<NodeId>, Vec<JobId>) {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::cluster::cpu_jobs()
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| host.as_ref().map(|host| host.cpu_jobs()).unwrap_or_default())
 }
 
 /// First slices of the parts that jobs have; [`NO_SLICE`] for those that have none.

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::{
-    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, PartId, QueueId, ServiceId,
-    WorkloadProfile,
+    Elasticity, GpuId, GpuTypeId, HostResources, Instant, JobId, JobPhase, Nearness, NodeId, PartId, QueueId,
+    ServiceId, WorkloadProfile,
 };
 
 /// A live job as the policy sees it.
@@ -14,7 +14,7 @@ pub struct Job {
     pub id: JobId,
     /// When it was submitted.
     pub submitted: Instant,
-    /// Size of its gang.
+    /// Size of its gang; 0: it takes CPU and memory of one node alone.
     pub gpus: u32,
     /// Its GPUs on each of its nodes; 0: split in any way.
     pub gpus_per_node: u32,
@@ -56,6 +56,8 @@ pub struct Job {
     pub phase: JobPhase,
     /// What it holds, in the order in which it was given; empty while it waits.
     pub held: Vec<GpuId>,
+    /// The node that it is on, where it asks for no GPU.
+    pub node: Option<NodeId>,
     pub(crate) attained: u64,
     pub(crate) given_at: Instant,
     pub(crate) run_time: u64,
@@ -98,9 +100,9 @@ impl Job {
         if self.holds() { 0 } else { now.saturating_sub(self.waiting_since) }
     }
 
-    /// Whether it holds GPUs.
+    /// Whether it holds GPUs, or has its place on a node without any.
     pub fn holds(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || self.node.is_some()
     }
 
     /// Whether it waits: only then can it be started.

@@ -69,8 +69,8 @@ pub use bindings::sandtable::policy::types::{
     Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
     LeaseEnd, ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Plan,
     PolicyError, Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange,
-    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartPart, Throttle, Throughput, Timer, Topology,
-    Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartOn, StartPart, Throttle, Throughput, Timer,
+    Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};

@@ -29,6 +29,10 @@ pub(crate) struct Left {
 }
 
 impl Left {
+    pub(crate) fn milli(self) -> u32 {
+        self.milli
+    }
+
     /// When a job that takes this has come.
     fn without(self, take: Take) -> Left {
         Left { milli: self.milli.saturating_sub(take.milli), taken: self.taken | take.slices }

@@ -149,6 +149,7 @@ impl TestRun<'_> {
             }
             Action::Reassign(_) | Action::SetBatch(_) => panic!("these jobs are not elastic"),
             Action::StartPart(_) => panic!("these jobs ask for no parts"),
+            Action::StartOn(_) => panic!("these jobs ask for GPUs"),
             Action::SetTimer(timer) => {
                 assert!(timer.at > now && self.timers.insert(timer.token, timer.at).is_none(), "{timer:?} at {now}");
                 return;

@@ -370,6 +370,7 @@ mod tests {
         "types.setup" Setup,
         "types.sharing" Sharing,
         "types.start" Start,
+        "types.start-on" StartOn,
         "types.start-part" StartPart,
         "types.throttle" Throttle,
         "types.throughput" Throughput,

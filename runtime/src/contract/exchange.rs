@@ -122,7 +122,7 @@ enumeration! {
         "plan-too-large" PlanTooLarge,
         /// V03: the job was never announced.
         "unknown-job" UnknownJob,
-        /// V04: there is no such GPU.
+        /// V04: there is no such GPU or node.
         "unknown-gpu" UnknownGpu,
         /// V05: the action is not allowed in the job's phase.
         "wrong-phase" WrongPhase,
@@ -133,7 +133,7 @@ enumeration! {
         "not-elastic" NotElastic,
         /// V10: a placement names a GPU twice.
         "duplicate-gpu" DuplicateGpu,
-        /// V11: a plan has two placing actions (start, start-part, preempt, reassign, refuse) for one job.
+        /// V11: a plan has two placing actions (start, start-part, start-on, preempt, reassign, refuse) for one job.
         "duplicate-job" DuplicateJob,
         /// V12: the job does not allow the GPU type, or the gang mixes types.
         "gpu-type-not-allowed" GpuTypeNotAllowed,
@@ -250,118 +250,13 @@ flags! {
     }
 }
 
-record! {
-    #[derive(Clone, PartialEq)]
-    pub struct Start {
-        "job" job: JobId,
-        /// The GPUs. An elastic job may be given any number that it allows, in the order of its ring.
-        "gpus" gpus: Vec<GpuId>,
-        /// Batch of an elastic job; none means the batch that its user asked for.
-        "batch" batch: Option<BatchSplit>,
-    }
-}
-
-record! {
-    /// Starts a job that asks for a part of a GPU.
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct StartPart {
-        "job" job: JobId,
-        "gpu" gpu: GpuId,
-        /// The first slice of its part.
-        "slice" slice: u32,
-    }
-}
-
-enumeration! {
-    #[derive(Clone, Copy, Eq, PartialEq)]
-    pub enum PreemptMode {
-        /// Save the job's state, then release its GPUs.
-        "checkpoint" Checkpoint,
-        /// Release the GPUs at once; the work since the last checkpoint is lost.
-        "kill" Kill,
-    }
-}
-
-record! {
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct Preempt {
-        "job" job: JobId,
-        "mode" mode: PreemptMode,
-    }
-}
-
-record! {
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct Throttle {
-        "job" job: JobId,
-        /// Limit on a running job's speed, in thousandths of its speed without the limit, 1 to 1000.
-        "milli" milli: u32,
-    }
-}
-
-record! {
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct SetBatch {
-        "job" job: JobId,
-        "batch" batch: BatchSplit,
-    }
-}
-
-record! {
-    /// Reserves a GPU for the service whose model it has loaded: until then only tasks of that service may be placed
-    /// on it. An instant that is not in the future ends the reservation, and so does a failure of the node.
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct Protect {
-        "gpu" gpu: GpuId,
-        "until" until: Instant,
-    }
-}
-
-record! {
-    #[derive(Clone, Copy, PartialEq)]
-    pub struct Timer {
-        "token" token: u64,
-        "at" at: Instant,
-    }
-}
-
-variant! {
-    #[derive(Clone, PartialEq)]
-    pub enum Action {
-        "start" Start(Start),
-        "preempt" Preempt(Preempt),
-        "set-timer" SetTimer(Timer),
-        "cancel-timer" CancelTimer(u64),
-        "throttle" Throttle(Throttle),
-        /// Elastic jobs that hold GPUs continue on these GPUs: more, fewer or different ones, of any type that the job
-        /// allows. All changes of the list happen at once or not at all, so that one job may take what another one in
-        /// it releases. Each job pays the cost of a change that the experiment states.
-        "reassign" Reassign(Vec<Start>),
-        "set-batch" SetBatch(SetBatch),
-        "protect" Protect(Protect),
-        /// A queued job ends without having been completed, for good: its deadline cannot be met, for example.
-        "refuse" Refuse(JobId),
-        "start-part" StartPart(StartPart),
-    }
-}
-
-record! {
-    #[derive(Clone, PartialEq)]
-    pub struct Plan {
-        /// `batch.seq` of the batch that the plan answers.
-        "base" base: u64,
-        /// Checked in order, each against the state that the earlier ones leave.
-        "actions" actions: Vec<Action>,
-    }
-}
-
 flags! {
     /// Kinds of action that a policy uses in addition to `start`, and demands that its placements follow. `share`:
     /// starts jobs next to others on packed GPUs; `elastic`: `reassign` and `set-batch`; `shape`: follows
     /// `demand.gpus-per-node`; `host`: follows `demand.host`; `near`: follows `demand.near`; `queues`: follows
-    /// `queue.limit`; `parts`: follows `demand.part`, by `start-part`. An experiment with such a demand or limit does
-    /// not begin with a policy that does not follow it. `drain`: is told of draining nodes; to any other policy they
-    /// are up until they go down.
+    /// `queue.limit`; `parts`: follows `demand.part`, by `start-part`; `cpu-jobs`: starts jobs that ask for no GPU, by
+    /// `start-on`. An experiment with such a demand or limit does not begin with a policy that does not follow it.
+    /// `drain`: is told of draining nodes; to any other policy they are up until they go down.
     Abilities {
         "preempt" PREEMPT = 1,
         "timers" TIMERS = 2,
@@ -376,6 +271,7 @@ flags! {
         "drain" DRAIN = 1024,
         "queues" QUEUES = 2048,
         "parts" PARTS = 4096,
+        "cpu-jobs" CPU_JOBS = 8192,
     }
 }
 

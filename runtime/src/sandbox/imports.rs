@@ -199,6 +199,13 @@ pub(super) fn occupancy(cx: Cx<'_, '_>) -> wasmtime::Result<(Vec<u32>, Vec<u32>)
     answer(cx, "cluster.occupancy", |world| world.occupancy())
 }
 
+/// `cluster.cpu-jobs`
+pub(super) fn cpu_jobs(cx: Cx<'_, '_>) -> wasmtime::Result<(Vec<u32>, Vec<u32>)> {
+    let jobs = cx.data().world.as_ref().map_or(0, |world| world.cluster.cpu_jobs.len());
+    charge(cx, 64 + jobs * 64)?;
+    answer(cx, "cluster.cpu-jobs", |world| world.cpu_jobs())
+}
+
 /// `cluster.part-slices`
 pub(super) fn part_slices(cx: Cx<'_, '_>, jobs: Vec<u32>) -> wasmtime::Result<Vec<u32>> {
     charge(cx, jobs.len() * 64)?;
@@ -386,6 +393,7 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     cluster.func_wrap("now", |mut cx: Cx<'_>, (): ()| Ok((now(&mut cx)?,)))?;
     cluster.func_wrap("free-gpus", |mut cx: Cx<'_>, (): ()| Ok((free_gpus(&mut cx)?,)))?;
     cluster.func_wrap("occupancy", |mut cx: Cx<'_>, (): ()| Ok((occupancy(&mut cx)?,)))?;
+    cluster.func_wrap("cpu-jobs", |mut cx: Cx<'_>, (): ()| Ok((cpu_jobs(&mut cx)?,)))?;
     cluster.func_wrap("speeds", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((speeds(&mut cx, jobs)?,)))?;
     cluster.func_wrap("part-slices", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((part_slices(&mut cx, jobs)?,)))?;
     cluster.func_wrap("progress", |mut cx: Cx<'_>, (jobs,): (Vec<u32>,)| Ok((progress(&mut cx, jobs)?,)))?;

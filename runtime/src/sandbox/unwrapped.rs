@@ -330,7 +330,10 @@ fn may_leave(caller: &Caller<'_, Guest>) -> wasmtime::Result<()> {
 const EXPORTS: [&str; 3] = [SCHEDULER, ADVICE, PROVIDER];
 
 const IMPORTS: [(&str, &[&str]); 4] = [
-    (CLUSTER, &["now", "free-gpus", "occupancy", "part-slices", "speeds", "progress", "check", "rejections"]),
+    (
+        CLUSTER,
+        &["now", "free-gpus", "occupancy", "cpu-jobs", "part-slices", "speeds", "progress", "check", "rejections"],
+    ),
     (INTRODUCTIONS, &["classes", "workloads", "users", "samples", "attained"]),
     (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
     (LOG, &["write", "panic"]),
@@ -357,11 +360,8 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
             imports::now(&mut caller.as_context_mut())
         }),
         "free-gpus" => a_list(store, at, imports::free_gpus),
-        "occupancy" => Func::wrap(store, move |mut caller: C<'_>, to: u32| {
-            may_leave(&caller)?;
-            let (gpus, jobs) = imports::occupancy(&mut caller.as_context_mut())?;
-            at.answer(&mut caller, to, |lowering| Ok([lowering.list(&gpus)?, lowering.list(&jobs)?]))
-        }),
+        "occupancy" => pairs(store, at, imports::occupancy),
+        "cpu-jobs" => pairs(store, at, imports::cpu_jobs),
         "part-slices" => Func::wrap(store, move |mut caller: C<'_>, jobs: u32, count: u32, to: u32| {
             may_leave(&caller)?;
             let jobs = at.lift(&caller, |from| from.list(jobs, count))?;
@@ -388,6 +388,19 @@ fn define_cluster(store: &mut Store<Guest>, name: &str, at: Border) -> Option<Fu
         }),
         "rejections" => a_list(store, at, imports::rejections),
         _ => return None,
+    })
+}
+
+/// An import without parameters that answers with pairs of numbers, in two columns.
+fn pairs(
+    store: &mut Store<Guest>,
+    at: Border,
+    ask: impl Fn(&mut StoreContextMut<'_, Guest>) -> wasmtime::Result<(Vec<u32>, Vec<u32>)> + Send + Sync + 'static,
+) -> Func {
+    Func::wrap(store, move |mut caller: C<'_>, to: u32| {
+        may_leave(&caller)?;
+        let (first, second) = ask(&mut caller.as_context_mut())?;
+        at.answer(&mut caller, to, |lowering| Ok([lowering.list(&first)?, lowering.list(&second)?]))
     })
 }
 

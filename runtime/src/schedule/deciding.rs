@@ -1,11 +1,13 @@
 //! One decision: the policy is asked, its plan judged and carried out, and what came of it entered.
 
-use sandtable_hardware::{GpuId, Instant, JobId, Move, Split, StopMode, TimedEvent};
+use sandtable_hardware::{GpuId, Instant, JobId, Move, NodeId, Split, StopMode, TimedEvent};
 
 use super::Run;
 use crate::capsule::Step;
 use crate::cluster::Phase;
-use crate::contract::{Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, StartPart, Trigger};
+use crate::contract::{
+    Action, Batch, BatchSplit, Event, Plan, PreemptMode, Rejection, Start, StartOn, StartPart, Trigger,
+};
 use crate::decision_log::ReplayScript;
 use crate::fault::Fault;
 use crate::ledger::AccountingError;
@@ -124,6 +126,13 @@ impl Run {
             Action::StartPart(StartPart { job, gpu, .. }) => {
                 let job = JobId::new(*job);
                 self.begin(job, &[GpuId::new(*gpu)], None, &mut happened)?;
+                delayed = Some((job, Phase::Starting));
+            }
+            Action::StartOn(StartOn { job, node }) => {
+                let (job, node) = (JobId::new(*job), NodeId::new(*node));
+                self.idle = 0;
+                self.ledger.put(job, node)?;
+                self.world().backend.start_on(job, node, &mut happened);
                 delayed = Some((job, Phase::Starting));
             }
             Action::Reassign(moves) => {

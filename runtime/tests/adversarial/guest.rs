@@ -211,6 +211,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/cluster@0.2.0" "now" (func $now (result i64)))
   (import "{NAME}/cluster@0.2.0" "free-gpus" (func $free (param i32)))
   (import "{NAME}/cluster@0.2.0" "occupancy" (func $occupancy (param i32)))
+  (import "{NAME}/cluster@0.2.0" "cpu-jobs" (func $idle (param i32)))
   (import "{NAME}/cluster@0.2.0" "check" (func $check (param i32 i32 i32)))
   (import "{NAME}/cluster@0.2.0" "speeds" (func $speeds (param i32 i32 i32)))
   (import "{NAME}/cluster@0.2.0" "progress" (func $progress (param i32 i32 i32)))

@@ -7,9 +7,11 @@ use sandtable_hardware::random::Stream;
 use sandtable_hardware::{JobId, SECOND};
 use sandtable_runtime::cluster::{Cluster, Phase};
 use sandtable_runtime::contract::{
-    Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Sharing, Start, StartPart,
-    Throttle, Timer,
+    Action, BatchSplit, Demand, Node, Preempt, PreemptMode, Protect, SetBatch, Setup, Sharing, Start, StartOn,
+    StartPart, Throttle, Timer,
 };
+
+use crate::cpu;
 
 /// What actions are drawn from.
 pub struct Scene<'a> {
@@ -36,13 +38,19 @@ impl Scene<'_> {
         {
             return action;
         }
+        let idle = cpu::waiting(self.announced.iter(), self.state);
+        if near && !idle.is_empty() && self.one_in(3) {
+            let (job, node) = (idle[self.any(idle.len())], self.any(self.setup.topology.nodes.len() + 1) as u32);
+            return Action::StartOn(StartOn { job, node });
+        }
         if !near || self.one_in(2) { self.anything() } else { self.near_legal() }
     }
 
     fn anything(&mut self) -> Action {
         let job = self.any(self.announced.len() + 2) as u32;
         let now = self.state.now;
-        match self.any(13) {
+        match self.any(14) {
+            13 => Action::StartOn(StartOn { job, node: self.any(6) as u32 }),
             12 => Action::StartPart(StartPart { job, gpu: self.any(12) as u32, slice: self.any(10) as u32 }),
             11 => Action::Refuse(job),
             8 => {

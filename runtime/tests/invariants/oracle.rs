@@ -11,9 +11,10 @@ use sandtable_runtime::cluster::{Cluster, Phase, Pod};
 use sandtable_runtime::contract::RejectCode::{self, *};
 use sandtable_runtime::contract::{
     Abilities, Action, BatchSplit, Demand, Elasticity, Node, PartProfile, Preempt, Protect, SetBatch, Setup, Sharing,
-    Start, StartPart, Throttle, Timer,
+    Start, StartOn, StartPart, Throttle, Timer,
 };
 
+use crate::cpu::on_node;
 use crate::oracle_nodes::{taken_of, too_far, too_little_host, wrong_shape};
 
 /// «Every u64 is below 2^53, in both directions».
@@ -94,6 +95,13 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
                 put(site, state, &it);
             }
         }
+        Action::StartOn(it) => {
+            broken.extend(known_and_in(site, state, it.job, &[Phase::Queued]));
+            broken.extend(on_node(site, state, it));
+            if broken.is_empty() {
+                put_on(site, state, it);
+            }
+        }
         Action::Reassign(moves) => broken.extend(reassign(site, state, moves)),
         Action::Preempt(it) => broken.extend(preempt(site, state, it)),
         Action::Throttle(it) => broken.extend(throttle(site, state, it)),
@@ -112,11 +120,12 @@ fn attempt(site: &Site, state: &mut Cluster, placed: &BTreeSet<u32>, action: &Ac
     broken
 }
 
-/// The jobs that an action places: «placing actions (start, start-part, preempt, reassign, refuse)».
+/// The jobs that an action places: «placing actions (start, start-part, start-on, preempt, reassign, refuse)».
 fn placing(action: &Action) -> Vec<u32> {
     match action {
         Action::Start(it) => vec![it.job],
         Action::StartPart(it) => vec![it.job],
+        Action::StartOn(it) => vec![it.job],
         Action::Preempt(it) => vec![it.job],
         Action::Refuse(job) => vec![*job],
         Action::Reassign(moves) => moves.iter().map(|it| it.job).collect(),
@@ -124,7 +133,7 @@ fn placing(action: &Action) -> Vec<u32> {
     }
 }
 
-/// V11: «a plan has two placing actions (start, start-part, preempt, reassign, refuse) for one job.» What was refused was no action.
+/// V11: «a plan has two placing actions (start, start-part, start-on, preempt, reassign, refuse) for one job.» What was refused was no action.
 fn placed_twice(placed: &BTreeSet<u32>, action: &Action) -> Option<RejectCode> {
     let mut all = placed.clone();
     placing(action).into_iter().any(|job| !all.insert(job)).then_some(DuplicateJob)
@@ -143,6 +152,8 @@ fn not_negotiated(site: &Site, action: &Action) -> Option<RejectCode> {
         Action::Refuse(_) => Abilities::REFUSE,
         // «`parts`: follows `demand.part`, by `start-part`.»
         Action::StartPart(_) => Abilities::PARTS,
+        // «`cpu-jobs`: starts jobs that ask for no GPU, by `start-on`.»
+        Action::StartOn(_) => Abilities::CPU_JOBS,
     };
     (!site.uses.contains(needs)).then_some(NotNegotiated)
 }
@@ -443,6 +454,13 @@ fn put(site: &Site, state: &mut Cluster, it: &Start) {
         }
     }
     state.held.set(JobId::new(it.job), GpuId::list(it.gpus.clone()));
+    state.set_phase(JobId::new(it.job), Phase::Starting);
+    count_free(site, state);
+}
+
+/// A job that asks for no GPU has its place.
+fn put_on(site: &Site, state: &mut Cluster, it: &StartOn) {
+    state.cpu_jobs.insert(JobId::new(it.job), NodeId::new(it.node));
     state.set_phase(JobId::new(it.job), Phase::Starting);
     count_free(site, state);
 }

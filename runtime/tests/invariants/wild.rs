@@ -15,6 +15,7 @@ use sandtable_runtime::fault::Fault;
 use sandtable_runtime::judge::{Bench, judge};
 use sandtable_runtime::{DecisionContext, Policy};
 
+use crate::cpu::nodes_for;
 use crate::mischief::Scene;
 use crate::oracle::{Outcome, Refused, Site, oracle};
 
@@ -67,6 +68,13 @@ impl Wild {
                 Some(part) => {
                     let before = actions.clone();
                     match places(setup, *job, part).find(|place| fits(world, &before, place)) {
+                        Some(place) => place,
+                        None => continue,
+                    }
+                }
+                None if gpus == 0 => {
+                    let before = actions.clone();
+                    match nodes_for(setup, *job).find(|place| fits(world, &before, place)) {
                         Some(place) => place,
                         None => continue,
                     }
@@ -203,6 +211,7 @@ fn agree(foretold: &[Refused], found: &[Rejection], actions: &[Action]) {
             _ if matches!(judged.code, RejectCode::StalePlan | RejectCode::PlanTooLarge) => None,
             Some(Action::Start(it)) => Some(it.job),
             Some(Action::StartPart(it)) => Some(it.job),
+            Some(Action::StartOn(it)) => Some(it.job),
             Some(Action::Preempt(it)) => Some(it.job),
             Some(Action::Throttle(it)) => Some(it.job),
             Some(Action::SetBatch(it)) => Some(it.job),
@@ -220,13 +229,15 @@ pub fn agrees_with_itself(cluster: &Cluster, nodes: &[(u32, u32)]) {
         let gpus = &cluster.held[JobId::at(job)];
         match phase {
             Phase::Starting | Phase::Running => {
-                assert!(!gpus.is_empty(), "job {job} is {phase:?} without GPUs");
+                let has_place = !gpus.is_empty() || cluster.cpu_jobs.contains_key(&JobId::at(job));
+                assert!(has_place, "job {job} is {phase:?} without GPUs or a node");
                 gpus.iter().for_each(|gpu| residents[*gpu].push(JobId::at(job)));
             }
             // Its GPUs are given to others already; `held` says where it still is.
             Phase::Stopping => {}
             Phase::Future | Phase::Queued | Phase::Ended => {
                 assert!(gpus.is_empty(), "job {job} is {phase:?} on {gpus:?}");
+                assert!(!cluster.cpu_jobs.contains_key(&JobId::at(job)), "job {job} is {phase:?} on a node");
             }
         }
     }

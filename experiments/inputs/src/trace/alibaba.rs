@@ -51,7 +51,7 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
 pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
     table.need(&["name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time"])?;
-    let mut rows = Rows::new();
+    let mut rows = Rows::of(options);
     let read = table.each(options, |row| {
         let gpus = row.whole("num_gpu")?;
         let submit = row.instant("creation_time", Unit::Seconds)?;
@@ -73,10 +73,11 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         let spec = row.find("gpu_spec").unwrap_or("");
         let words = |column: &str| row.find(column).filter(|text| !text.is_empty()).map(str::to_string);
         let (qos, outcome) = (words("qos"), words("pod_phase").map(|phase| phase.to_lowercase()));
-        if gpus > 0 && outcome.as_deref() == Some("running") {
+        let kept = gpus > 0 || options.cpu_jobs;
+        if kept && outcome.as_deref() == Some("running") {
             rows.account().note(Fate::Doubtful, "still ran when the log ended: as long as was seen of it", row.line);
         }
-        let given = |column: &str| row.find(column).filter(|text| gpus > 0 && !text.is_empty());
+        let given = |column: &str| row.find(column).filter(|text| kept && !text.is_empty());
         let host = HostResources {
             cpu_milli: given("cpu_milli").map_or(Ok(0), |_| row.whole("cpu_milli"))?,
             memory_mib: given("memory_mib").map_or(Ok(0), |_| row.whole("memory_mib"))?,

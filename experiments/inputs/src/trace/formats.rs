@@ -98,7 +98,7 @@ fn mapped(file: &Path, bytes: &[u8], map: &Mapping<'_>, options: &Options) -> Re
     let optional = [map.deadline, map.priority, map.queue, map.part, map.declared, map.workload, map.user];
     needed.extend(optional.into_iter().chain(map.nodes).chain(map.log).flatten());
     table.need(&needed)?;
-    let mut rows = Rows::new();
+    let mut rows = Rows::of(options);
     let read = table.each(options, |row| {
         let submit = row.instant(map.submit, map.unit)?;
         let submit = rows.at(row, map.submit, submit)?;

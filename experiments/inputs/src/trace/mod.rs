@@ -8,7 +8,7 @@
 //!
 //! # Format
 //! The native format is CSV with a header. `submit_s`, `gpus` and `duration_s` must be there: decimal seconds from the
-//! start of the experiment, GPUs, decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
+//! start of the experiment, GPUs (0 of a job that takes `cpus` and `host_memory_mib` of one node alone), decimal seconds on a GPU of speed 1. There may be `job_id` (a name; the row's
 //! number by default), `declared_s` (what the user said), `deadline_s` (when the
 //! job should have ended, from the start of the experiment), `job_priority` (a whole number, the higher is more important; 0 by
 //! default), `queue` (the queue that it was submitted to, one of the experiment's where that has any), `gpu_types` (kinds that the job may run on, separated by a
@@ -26,7 +26,7 @@ mod demand;
 mod elasticflow;
 mod formats;
 mod generate;
-mod native;
+pub(crate) mod native;
 mod packed;
 mod pollux;
 pub(crate) mod rates;
@@ -382,6 +382,10 @@ pub fn read(path: &Path, format: TraceFormat, options: &Options) -> Result<Trace
 /// # Errors
 /// See [`read`].
 pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Options) -> Result<Trace, Error> {
+    if options.cpu_jobs && !matches!(format, TraceFormat::Openb | TraceFormat::Csv) {
+        let error = Error::usage("jobs that ask for no GPU are read from traces of the formats openb and csv");
+        return Err(error.hint("a native trace has those that it was imported with"));
+    }
     let mut trace = formats::parse(path, bytes, format, options)?;
     trace.rows.sort_by_key(|row| row.submit);
     if let Some(most) = options.jobs.map(|most| most as usize).filter(|most| *most < trace.rows.len()) {

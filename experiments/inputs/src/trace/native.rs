@@ -57,9 +57,6 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     let (mut trace, mut shared) = (Trace::default(), Shared::default());
     let read = table.each(options, |row| {
         let gpus = row.whole("gpus")?;
-        if gpus == 0 {
-            return Err(row.wrong("gpus", "expected at least 1, found 0"));
-        }
         let name = row.find("job_id").map_or_else(|| trace.rows.len().to_string(), str::to_string);
         let submit = Instant::at(row.span("submit_s", Unit::Seconds)?);
         let preemptible = match row.find("preemptible") {
@@ -72,6 +69,10 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
         if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
             let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
             return Err(row.wrong("share_milli", message));
+        }
+        let takes_host = ["cpus", "host_memory_mib"].iter().any(|column| given(column).is_some());
+        if gpus == 0 && !takes_host {
+            return Err(row.wrong("gpus", "expected at least 1, or `cpus` or `host_memory_mib` beside it, found 0"));
         }
         let part = part(row, "part", (gpus, share))?;
         let level = |column: &str| given(column).map(str::to_string);
@@ -130,14 +131,14 @@ pub(super) fn part(row: &Record<'_>, column: &str, (gpus, share): (u32, u32)) ->
 /// GPUs of each node, of a gang of so many; 0: split over nodes in any way.
 pub(super) fn per_node(row: &Record<'_>, column: &str, gpus: u32) -> Result<u32, TraceError> {
     let each = row.whole(column)?;
-    if each > 0 && !gpus.is_multiple_of(each) {
+    if each > 0 && (gpus == 0 || !gpus.is_multiple_of(each)) {
         return Err(row.wrong(column, format!("expected a divisor of the job's {gpus} GPUs, found {each}")));
     }
     Ok(each)
 }
 
 /// Cores, as thousandths.
-pub(super) fn cores(row: &Record<'_>, column: &str) -> Result<u32, TraceError> {
+pub(crate) fn cores(row: &Record<'_>, column: &str) -> Result<u32, TraceError> {
     let cores = row.number(column)?;
     let milli = (cores * 1000.0).round();
     // What would count as none is unknown to all that follows.

@@ -24,6 +24,8 @@ pub struct Options {
     pub columns: BTreeMap<String, String>,
     /// The user's copy of Gavel's throughputs, of Shockwave's or ElasticFlow's rates, or of Pollux's folder `traces`.
     pub throughputs: Option<PathBuf>,
+    /// For [`TraceFormat::Openb`](super::TraceFormat::Openb) and [`TraceFormat::Csv`](super::TraceFormat::Csv): also jobs that ask for no GPU, which take CPU and memory of one node.
+    pub cpu_jobs: bool,
     /// How much is read.
     pub limits: ReadLimits,
 }
@@ -59,6 +61,8 @@ pub(super) struct Rows {
     /// How times are written, once one is known.
     clock: Option<Clock>,
     shared: Shared,
+    /// Whether jobs that ask for no GPU are among them.
+    cpu_jobs: bool,
 }
 
 /// What rows ask for, once for all that ask for the same.
@@ -81,6 +85,11 @@ const EPOCH: Instant = Instant::at(Duration::from_secs(1_000_000_000));
 impl Rows {
     pub(super) fn new() -> Rows {
         Rows::default()
+    }
+
+    /// With jobs that ask for no GPU, where those are wanted.
+    pub(super) fn of(options: &Options) -> Rows {
+        Rows { cpu_jobs: options.cpu_jobs, ..Rows::default() }
     }
 
     pub(super) fn account(&mut self) -> &mut Account {
@@ -120,7 +129,7 @@ impl Rows {
         }
     }
 
-    /// Adds a job, unless it asks for no GPU.
+    /// Adds a job, unless it asks for no GPU and those are not wanted.
     pub(super) fn push(
         &mut self,
         row: &Record<'_>,
@@ -132,9 +141,9 @@ impl Rows {
         self.keep(row.line, Row::new(name, submit, gpus, duration))
     }
 
-    /// Adds the job of a line, unless it asks for no GPU.
+    /// Adds the job of a line, unless it asks for no GPU and those are not wanted.
     pub(super) fn keep(&mut self, line: u64, job: Row) -> Option<&mut Row> {
-        if job.gpus == 0 {
+        if job.gpus == 0 && !self.cpu_jobs {
             self.account().note(Fate::LeftOut, NO_GPU, line);
             return None;
         }

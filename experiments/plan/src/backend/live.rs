@@ -124,6 +124,10 @@ impl LiveDevices {
     }
 
     fn task(&self, job: &Job, laws: &PerformanceModel) -> Result<Task, Error> {
+        if job.gpus == 0 {
+            let error = Error::usage(format!("job {:?} asks for no GPU", job.name));
+            return Err(error.hint("such jobs run on modelled fleets"));
+        }
         let profile = laws.profile();
         let workload = job.workload.and_then(|id| profile.map(|profile| &profile.workloads[id].name));
         let step = workload.and_then(|name| laws.tables().first()?.solo.get(name)?.step_s);

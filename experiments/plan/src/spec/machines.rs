@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandtable_core::units::{Bytes, Span};
+use sandtable_inputs::nodes::NodeFormat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub enum FleetSpec {
         speed: Option<f64>,
         #[serde(default)]
         groups: Vec<Group>,
+        /// The nodes of a file, in place of groups; `speed` beside it is that of all of its kinds.
+        #[serde(default)]
+        list: Option<NodeListSpec>,
         /// Device memory of a kind of one's own.
         #[serde(default)]
         memory: Option<Bytes>,
@@ -111,6 +115,17 @@ pub enum FleetSpec {
     },
     /// A recorded run; relative to the spec.
     Replay(String),
+}
+
+/// A file of nodes: a row each, numbered from 0 in their order.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "NodeList", deny_unknown_fields)]
+pub struct NodeListSpec {
+    /// A CSV, compressed or not; relative to the spec.
+    pub file: String,
+    /// Native by default.
+    #[serde(default)]
+    pub format: NodeFormat,
 }
 
 /// A part that a GPU can be cut into.

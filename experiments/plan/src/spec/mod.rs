@@ -18,7 +18,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
-pub use machines::{DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, PartSpec, RevocableSpec};
+pub use machines::{
+    DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, PartSpec, RevocableSpec,
+};
 pub use queues::QueueSpec;
 pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
@@ -191,6 +193,9 @@ pub enum WorkloadSpec {
         /// For `Gavel`, `Shockwave` and `ElasticFlow`: the user's copy of the table of throughputs, relative to the spec.
         #[serde(default)]
         throughputs: Option<String>,
+        /// For `Openb` and `Csv`: also jobs that ask for no GPU, which take CPU and memory of one node; left out by default.
+        #[serde(default)]
+        cpu_jobs: bool,
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
@@ -202,6 +207,7 @@ pub enum WorkloadSpec {
 #[serde(rename = "Job", deny_unknown_fields)]
 pub struct JobSpec {
     pub submit: Span,
+    /// 0: it takes CPU and memory of one node alone.
     pub gpus: u32,
     /// An elastic job has a batch instead.
     #[serde(default)]

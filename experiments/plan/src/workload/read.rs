@@ -36,10 +36,13 @@ impl LastTrace {
         let bytes = trace::read_bytes(&path, options.limits.bytes)?;
         let table = options.throughputs.as_deref().map(table_digest).transpose()?;
         let trace = Arc::new(Packed::of(trace::of_bytes(&path, &bytes, format, &options)?));
-        let key = json!({"trace": {
+        let mut key = json!({"trace": {
             "blake3": digest(&bytes), "format": format, "jobs": options.jobs, "where": options.filter,
             "columns": options.columns, "throughputs": table,
         }});
+        if options.cpu_jobs {
+            key["trace"]["cpu_jobs"] = json!(true);
+        }
         self.0 = Some((path, format, options, trace.clone(), key.clone()));
         Ok((trace, key))
     }
@@ -73,7 +76,7 @@ fn read(
 ) -> Result<(From, Value), Error> {
     match spec {
         WorkloadSpec::Generate { .. } => generated(source, spec, profile),
-        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs } => {
+        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs } => {
             let path = folder.join(file);
             sandtable_core::input::open(&path).map_err(|error| {
                 let shown = source.error("workload.file", &error.message, "this file");
@@ -81,7 +84,7 @@ fn read(
             })?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
             let (filter, columns) = (filter.clone(), columns.clone());
-            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, limits };
+            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs: *cpu_jobs, limits };
             let (trace, key) = last.read(path, *format, options)?;
             Ok((From::Fixed(trace), key))
         }
@@ -241,10 +244,14 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
         }
     }
     for (index, job) in list.iter().enumerate() {
+        if job.gpus == 0 && job.cpus.is_none() && job.host_memory.is_none() {
+            return Err(format!("job {index}: one of 0 GPUs takes `cpus` or `host_memory` of a node"));
+        }
         if let Err(why) = nodes::host(job.cpus, job.host_memory) {
             return Err(format!("job {index}: {why}"));
         }
-        if let Some(each) = job.gpus_per_node.filter(|each| *each == 0 || !job.gpus.is_multiple_of(*each)) {
+        let divides = |each: u32| each > 0 && job.gpus > 0 && job.gpus.is_multiple_of(each);
+        if let Some(each) = job.gpus_per_node.filter(|each| !divides(*each)) {
             return Err(format!("job {index}: expected a divisor of its {} GPUs on each node, found {each}", job.gpus));
         }
     }

@@ -124,14 +124,14 @@ impl<'de> Deserialize<'de> for GpuSet {
 /// GPUs of a job by node, written as `node:gpus;node:gpus`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement(
-    /// GPUs by node.
+    /// GPUs by node; 0 of a job that asks for none.
     pub BTreeMap<NodeId, u32>,
 );
 
 impl Placement {
-    /// Where these GPUs are.
-    pub fn of(gpus: &[GpuId], fleet: &Fleet) -> Placement {
-        let mut nodes: BTreeMap<NodeId, u32> = BTreeMap::new();
+    /// Where these GPUs are, and the node of a job without any.
+    pub fn of(gpus: &[GpuId], without: Option<NodeId>, fleet: &Fleet) -> Placement {
+        let mut nodes: BTreeMap<NodeId, u32> = without.into_iter().map(|node| (node, 0)).collect();
         for gpu in gpus {
             *nodes.entry(fleet.node_of(*gpu)).or_default() += 1;
         }

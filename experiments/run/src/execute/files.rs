@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{Fleet, Job};
+use sandtable_hardware::{Fleet, Job, JobId, NodeId};
 use sandtable_plan::Cell;
 use sandtable_results::schema::{
     CELL, GpuSet, JobRecord, NodesRecord, Placement, Record as _, RunRecord, Seconds, StayRecord, UseRecord, document,
@@ -52,7 +52,7 @@ impl Content for Tables<'_> {
     fn write(&self, name: &str, to: &mut dyn Write) -> std::io::Result<()> {
         let Tables { ledger, jobs, fleet } = self;
         match (name, &ledger.pools) {
-            (JobRecord::FILE, _) => write_table(ledger.rows().zip(*jobs).map(|(row, job)| record(row, job, fleet)), to),
+            (JobRecord::FILE, _) => write_table(records(ledger, jobs, fleet), to),
             (StayRecord::FILE, _) => write_table(ledger.segments().map(|stay| stayed(&stay, jobs)), to),
             (UseRecord::FILE, Some(pools)) => write_table(UseRecord::of(pools), to),
             _ => Err(ErrorKind::NotFound.into()),
@@ -78,7 +78,12 @@ pub(crate) fn results(cell: &Cell, finished: &Finished, jobs: &[Job]) -> Result<
     Ok(files)
 }
 
-fn record(row: JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
+fn records<'a>(ledger: &'a Ledger, jobs: &'a [Job], fleet: &'a Fleet) -> impl Iterator<Item = JobRecord> + 'a {
+    let all = ledger.rows().zip(JobId::first(jobs.len()).zip(jobs));
+    all.map(|(row, (id, job))| record(row, job, (ledger.cpu_node(id), fleet)))
+}
+
+fn record(row: JobRow, job: &Job, (cpu_node, fleet): (Option<NodeId>, &Fleet)) -> JobRecord {
     JobRecord {
         job_id: job.name.to_string(),
         submit_s: row.submit.into(),
@@ -95,7 +100,7 @@ fn record(row: JobRow, job: &Job, fleet: &Fleet) -> JobRecord {
         first_run_s: row.first_run.map(Seconds::from),
         service: row.service.map(|id| fleet.services[id].name.clone()),
         outcome: row.outcome,
-        last_placement: Placement::of(&row.last_gpus, fleet),
+        last_placement: Placement::of(&row.last_gpus, cpu_node, fleet),
     }
 }
 

@@ -12,7 +12,7 @@ impl Cluster {
         let mut truth: Vec<(JobId, GpuId)> = jobs.into_iter().zip(gpus).collect();
         truth.sort_unstable();
         let ids: Vec<JobId> = self.jobs().map(|job| job.id).collect();
-        let slices = self.part_slices();
+        let (slices, mut nodes) = (self.part_slices(), self.cpu_nodes());
         let mut moved = Vec::new();
         for id in ids {
             let from = truth.partition_point(|(job, _)| *job < id);
@@ -22,17 +22,25 @@ impl Cluster {
             mirrored.sort_unstable();
             // A live job that has ended here: the policy was not allowed to refuse it.
             let slice = slices.get(&id).copied();
-            if mirrored != held || self.job(id).slice != slice || self.job(id).phase == JobPhase::Ended {
+            if mirrored != held
+                || self.job(id).slice != slice
+                || self.job(id).node != nodes.get(&id).copied()
+                || self.job(id).phase == JobPhase::Ended
+            {
                 self.release(id, self.now, JobPhase::Queued);
                 moved.push((id, held, slice));
             }
         }
         for (id, held, slice) in moved {
-            if !held.is_empty() {
+            let node = nodes.remove(&id);
+            if !held.is_empty() || node.is_some() {
                 // Its preemption was refused: it never stopped.
                 let now = self.now;
                 self.place(id, slice);
-                self.hold(id, &held);
+                match node {
+                    Some(node) => self.hold_on(id, node),
+                    None => self.hold(id, &held),
+                }
                 if let Some(job) = self.job_mut(id) {
                     job.phase = JobPhase::Running;
                     job.running_since = Some(now);

@@ -1,0 +1,215 @@
+//! FGD (Weng et al., Beware of Fragmentation, ATC 2023): each job goes to the node, and the share of a GPU to the GPU, where it leaves the
+//! fewest free GPUs that typical jobs have no use for; and the four scores that the paper compares it with.
+//!
+//! Source: the paper's section 4, and its artifact (hkust-adsl/kubernetes-scheduler-simulator, commit 8f3d641), whose places are met pod by
+//! pod. Jobs are of one node there; a job that can't be gets its nodes as other policies give them, packed.
+
+mod rooms;
+mod score;
+mod typical;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind,
+    Knowledge, NodeId, Param, Placement, Policy, PolicyError, Reason, Setup, Trigger,
+};
+
+use rooms::{Rooms, Task, kind};
+use score::Score;
+use typical::History;
+
+/// The policy.
+pub struct Fgd {
+    rooms: Rooms,
+    history: History,
+    /// A job that finds no place is refused.
+    refuses: bool,
+    /// Jobs that wait, in the order in which they came.
+    waiting: Vec<JobId>,
+    /// The kind and the nodes of each job that has its place.
+    places: BTreeMap<JobId, (Option<u32>, Vec<NodeId>)>,
+    /// Whether a node has more left than when jobs found no place.
+    freed: bool,
+}
+
+impl Policy for Fgd {
+    fn about() -> About {
+        About {
+            name: "fgd",
+            about: "leaves the fewest free GPUs that typical jobs have no use for; or best fit, dot product, packing, clustering (FGD, Weng et al., ATC 2023)",
+            uses: Abilities::SHAPE
+                | Abilities::HOST
+                | Abilities::NEAR
+                | Abilities::DRAIN
+                | Abilities::REFUSE
+                | Abilities::CPU_JOBS,
+            needs: Knowledge::empty(),
+            params: &[
+                Param {
+                    name: "score",
+                    kind: Kind::Choice(&Score::WORDS),
+                    default: "\"fgd\"",
+                    about: "What places a job: the fragmentation that it adds, the CPU and GPUs that are left beside it, their product with what it asks for, how full GPUs and nodes are, or which jobs are on the node.",
+                },
+                Param {
+                    name: "without_place",
+                    kind: Kind::Choice(&["wait", "refuse"]),
+                    default: "\"wait\"",
+                    about: "What becomes of a job that finds no place: it waits, and those behind it are tried; or it is refused, as in the artifact.",
+                },
+                Param {
+                    name: "typical",
+                    kind: Kind::Number { min: 0.0, max: 1.0 },
+                    default: "0.95",
+                    about: "The most common jobs that are this part of all are the typical ones, 0 to 1. All are those of the native trace that `weights` names, or those that have come so far.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let score = Score::named(config.choice("score"));
+        let history = History::new(setup, config.number("typical"))
+            .map_err(|why| PolicyError::BadConfig(format!("weights: {why}")))?;
+        Ok(Fgd {
+            rooms: Rooms::new(score),
+            history,
+            refuses: config.choice("without_place") == "refuse",
+            waiting: Vec::new(),
+            places: BTreeMap::new(),
+            freed: true,
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
+    fn uses(&self) -> Abilities {
+        let all = Self::about().uses;
+        if self.refuses { all } else { all - Abilities::REFUSE }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let known = self.waiting.len();
+        self.take_in(batch, cluster);
+        if self.rooms.score == Score::Fgd {
+            let came = batch.events.iter().filter_map(|event| match event {
+                Event::JobArrived(arrival) => cluster.get(arrival.job),
+                _ => None,
+            });
+            if self.history.take_in(came) {
+                self.rooms.forget();
+            }
+        }
+        // Those that found no place find none while nothing has been freed.
+        let from = if std::mem::take(&mut self.freed) { 0 } else { known.min(self.waiting.len()) };
+        let tried = self.waiting.split_off(from);
+        let mut hopeless: BTreeSet<usize> = BTreeSet::new();
+        for id in tried {
+            let class = self.rooms.class(cluster.job(id));
+            if hopeless.contains(&class) || !self.place(cluster, id, class) {
+                hopeless.insert(class);
+                match self.refuses {
+                    true => cluster.refuse(id),
+                    false => self.waiting.push(id),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        if job.gpus == 0 {
+            return Reason::Policy("no node has as much CPU and memory left".into());
+        }
+        let free: u64 = job.gpu_types.iter().map(|kind| u64::from(cluster.free_gpus(*kind))).sum();
+        if free < u64::from(job.gpus) { Reason::NoFreeGpus } else { Reason::Fragmented }
+    }
+}
+
+impl Fgd {
+    /// Takes in who came, who left, and which nodes have changed.
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
+        let rejected = |event: &Event| matches!(event, Event::Rejected(_));
+        if self.rooms.is_empty() || batch.trigger == Trigger::Resync || batch.events.iter().any(rejected) {
+            self.begin_anew(cluster);
+            return;
+        }
+        for event in &batch.events {
+            match event {
+                Event::JobEnded(end) => self.leaves(end.job, cluster),
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    debug_assert_ne!(change.cause, ChangeCause::Asked, "it preempts no job");
+                    self.leaves(change.job, cluster);
+                }
+                Event::NodeChanged(change) => {
+                    self.rooms.read(cluster, change.node);
+                    self.freed = true;
+                }
+                _ => {}
+            }
+            self.waiting.extend(cluster.queued_by(event).map(|job| job.id));
+        }
+    }
+
+    /// Reads the state of all nodes and jobs.
+    fn begin_anew(&mut self, cluster: &Cluster) {
+        self.rooms.read_all(cluster);
+        self.places.clear();
+        for job in cluster.holders() {
+            let of_gpus = job.held.iter().map(|gpu| cluster.node(*gpu));
+            let nodes: BTreeSet<NodeId> = of_gpus.chain(job.node).collect();
+            self.comes(job, nodes.into_iter().collect());
+        }
+        self.waiting = cluster.jobs().filter(|job| job.waits()).map(|job| job.id).collect();
+        self.freed = true;
+    }
+
+    fn leaves(&mut self, job: JobId, cluster: &Cluster) {
+        if let Some((kind, nodes)) = self.places.remove(&job) {
+            for node in nodes {
+                self.rooms.count(node, kind, false);
+                self.rooms.read(cluster, node);
+            }
+            self.freed = true;
+        }
+        self.waiting.retain(|id| *id != job);
+    }
+
+    /// Starts a job, if there is a place for it.
+    fn place(&mut self, cluster: &mut Cluster, id: JobId, class: usize) -> bool {
+        let job = cluster.job(id);
+        let nodes = if Task::is_of_one_node(job, cluster) {
+            let Some((node, gpus)) = self.rooms.best(cluster, self.history.typical(), class) else { return false };
+            start(cluster, id, node, gpus);
+            vec![node]
+        } else {
+            let found = Placement::Packed.find_any(cluster, &job.gpu_types.clone(), job.ask());
+            let Some(gpus) = found else { return false };
+            let nodes: BTreeSet<NodeId> = gpus.iter().map(|gpu| cluster.node(*gpu)).collect();
+            cluster.start(id, gpus);
+            nodes.into_iter().collect()
+        };
+        nodes.iter().for_each(|node| self.rooms.read(cluster, *node));
+        self.comes(cluster.job(id), nodes);
+        true
+    }
+
+    /// A job has its place on these nodes.
+    fn comes(&mut self, job: &Job, nodes: Vec<NodeId>) {
+        let kind = kind(job.gpus, job.share);
+        nodes.iter().for_each(|node| self.rooms.count(*node, kind, true));
+        self.places.insert(job.id, (kind, nodes));
+    }
+}
+
+fn start(cluster: &mut Cluster, id: JobId, node: NodeId, gpus: Vec<GpuId>) {
+    if gpus.is_empty() { cluster.start_on(id, node) } else { cluster.start(id, gpus) }
+}
+
+sandtable_policy::export!(Fgd);
+
+#[cfg(test)]
+mod tests;

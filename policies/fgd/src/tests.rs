@@ -1,0 +1,1 @@
+//! Places on small nodes, by hand.
