@@ -9,10 +9,12 @@ mod moves;
 mod queued;
 mod rows;
 mod stays;
+mod stranded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::fragments::FragmentTracker;
 use crate::pools::Pools;
 use crate::queue_tracker::QueueTracker;
 use crate::row::{JobRow, Outcome, Segment, Unfinished};
@@ -76,6 +78,7 @@ pub struct Ledger {
     node_used: Vec<u32>,
     node_size: Vec<u32>,
     pub(crate) segment_count: u64,
+    fragments: FragmentTracker,
     /// The last nodes of jobs that ask for no GPU.
     cpu_jobs: BTreeMap<JobId, NodeId>,
 }
@@ -140,6 +143,7 @@ impl Ledger {
             node_used: vec![0; fleet.nodes.len()],
             node_size: fleet.nodes.iter().map(|node| node.gpus).collect(),
             segment_count: 0,
+            fragments: FragmentTracker::of(fleet, jobs),
             cpu_jobs: BTreeMap::new(),
         }
         .measuring(Window::default())
@@ -176,6 +180,7 @@ impl Ledger {
         if now == self.now {
             return Ok(());
         }
+        self.look_at_fragments();
         self.rates.busy = self.busy.as_ref().map_or(0.0, UtilisationTracker::sum);
         if let Some(queues) = &mut self.queues {
             queues.advance(self.measured.inside(self.now, now));
@@ -241,6 +246,7 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.outcome = Outcome::Unfinished(Unfinished::HeldGpus);
+        self.hold_cpu(job);
         Ok(())
     }
 
@@ -361,6 +367,7 @@ impl Ledger {
             self.keep_stay(job, from, &gpus);
         }
         self.segment_count += 1;
+        self.fragments.let_go(job);
         if !gpus.is_empty() {
             self.let_go();
         }
@@ -468,6 +475,7 @@ impl Ledger {
         let slot = gpu.index();
         self.gpu_held[slot] += (self.now - self.gpu_since[slot]) * self.there[slot].len() as u64;
         self.gpu_since[slot] = self.now;
+        self.fragments.touch(self.node_of[gpu]);
     }
 
     /// Counts what of a GPU is given away, or takes it back.
@@ -479,16 +487,6 @@ impl Ledger {
             _ => u64::from(Job::WHOLE),
         };
         self.rates.allocated = self.rates.allocated.wrapping_add_signed(sign * milli as i64);
-    }
-
-    fn use_node(&mut self, gpu: GpuId, change: i32) {
-        let node = self.node_of[gpu];
-        let size = self.node_size[node];
-        let stranded = |used: u32| if used == 0 { 0 } else { u64::from(size - used) };
-        let before = self.node_used[node];
-        let after = before.wrapping_add_signed(change);
-        self.node_used[node] = after;
-        self.rates.fragmented = self.rates.fragmented + stranded(after) - stranded(before);
     }
 }
 

@@ -34,6 +34,7 @@ pub mod contract;
 pub mod decision_log;
 mod distribution;
 pub mod fault;
+mod fragments;
 pub mod inputs;
 mod introductions;
 pub mod judge;

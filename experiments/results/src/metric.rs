@@ -133,6 +133,8 @@ pub const METRICS: &[Metric] = &[
     of("stretch_p95", Times, Lower, Completed, |s| s.stretch_p95, "The 95th percentile of the stretches."),
     of("out_of_memory", Count, Lower, Run, |s| s.out_of_memory as f64, "How often a job ran out of memory.").shown("OOM").where_shared(),
     of("fragmentation", Share, Lower, Run, |s| s.fragmentation, "Free GPU-time on partly used nodes, over all free GPU-time (reconstruction: publications differ)."),
+    of("fragments_window", Share, Lower, Run, |s| s.fragments_window.unwrap_or(f64::NAN), "Free GPU-time that the most common 95 % of the jobs have no use for, over all GPU-time, in the window (Weng et al., ATC 2023)."),
+    of("fragments", Share, Lower, Run, |s| s.fragments.unwrap_or(f64::NAN), "The same, until the last job lets its GPUs go."),
     of("preemptions", Count, Lower, Run, |s| s.preemptions as f64, "How often a policy took GPUs from a job.").shown("preemptions").compared(),
     of("reassignments", Count, Neither, Elastic, |s| s.reassignments.map_or(f64::NAN, |n| n as f64), "How often an elastic job went on with other GPUs."),
     of("failures", Count, Neither, Run, |s| s.failures as f64, "How often a node failed under a job, or its owner took it back."),

@@ -53,6 +53,7 @@ impl Ledger {
         row.last_gpus = gpus.to_vec();
         row.size = gpus.len() as u32;
         row.reassignments += 1;
+        self.hold_cpu(job);
         self.let_go();
         Ok(())
     }
