@@ -170,7 +170,7 @@ impl Weights {
     fn read(folder: &Path, name: &str) -> Result<Weights, String> {
         let shipped = |root: &Path| root.join("policies/predictors/weights").join(name);
         let read = |path: &Path| {
-            let bytes = sandtable_core::input::read(path, MAX_WEIGHTS as u64).map_err(|error| error.message)?;
+            let bytes = sandtable_inputs::trace::read_bytes(path, MAX_WEIGHTS as u64).map_err(|error| error.message)?;
             Ok::<Arc<[u8]>, String>(bytes.into())
         };
         if name.contains('/') {

@@ -11,7 +11,7 @@ use sandtable_hardware::regime::First;
 use sandtable_hardware::{
     Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, TypeId, WorkloadId,
 };
-use sandtable_inputs::trace::{self, Asked, FleetShape, Packed, Recipe, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
 
@@ -37,6 +37,8 @@ enum From {
     Generated(Box<Drawn>),
     /// The same for every seed.
     Fixed(Arc<Packed>),
+    /// Those of a trace, which fill the fleet in an order that the seed draws.
+    Filled(Arc<Packed>, Fill),
 }
 
 /// What jobs are drawn from: the fields are those of the spec's `Generate`.
@@ -76,6 +78,14 @@ impl Workload {
     pub fn fixed(&self) -> Option<&Packed> {
         match &self.from {
             From::Fixed(trace) => Some(trace),
+            From::Filled(..) | From::Generated(_) => None,
+        }
+    }
+
+    /// The trace that its jobs are of, where there is one.
+    pub fn of_trace(&self) -> Option<&Packed> {
+        match &self.from {
+            From::Fixed(trace) | From::Filled(trace, _) => Some(trace),
             From::Generated(_) => None,
         }
     }
@@ -83,7 +93,7 @@ impl Workload {
     /// How many jobs it has: the cost of a cell, as far as it can be told before it runs.
     pub fn len(&self) -> usize {
         match &self.from {
-            From::Fixed(trace) => trace.len(),
+            From::Fixed(trace) | From::Filled(trace, _) => trace.len(),
             From::Generated(drawn) => drawn.jobs as usize,
         }
     }
@@ -92,6 +102,7 @@ impl Workload {
     pub fn declares(&self) -> bool {
         match &self.from {
             From::Fixed(trace) => trace.declares(),
+            From::Filled(..) => false,
             From::Generated(drawn) => drawn.declared.is_some(),
         }
     }
@@ -101,7 +112,7 @@ impl Workload {
         // A single GPU is on one node, whatever else is asked.
         let gang = |asked: &Asked| asked.gpus > 1 || self.slots > 1;
         let any = |is: &dyn Fn(&Asked) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
-            From::Fixed(trace) => trace.asked().any(is),
+            From::Fixed(trace) | From::Filled(trace, _) => trace.asked().any(is),
             From::Generated(of) => drawn(of),
         };
         let demands = [
@@ -134,9 +145,13 @@ impl Workload {
     }
 
     /// The rows under a seed.
-    pub fn trace(&self, seed: u64, fleet: &Fleet) -> Trace {
+    ///
+    /// # Errors
+    /// Jobs that never fill the fleet.
+    pub fn trace(&self, seed: u64, fleet: &Fleet) -> Result<Trace, Error> {
         let mut all = match &self.from {
             From::Fixed(trace) => trace.trace(),
+            From::Filled(trace, how) => filled(trace, *how, seed, fleet.gpus() / self.slots)?,
             From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| trace::generate(recipe, seed)),
         };
         if self.demand != DemandSpec::Recorded {
@@ -144,7 +159,7 @@ impl Workload {
             // Jobs before tasks of the same instant.
             all.rows.sort_by_key(|row| row.submit);
         }
-        all
+        Ok(all)
     }
 
     /// Uses what jobs are drawn from on a fleet.
@@ -206,7 +221,10 @@ impl Workload {
             Ok::<_, Error>(())
         };
         match &self.from {
-            _ if self.demand != DemandSpec::Recorded => self.trace(seed, fleet).rows.into_iter().try_for_each(add)?,
+            _ if self.demand != DemandSpec::Recorded => self.trace(seed, fleet)?.rows.into_iter().try_for_each(add)?,
+            From::Filled(trace, how) => {
+                filled(trace, *how, seed, fleet.gpus() / self.slots)?.rows.into_iter().try_for_each(add)?
+            }
             From::Generated(drawn) => {
                 self.recipe(drawn, fleet, |recipe| trace::draw(recipe, seed).try_for_each(&mut add))?;
             }
@@ -233,6 +251,14 @@ impl Workload {
         }
         Ok(jobs)
     }
+}
+
+/// The jobs of a trace, which fill a fleet of so many GPUs.
+fn filled(trace: &Packed, how: Fill, seed: u64, gpus: u32) -> Result<Trace, Error> {
+    let all = trace.trace();
+    let rows = trace::fill(&all.rows, how, u64::from(gpus), seed);
+    let rows = rows.map_err(|why| Error::usage(format!("the workload's jobs fill the fleet: {why}")))?;
+    Ok(Trace { rows, ..all })
 }
 
 /// A row's workload; that of one with a batch must be elastic or have a regime, and the batch be one that it can have.
@@ -329,7 +355,7 @@ impl Workload {
                 let there = drawn.workloads.iter().filter(|(_, weight)| *weight > 0.0);
                 there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
-            From::Fixed(trace) => {
+            From::Fixed(trace) | From::Filled(trace, _) => {
                 let mut names: Vec<&String> = trace.asked().filter_map(|asked| asked.workload.as_ref()).collect();
                 names.sort_unstable();
                 names.dedup();

@@ -208,7 +208,7 @@ fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str
             }
         }
         let mut seen: Vec<String> = Vec::new();
-        for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.fixed()) {
+        for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.of_trace()) {
             let mut line = trace.account.line();
             if let Some((file, account)) = trace.imported.as_deref() {
                 line.push_str(&format!("; imported from {}: {}", file.display(), account.line()));

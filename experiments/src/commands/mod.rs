@@ -141,7 +141,7 @@ pub(crate) fn expand_noting(spec: &Path, options: &Options) -> Result<Plan, Erro
 
 /// Says what was left out of the workloads of a plan, and was not said before.
 pub(crate) fn note_workloads(plan: &Plan, said: &mut Vec<String>) {
-    for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.fixed()) {
+    for trace in plan.cells.iter().filter_map(|cell| cell.setting.workload.of_trace()) {
         // What was asked for needs no word.
         for note in trace.account.notes.iter().filter(|note| note.fate != Fate::NotAsked) {
             let sentence = note.sentence();

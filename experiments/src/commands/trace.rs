@@ -137,6 +137,7 @@ impl Input {
             columns: pairs(&self.map)?,
             throughputs: self.throughputs.clone(),
             cpu_jobs: self.cpu_jobs,
+            timeless: false,
             limits: self.reading.limits(),
         };
         let kinds = pairs(&self.kinds)?;
@@ -191,7 +192,7 @@ pub(crate) fn run(command: &TraceCommand) -> Result<ExitCode, Error> {
         TraceCommand::Generate { spec, args, seed, output } => {
             let plan = args.expand(spec)?;
             let Some(cell) = plan.cells.first() else { return Err(Error::usage("the spec has no cell")) };
-            write(&cell.setting.workload.trace(seed.unwrap_or(cell.seed), &cell.fleet), output.as_ref())
+            write(&cell.setting.workload.trace(seed.unwrap_or(cell.seed), &cell.fleet)?, output.as_ref())
         }
         TraceCommand::Calibrate { spec, args, store, format } => compared(spec, args, store, *format),
         TraceCommand::Stats { input, format, json } => {

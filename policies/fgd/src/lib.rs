@@ -11,7 +11,7 @@ mod typical;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind,
+    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Draws, Event, GpuId, Job, JobId, JobPhase, Kind,
     Knowledge, NodeId, Param, Placement, Policy, PolicyError, Reason, Setup, Trigger,
 };
 
@@ -53,6 +53,12 @@ impl Policy for Fgd {
                     about: "What places a job: the fragmentation that it adds, the CPU and GPUs that are left beside it, their product with what it asks for, how full GPUs and nodes are, or which jobs are on the node.",
                 },
                 Param {
+                    name: "ties",
+                    kind: Kind::Choice(&["node", "shuffled"]),
+                    default: "\"node\"",
+                    about: "Which of nodes with the highest score takes a job: the one with the lowest number, or the first in an order that the seed draws, as in the artifact.",
+                },
+                Param {
                     name: "without_place",
                     kind: Kind::Choice(&["wait", "refuse"]),
                     default: "\"wait\"",
@@ -62,7 +68,7 @@ impl Policy for Fgd {
                     name: "typical",
                     kind: Kind::Number { min: 0.0, max: 1.0 },
                     default: "0.95",
-                    about: "The most common jobs that are this part of all are the typical ones, 0 to 1. All are those of the native trace that `weights` names, or those that have come so far.",
+                    about: "The most common jobs that are this part of all are the typical ones, 0 to 1. All are those of the trace, native or openb, that `weights` names, or those that have come so far.",
                 },
             ],
         }
@@ -73,7 +79,7 @@ impl Policy for Fgd {
         let history = History::new(setup, config.number("typical"))
             .map_err(|why| PolicyError::BadConfig(format!("weights: {why}")))?;
         Ok(Fgd {
-            rooms: Rooms::new(score),
+            rooms: Rooms::new(score, order(config, setup)),
             history,
             refuses: config.choice("without_place") == "refuse",
             waiting: Vec::new(),
@@ -203,6 +209,15 @@ impl Fgd {
         nodes.iter().for_each(|node| self.rooms.count(*node, kind, true));
         self.places.insert(job.id, (kind, nodes));
     }
+}
+
+/// The order in which nodes of one score take jobs.
+fn order(config: &Config, setup: &Setup) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = setup.topology.nodes.iter().map(|node| node.id).collect();
+    if config.choice("ties") == "shuffled" {
+        Draws::new(setup.seed).shuffle(&mut nodes);
+    }
+    nodes
 }
 
 fn start(cluster: &mut Cluster, id: JobId, node: NodeId, gpus: Vec<GpuId>) {

@@ -96,6 +96,8 @@ struct Class {
 /// The nodes.
 pub struct Rooms {
     pub score: Score,
+    /// In which nodes of one score take jobs.
+    order: Vec<NodeId>,
     rooms: Vec<Room>,
     /// When each last changed.
     changed: Vec<u64>,
@@ -105,9 +107,9 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    pub fn new(score: Score) -> Rooms {
+    pub fn new(score: Score, order: Vec<NodeId>) -> Rooms {
         let (rooms, changed, numbers, classes) = Default::default();
-        Rooms { score, rooms, changed, changes: 0, numbers, classes }
+        Rooms { score, order, rooms, changed, changes: 0, numbers, classes }
     }
 
     /// Whether nothing has been read yet.
@@ -162,11 +164,12 @@ impl Rooms {
         number
     }
 
-    /// The node with the highest score, the lowest among equals, and the GPUs there; none where there is no room.
+    /// The node with the highest score, the first among equals, and the GPUs there; none where there is no room.
     pub fn best(&mut self, cluster: &Cluster, typical: &Typical, class: usize) -> Option<(NodeId, Vec<GpuId>)> {
         let Class { task, scores } = &mut self.classes[class];
         let mut best: Option<(i64, usize, usize)> = None;
-        for (node, room) in self.rooms.iter().enumerate() {
+        for node in self.order.iter().map(|node| *node as usize) {
+            let room = &self.rooms[node];
             let (as_of, known) = &mut scores[node];
             if *as_of != self.changed[node] {
                 let has_memory = has_memory(cluster, node as NodeId, task);

@@ -20,7 +20,7 @@ pub struct History {
 }
 
 impl History {
-    /// Of the jobs of a native trace, where the experiment names one.
+    /// Of the jobs of a trace, where the experiment names one.
     ///
     /// # Errors
     /// What is wrong with the trace, and in which line.
@@ -67,30 +67,37 @@ fn ask(job: &Job, types: &[String]) -> Ask {
     }
 }
 
-/// What the jobs of a native trace ask for.
+/// The columns of a native trace and of Alibaba's openb, and how many of its units are thousandths of a core.
+const FORMATS: [([&str; 4], f64); 2] =
+    [(["gpus", "cpus", "share_milli", "gpu_types"], 1000.0), (["num_gpu", "cpu_milli", "gpu_milli", "gpu_spec"], 1.0)];
+
+/// What the jobs of a trace ask for.
 fn counts(bytes: &[u8]) -> Result<BTreeMap<Ask, u64>, String> {
     // What an import says of itself stands before the header.
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(bytes);
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
     let column = |name: &str| header.iter().position(|known| known == name);
-    let gpus = column("gpus").ok_or("expected a native trace, found no column `gpus`")?;
-    let (cpus, share, kinds) = (column("cpus"), column("share_milli"), column("gpu_types"));
+    let format = FORMATS.iter().find(|(names, _)| column(names[0]).is_some());
+    let (names, milli_cores) =
+        format.ok_or("expected a trace, native or openb, found no column `gpus` or `num_gpu`")?;
+    let [gpus, cpus, share, kinds] = names.map(column);
     let mut counts = BTreeMap::new();
     for row in reader.records() {
         let row = row.map_err(|error| error.to_string())?;
         let line = row.position().map_or(0, csv::Position::line);
         let text = |column: Option<usize>| column.and_then(|at| row.get(at)).unwrap_or("");
-        let number = |name: &str, column: Option<usize>, absent: f64, most: f64| match text(column) {
+        let number = |at: usize, column: Option<usize>, absent: f64, most: f64| match text(column) {
             "" => Ok(absent),
             text => {
                 let found = text.parse::<f64>().ok().filter(|found| (0.0..=most).contains(found));
+                let name = names[at];
                 found.ok_or_else(|| format!("line {line}: `{name}`: expected a number up to {most}, found {text:?}"))
             }
         };
-        let gpus = number("gpus", Some(gpus), 0.0, 1e6)? as u32;
-        let milli = number("share_milli", share, 1000.0, 1000.0)? as u32;
+        let gpus = number(0, gpus, 0.0, 1e6)? as u32;
+        let milli = if gpus > 1 { 1000 } else { number(2, share, 1000.0, 1000.0)? as u32 };
         let ask = Ask {
-            cpu_milli: (number("cpus", cpus, 0.0, 4e6)? * 1000.0 + 0.5) as u64,
+            cpu_milli: (number(1, cpus, 0.0, 4e9)? * milli_cores + 0.5) as u64,
             milli: if gpus == 0 { 0 } else { milli },
             gpus,
             kinds: text(kinds).into(),
@@ -110,12 +117,15 @@ mod tests {
         let ask = |cpu_milli, milli, gpus, kinds: &str| Ask { cpu_milli, milli, gpus, kinds: kinds.into() };
         let expected = [(ask(2500, 300, 1, ""), 2), (ask(4000, 0, 0, ""), 1), (ask(0, 1000, 2, "A|B"), 1)];
         assert_eq!(counts(trace), Ok(expected.into()));
+        let openb =
+            b"name,cpu_milli,num_gpu,gpu_milli,gpu_spec\na,2500,1,300,\nb,4000,0,0,\nc,2500,1,300,\nd,0,2,1000,A|B\n";
+        assert_eq!(counts(openb), counts(trace));
     }
 
     #[test]
     fn another_file_is_refused() {
         let why = |text: &str| counts(text.as_bytes()).unwrap_err();
-        assert_eq!(why("{}"), "expected a native trace, found no column `gpus`");
+        assert_eq!(why("{}"), "expected a trace, native or openb, found no column `gpus` or `num_gpu`");
         assert_eq!(why("gpus\n"), "no job in it");
         assert_eq!(why("gpus\n1\nmany\n"), "line 3: `gpus`: expected a number up to 1000000, found \"many\"");
     }

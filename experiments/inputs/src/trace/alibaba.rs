@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::{HostResources, Job};
+use sandtable_hardware::{Duration, HostResources, Instant, Job};
 
 use super::account::Fate;
 use super::rows::{NO_TIME, Options, Rows};
@@ -50,17 +50,23 @@ pub(super) fn pai(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace,
 
 pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trace, Error> {
     let table = Table::new(file, bytes, b',', true)?;
-    table.need(&["name", "num_gpu", "gpu_milli", "creation_time", "scheduled_time", "deletion_time"])?;
+    table.need(&["name", "num_gpu", "gpu_milli"])?;
+    if !options.timeless {
+        table.need(&["creation_time", "scheduled_time", "deletion_time"])?;
+    }
     let mut rows = Rows::of(options);
     let read = table.each(options, |row| {
         let gpus = row.whole("num_gpu")?;
-        let submit = row.instant("creation_time", Unit::Seconds)?;
-        let submit = rows.at(row, "creation_time", submit)?;
-        let times = ("scheduled_time", "deletion_time");
-        let Some(duration) = rows.between(row, times, Unit::Seconds)? else {
-            rows.account().note(Fate::LeftOut, NO_TIME, row.line);
-            return Ok(());
-        };
+        let (mut submit, mut duration, mut ran) = (Instant::START, Duration::ZERO, None);
+        if !options.timeless {
+            submit = row.instant("creation_time", Unit::Seconds).and_then(|at| rows.at(row, "creation_time", at))?;
+            let Some(lasted) = rows.between(row, ("scheduled_time", "deletion_time"), Unit::Seconds)? else {
+                rows.account().note(Fate::LeftOut, NO_TIME, row.line);
+                return Ok(());
+            };
+            let start = row.instant("scheduled_time", Unit::Seconds)?.0;
+            (duration, ran) = (lasted, Some((start, start + lasted)));
+        }
         let milli = row.whole("gpu_milli")?;
         if gpus > 0 && !(1..=Job::WHOLE).contains(&milli) {
             let message = format!("expected 1 to 1000 thousandths of a GPU, found {milli}");
@@ -69,12 +75,11 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         if gpus > 1 && milli < Job::WHOLE {
             rows.account().note(Fate::Changed, WHOLE, row.line);
         }
-        let start = row.instant("scheduled_time", Unit::Seconds)?.0;
         let spec = row.find("gpu_spec").unwrap_or("");
         let words = |column: &str| row.find(column).filter(|text| !text.is_empty()).map(str::to_string);
         let (qos, outcome) = (words("qos"), words("pod_phase").map(|phase| phase.to_lowercase()));
         let kept = gpus > 0 || options.cpu_jobs;
-        if kept && outcome.as_deref() == Some("running") {
+        if kept && ran.is_some() && outcome.as_deref() == Some("running") {
             rows.account().note(Fate::Doubtful, "still ran when the log ended: as long as was seen of it", row.line);
         }
         let given = |column: &str| row.find(column).filter(|text| kept && !text.is_empty());
@@ -86,8 +91,10 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
             job.host = host;
             job.share = if gpus == 1 { milli } else { Job::WHOLE };
             job.kinds = spec.split('|').filter(|kind| !kind.is_empty()).map(str::to_string).collect();
-            let (start, end) = (Some(start), Some(start + duration));
-            job.recorded = Some(Box::new(Recorded { start, end, qos, outcome, ..Recorded::default() }));
+            job.recorded = ran.map(|(start, end)| {
+                let (start, end) = (Some(start), Some(end));
+                Box::new(Recorded { start, end, qos, outcome, ..Recorded::default() })
+            });
         }
         Ok(())
     })?;

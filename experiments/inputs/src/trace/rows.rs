@@ -26,6 +26,8 @@ pub struct Options {
     pub throughputs: Option<PathBuf>,
     /// For [`TraceFormat::Openb`](super::TraceFormat::Openb) and [`TraceFormat::Csv`](super::TraceFormat::Csv): also jobs that ask for no GPU, which take CPU and memory of one node.
     pub cpu_jobs: bool,
+    /// Times do not matter: for [`TraceFormat::Openb`](super::TraceFormat::Openb), which then need not have any.
+    pub timeless: bool,
     /// How much is read.
     pub limits: ReadLimits,
 }

@@ -338,7 +338,10 @@ fn mistakes_name_file_line_column_and_reason() {
     let native =
         |body: &str| parse(TraceFormat::Native, &format!("submit_s,gpus,duration_s\n{body}"), &plain).unwrap_err();
     assert_eq!(native("0,1,60\n1,-2,60\n"), "error: t.csv:3: column `gpus`: expected a whole number, found \"-2\"");
-    assert_eq!(native("0,0,60\n"), "error: t.csv:2: column `gpus`: expected at least 1, found 0");
+    assert_eq!(
+        native("0,0,60\n"),
+        "error: t.csv:2: column `gpus`: expected at least 1, or `cpus` or `host_memory_mib` beside it, found 0"
+    );
     assert_eq!(native("x,1,60\n"), "error: t.csv:2: column `submit_s`: expected a time of at least 0, found \"x\"");
     assert_eq!(native("0,1\n"), "error: t.csv:2: 2 columns, expected 3");
     let missing = parse(TraceFormat::Native, "submit,gpus,duration_s\n", &plain).unwrap_err();

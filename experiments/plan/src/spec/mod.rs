@@ -196,9 +196,24 @@ pub enum WorkloadSpec {
         /// For `Openb` and `Csv`: also jobs that ask for no GPU, which take CPU and memory of one node; left out by default.
         #[serde(default)]
         cpu_jobs: bool,
+        /// The jobs come one after the other and never end, until they ask for more GPUs than this; by default they come when the trace says.
+        #[serde(default)]
+        fill: Option<FillSpec>,
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
+}
+
+/// How jobs fill a cluster: in an order that the seed draws, each for 10,000 days, until the next would ask for too much; where all together
+/// ask for less, jobs are drawn again.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Fill", deny_unknown_fields)]
+pub struct FillSpec {
+    /// GPUs that they ask for, over those of the fleet.
+    pub share: f64,
+    /// From one job to the next; a second by default.
+    #[serde(default)]
+    pub every: Option<Span>,
 }
 
 /// One job, written down.

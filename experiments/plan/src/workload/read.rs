@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Duration, Instant, Job, Profile};
-use sandtable_inputs::trace::{self, Asked, Packed, ReadLimits, Row, Trace};
+use sandtable_hardware::{Duration, Instant, Job, Profile, SECOND};
+use sandtable_inputs::trace::{self, Asked, Fill, Packed, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
 use crate::spec::{
-    Arrivals, Deadlines, Durations, Host, JobSpec, Near, ServingSpec, Source, TraceFormat, WorkloadSpec,
+    Arrivals, Deadlines, Durations, FillSpec, Host, JobSpec, Near, ServingSpec, Source, TraceFormat, WorkloadSpec,
 };
 use crate::{nodes, number};
 
@@ -76,7 +76,7 @@ fn read(
 ) -> Result<(From, Value), Error> {
     match spec {
         WorkloadSpec::Generate { .. } => generated(source, spec, profile),
-        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs } => {
+        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill } => {
             let path = folder.join(file);
             sandtable_core::input::open(&path).map_err(|error| {
                 let shown = source.error("workload.file", &error.message, "this file");
@@ -84,9 +84,13 @@ fn read(
             })?;
             let throughputs = throughputs.as_ref().map(|file| folder.join(file));
             let (filter, columns) = (filter.clone(), columns.clone());
-            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs: *cpu_jobs, limits };
-            let (trace, key) = last.read(path, *format, options)?;
-            Ok((From::Fixed(trace), key))
+            let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
+            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, timeless, limits };
+            let (trace, mut key) = last.read(path, *format, options)?;
+            let Some(fill) = fill else { return Ok((From::Fixed(trace), key)) };
+            let fill = checked_fill(source, *fill)?;
+            key["fill"] = json!([number(fill.share), fill.every]);
+            Ok((From::Filled(trace, fill), key))
         }
         WorkloadSpec::Jobs(list) => {
             if list.is_empty() {
@@ -99,6 +103,19 @@ fn read(
             Ok((From::Fixed(Arc::new(Packed::of(trace))), key))
         }
     }
+}
+
+/// How a cluster is filled.
+fn checked_fill(source: &Source, FillSpec { share, every }: FillSpec) -> Result<Fill, Error> {
+    let every = every.map_or(SECOND, |every| every.0);
+    if !(share > 0.0 && share <= 1000.0) {
+        let message = format!("expected a share of the fleet's GPUs above 0 and at most 1000, found {share}");
+        return Err(source.error("workload.fill.share", &message, "here"));
+    }
+    if every.is_zero() || every > Duration::from_secs(86_400) {
+        return Err(source.error("workload.fill.every", "expected a time above 0 and at most a day", "here"));
+    }
+    Ok(Fill { share, every })
 }
 
 /// Jobs that are drawn by the parameters of a spec.
