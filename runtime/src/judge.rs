@@ -11,7 +11,9 @@ mod queues;
 use sandtable_hardware::{Fleet, GpuId, Instant, Job, JobId, PerformanceModel, Sharing, Split, TypeId};
 
 use crate::cluster::{Cluster, Phase, Undo};
-use crate::contract::{Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start, StartPart, Timer};
+use crate::contract::{
+    Abilities, Action, BatchSplit, Protect, RejectCode, Rejection, Start, StartOn, StartPart, Timer,
+};
 
 /// Most timers at a time.
 pub const TIMERS: usize = 1024;
@@ -107,14 +109,7 @@ fn act(
             let it = Start { job: *job, gpus: vec![*gpu], batch: None };
             start(bench, cluster, &it, Some(*slice), placed)
         }
-        Action::StartOn(it) => {
-            let job = known(cluster, it.job)?;
-            negotiated(bench, Abilities::CPU_JOBS, "start-on")?;
-            waits(cluster, job, "start-on")?;
-            let node = nodes::check_node(bench, cluster, job, it)?;
-            once(placed, job)?;
-            Ok(cluster.put(job, node))
-        }
+        Action::StartOn(it) => start_on(bench, cluster, it, placed),
         Action::Preempt(preempt) => {
             let job = known(cluster, preempt.job)?;
             negotiated(bench, Abilities::PREEMPT, "preempt")?;
@@ -191,6 +186,21 @@ fn start(
     check_placement(bench, cluster, job, it, slice)?;
     once(placed, job)?;
     Ok(cluster.give(bench.fleet, job, GpuId::list(it.gpus.clone()), slice))
+}
+
+/// A job that asks for no GPU starts.
+fn start_on(
+    bench: &Bench<'_>,
+    cluster: &mut Cluster,
+    it: &StartOn,
+    placed: &mut std::collections::BTreeSet<JobId>,
+) -> Result<Undo, Refusal> {
+    let job = known(cluster, it.job)?;
+    negotiated(bench, Abilities::CPU_JOBS, "start-on")?;
+    waits(cluster, job, "start-on")?;
+    let node = nodes::check_node(bench, cluster, job, it)?;
+    once(placed, job)?;
+    Ok(cluster.put(job, node))
 }
 
 /// Only a job that waits starts, or is refused.

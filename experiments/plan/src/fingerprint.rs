@@ -8,10 +8,11 @@
 use std::path::{Path, PathBuf};
 
 /// Folders and files whose contents count, below the workspace.
-pub const ROOTS: [&str; 9] = [
+pub const ROOTS: [&str; 10] = [
     "hardware/src",
     "hardware/catalogue.ron",
     "runtime/src",
+    "policies/fragmentation/src",
     "experiments/core/src",
     "experiments/inputs/src",
     "experiments/plan/src",

@@ -57,6 +57,7 @@ struct Drawn {
     gpus_per_node: Option<u32>,
     hosts: Vec<Host>,
     near: Near,
+    shares: std::collections::BTreeMap<u32, f64>,
     parts: std::collections::BTreeMap<String, f64>,
 }
 
@@ -133,7 +134,10 @@ impl Workload {
                 }),
             ),
             (Abilities::PARTS, any(&|asked| asked.part.is_some(), &Drawn::asks_for_parts)),
-            (Abilities::CPU_JOBS, any(&|asked| asked.gpus == 0, &|_| false)),
+            (
+                Abilities::CPU_JOBS,
+                any(&|asked| asked.gpus == 0, &|drawn| drawn.gpus.get(&0).is_some_and(|weight| *weight > 0.0)),
+            ),
             (Abilities::QUEUES, fleet.limits_queues()),
         ];
         demands.iter().filter(|(_, there)| *there).fold(Abilities::empty(), |all, (demand, _)| all | *demand)
@@ -186,6 +190,7 @@ impl Workload {
             gpus_per_node: drawn.gpus_per_node,
             hosts: &drawn.hosts,
             near: &drawn.near,
+            shares: &drawn.shares,
             parts: &drawn.parts,
             part_size: &|name| parts::size(fleet, name),
             elastic: &elastic,

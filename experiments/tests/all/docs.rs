@@ -66,7 +66,10 @@ fn what_the_page_of_experiments_shows_of_specs_can_be_planned() {
     assert!(blocks.len() >= 8, "{} blocks", blocks.len());
     let folder = tempfile::tempdir().expect("a folder");
     let scores = r#"{"inputs": ["gpus"], "hidden": "tanh", "layers": [{"weights": [[1.0]], "bias": [0]}]}"#;
-    std::fs::write(folder.path().join("scores.json"), scores).expect("written");
+    let pods = "name,num_gpu,gpu_milli,cpu_milli,memory_mib\na,1,500,4000,1024\nb,0,0,2000,512\n";
+    for (file, text) in [("scores.json", scores), ("nodes.csv", "gpus,kind,cpus\n8,T4,64\n"), ("pods.csv", pods)] {
+        std::fs::write(folder.path().join(file), text).expect("written");
+    }
     for block in blocks {
         let said = |field: &str| block.lines().any(|line| line.trim_start().starts_with(&format!("{field}:")));
         let rest: String = plain

@@ -10,13 +10,32 @@ use sandtable::plan::{Options, plan};
 use serde_json::Value;
 
 use crate::help::root;
-use specs::{CATALOGUE, CUT, ELASTIC, LIVE, PART, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
+use specs::{CATALOGUE, CUT, DRAWN, ELASTIC, FILLED, LIVE, PART, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
 type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
 
 /// Field or case of the schema, and what is written in its place: an edit that moves the identity.
 const MOVES: &[Edits] = &[
+    (
+        FILLED,
+        &[
+            (
+                "FleetSpec.Model.list",
+                "list: NodeList(file: \"n.csv\", format: Native)",
+                "nodes: 1, gpus: 4, kind: \"T4\"",
+            ),
+            ("NodeList.file", "n.csv", "m.csv"),
+            ("NodeList.format", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+            ("NodeFormat.Native", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+            ("NodeFormat.Openb", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+            ("WorkloadSpec.Trace.cpu_jobs", "cpu_jobs: false", "cpu_jobs: true"),
+            ("WorkloadSpec.Trace.fill", "fill: Fill(share: 1.3, every: \"1s\"),", ""),
+            ("Fill.share", "share: 1.3", "share: 1.4"),
+            ("Fill.every", "every: \"1s\"", "every: \"2s\""),
+        ],
+    ),
+    (DRAWN, &[("WorkloadSpec.Generate.shares", "shares: {300: 1, 1000: 1}, ", "")]),
     (
         SHARED,
         &[
@@ -449,6 +468,9 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = "id,at,n,s,vc\nx,0,1,10,a\ny,1,2,20,b\nz,2,1,30,a\nw,3,4,40,a\nv,9,1,5,b\nu,10,1,6,b\n";
     std::fs::write(folder.path().join("t.csv"), table).expect("written");
+    std::fs::write(folder.path().join("n.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,8\n").expect("written");
+    std::fs::write(folder.path().join("m.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,9\n").expect("written");
+    std::fs::write(folder.path().join("o.csv"), "gpu,model,cpu_milli,memory_mib\n4,T4,8000,1\n").expect("written");
     std::fs::write(folder.path().join("u.csv"), table.replace("30", "31")).expect("written");
     let profile = std::fs::read_to_string(root().join("experiments/specs/profiles/pollux-fit.ron")).expect("a profile");
     let (fit, other) = ("restart_s: 24.0", "restart_s: 25.0");

@@ -6,6 +6,7 @@
 
 mod rooms;
 mod score;
+mod task;
 mod typical;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +16,9 @@ use sandtable_policy::{
     Knowledge, NodeId, Param, Placement, Policy, PolicyError, Reason, Setup, Trigger,
 };
 
-use rooms::{Rooms, Task, kind};
+use rooms::Rooms;
 use score::Score;
+use task::{Task, kind};
 use typical::History;
 
 /// The policy.

@@ -2,7 +2,7 @@
 
 use sandtable_fragmentation::{Room as Free, Typical};
 
-use crate::rooms::{Room, Task};
+use crate::task::{Room, Task};
 
 /// How nodes are scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

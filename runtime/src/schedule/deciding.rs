@@ -129,10 +129,8 @@ impl Run {
                 delayed = Some((job, Phase::Starting));
             }
             Action::StartOn(StartOn { job, node }) => {
-                let (job, node) = (JobId::new(*job), NodeId::new(*node));
-                self.idle = 0;
-                self.ledger.put(job, node)?;
-                self.world().backend.start_on(job, node, &mut happened);
+                let job = JobId::new(*job);
+                self.begin_on(job, NodeId::new(*node), &mut happened)?;
                 delayed = Some((job, Phase::Starting));
             }
             Action::Reassign(moves) => {
@@ -191,6 +189,14 @@ impl Run {
 }
 
 impl Run {
+    /// Gives a job that asks for no GPU its node.
+    fn begin_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>) -> Result<(), AccountingError> {
+        self.idle = 0;
+        self.ledger.put(job, node)?;
+        self.world().backend.start_on(job, node, happened);
+        Ok(())
+    }
+
     /// Gives a job its GPUs.
     fn begin(
         &mut self,

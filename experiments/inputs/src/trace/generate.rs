@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use compact_str::ToCompactString as _;
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Duration, Elastic, HostResources, Instant, SECOND};
+use sandtable_hardware::{Duration, Elastic, HostResources, Instant, Job, SECOND};
 
 use super::{Arrivals, Deadlines, Durations, Host, Near, Row, Trace};
 
@@ -56,6 +56,8 @@ pub struct Recipe<'a> {
     pub hosts: &'a [Host],
     /// How near to each other the nodes of gangs of several GPUs are.
     pub near: &'a Near,
+    /// Weights of what jobs of one GPU ask for of it, in thousandths; empty: all of it.
+    pub shares: &'a BTreeMap<u32, f64>,
     /// Names and weights of the parts that jobs of one GPU ask for, `whole` for none; empty: none does.
     pub parts: &'a BTreeMap<String, f64>,
     /// How much of a GPU each is, 0 to 1.
@@ -88,7 +90,7 @@ pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = R
     let mut instants = Instants::new(recipe, seed, || {
         // The same draws, once for their sum.
         let all = Sizes::new(recipe, seed).take(recipe.jobs as usize);
-        let size = |row: &Row| row.part.as_deref().map_or(1.0, recipe.part_size);
+        let size = |row: &Row| row.part.as_deref().map_or(f64::from(row.share) / 1000.0, recipe.part_size);
         all.map(|row| f64::from(row.gpus) * size(&row) * row.duration.as_micros_f64()).sum()
     });
     let stream = |name: &str| Stream::new(seed, name);
@@ -140,6 +142,7 @@ struct Sizes<'r, 'a> {
     users: Weighted<String>,
     requests: Stream,
     parts: Weighted<String>,
+    shares: Weighted<u32>,
 }
 
 impl<'r, 'a> Sizes<'r, 'a> {
@@ -161,6 +164,10 @@ impl<'r, 'a> Sizes<'r, 'a> {
             parts: Weighted::new(
                 stream("workload/parts"),
                 recipe.parts.iter().map(|(name, weight)| (name.clone(), *weight)),
+            ),
+            shares: Weighted::new(
+                stream("workload/shares"),
+                recipe.shares.iter().map(|(milli, weight)| (*milli, *weight)),
             ),
         }
     }
@@ -196,8 +203,10 @@ impl Iterator for Sizes<'_, '_> {
         });
         let (workload, user) = (self.workloads.draw(), self.users.draw());
         let part = self.parts.draw().filter(|part| gpus == 1 && part != WHOLE);
+        let share = self.shares.draw().filter(|_| gpus == 1);
         let mut row = Row { declared, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };
         row.part = part;
+        row.share = share.unwrap_or(Job::WHOLE);
         (row.workload, row.user) = (workload, user);
         if let Some(elastic) = row.workload.as_deref().and_then(recipe.elastic).filter(|job| !job.requests.is_empty()) {
             let fits: Vec<(u32, u32)> =
@@ -205,6 +214,7 @@ impl Iterator for Sizes<'_, '_> {
             let among = if fits.is_empty() { &elastic.requests } else { &fits };
             let (gpus, batch) = among[(self.requests.uniform() * among.len() as f64) as usize];
             (row.gpus, row.batch, row.declared, row.part) = (gpus, Some(batch), None, None);
+            row.share = Job::WHOLE;
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             // Where the workload does not say how long jobs take, they take what was drawn.
             if elastic.knows(&placement) && !elastic.counts_steps() {
@@ -221,13 +231,14 @@ fn place(row: &mut Row, recipe: &Recipe<'_>, host: Option<Host>) {
     if row.batch.is_some() {
         return;
     }
-    let whole = |each: f64| (each * f64::from(row.gpus)).round().min(f64::from(u32::MAX)) as u32;
+    // A job without GPUs takes as much as one of one.
+    let whole = |each: f64| (each * f64::from(row.gpus.max(1))).round().min(f64::from(u32::MAX)) as u32;
     if let Some(Host { cpus, memory, .. }) = host {
         let memory = memory.map_or(0.0, |bytes| (bytes.0 >> 20) as f64);
         row.host = HostResources { cpu_milli: whole(cpus.unwrap_or(0.0) * 1000.0), memory_mib: whole(memory) };
     }
     // A single GPU is on one node, whatever else is asked.
-    if row.gpus == 1 {
+    if row.gpus <= 1 {
         return;
     }
     row.gpus_per_node = recipe.gpus_per_node.filter(|each| row.gpus.is_multiple_of(*each)).unwrap_or(0);

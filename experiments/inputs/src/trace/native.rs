@@ -56,7 +56,7 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     }
     let (mut trace, mut shared) = (Trace::default(), Shared::default());
     let read = table.each(options, |row| {
-        let gpus = row.whole("gpus")?;
+        let gpus = gpus(row)?;
         let name = row.find("job_id").map_or_else(|| trace.rows.len().to_string(), str::to_string);
         let submit = Instant::at(row.span("submit_s", Unit::Seconds)?);
         let preemptible = match row.find("preemptible") {
@@ -69,10 +69,6 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
         if !(1..=Job::WHOLE).contains(&share) || (share < Job::WHOLE && gpus != 1) {
             let message = format!("expected 1 to 1000 thousandths of one GPU, found {share} of {gpus}");
             return Err(row.wrong("share_milli", message));
-        }
-        let takes_host = ["cpus", "host_memory_mib"].iter().any(|column| given(column).is_some());
-        if gpus == 0 && !takes_host {
-            return Err(row.wrong("gpus", "expected at least 1, or `cpus` or `host_memory_mib` beside it, found 0"));
         }
         let part = part(row, "part", (gpus, share))?;
         let level = |column: &str| given(column).map(str::to_string);
@@ -115,6 +111,17 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
     // Every column is one that it knows.
     trace.account.of(Read { ignored: Vec::new(), ..read });
     Ok(trace)
+}
+
+/// Size of the gang; a job without GPUs takes something else of its node.
+fn gpus(row: &Record<'_>) -> Result<u32, TraceError> {
+    let gpus = row.whole("gpus")?;
+    let takes_host =
+        || ["cpus", "host_memory_mib"].iter().any(|column| row.find(column).is_some_and(|it| !it.is_empty()));
+    if gpus == 0 && !takes_host() {
+        return Err(row.wrong("gpus", "expected at least 1, or `cpus` or `host_memory_mib` beside it, found 0"));
+    }
+    Ok(gpus)
 }
 
 /// The part of its one GPU that a job asks for, in place of a share.

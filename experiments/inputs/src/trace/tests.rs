@@ -409,6 +409,7 @@ fn generators_offer_the_load_that_was_asked_for() {
             deadlines: None,
             priorities: &BTreeMap::new(),
             queues: &BTreeMap::new(),
+            shares: &BTreeMap::new(),
             parts: &BTreeMap::new(),
             part_size: &|_| 1.0,
             elastic: &|_| None,

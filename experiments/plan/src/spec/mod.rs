@@ -139,7 +139,7 @@ pub enum WorkloadSpec {
         arrivals: Arrivals,
         #[serde(default)]
         durations: Durations,
-        /// Weight of each gang size; Philly's mix by default.
+        /// Weight of each gang size; Philly's mix by default. Gangs of 0 take what one GPU goes with in `hosts`.
         #[serde(default)]
         gpus: BTreeMap<u32, f64>,
         /// Weight of each workload of the profile; all alike by default.
@@ -169,6 +169,9 @@ pub enum WorkloadSpec {
         /// How near to each other the nodes of gangs of several GPUs are; anywhere by default.
         #[serde(default)]
         near: Near,
+        /// Weight of each share that jobs of one GPU ask for, in thousandths of it, 1 to 1000; by default they ask for all of it.
+        #[serde(default)]
+        shares: BTreeMap<u32, f64>,
         /// Weight of each part that jobs of one GPU ask for, where GPUs are cut into parts; `whole` is one that is not. By default they
         /// ask for whole GPUs.
         #[serde(default)]

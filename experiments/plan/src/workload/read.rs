@@ -134,6 +134,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         gpus_per_node,
         hosts,
         near,
+        shares,
         parts,
     } = spec
     else {
@@ -151,6 +152,8 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     check_weights(source, "workload.priorities", priorities.values())?;
     check_weights(source, "workload.queues", queues.values())?;
     check_weights(source, "workload.parts", parts.values())?;
+    check_shares(source, shares, parts)?;
+    check_idle(source, gpus, hosts)?;
     check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
@@ -164,6 +167,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     }
     weights_key(&mut key["generate"], "priorities", priorities);
     weights_key(&mut key["generate"], "queues", queues);
+    weights_key(&mut key["generate"], "shares", shares);
     weights_key(&mut key["generate"], "parts", parts);
     demands_key(&mut key["generate"], *gpus_per_node, hosts, near);
     let drawn = Drawn {
@@ -180,6 +184,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
         gpus_per_node: *gpus_per_node,
         hosts: hosts.clone(),
         near: near.clone(),
+        shares: shares.clone(),
         parts: parts.clone(),
     };
     Ok((From::Generated(Box::new(drawn)), key))
@@ -198,6 +203,35 @@ fn check_weights<'a>(source: &Source, place: &str, weights: impl Iterator<Item =
     let bad = weights.iter().any(|weight| !(0.0..=1e12).contains(weight));
     if bad || (!weights.is_empty() && weights.iter().all(|weight| *weight == 0.0)) {
         return Err(source.error(place, "expected weights of at least 0, not all of them 0", "here"));
+    }
+    Ok(())
+}
+
+/// Checks the shares of GPUs that jobs are drawn to ask for.
+fn check_shares(
+    source: &Source,
+    shares: &std::collections::BTreeMap<u32, f64>,
+    parts: &std::collections::BTreeMap<String, f64>,
+) -> Result<(), Error> {
+    check_weights(source, "workload.shares", shares.values())?;
+    if let Some(milli) = shares.keys().find(|milli| !(1..=Job::WHOLE).contains(*milli)) {
+        let message = format!("expected shares of 1 to 1000 thousandths of a GPU, found {milli}");
+        return Err(source.error("workload.shares", &message, "here"));
+    }
+    if !shares.is_empty() && !parts.is_empty() {
+        return Err(source.error("workload.shares", "jobs ask for shares of GPUs or for parts", "these and `parts`"));
+    }
+    Ok(())
+}
+
+/// Checks that jobs without GPUs take something.
+fn check_idle(source: &Source, gpus: &std::collections::BTreeMap<u32, f64>, hosts: &[Host]) -> Result<(), Error> {
+    if gpus.get(&0).is_some_and(|weight| *weight > 0.0) && hosts.is_empty() {
+        let error = source.error("workload.gpus", "jobs of 0 GPUs take CPU and memory, which `hosts` says", "here");
+        return Err(error.hint("hosts: [Host(cpus: 4, memory: \"16GiB\")]"));
+    }
+    if !gpus.is_empty() && gpus.iter().all(|(size, weight)| *size == 0 || *weight == 0.0) {
+        return Err(source.error("workload.gpus", "expected gangs of at least one GPU too", "here"));
     }
     Ok(())
 }
@@ -366,9 +400,6 @@ fn check(
         }
         Durations::Empirical(list) if list.is_empty() => return wrong("durations", "expected at least one duration"),
         _ => {}
-    }
-    if gpus.contains_key(&0) {
-        return wrong("gpus", "expected gangs of at least one GPU, found 0");
     }
     if gpus.values().any(|weight| !(0.0..=1e12).contains(weight))
         || (!gpus.is_empty() && gpus.values().sum::<f64>() <= 0.0)

@@ -55,6 +55,8 @@ pub enum FleetKind {
     Queues,
     /// Jobs that ask for parts of GPUs.
     Parts,
+    /// Jobs that ask for shares of GPUs, or for CPU and memory alone.
+    Idle,
 }
 
 /// The fitted profile of elastic workloads.
@@ -94,13 +96,14 @@ pub(super) fn write_profiles(folder: &Path) -> Result<(), Error> {
 
 impl FleetKind {
     /// Every kind.
-    pub const ALL: [FleetKind; 6] = [
+    pub const ALL: [FleetKind; 7] = [
         FleetKind::Exclusive,
         FleetKind::Shared,
         FleetKind::Elastic,
         FleetKind::Nodes,
         FleetKind::Queues,
         FleetKind::Parts,
+        FleetKind::Idle,
     ];
 
     /// A word for tables.
@@ -112,13 +115,16 @@ impl FleetKind {
             FleetKind::Nodes => "demands on nodes",
             FleetKind::Queues => "queues",
             FleetKind::Parts => "parts of GPUs",
+            FleetKind::Idle => "jobs without GPUs",
         }
     }
 
     /// The truth for every question.
     pub(super) fn oracles(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts => "\"remaining\": Oracle",
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::Idle => {
+                "\"remaining\": Oracle"
+            }
             FleetKind::Shared => {
                 "\"remaining\": Oracle, \"throughput\": Oracle, \"utilisation\": Oracle, \"memory\": Oracle, \
                  \"pair-speed\": Oracle, \"similarity\": Oracle"
@@ -130,7 +136,7 @@ impl FleetKind {
     /// Answers that are far off.
     pub(super) fn noise(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts => {
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::Idle => {
                 "\"remaining\": Noisy(sigma: 2.0)"
             }
             FleetKind::Shared => {
@@ -203,6 +209,10 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
              gpus: {{1: 6, 2: 1}}, parts: {{{PARTS}}}), {policy})",
             2 * jobs,
         ),
+        FleetKind::Idle => {
+            let fleet = format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\"{failures}");
+            idle(&fleet, &format!("jobs: {}, arrivals: {arrivals}, {durations}", 2 * jobs), &format!("{costs}{policy}"))
+        }
         FleetKind::Elastic => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
              costs: Costs(rescale: Constant(\"20s\"), checkpoint: \"5s\"), reveal: [DeclaredRunTime], \
@@ -212,4 +222,13 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
             4 + jobs / 4,
         ),
     }
+}
+
+/// Jobs that ask for shares of GPUs, or for CPU and memory alone.
+fn idle(fleet: &str, jobs: &str, rest: &str) -> String {
+    format!(
+        "Experiment(title: \"history\", fleet: Model({fleet}, cpus: 32, host_memory: \"64GiB\", sharing: Shares), \
+         reveal: [DeclaredRunTime], workload: Generate({jobs}, gpus: {{0: 3, 1: 5, 2: 2}}, shares: {{200: 1, 500: 2, 1000: 2}}, \
+         hosts: [Host(cpus: 4, memory: \"4GiB\", weight: 2), Host(cpus: 14.5, memory: \"20GiB\")]), {rest})"
+    )
 }

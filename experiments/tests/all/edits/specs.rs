@@ -151,6 +151,25 @@ pub(super) const TABLE: &str = r#"Experiment(
     policies: [Policy(name: "fifo")],
 )"#;
 
+/// Jobs of a table that fill the nodes of a list, some of them without GPUs.
+pub(super) const FILLED: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(list: NodeList(file: "n.csv", format: Native), speed: 1.0, sharing: Shares),
+    workload: Trace(
+        file: "t.csv", format: Csv, columns: {"name": "id", "submit": "at", "gpus": "n", "duration": "s"}, cpu_jobs: false,
+        fill: Fill(share: 1.3, every: "1s"),
+    ),
+    policies: [Policy(name: "fgd")],
+)"#;
+
+/// Jobs that ask for shares of GPUs, or for none.
+pub(super) const DRAWN: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 2, gpus: 4, kind: "T4", cpus: 32, sharing: Shares),
+    workload: Generate(jobs: 5, gpus: {0: 1, 1: 1}, shares: {300: 1, 1000: 1}, hosts: [Host(cpus: 2)]),
+    policies: [Policy(name: "fgd")],
+)"#;
+
 /// Two cores of the CPU in place of GPUs.
 pub(super) const LIVE: &str = r#"Experiment(
     title: "a",
