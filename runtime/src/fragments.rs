@@ -149,7 +149,9 @@ fn ask(fleet: &Fleet, job: &Job) -> Ask {
     let largest = fleet.nodes.iter().filter(|node| allowed(node.gpu_type)).map(|node| node.gpus).max().unwrap_or(0);
     let gpus = if job.gpus_per_node > 0 { job.gpus_per_node } else { job.gpus.min(largest) };
     let host = if job.gpus == 0 { job.host } else { job.host.part(gpus, job.gpus) };
-    let names = job.gpu_types.iter().map(|kind| fleet.types[*kind].name.as_str());
+    // A type that the fleet lacks has no name: what only that would do is of use to no job here.
+    let name = |kind: &TypeId| fleet.types.get(kind.index()).map_or("?", |kind| kind.name.as_str());
+    let names = job.gpu_types.iter().map(name);
     Ask {
         cpu_milli: u64::from(host.cpu_milli),
         milli: if job.gpus == 0 { 0 } else { job.share },

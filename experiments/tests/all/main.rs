@@ -22,6 +22,7 @@ mod fuzz;
 mod goldens;
 mod gpus;
 mod help;
+mod hived;
 mod hostile;
 mod identity;
 mod layout;

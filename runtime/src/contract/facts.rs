@@ -161,7 +161,7 @@ record! {
     /// What a job asks for.
     #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
     pub struct Demand {
-        /// Number of GPUs, allocated all at once or not at all (a gang).
+        /// Number of GPUs, allocated all at once or not at all (a gang); 0: the job takes CPU and memory of one node alone.
         "gpus" gpus: u32,
         /// Number of its GPUs on each node that it runs on; 0 means that they may be split over nodes in any way.
         "gpus-per-node" gpus_per_node: u32,

@@ -124,14 +124,12 @@ impl Run {
                 delayed = Some((job, Phase::Starting));
             }
             Action::StartPart(StartPart { job, gpu, .. }) => {
-                let job = JobId::new(*job);
-                self.begin(job, &[GpuId::new(*gpu)], None, &mut happened)?;
-                delayed = Some((job, Phase::Starting));
+                self.begin(JobId::new(*job), &[GpuId::new(*gpu)], None, &mut happened)?;
+                delayed = Some((JobId::new(*job), Phase::Starting));
             }
             Action::StartOn(StartOn { job, node }) => {
-                let job = JobId::new(*job);
-                self.begin_on(job, NodeId::new(*node), &mut happened)?;
-                delayed = Some((job, Phase::Starting));
+                self.begin_on(JobId::new(*job), NodeId::new(*node), &mut happened)?;
+                delayed = Some((JobId::new(*job), Phase::Starting));
             }
             Action::Reassign(moves) => {
                 self.idle = 0;

@@ -170,12 +170,7 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
     );
     match kind {
         FleetKind::Exclusive => {
-            let fleet = match two {
-                true => format!(
-                    "groups: [(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"), (nodes: {nodes}, gpus: {gpus}, kind: \"V100-SXM2-16GB\")]"
-                ),
-                false => format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\""),
-            };
+            let fleet = exclusive(nodes, gpus, two);
             format!(
                 "Experiment(title: \"history\", fleet: Model({fleet}{failures}), {costs}reveal: [DeclaredRunTime], \
                  workload: Generate(jobs: {jobs}, arrivals: {arrivals}, {durations}, gpus: {{{gangs}}}), {policy})",
@@ -221,6 +216,16 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
              {policy})",
             4 + jobs / 4,
         ),
+    }
+}
+
+/// Nodes of one type of GPU, or as many of each of two.
+fn exclusive(nodes: u64, gpus: u64, two: bool) -> String {
+    match two {
+        true => format!(
+            "groups: [(nodes: {nodes}, gpus: {gpus}, kind: \"T4\"), (nodes: {nodes}, gpus: {gpus}, kind: \"V100-SXM2-16GB\")]"
+        ),
+        false => format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\""),
     }
 }
 

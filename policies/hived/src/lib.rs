@@ -1,0 +1,251 @@
+//! HiveD (Zhao et al., OSDI 2020): virtual clusters own cells, buddies of GPUs that are near each other, and are always given as much as they own;
+//! what they do not use is for jobs without a guarantee, which go when it is wanted.
+//!
+//! Source: the paper's section 3, its implementation's design example (microsoft/hivedscheduler, commit 66f26ac), whose bindings are met GPU by GPU, and
+//! where neither says more, a reconstruction.
+
+mod cells;
+mod config;
+mod hive;
+
+use std::collections::BTreeSet;
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, NodeId,
+    Param, Policy, PolicyError, Queue, Reason, Setup, Topology, Trigger,
+};
+
+use config::Config as Cells;
+use hive::{Answer, Group, Hive};
+
+/// The policy.
+pub struct Hived {
+    /// What the file of cells says, before any job.
+    empty: Cells,
+    hive: Hive,
+    /// The cluster and the pinned cell of each queue; none: it is none of them.
+    queues: Vec<Option<(String, Option<String>)>>,
+    types: Vec<String>,
+    /// GPUs of each node, by their number in the file.
+    gpus: Vec<Vec<u32>>,
+    lazy: bool,
+    kills: bool,
+    /// Jobs that wait, by id.
+    waiting: BTreeSet<JobId>,
+    /// It has not read who is where.
+    is_new: bool,
+}
+
+impl Policy for Hived {
+    fn about() -> About {
+        About {
+            name: "hived",
+            about: "virtual clusters, which queues name, own cells of GPUs and are given as much whenever they want it; others use what is left (HiveD, Zhao et al., OSDI 2020)",
+            uses: Abilities::PREEMPT | Abilities::REFUSE | Abilities::SHAPE | Abilities::DRAIN,
+            needs: Knowledge::WEIGHTS,
+            params: &[
+                Param {
+                    name: "lazy",
+                    kind: Kind::Flag,
+                    default: "true",
+                    about: "Whether a job whose cells a higher priority of its cluster wants goes on without a guarantee, where there are others.",
+                },
+                Param {
+                    name: "evict",
+                    kind: Kind::Choice(&["checkpoint", "kill"]),
+                    default: "\"checkpoint\"",
+                    about: "Whether jobs that go save their state first, or lose what they have not saved.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let wrong = |why: String| PolicyError::BadConfig(format!("weights: {why}"));
+        let cells = Cells::read(&setup.weights).map_err(wrong)?;
+        let gpus = gpus_of_nodes(&cells, &setup.topology).map_err(wrong)?;
+        let queues = setup.queues.iter().map(|queue| cluster_of(queue, &setup.queues, &cells)).collect();
+        Ok(Hived {
+            hive: Hive::new(cells.clone()),
+            empty: cells,
+            queues,
+            types: setup.topology.gpu_types.iter().map(|kind| kind.name.clone()).collect(),
+            gpus,
+            lazy: config.flag("lazy"),
+            kills: config.choice("evict") == "kill",
+            waiting: BTreeSet::new(),
+            is_new: true,
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.take_in(batch, cluster);
+        let mut order: Vec<(i32, JobId)> = self.waiting.iter().map(|id| (cluster.job(*id).priority, *id)).collect();
+        order.sort_by_key(|(priority, id)| (std::cmp::Reverse(*priority), *id));
+        // A group like one that waits waits too.
+        let mut hopeless: BTreeSet<Group> = BTreeSet::new();
+        for (_, id) in order {
+            let Some(group) = self.group(cluster.job(id)) else {
+                self.waiting.remove(&id);
+                cluster.refuse(id);
+                continue;
+            };
+            let like = Group { id: 0, fixed: false, ..group.clone() };
+            if hopeless.contains(&like) {
+                continue;
+            }
+            match self.hive.place(&group) {
+                Answer::Wait => drop(hopeless.insert(like)),
+                Answer::Refuse => {
+                    self.waiting.remove(&id);
+                    cluster.refuse(id);
+                }
+                Answer::Place(pods, victims) => {
+                    for victim in victims {
+                        if self.kills { cluster.kill(victim) } else { cluster.preempt(victim) }
+                    }
+                    self.waiting.remove(&id);
+                    let gpus = pods.into_iter().flat_map(|(node, gpus)| self.numbered(cluster, node, gpus)).collect();
+                    cluster.start(id, gpus);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn explain(&self, job: &Job, _: &Cluster) -> Reason {
+        let own = self.group(job).map_or("its queue".into(), |group| group.cluster);
+        Reason::Policy(match job.priority < 0 {
+            true => "no GPUs are left that no virtual cluster uses, near enough to each other".into(),
+            false => format!("{own} has no cells left for it that jobs of its own or a higher priority do not use"),
+        })
+    }
+}
+
+impl Hived {
+    /// Takes in who came and who left, and which nodes are up.
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
+        let rejected = |event: &Event| matches!(event, Event::Rejected(_));
+        if std::mem::take(&mut self.is_new) || batch.trigger == Trigger::Resync || batch.events.iter().any(rejected) {
+            return self.begin_anew(cluster);
+        }
+        for event in &batch.events {
+            match event {
+                Event::JobEnded(end) => {
+                    self.hive.release(end.job);
+                    self.waiting.remove(&end.job);
+                }
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => self.hive.release(change.job),
+                Event::NodeChanged(change) => {
+                    self.hive.config.cells.up[change.node as usize] = cluster.is_up(change.node);
+                }
+                _ => {}
+            }
+            self.waiting.extend(cluster.queued_by(event).map(|job| job.id));
+        }
+    }
+
+    /// Reads who is where. Whose cells those are is not told: jobs go on without a guarantee.
+    fn begin_anew(&mut self, cluster: &Cluster) {
+        self.hive = Hive::new(self.empty.clone());
+        for node in 0..self.gpus.len() {
+            self.hive.config.cells.up[node] = cluster.is_up(node as NodeId);
+        }
+        let mut holders: Vec<&Job> = cluster.holders().collect();
+        holders.sort_unstable_by_key(|job| job.id);
+        for job in holders {
+            let on = |gpu: &GpuId| {
+                let node = cluster.node(*gpu);
+                let rank = gpu - cluster.node_gpus(node).start;
+                (node as usize, self.gpus[node as usize][rank as usize])
+            };
+            let gpus: Vec<(usize, u32)> = job.held.iter().map(on).collect();
+            if let Some(group) = self.group(job) {
+                self.hive.adopt(&group, &gpus);
+            }
+        }
+        self.waiting = cluster.jobs().filter(|job| job.waits()).map(|job| job.id).collect();
+    }
+
+    /// What a job asks for; none: it is of no virtual cluster.
+    fn group(&self, job: &Job) -> Option<Group> {
+        let (cluster, pin) = self.queues.get(job.queue? as usize)?.clone()?;
+        let kinds = match job.gpu_types.len() == self.types.len() {
+            true => BTreeSet::new(),
+            false => job.gpu_types.iter().map(|kind| self.types[*kind as usize].clone()).collect(),
+        };
+        Some(Group {
+            id: job.id,
+            cluster,
+            pin,
+            kinds,
+            priority: job.priority,
+            pods: self.pods(job),
+            lazy: self.lazy,
+            fixed: !job.preemptible,
+        })
+    }
+
+    /// GPUs of each pod of a gang: as many as it asks for on each node, or as few pods as there can be.
+    fn pods(&self, job: &Job) -> Vec<u32> {
+        let allowed = |kind: &&sandtable_policy::GpuTypeId| self.largest(**kind) > 0;
+        let largest = job.gpu_types.iter().filter(allowed).map(|kind| self.largest(*kind)).max().unwrap_or(job.gpus);
+        let each = if job.gpus_per_node > 0 { job.gpus_per_node } else { largest.min(job.gpus) };
+        let whole = (0..job.gpus / each).map(|_| each);
+        whole.chain(Some(job.gpus % each).filter(|rest| *rest > 0)).collect()
+    }
+
+    /// GPUs of the largest node of a type.
+    fn largest(&self, kind: sandtable_policy::GpuTypeId) -> u32 {
+        self.empty.largest(&self.types[kind as usize])
+    }
+
+    /// The cluster's numbers of a node's GPUs.
+    fn numbered(&self, cluster: &Cluster, node: usize, gpus: Vec<u32>) -> Vec<GpuId> {
+        let first = cluster.node_gpus(node as NodeId).start;
+        let rank = |gpu: u32| self.gpus[node].iter().position(|known| *known == gpu).unwrap_or(0) as GpuId;
+        gpus.into_iter().map(|gpu| first + rank(gpu)).collect()
+    }
+}
+
+/// The virtual cluster of a queue, which has its name or that of a group that it is in; and its pinned cell, if it has the name of one.
+fn cluster_of(queue: &Queue, all: &[Queue], cells: &Cells) -> Option<(String, Option<String>)> {
+    let mut at = queue;
+    while !cells.clusters.contains_key(&at.name) {
+        let parent = at.parent?;
+        at = all.iter().find(|queue| queue.id == parent)?;
+    }
+    let pin = cells.clusters[&at.name].pinned.contains_key(&queue.name);
+    Some((at.name.clone(), pin.then(|| queue.name.clone())))
+}
+
+/// The numbers of each node's GPUs, ascending. The nodes of the file are those of the cluster, in their order.
+///
+/// # Errors
+/// Where the two differ.
+fn gpus_of_nodes(cells: &Cells, topology: &Topology) -> Result<Vec<Vec<u32>>, String> {
+    let there = cells.gpus_of_nodes();
+    if there.len() != topology.nodes.len() {
+        return Err(format!("{} nodes of cells, the cluster has {}", there.len(), topology.nodes.len()));
+    }
+    for ((name, kind, gpus), node) in there.iter().zip(&topology.nodes) {
+        let own = &topology.gpu_types[node.gpu_type as usize].name;
+        if gpus.len() != node.gpus as usize || kind != own {
+            let found = format!("{} GPUs of kind {kind}", gpus.len());
+            return Err(format!(
+                "node {name}: {found}, node {} of the cluster has {} of kind {own}",
+                node.id, node.gpus
+            ));
+        }
+    }
+    Ok(there.into_iter().map(|(.., gpus)| gpus).collect())
+}
+
+sandtable_policy::export!(Hived);
+
+#[cfg(test)]
+mod tests;
