@@ -238,6 +238,21 @@ impl Cells {
         by_level.into_values().rev().flatten().collect()
     }
 
+    /// Whether pods fit nodes that nothing uses.
+    pub fn would_fit(&self, nodes: &[CellId], pods: &[u32]) -> bool {
+        let mut pods = pods.to_vec();
+        pods.sort_unstable();
+        let mut at = 0;
+        for node in nodes {
+            let mut room = self.all[*node].leaves.len() as u32;
+            while at < pods.len() && pods[at] <= room {
+                room -= pods[at];
+                at += 1;
+            }
+        }
+        at == pods.len()
+    }
+
     /// Places pods, from small to large, on the fewest nodes: first beside nothing but free GPUs, then in place of jobs of lower priority.
     pub fn pack(&self, nodes: &[CellId], pods: &[u32], priority: i32, across: bool) -> Option<Placement> {
         let up = |node: &CellId| {

@@ -64,17 +64,12 @@ impl Hive {
 
     /// Places a group, which holds its GPUs from now on; those that have to go first are gone.
     pub fn place(&mut self, group: &Group) -> Answer {
-        let Some(cluster) = self.config.clusters.get(&group.cluster).filter(|_| group.priority <= HIGHEST) else {
-            return Answer::Refuse;
+        let roots = match self.roots(group) {
+            Some(roots) if group.priority <= HIGHEST => roots,
+            None if group.priority < 0 && group.cluster.is_empty() => Vec::new(),
+            _ => return Answer::Refuse,
         };
         let cells = &self.config.cells;
-        let roots: Vec<CellId> = match &group.pin {
-            Some(pin) => match cluster.pinned.get(pin) {
-                Some(root) => vec![*root],
-                None => return Answer::Refuse,
-            },
-            None => cluster.cells.clone(),
-        };
         let kind_of = |chain: usize| cells.chains[chain].kinds[0].as_str();
         let wanted = |chain: usize| group.kinds.is_empty() || group.kinds.contains(kind_of(chain));
         let opportunistic = group.priority < 0;
@@ -101,6 +96,27 @@ impl Hive {
             }
         }
         Answer::Wait
+    }
+
+    /// The cells of its virtual cluster that a group may have; none: there is no such.
+    fn roots(&self, group: &Group) -> Option<Vec<CellId>> {
+        let cluster = self.config.clusters.get(&group.cluster)?;
+        match &group.pin {
+            Some(pin) => cluster.pinned.get(pin).map(|root| vec![*root]),
+            None => Some(cluster.cells.clone()),
+        }
+    }
+
+    /// Whether its virtual cluster has room for a group where it uses nothing.
+    pub fn ever_fits(&self, group: &Group) -> bool {
+        let (cells, roots) = (&self.config.cells, self.roots(group).unwrap_or_default());
+        let kinds: BTreeSet<usize> = roots.iter().map(|root| cells.all[*root].chain).collect();
+        kinds.into_iter().any(|chain| {
+            let of = |root: &CellId| cells.all[*root].chain == chain;
+            let own: Vec<CellId> = roots.iter().copied().filter(of).collect();
+            let will_do = group.kinds.is_empty() || group.kinds.contains(&cells.chains[chain].kinds[0]);
+            will_do && cells.would_fit(&cells.nodes(&own), &group.pods)
+        })
     }
 
     fn without_guarantee(&mut self, group: &Group, chain: usize) -> Option<Found> {

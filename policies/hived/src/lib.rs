@@ -1,11 +1,14 @@
 //! HiveD (Zhao et al., OSDI 2020): virtual clusters own cells, buddies of GPUs that are near each other, and are always given as much as they own;
 //! what they do not use is for jobs without a guarantee, which go when it is wanted.
 //!
+//! A file says what the cells are, in the form of HiveD's own configuration; without one nodes are halved, and queues own what they are guaranteed.
+//!
 //! Source: the paper's section 3, its implementation's design example (microsoft/hivedscheduler, commit 66f26ac), whose bindings are met GPU by GPU, and
 //! where neither says more, a reconstruction.
 
 mod cells;
 mod config;
+mod derived;
 mod hive;
 
 use std::collections::BTreeSet;
@@ -30,6 +33,8 @@ pub struct Hived {
     gpus: Vec<Vec<u32>>,
     lazy: bool,
     kills: bool,
+    /// A file says what the cells are: jobs that ask for others are refused.
+    has_file: bool,
     /// Jobs that wait, by id.
     waiting: BTreeSet<JobId>,
     /// It has not read who is where.
@@ -42,7 +47,7 @@ impl Policy for Hived {
             name: "hived",
             about: "virtual clusters, which queues name, own cells of GPUs and are given as much whenever they want it; others use what is left (HiveD, Zhao et al., OSDI 2020)",
             uses: Abilities::PREEMPT | Abilities::REFUSE | Abilities::SHAPE | Abilities::DRAIN,
-            needs: Knowledge::WEIGHTS,
+            needs: Knowledge::empty(),
             params: &[
                 Param {
                     name: "lazy",
@@ -62,7 +67,11 @@ impl Policy for Hived {
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
         let wrong = |why: String| PolicyError::BadConfig(format!("weights: {why}"));
-        let cells = Cells::read(&setup.weights).map_err(wrong)?;
+        let has_file = !setup.weights.is_empty();
+        let cells = match has_file {
+            true => Cells::read(&setup.weights).map_err(wrong)?,
+            false => derived::derived(&setup.topology, &setup.queues),
+        };
         let gpus = gpus_of_nodes(&cells, &setup.topology).map_err(wrong)?;
         let queues = setup.queues.iter().map(|queue| cluster_of(queue, &setup.queues, &cells)).collect();
         Ok(Hived {
@@ -73,6 +82,7 @@ impl Policy for Hived {
             gpus,
             lazy: config.flag("lazy"),
             kills: config.choice("evict") == "kill",
+            has_file,
             waiting: BTreeSet::new(),
             is_new: true,
         })
@@ -173,12 +183,24 @@ impl Hived {
 
     /// What a job asks for; none: it is of no virtual cluster.
     fn group(&self, job: &Job) -> Option<Group> {
-        let (cluster, pin) = self.queues.get(job.queue? as usize)?.clone()?;
+        let own = job.queue.and_then(|queue| self.queues.get(queue as usize)?.clone());
+        let Some((cluster, pin)) = own else {
+            // Without a file a job of no queue has no guarantee.
+            return (!self.has_file).then(|| Group { priority: -1, ..self.asked(job, String::new(), None) });
+        };
+        let group = self.asked(job, cluster, pin);
+        match self.has_file || self.hive.ever_fits(&group) {
+            true => Some(group),
+            false => Some(Group { priority: -1, ..group }),
+        }
+    }
+
+    fn asked(&self, job: &Job, cluster: String, pin: Option<String>) -> Group {
         let kinds = match job.gpu_types.len() == self.types.len() {
             true => BTreeSet::new(),
             false => job.gpu_types.iter().map(|kind| self.types[*kind as usize].clone()).collect(),
         };
-        Some(Group {
+        Group {
             id: job.id,
             cluster,
             pin,
@@ -187,7 +209,7 @@ impl Hived {
             pods: self.pods(job),
             lazy: self.lazy,
             fixed: !job.preemptible,
-        })
+        }
     }
 
     /// GPUs of each pod of a gang: as many as it asks for on each node, or as few pods as there can be.

@@ -145,32 +145,28 @@ impl Run {
                 self.world().backend.reassign(moves, &mut happened);
             }
             Action::SetBatch(set) => {
-                self.world().backend.set_batch(JobId::new(set.job), split(set.batch), &mut happened);
-                self.mark_for_report(JobId::new(set.job));
+                let job = JobId::new(set.job);
+                self.world().backend.set_batch(job, split(set.batch), &mut happened);
+                self.mark_for_report(job);
             }
             Action::Protect(protect) => {
                 self.ledger.protected(GpuId::new(protect.gpu), Instant::from_micros(protect.until));
             }
             Action::Preempt(preempt) => {
                 self.idle = 0;
-                self.ledger.stopped(JobId::new(preempt.job), true);
+                let job = JobId::new(preempt.job);
+                self.ledger.stopped(job, true);
                 let mode = match preempt.mode {
                     PreemptMode::Checkpoint => StopMode::Checkpoint,
                     PreemptMode::Kill => StopMode::Kill,
                 };
-                self.world().backend.stop(JobId::new(preempt.job), mode, &mut happened);
-                delayed = Some((JobId::new(preempt.job), Phase::Stopping));
+                self.world().backend.stop(job, mode, &mut happened);
+                delayed = Some((job, Phase::Stopping));
             }
             Action::Throttle(throttle) => {
                 self.world().backend.throttle(JobId::new(throttle.job), throttle.milli, &mut happened);
             }
-            Action::Refuse(job) => {
-                let job = JobId::new(*job);
-                self.ledger.refused(job);
-                self.world().backend.forget(job);
-                let now = self.world().cluster.now;
-                self.leave(job, now);
-            }
+            Action::Refuse(job) => self.refuse(JobId::new(*job)),
             Action::SetTimer(_) | Action::CancelTimer(_) => {}
         }
         let outcome = self.take_in(&mut happened, true);
@@ -187,6 +183,14 @@ impl Run {
 }
 
 impl Run {
+    /// A job that waits ends for good.
+    fn refuse(&mut self, job: JobId) {
+        self.ledger.refused(job);
+        self.world().backend.forget(job);
+        let now = self.world().cluster.now;
+        self.leave(job, now);
+    }
+
     /// Gives a job that asks for no GPU its node.
     fn begin_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>) -> Result<(), AccountingError> {
         self.idle = 0;
