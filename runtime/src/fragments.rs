@@ -1,10 +1,10 @@
 //! Free GPUs that typical jobs have no use for, over time (Weng et al., ATC 2023).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sandtable_fragmentation::{Ask, Room, Typical};
-use sandtable_hardware::{Fleet, GpuId, Job, JobId, NodeId, Sharing, TypeId};
+use sandtable_hardware::{Fleet, GpuId, HostResources, HostUse, Job, JobId, NodeId, Sharing, TypeId};
 
 /// The most common jobs that are this part of all are typical, as in the paper's artifact.
 const TYPICAL: f64 = 0.95;
@@ -136,18 +136,24 @@ fn counts(fleet: &Fleet, jobs: &[Job]) -> BTreeMap<Ask, u64> {
     for job in jobs {
         by_request.entry(Arc::as_ptr(&job.request) as usize).or_insert((0, job)).0 += 1;
     }
+    let at_rest: BTreeSet<(TypeId, u32, HostResources)> =
+        fleet.nodes.iter().map(|node| (node.gpu_type, node.gpus, node.host)).collect();
     let mut counts = BTreeMap::new();
     for (count, job) in by_request.into_values().filter(|(_, job)| job.service.is_none()) {
-        *counts.entry(ask(fleet, job)).or_default() += count;
+        *counts.entry(ask(fleet, &at_rest, job)).or_default() += count;
     }
     counts
 }
 
-/// What a job asks of one node: a gang that is of several asks for as many GPUs as it has on each, or for all of the largest.
-fn ask(fleet: &Fleet, job: &Job) -> Ask {
+/// What a job asks of one node: a gang that is of several asks for as many GPUs as it has on each, or as one of them has at most.
+fn ask(fleet: &Fleet, at_rest: &BTreeSet<(TypeId, u32, HostResources)>, job: &Job) -> Ask {
     let allowed = |kind: TypeId| job.gpu_types.is_empty() || job.gpu_types.contains(&kind);
-    let largest = fleet.nodes.iter().filter(|node| allowed(node.gpu_type)).map(|node| node.gpus).max().unwrap_or(0);
-    let gpus = if job.gpus_per_node > 0 { job.gpus_per_node } else { job.gpus.min(largest) };
+    let most = |(kind, gpus, host): &(TypeId, u32, HostResources)| match allowed(*kind) {
+        true => host.most_gpus(HostUse::default(), job.host, job.gpus, *gpus),
+        false => 0,
+    };
+    let most = at_rest.iter().map(most).max().unwrap_or(0);
+    let gpus = if job.gpus_per_node > 0 { job.gpus_per_node } else { job.gpus.min(most) };
     let host = if job.gpus == 0 { job.host } else { job.host.part(gpus, job.gpus) };
     // A type that the fleet lacks has no name: what only that would do is of use to no job here.
     let name = |kind: &TypeId| fleet.types.get(kind.index()).map_or("?", |kind| kind.name.as_str());

@@ -84,7 +84,7 @@ pub struct Summary {
     /// Free GPU-time on partly used nodes, over all free GPU-time (reconstruction: papers differ).
     pub fragmentation: f64,
     /// Free GPU-time that typical jobs have no use for (Weng et al., ATC 2023), over all GPU-time until the last job let its GPUs go. Typical are
-    /// the most common jobs that are 95 % of all; none in results of before it was measured.
+    /// the most common jobs that are 95 % of all; none where no time passes, and in results of before it was measured.
     #[serde(default)]
     pub fragments: Option<f64>,
     /// The same in the window.
@@ -156,7 +156,8 @@ impl Summary {
         let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time.as_micros_f64() * total);
         let given_away =
             |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time.as_micros_f64() * total * 1000.0);
-        let stranded = |areas: &TimeIntegrals| ratio(areas.stranded as f64 * UNIT, areas.time.as_micros_f64() * total);
+        let of_all = |areas: &TimeIntegrals| ratio(areas.stranded as f64 * UNIT, areas.time.as_micros_f64() * total);
+        let stranded = |areas: &TimeIntegrals| (!areas.time.is_zero()).then(|| of_all(areas));
         let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time.as_micros_f64() * total);
         let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
         // One after the other: a run may have millions of jobs, and these are numbers of each.
@@ -196,8 +197,8 @@ impl Summary {
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
-            fragments: Some(stranded(whole)),
-            fragments_window: Some(stranded(window)),
+            fragments: stranded(whole),
+            fragments_window: stranded(window),
             reassignments: ledger.elastic.then_some(counts.reassignments),
             serving: Serving::of(ledger),
             queues: QueueUse::of(ledger),

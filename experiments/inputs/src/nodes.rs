@@ -59,7 +59,7 @@ pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
             NodeFormat::Native => native(row)?,
             NodeFormat::Openb => NodeRow {
                 gpus: gpus(row, "gpu")?,
-                kind: row.text("model")?.to_string(),
+                kind: kind(row, "model")?,
                 host: HostResources { cpu_milli: row.whole("cpu_milli")?, memory_mib: row.whole("memory_mib")? },
                 speed: None,
             },
@@ -75,7 +75,14 @@ fn native(row: &Record<'_>) -> Result<NodeRow, TraceError> {
     let memory_mib = if given("host_memory_mib") { row.whole("host_memory_mib")? } else { 0 };
     let speed = if given("speed") { Some(row.number("speed")?) } else { None };
     let host = HostResources { cpu_milli, memory_mib };
-    Ok(NodeRow { gpus: gpus(row, "gpus")?, kind: row.text("kind")?.to_string(), host, speed })
+    Ok(NodeRow { gpus: gpus(row, "gpus")?, kind: kind(row, "kind")?, host, speed })
+}
+
+fn kind(row: &Record<'_>, column: &str) -> Result<String, TraceError> {
+    match row.text(column)? {
+        "" => Err(row.wrong(column, "expected a kind of GPU, found nothing")),
+        kind => Ok(kind.to_string()),
+    }
 }
 
 fn gpus(row: &Record<'_>, column: &str) -> Result<u32, TraceError> {

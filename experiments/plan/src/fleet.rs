@@ -81,7 +81,8 @@ pub(super) fn groups(
                 Some(near) => format!("did you mean {near:?}?"),
                 None => "another name needs a `speed`".to_string(),
             };
-            return Err(source.error(&format!("{place}.kind"), &message, "this kind").hint(hint));
+            let place = if list.is_some() { place } else { format!("{place}.kind") };
+            return Err(source.error(&place, &message, "this kind").hint(hint));
         }
     }
     with_speeds(source, spec, groups, profile)
@@ -112,9 +113,9 @@ fn with_speeds(
         let silent = groups.iter().position(|group| group.speed.is_none()).filter(|_| kinds.len() > 1);
         if let Some(at) = silent.filter(|_| !knows_throughputs(profile)) {
             let message = format!("other groups say their `speed`, {} does not", groups[at].kind);
-            return Err(source
-                .error(&format!("fleet.groups.{at}"), &message, "how fast?")
-                .hint("say all of them, or none"));
+            let of_list = matches!(&spec.fleet, FleetSpec::Model { list: Some(_), .. });
+            let place = if of_list { "fleet.list".into() } else { format!("fleet.groups.{at}") };
+            return Err(source.error(&place, &message, "how fast?").hint("say all of them, or none"));
         }
         return Ok(groups);
     }
@@ -144,8 +145,9 @@ pub(super) fn no_such_kind(source: &Source, kind: &str, known: &[String]) -> Err
 
 /// In words, where [`with_speeds`] estimated how fast the kinds of a fleet are.
 pub(super) fn estimated_speeds(spec: &Spec, fleet: &Fleet, profile: Option<&Profile>) -> Option<String> {
-    let FleetSpec::Model { groups, .. } = &spec.fleet else { return None };
-    let unsaid = groups.iter().all(|group| group.speed.is_none());
+    let FleetSpec::Model { groups, list, .. } = &spec.fleet else { return None };
+    // A list of several kinds says how fast they are.
+    let unsaid = list.is_none() && groups.iter().all(|group| group.speed.is_none());
     let estimated = fleet.types.len() > 1 && unsaid && !knows_throughputs(profile);
     let of: Vec<String> = fleet.types.iter().map(|kind| format!("{} {}", kind.name, kind.speed)).collect();
     estimated.then(|| format!("speeds estimated from the catalogue: {}", of.join(", ")))

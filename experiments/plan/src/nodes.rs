@@ -137,6 +137,12 @@ pub(super) fn listed(
     if speed.is_some() && rows.iter().any(|row| row.speed.is_some()) {
         return Err(source.error("fleet.speed", "the list of nodes says how fast each is", "here"));
     }
+    let kinds: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
+    if speed.is_none() && kinds.len() > 1 && rows.iter().all(|row| row.speed.is_none()) {
+        let error =
+            source.error("fleet.list", "nodes of several kinds of GPU, and none says how fast it is", "this list");
+        return Err(error.hint("a column `speed` in a native list, or `speed: 1.0` beside it for all"));
+    }
     let group = |of: &[NodeRow]| {
         let NodeRow { gpus, kind, host, speed: own } = &of[0];
         let HostResources { cpu_milli, memory_mib } = *host;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandtable_core::digest::{canonical, digest};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::text::turns;
-use sandtable_hardware::{Fleet, Profile, WorkloadId};
+use sandtable_hardware::{Fleet, Profile, Sharing, WorkloadId};
 use sandtable_runtime::CONTRACT;
 use sandtable_runtime::contract::Quantity;
 use sandtable_runtime::inputs::Reveal;
@@ -103,8 +103,12 @@ fn setting(
     let slots = preset.map_or(1, |preset| preset.slots_per_gpu);
     let ask = (slots, spec.serving.as_ref(), options.reading);
     let (jobs, workload_key) = workload::resolve(source, &spec.workload, folder, profile.clone(), ask, last)?;
-    if let WorkloadSpec::Generate { parts, .. } = &spec.workload {
+    if let WorkloadSpec::Generate { parts, shares, .. } = &spec.workload {
         parts::check_drawn(source, parts, base)?;
+        if !shares.is_empty() && base.sharing != Sharing::Shares {
+            let message = "jobs ask for shares of GPUs, which the fleet does not give";
+            return Err(source.error("workload.shares", message, "here").hint("fleet: Model(…, sharing: Shares)"));
+        }
     }
     let used = jobs.workloads().map_err(|error| source.locate(error, "workload"))?;
     let references = fleet::references(source, spec, profile.as_deref())?;

@@ -12,27 +12,49 @@ mod typical;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Draws, Event, GpuId, Job, JobId, JobPhase, Kind,
-    Knowledge, NodeId, Param, Placement, Policy, PolicyError, Reason, Setup, Trigger,
+    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Draws, Event, GpuId, GpuTypeId, Job, JobId,
+    JobPhase, Kind, Knowledge, NodeId, Param, Placement, Policy, PolicyError, Reason, Setup, Trigger,
 };
 
 use rooms::Rooms;
 use score::Score;
-use task::{Task, kind};
+use task::{Task, kind, nodes_at_rest};
 use typical::History;
+
+/// What jobs ask for that wait in one line: what of one node, and what of several.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Like {
+    task: Task,
+    gpus_per_node: u32,
+    near: [Option<u32>; 2],
+}
+
+impl Like {
+    fn of(job: &Job) -> Like {
+        let near = [job.near.required, job.near.preferred];
+        Like { task: Task::of(job), gpus_per_node: job.gpus_per_node, near }
+    }
+}
 
 /// The policy.
 pub struct Fgd {
     rooms: Rooms,
     history: History,
+    at_rest: BTreeSet<(GpuTypeId, u32, [u32; 2])>,
     /// A job that finds no place is refused.
     refuses: bool,
-    /// Jobs that wait, in the order in which they came.
-    waiting: Vec<JobId>,
+    /// Jobs that wait, by what they ask for and the order in which they came.
+    waiting: BTreeMap<Like, BTreeMap<u64, JobId>>,
+    /// Those that came since jobs found no place.
+    new: BTreeSet<Like>,
+    /// Jobs that have come so far, those that came again included.
+    came: u64,
     /// The kind and the nodes of each job that has its place.
     places: BTreeMap<JobId, (Option<u32>, Vec<NodeId>)>,
     /// Whether a node has more left than when jobs found no place.
     freed: bool,
+    /// Whether any job has run out of memory.
+    crowded: bool,
 }
 
 impl Policy for Fgd {
@@ -83,10 +105,14 @@ impl Policy for Fgd {
         Ok(Fgd {
             rooms: Rooms::new(score, order(config, setup)),
             history,
+            at_rest: nodes_at_rest(&setup.topology),
             refuses: config.choice("without_place") == "refuse",
-            waiting: Vec::new(),
+            waiting: BTreeMap::new(),
+            new: BTreeSet::new(),
+            came: 0,
             places: BTreeMap::new(),
             freed: true,
+            crowded: false,
         })
     }
 
@@ -100,7 +126,6 @@ impl Policy for Fgd {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let known = self.waiting.len();
         self.take_in(batch, cluster);
         if self.rooms.score == Score::Fgd {
             let came = batch.events.iter().filter_map(|event| match event {
@@ -112,17 +137,25 @@ impl Policy for Fgd {
             }
         }
         // Those that found no place find none while nothing has been freed.
-        let from = if std::mem::take(&mut self.freed) { 0 } else { known.min(self.waiting.len()) };
-        let tried = self.waiting.split_off(from);
-        let mut hopeless: BTreeSet<usize> = BTreeSet::new();
-        for id in tried {
-            let class = self.rooms.class(cluster.job(id));
-            if hopeless.contains(&class) || !self.place(cluster, id, class) {
-                hopeless.insert(class);
-                match self.refuses {
-                    true => cluster.refuse(id),
-                    false => self.waiting.push(id),
-                }
+        let all = std::mem::take(&mut self.freed);
+        let new = std::mem::take(&mut self.new);
+        let lines = self.waiting.iter().filter(|(like, _)| all || new.contains(like));
+        let mut order: BTreeMap<u64, Like> =
+            lines.filter_map(|(like, line)| Some((*line.first_key_value()?.0, like.clone()))).collect();
+        while let Some((_, like)) = order.pop_first() {
+            let Some((at, id)) = self.waiting.get(&like).and_then(|line| line.first_key_value()) else { continue };
+            let (at, id) = (*at, *id);
+            if self.place(cluster, id, &like) {
+                self.leave_line(&like, at);
+            } else if self.refuses {
+                // What one does not find, those like it do not find either.
+                self.waiting.remove(&like).into_iter().flatten().for_each(|(_, id)| cluster.refuse(id));
+                continue;
+            } else {
+                continue;
+            }
+            if let Some(next) = self.waiting.get(&like).and_then(|line| line.first_key_value()) {
+                order.insert(*next.0, like);
             }
         }
         Ok(())
@@ -148,9 +181,10 @@ impl Fgd {
         for event in &batch.events {
             match event {
                 Event::JobEnded(end) => self.leaves(end.job, cluster),
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
-                    debug_assert_ne!(change.cause, ChangeCause::Asked, "it preempts no job");
-                    self.leaves(change.job, cluster);
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => self.leaves(change.job, cluster),
+                Event::JobChanged(change) if change.cause == ChangeCause::OutOfMemory => {
+                    self.crowded = true;
+                    self.rooms.forget();
                 }
                 Event::NodeChanged(change) => {
                     self.rooms.read(cluster, change.node);
@@ -158,7 +192,24 @@ impl Fgd {
                 }
                 _ => {}
             }
-            self.waiting.extend(cluster.queued_by(event).map(|job| job.id));
+            cluster.queued_by(event).for_each(|job| self.wait(job));
+        }
+    }
+
+    /// A job waits.
+    fn wait(&mut self, job: &Job) {
+        let like = Like::of(job);
+        self.new.insert(like.clone());
+        self.waiting.entry(like).or_default().insert(self.came, job.id);
+        self.came += 1;
+    }
+
+    fn leave_line(&mut self, like: &Like, at: u64) {
+        if let Some(line) = self.waiting.get_mut(like) {
+            line.remove(&at);
+            if line.is_empty() {
+                self.waiting.remove(like);
+            }
         }
     }
 
@@ -171,7 +222,9 @@ impl Fgd {
             let nodes: BTreeSet<NodeId> = of_gpus.chain(job.node).collect();
             self.comes(job, nodes.into_iter().collect());
         }
-        self.waiting = cluster.jobs().filter(|job| job.waits()).map(|job| job.id).collect();
+        self.waiting.clear();
+        cluster.jobs().filter(|job| job.waits()).for_each(|job| self.wait(job));
+        self.crowded |= cluster.jobs().any(|job| job.out_of_memory > 0);
         self.freed = true;
     }
 
@@ -183,17 +236,19 @@ impl Fgd {
             }
             self.freed = true;
         }
-        self.waiting.retain(|id| *id != job);
     }
 
     /// Starts a job, if there is a place for it.
-    fn place(&mut self, cluster: &mut Cluster, id: JobId, class: usize) -> bool {
-        let job = cluster.job(id);
-        let nodes = if Task::is_of_one_node(job, cluster) {
-            let Some((node, gpus)) = self.rooms.best(cluster, self.history.typical(), class) else { return false };
+    fn place(&mut self, cluster: &mut Cluster, id: JobId, like: &Like) -> bool {
+        let task = &like.task;
+        let on_one = like.gpus_per_node == 0 || like.gpus_per_node == task.gpus;
+        let nodes = if on_one && (task.gpus == 0 || task.fits_one(&self.at_rest)) {
+            let found = self.rooms.best(cluster, self.history.typical(), task, self.crowded);
+            let Some((node, gpus)) = found else { return false };
             start(cluster, id, node, gpus);
             vec![node]
         } else {
+            let job = cluster.job(id);
             let found = Placement::Packed.find_any(cluster, &job.gpu_types.clone(), job.ask());
             let Some(gpus) = found else { return false };
             let nodes: BTreeSet<NodeId> = gpus.iter().map(|gpu| cluster.node(*gpu)).collect();

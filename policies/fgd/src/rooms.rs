@@ -1,20 +1,19 @@
 //! What is left of nodes, and the node with the highest score for a job. Scores are kept by what jobs ask for: only nodes that have
-//! changed since are scored again.
+//! changed since are scored again, and nodes of which the same is left once.
 
 use std::collections::BTreeMap;
 
 use sandtable_fragmentation::Typical;
-use sandtable_policy::{Cluster, GpuId, Job, NodeId};
+use sandtable_policy::{Cluster, GpuId, NodeId};
 
 use crate::score::Score;
 use crate::task::{Room, Task};
 
-/// Scores of nodes for what some jobs ask.
-struct Class {
-    task: Task,
-    /// By node: as of which of its changes, the score, and of a share the GPU; no score where there is no room.
-    scores: Vec<(u64, Option<(i64, usize)>)>,
-}
+/// Scores that are kept: beyond, all are computed again.
+const MOST_SCORES: usize = 1 << 20;
+
+/// By node: as of which of its changes, the score, and of a share the GPU; no score where there is no room.
+type Scores = Vec<(u64, Option<(i64, usize)>)>;
 
 /// The nodes.
 pub struct Rooms {
@@ -25,14 +24,14 @@ pub struct Rooms {
     /// When each last changed.
     changed: Vec<u64>,
     changes: u64,
-    numbers: BTreeMap<Task, usize>,
-    classes: Vec<Class>,
+    /// By what jobs ask for.
+    scores: BTreeMap<Task, Scores>,
 }
 
 impl Rooms {
     pub fn new(score: Score, order: Vec<NodeId>) -> Rooms {
-        let (rooms, changed, numbers, classes) = Default::default();
-        Rooms { score, order, rooms, changed, changes: 0, numbers, classes }
+        let (rooms, changed, scores) = Default::default();
+        Rooms { score, order, rooms, changed, changes: 0, scores }
     }
 
     /// Whether nothing has been read yet.
@@ -70,33 +69,38 @@ impl Rooms {
 
     /// All scores are to be computed again.
     pub fn forget(&mut self) {
-        self.changes += 1;
-        self.changed.fill(self.changes);
-    }
-
-    /// The number of what a job asks for.
-    pub fn class(&mut self, job: &Job) -> usize {
-        let task = Task::of(job);
-        if let Some(number) = self.numbers.get(&task) {
-            return *number;
-        }
-        let number = self.classes.len();
-        self.numbers.insert(task.clone(), number);
-        // Nothing has changed as of the end of time.
-        self.classes.push(Class { task, scores: vec![(u64::MAX, None); self.rooms.len()] });
-        number
+        self.scores.clear();
     }
 
     /// The node with the highest score, the first among equals, and the GPUs there; none where there is no room.
-    pub fn best(&mut self, cluster: &Cluster, typical: &Typical, class: usize) -> Option<(NodeId, Vec<GpuId>)> {
-        let Class { task, scores } = &mut self.classes[class];
+    pub fn best(
+        &mut self,
+        cluster: &Cluster,
+        typical: &Typical,
+        task: &Task,
+        crowded: bool,
+    ) -> Option<(NodeId, Vec<GpuId>)> {
+        if !self.scores.contains_key(task) {
+            if (self.scores.len() + 1) * self.rooms.len() > MOST_SCORES {
+                self.scores.clear();
+            }
+            // Nothing has changed as of the end of time.
+            self.scores.insert(task.clone(), vec![(u64::MAX, None); self.rooms.len()]);
+        }
+        let scores = self.scores.get_mut(task)?;
+        // Only where what jobs do to each other's memory is looked at.
+        let barred = task.gpus > 0 && (task.alone || task.memory_mib > 0 || crowded);
+        let mut alike: BTreeMap<&Room, Option<(i64, usize)>> = BTreeMap::new();
         let mut best: Option<(i64, usize, usize)> = None;
         for node in self.order.iter().map(|node| *node as usize) {
-            let room = &self.rooms[node];
-            let (as_of, known) = &mut scores[node];
+            let (room, (as_of, known)) = (&self.rooms[node], &mut scores[node]);
             if *as_of != self.changed[node] {
-                let has_memory = has_memory(cluster, node as NodeId, task);
-                *known = if task.fits(room) && has_memory { Some(self.score.of(task, room, typical)) } else { None };
+                let open = barred.then(|| open(cluster, node as NodeId, task));
+                let score = || {
+                    let open = open.as_deref();
+                    task.fits(room, open).then(|| self.score.of(task, room, open, typical))
+                };
+                *known = if barred { score() } else { *alike.entry(room).or_insert_with(score) };
                 *as_of = self.changed[node];
             }
             if let Some((score, gpu)) = *known
@@ -107,18 +111,23 @@ impl Rooms {
         }
         let (_, node, gpu) = best?;
         let first = cluster.node_gpus(node as NodeId).start;
+        let open = barred.then(|| open(cluster, node as NodeId, task));
         let places = match (task.milli, self.score) {
-            (0, _) => vec![],
             (1..1000, Score::Fgd) => vec![gpu],
-            _ => task.places(&self.rooms[node]),
+            _ => task.places(&self.rooms[node], open.as_deref()),
         };
         Some((node as NodeId, places.into_iter().map(|at| first + at as GpuId).collect()))
     }
 }
 
-/// Whether the GPUs of a node that jobs are on have as much memory left as a job needs, as far as that is known.
-fn has_memory(cluster: &Cluster, node: NodeId, task: &Task) -> bool {
+/// Which GPUs of a node have as much memory left as a job needs, as far as that is known, and no job that must be alone.
+fn open(cluster: &Cluster, node: NodeId, task: &Task) -> Vec<bool> {
     let capacity = u64::from(cluster.memory_of(cluster.node_type(node)));
-    let fits = |gpu: GpuId| cluster.memory_used(gpu) + u64::from(task.memory_mib) <= capacity;
-    capacity == 0 || task.memory_mib == 0 || cluster.node_gpus(node).all(fits)
+    let is_open = |gpu: GpuId| {
+        let residents = cluster.residents(gpu);
+        let fits = capacity == 0 || cluster.memory_used(gpu) + u64::from(task.memory_mib) <= capacity;
+        let alone = residents.iter().any(|job| cluster.job(*job).out_of_memory > 0);
+        fits && !alone && (!task.alone || residents.is_empty())
+    };
+    cluster.node_gpus(node).map(is_open).collect()
 }

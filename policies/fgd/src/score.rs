@@ -2,7 +2,7 @@
 
 use sandtable_fragmentation::{Room as Free, Typical};
 
-use crate::task::{Room, Task};
+use crate::task::{Open, Room, Task};
 
 /// How nodes are scored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,12 @@ impl Score {
     }
 
     /// The score of a node that has room, and the GPU for a share by which it has it.
-    pub fn of(self, task: &Task, room: &Room, typical: &Typical) -> (i64, usize) {
+    pub fn of(self, task: &Task, room: &Room, open: Open<'_>, typical: &Typical) -> (i64, usize) {
         let score = match self {
-            Score::Fgd => return fgd(task, room, typical),
+            Score::Fgd => return fgd(task, room, open, typical),
             Score::BestFit => best_fit(task, room),
             Score::DotProduct => dot_product(task, room),
-            Score::Packing => packing(task, room),
+            Score::Packing => packing(task, room, open),
             Score::Clustering => clustering(task, room),
         };
         (score, 0)
@@ -63,22 +63,24 @@ fn asked_cpu(task: &Task, room: &Room) -> f64 {
     if room.host[0] == u64::MAX { 0.0 } else { task.host[0] as f64 }
 }
 
-fn fgd(task: &Task, room: &Room, typical: &Typical) -> (i64, usize) {
+fn fgd(task: &Task, room: &Room, open: Open<'_>, typical: &Typical) -> (i64, usize) {
     let fragments = |cpu_milli: u64, left: &[u32]| typical.fragments(Free { gpu_type: room.gpu_type, cpu_milli, left });
     let before = fragments(room.host[0], &room.left);
     let cpu_after = if room.host[0] == u64::MAX { u64::MAX } else { room.host[0] - task.host[0] };
     let score = |after: f64| (100.0 / (1.0 + libm::exp(-(before - after) / 1000.0))).floor() as i64;
     let mut left = room.left.clone();
     if task.milli == 0 || task.milli == 1000 {
-        task.places(room).into_iter().for_each(|at| left[at] -= task.milli);
+        task.places(room, open).into_iter().for_each(|at| left[at] -= task.milli);
         return (score(fragments(cpu_after, &left)), 0);
     }
     let mut best: Option<(i64, usize)> = None;
-    for at in 0..left.len() {
+    let mut tried: Vec<u32> = Vec::new();
+    for at in task.takes(room, open) {
         // One with as much left as one before has its score.
-        if room.left[at] < task.milli || room.left[..at].contains(&room.left[at]) {
+        if tried.contains(&room.left[at]) {
             continue;
         }
+        tried.push(room.left[at]);
         left[at] -= task.milli;
         let found = score(fragments(cpu_after, &left));
         left[at] += task.milli;
@@ -101,7 +103,7 @@ fn dot_product(task: &Task, room: &Room) -> i64 {
     (100.0 * (1.0 - (cpu + gpu) / 2.0)).floor() as i64
 }
 
-fn packing(task: &Task, room: &Room) -> i64 {
+fn packing(task: &Task, room: &Room, open: Open<'_>) -> i64 {
     if task.gpus == 0 {
         return 0;
     }
@@ -109,7 +111,7 @@ fn packing(task: &Task, room: &Room) -> i64 {
     if room.left.iter().all(|left| *left == 1000) {
         return (33 - gpus).max(gpus);
     }
-    let places = task.places(room);
+    let places = task.places(room, open);
     let whole = places.iter().filter(|at| room.left[**at] == 1000).count() as i64;
     if whole > 0 {
         return (50 - whole).max(33);

@@ -143,3 +143,30 @@ fn a_trace_of_typical_jobs_that_makes_no_sense_is_refused() {
     let why = "BadConfig(\"weights: line 3: `gpus`: expected a number up to 1000000, found \\\"x\\\"\")";
     assert_eq!(format!("{refused:?}").trim_start_matches("PolicyError::"), why);
 }
+
+#[test]
+fn what_fits_no_single_node_is_split() {
+    // Forty cores for four GPUs: a node of 32 has enough for three.
+    let jobs = vec![asking(4, 1000, 40)];
+    assert_eq!(plan(nodes(&[(4, 32), (4, 32)]), "{}", jobs), ["0 at [0, 1, 2, 4]"]);
+}
+
+#[test]
+fn a_gang_of_another_shape_keeps_none_waiting() {
+    let wide = |gpus_per_node| Demand { gpus_per_node, ..asking(16, 1000, 0) };
+    let jobs = vec![asking(5, 1000, 0), asking(5, 1000, 0), asking(5, 1000, 0), wide(8), wide(0)];
+    let started = plan(nodes(&[(8, 0); 4]), "{}", jobs);
+    assert_eq!(started.len(), 4, "{started:?}");
+    assert!(started[3].starts_with("4 at "), "{started:?}");
+}
+
+#[test]
+fn device_memory_is_that_of_the_gpu() {
+    let mut two = nodes(&[(2, 0)]);
+    two.gpu_types[0].memory_mib = 16_000;
+    let needs = |share: u32| Demand { memory_mib: 12_000, ..asking(1, share, 0) };
+    let idle = Demand { memory_mib: 12_000, ..asking(0, 1000, 1) };
+    // One whole, a share on the other; a second share would need more memory than is left. Without GPUs none is needed.
+    let jobs = vec![needs(1000), needs(500), needs(500), idle];
+    assert_eq!(plan(two, "{}", jobs), ["0 at [0]", "1 at [1]", "3 on node 0"]);
+}

@@ -18,8 +18,8 @@ pub struct Fill {
 /// How long each job lasts: longer than any filling.
 pub const LASTS: Duration = Duration::from_secs(10_000 * 86_400);
 
-/// The jobs of a trace in an order that the seed draws, until the next would ask for more than the share of so many GPUs. Where all
-/// together ask for less, jobs are drawn again, each as likely as any other.
+/// The jobs of a trace in an order that the seed draws. Where all together ask for less than the share of so many GPUs, jobs are drawn again, each as likely
+/// as any other, until the next would ask for more; where they ask for more, the last are left out.
 ///
 /// # Errors
 /// Jobs without GPUs alone, or too many, in words.
@@ -35,11 +35,15 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
     if asked == 0 {
         return Err("no job asks for a GPU: they never fill a cluster".into());
     }
+    let draws_again = asked <= most;
     while asked > most {
         asked -= order.pop().map_or(0, |last| milli(&trace[last]));
     }
+    if order.is_empty() {
+        return Err("not one of its jobs asks for so few GPUs".into());
+    }
     let mut again = vec![0u32; trace.len()];
-    loop {
+    while draws_again {
         let drawn = below(&mut stream, trace.len());
         asked += milli(&trace[drawn]);
         if asked > most {
@@ -55,7 +59,7 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
         (row.declared, row.deadline, row.recorded) = (None, None, None);
         again[index] += 1;
         if again[index] > 1 {
-            row.name = format!("{}-{}", row.name, again[index]).into();
+            row.name = format!("{}#{}", row.name, again[index]).into();
         }
         row
     });

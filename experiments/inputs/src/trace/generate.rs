@@ -201,7 +201,8 @@ impl Iterator for Sizes<'_, '_> {
             let factor = self.errors.log_normal(1.0, sigma);
             ((whole as f64 * factor).clamp(1.0, 31_536_000.0) as u64) * SECOND
         });
-        let (workload, user) = (self.workloads.draw(), self.users.draw());
+        // One without GPUs is of no workload: those say what GPUs do.
+        let (workload, user) = (self.workloads.draw().filter(|_| gpus > 0), self.users.draw());
         let part = self.parts.draw().filter(|part| gpus == 1 && part != WHOLE);
         let share = self.shares.draw().filter(|_| gpus == 1);
         let mut row = Row { declared, ..Row::new(String::new(), Instant::START, gpus, whole * SECOND) };

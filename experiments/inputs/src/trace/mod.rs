@@ -403,7 +403,10 @@ pub fn of_bytes(path: &Path, bytes: &[u8], format: TraceFormat, options: &Option
         let read = trace.account.line();
         return Err(if trace.account.read > 0 { error.hint(read) } else { error });
     }
-    doubt(&mut trace);
+    // Where times are not looked at, none is doubtful.
+    if !options.timeless {
+        doubt(&mut trace);
+    }
     Ok(trace)
 }
 

@@ -116,8 +116,8 @@ pub(super) fn native(file: &Path, bytes: &[u8], options: &Options) -> Result<Tra
 /// Size of the gang; a job without GPUs takes something else of its node.
 fn gpus(row: &Record<'_>) -> Result<u32, TraceError> {
     let gpus = row.whole("gpus")?;
-    let takes_host =
-        || ["cpus", "host_memory_mib"].iter().any(|column| row.find(column).is_some_and(|it| !it.is_empty()));
+    let is_some = |text: &str| text.parse::<f64>().is_ok_and(|number| number > 0.0);
+    let takes_host = || ["cpus", "host_memory_mib"].iter().any(|column| row.find(column).is_some_and(is_some));
     if gpus == 0 && !takes_host() {
         return Err(row.wrong("gpus", "expected at least 1, or `cpus` or `host_memory_mib` beside it, found 0"));
     }

@@ -157,6 +157,12 @@ impl Rows {
 
     pub(super) fn finish(mut self, read: Read) -> Trace {
         self.trace.rows.last_mut().into_iter().for_each(|row| self.shared.share(row));
+        let before = self.trace.rows.len();
+        self.trace.rows.retain(|row| row.gpus > 0 || !row.host.is_unknown());
+        let idle = before - self.trace.rows.len();
+        if idle > 0 {
+            self.trace.account.count(Fate::LeftOut, "asks for no GPU, and for no CPU or memory", 0, idle);
+        }
         let submitted = |row: &Row| row.recorded.as_ref().and_then(|recorded| recorded.submitted);
         let first = self.trace.rows.iter().map(|row| submitted(row).unwrap_or(row.submit)).min().unwrap_or_default();
         if self.clock.is_some_and(|clock| clock != Clock::Number) || first >= EPOCH {

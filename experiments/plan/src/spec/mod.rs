@@ -207,8 +207,8 @@ pub enum WorkloadSpec {
     Jobs(Vec<JobSpec>),
 }
 
-/// How jobs fill a cluster: in an order that the seed draws, each for 10,000 days, until the next would ask for too much; where all together
-/// ask for less, jobs are drawn again.
+/// How jobs fill a cluster: in an order that the seed draws, each for 10,000 days. Where all together ask for less, jobs are drawn again until the next would
+/// ask for too much; where they ask for more, the last are left out.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Fill", deny_unknown_fields)]
 pub struct FillSpec {

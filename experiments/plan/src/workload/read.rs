@@ -298,6 +298,9 @@ fn check_list(list: &[JobSpec]) -> Result<(), String> {
         if job.gpus == 0 && job.cpus.is_none() && job.host_memory.is_none() {
             return Err(format!("job {index}: one of 0 GPUs takes `cpus` or `host_memory` of a node"));
         }
+        if job.gpus == 0 && job.memory.is_some() {
+            return Err(format!("job {index}: one of 0 GPUs has no device `memory`; that of a node is `host_memory`"));
+        }
         if let Err(why) = nodes::host(job.cpus, job.host_memory) {
             return Err(format!("job {index}: {why}"));
         }
