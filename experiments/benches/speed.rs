@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 20] = [
+const PACKING: [&str; 22] = [
     "fifo",
     "sjf",
     "srtf",
@@ -164,6 +164,8 @@ const PACKING: [&str; 20] = [
     "gavel-leases",
     "kai-like",
     "kueue-like",
+    "fgd",
+    "hived",
 ];
 
 const THREE: &str = "Policy(name: \"fifo\"), Policy(name: \"las\"), Policy(name: \"srtf\")";

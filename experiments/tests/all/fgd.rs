@@ -54,11 +54,13 @@ fn run_of(workload: &str, seed: u32) -> Run {
 
 /// Pods as a native trace: one a second, none of which ends before the last has come.
 fn trace(pods: &[[String; 5]]) -> String {
-    let mut text = String::from("job_id,submit_s,gpus,duration_s,cpus,host_memory_mib,gpu_types,share_milli\n");
+    let mut text =
+        String::from("job_id,submit_s,gpus,gpus_per_node,duration_s,cpus,host_memory_mib,gpu_types,share_milli\n");
     for (at, [cpu_milli, memory_mib, gpus, milli, models]) in pods.iter().enumerate() {
         let cpus = cpu_milli.parse::<f64>().expect("CPU") / 1000.0;
         let share = if gpus == "1" { milli.as_str() } else { "" };
-        let row = writeln!(text, "{at},{at},{gpus},864000000,{cpus},{memory_mib},{models},{share}");
+        // A pod is on one node.
+        let row = writeln!(text, "{at},{at},{gpus},{gpus},864000000,{cpus},{memory_mib},{models},{share}");
         row.expect("a line");
     }
     text

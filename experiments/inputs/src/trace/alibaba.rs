@@ -90,6 +90,8 @@ pub(super) fn openb(file: &Path, bytes: &[u8], options: &Options) -> Result<Trac
         if let Some(job) = rows.push(row, row.find("name"), submit, (gpus, duration)) {
             job.host = host;
             job.share = if gpus == 1 { milli } else { Job::WHOLE };
+            // A pod is on one node. Where it is not asked to fill a cluster, policies that know no shapes may split it.
+            job.gpus_per_node = if options.timeless && gpus > 1 { gpus } else { 0 };
             job.kinds = spec.split('|').filter(|kind| !kind.is_empty()).map(str::to_string).collect();
             job.recorded = ran.map(|(start, end)| {
                 let (start, end) = (Some(start), Some(end));
