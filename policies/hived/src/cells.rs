@@ -284,7 +284,7 @@ impl Cells {
             (std::cmp::Reverse(same), higher)
         };
         let mut sorted = nodes.to_vec();
-        sorted.sort_by_key(key);
+        sorted.sort_by_cached_key(key);
         let mut chosen = Vec::new();
         for node in sorted {
             let room = self.count(node, |of| of < priority);

@@ -85,12 +85,6 @@ impl Config {
         nodes.iter_mut().for_each(|(.., gpus)| gpus.sort_unstable());
         nodes
     }
-
-    /// GPUs of the largest node of a kind; 0: there is none.
-    pub fn largest(&self, kind: &str) -> u32 {
-        let of = self.gpus_of_nodes();
-        of.iter().filter(|(_, own, _)| own == kind).map(|(.., gpus)| gpus.len() as u32).max().unwrap_or(0)
-    }
 }
 
 impl Reader<'_> {

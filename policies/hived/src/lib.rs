@@ -11,7 +11,8 @@ mod config;
 mod derived;
 mod hive;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, NodeId,
@@ -21,6 +22,9 @@ use sandtable_policy::{
 use config::Config as Cells;
 use hive::{Answer, Group, Hive};
 
+/// What jobs ask for that wait in one line; none: they are of no virtual cluster.
+type Line = (Reverse<i32>, Option<Group>);
+
 /// The policy.
 pub struct Hived {
     /// What the file of cells says, before any job.
@@ -29,14 +33,20 @@ pub struct Hived {
     /// The cluster and the pinned cell of each queue; none: it is none of them.
     queues: Vec<Option<(String, Option<String>)>>,
     types: Vec<String>,
+    /// GPUs of the largest node of each type.
+    largest: Vec<u32>,
     /// GPUs of each node, by their number in the file.
     gpus: Vec<Vec<u32>>,
     lazy: bool,
     kills: bool,
     /// A file says what the cells are: jobs that ask for others are refused.
     has_file: bool,
-    /// Jobs that wait, by id.
-    waiting: BTreeSet<JobId>,
+    /// Jobs that wait, by what they ask for, of which the highest priority comes first.
+    waiting: BTreeMap<Line, BTreeSet<JobId>>,
+    /// Those that came since jobs found no place.
+    new: BTreeSet<Line>,
+    /// Whether there is more room than when jobs found no place.
+    freed: bool,
     /// It has not read who is where.
     is_new: bool,
 }
@@ -78,12 +88,15 @@ impl Policy for Hived {
             hive: Hive::new(cells.clone()),
             empty: cells,
             queues,
+            largest: setup.topology.gpu_types.iter().map(|kind| largest_node(&setup.topology, kind.id)).collect(),
             types: setup.topology.gpu_types.iter().map(|kind| kind.name.clone()).collect(),
             gpus,
             lazy: config.flag("lazy"),
             kills: config.choice("evict") == "kill",
             has_file,
-            waiting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            new: BTreeSet::new(),
+            freed: true,
             is_new: true,
         })
     }
@@ -94,34 +107,23 @@ impl Policy for Hived {
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
         self.take_in(batch, cluster);
-        let mut order: Vec<(i32, JobId)> = self.waiting.iter().map(|id| (cluster.job(*id).priority, *id)).collect();
-        order.sort_by_key(|(priority, id)| (std::cmp::Reverse(*priority), *id));
-        // A group like one that waits waits too.
-        let mut hopeless: BTreeSet<Group> = BTreeSet::new();
-        for (_, id) in order {
-            let Some(group) = self.group(cluster.job(id)) else {
-                self.waiting.remove(&id);
-                cluster.refuse(id);
-                continue;
-            };
-            let like = Group { id: 0, fixed: false, ..group.clone() };
-            if hopeless.contains(&like) {
+        // Those that found no place find none while nothing has been freed.
+        let all = std::mem::take(&mut self.freed);
+        let new = std::mem::take(&mut self.new);
+        let lines = self.waiting.iter().filter(|(line, _)| all || new.contains(line));
+        let first = |(line, jobs): (&Line, &BTreeSet<JobId>)| Some(((line.0, *jobs.first()?), line.clone()));
+        let mut order: BTreeMap<(Reverse<i32>, JobId), Line> = lines.filter_map(first).collect();
+        while let Some(((priority, id), line)) = order.pop_first() {
+            if !self.serve(cluster, id, &line) {
                 continue;
             }
-            match self.hive.place(&group) {
-                Answer::Wait => drop(hopeless.insert(like)),
-                Answer::Refuse => {
-                    self.waiting.remove(&id);
-                    cluster.refuse(id);
-                }
-                Answer::Place(pods, victims) => {
-                    for victim in victims {
-                        if self.kills { cluster.kill(victim) } else { cluster.preempt(victim) }
-                    }
-                    self.waiting.remove(&id);
-                    let gpus = pods.into_iter().flat_map(|(node, gpus)| self.numbered(cluster, node, gpus)).collect();
-                    cluster.start(id, gpus);
-                }
+            let left = self.waiting.get_mut(&line).and_then(|jobs| {
+                jobs.remove(&id);
+                jobs.first().copied()
+            });
+            match left {
+                Some(next) => drop(order.insert((priority, next), line)),
+                None => drop(self.waiting.remove(&line)),
             }
         }
         Ok(())
@@ -137,6 +139,35 @@ impl Policy for Hived {
 }
 
 impl Hived {
+    /// Starts or refuses a job; otherwise it waits.
+    fn serve(&mut self, cluster: &mut Cluster, id: JobId, line: &Line) -> bool {
+        let fixed = !cluster.job(id).preemptible;
+        let answer = match &line.1 {
+            Some(like) => self.hive.place(&Group { id, fixed, ..like.clone() }),
+            None => Answer::Refuse,
+        };
+        match answer {
+            Answer::Wait => return false,
+            Answer::Refuse => cluster.refuse(id),
+            Answer::Place(pods, victims) => {
+                for victim in victims {
+                    if self.kills { cluster.kill(victim) } else { cluster.preempt(victim) }
+                }
+                let gpus = pods.into_iter().flat_map(|(node, gpus)| self.numbered(cluster, node, gpus)).collect();
+                cluster.start(id, gpus);
+            }
+        }
+        true
+    }
+
+    /// A job waits.
+    fn wait(&mut self, job: &Job) {
+        let like = self.group(job).map(|group| Group { id: 0, fixed: false, ..group });
+        let line = (Reverse(job.priority), like);
+        self.new.insert(line.clone());
+        self.waiting.entry(line).or_default().insert(job.id);
+    }
+
     /// Takes in who came and who left, and which nodes are up.
     fn take_in(&mut self, batch: &Batch, cluster: &Cluster) {
         let rejected = |event: &Event| matches!(event, Event::Rejected(_));
@@ -147,15 +178,19 @@ impl Hived {
             match event {
                 Event::JobEnded(end) => {
                     self.hive.release(end.job);
-                    self.waiting.remove(&end.job);
+                    self.freed = true;
                 }
-                Event::JobChanged(change) if change.phase == JobPhase::Queued => self.hive.release(change.job),
+                Event::JobChanged(change) if change.phase == JobPhase::Queued => {
+                    self.hive.release(change.job);
+                    self.freed = true;
+                }
                 Event::NodeChanged(change) => {
                     self.hive.config.cells.up[change.node as usize] = cluster.is_up(change.node);
+                    self.freed = true;
                 }
                 _ => {}
             }
-            self.waiting.extend(cluster.queued_by(event).map(|job| job.id));
+            cluster.queued_by(event).for_each(|job| self.wait(job));
         }
     }
 
@@ -178,7 +213,9 @@ impl Hived {
                 self.hive.adopt(&group, &gpus);
             }
         }
-        self.waiting = cluster.jobs().filter(|job| job.waits()).map(|job| job.id).collect();
+        self.waiting.clear();
+        cluster.jobs().filter(|job| job.waits()).for_each(|job| self.wait(job));
+        self.freed = true;
     }
 
     /// What a job asks for; none: it is of no virtual cluster.
@@ -214,16 +251,10 @@ impl Hived {
 
     /// GPUs of each pod of a gang: as many as it asks for on each node, or as few pods as there can be.
     fn pods(&self, job: &Job) -> Vec<u32> {
-        let allowed = |kind: &&sandtable_policy::GpuTypeId| self.largest(**kind) > 0;
-        let largest = job.gpu_types.iter().filter(allowed).map(|kind| self.largest(*kind)).max().unwrap_or(job.gpus);
-        let each = if job.gpus_per_node > 0 { job.gpus_per_node } else { largest.min(job.gpus) };
+        let largest = job.gpu_types.iter().map(|kind| self.largest[*kind as usize]).max().unwrap_or(job.gpus);
+        let each = if job.gpus_per_node > 0 { job.gpus_per_node } else { largest.min(job.gpus).max(1) };
         let whole = (0..job.gpus / each).map(|_| each);
         whole.chain(Some(job.gpus % each).filter(|rest| *rest > 0)).collect()
-    }
-
-    /// GPUs of the largest node of a type.
-    fn largest(&self, kind: sandtable_policy::GpuTypeId) -> u32 {
-        self.empty.largest(&self.types[kind as usize])
     }
 
     /// The cluster's numbers of a node's GPUs.
@@ -265,6 +296,11 @@ fn gpus_of_nodes(cells: &Cells, topology: &Topology) -> Result<Vec<Vec<u32>>, St
         }
     }
     Ok(there.into_iter().map(|(.., gpus)| gpus).collect())
+}
+
+/// GPUs of the largest node of a type.
+fn largest_node(topology: &Topology, kind: sandtable_policy::GpuTypeId) -> u32 {
+    topology.nodes.iter().filter(|node| node.gpu_type == kind).map(|node| node.gpus).max().unwrap_or(0)
 }
 
 sandtable_policy::export!(Hived);
