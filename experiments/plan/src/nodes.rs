@@ -153,7 +153,7 @@ pub(super) fn listed(
             speed: own.or(speed),
             memory: None,
             cpus: (cpu_milli > 0).then(|| f64::from(cpu_milli) / 1000.0),
-            host_memory: (memory_mib > 0).then(|| Bytes((memory_mib as usize) << 20)),
+            host_memory: (memory_mib > 0).then_some(Bytes((memory_mib as usize) << 20)),
             revocable: None,
             pool: Pool::Training,
         }

@@ -228,7 +228,7 @@ impl Workload {
         match &self.from {
             _ if self.demand != DemandSpec::Recorded => self.trace(seed, fleet)?.rows.into_iter().try_for_each(add)?,
             From::Filled(trace, how) => {
-                filled(trace, *how, seed, fleet.gpus() / self.slots)?.rows.into_iter().try_for_each(add)?
+                filled(trace, *how, seed, fleet.gpus() / self.slots)?.rows.into_iter().try_for_each(add)?;
             }
             From::Generated(drawn) => {
                 self.recipe(drawn, fleet, |recipe| trace::draw(recipe, seed).try_for_each(&mut add))?;

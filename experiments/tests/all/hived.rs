@@ -12,9 +12,12 @@ use crate::help::{data, planned, results};
 const NODES: [(&str, u32, u32); 4] =
     [("CT1", 2, 3), ("DGX1-P100", 8, 3), ("DGX2-V100", 16, 13), ("IB-DGX2-V100-V100", 16, 2)];
 
-/// Groups in the order in which their pods come: name, queue, priority, kind of GPU, GPUs of each pod and how many pods; and the first node that was published, none where
-/// it waits, with the first GPU there. That of two pods of different sizes is none that a job can be.
-const GROUPS: [(&str, &str, i32, &str, u32, u32, Option<(u32, u32)>); 12] = [
+/// Name, queue, priority, kind of GPU, GPUs of each pod and how many pods; and the first node that was published, none where it waits, with
+/// the first GPU there.
+type Group = (&'static str, &'static str, i32, &'static str, u32, u32, Option<(u32, u32)>);
+
+/// Groups in the order in which their pods come. That of two pods of different sizes is none that a job can be.
+const GROUPS: [Group; 12] = [
     ("group1", "VC1-own", 0, "DGX2-V100", 1, 1, Some((6, 0))),
     ("group2", "VC1-own", 1, "DGX2-V100", 1, 1, Some((6, 1))),
     ("group3", "VC1-own", 2, "DGX2-V100", 8, 1, Some((6, 8))),

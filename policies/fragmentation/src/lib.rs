@@ -167,20 +167,19 @@ impl Typical {
 
 /// The jobs, those that differ in their CPU alone together.
 fn grouped(jobs: &[Job]) -> Vec<Group> {
-    let mut groups: BTreeMap<(usize, usize, &Option<Vec<u32>>), Vec<(u64, f64)>> = BTreeMap::new();
-    for job in jobs {
-        groups.entry((job.level, job.gpus, &job.types)).or_default().push((job.cpu_milli, job.part));
-    }
-    let group = |((level, gpus, types), mut cpu): ((usize, usize, &Option<Vec<u32>>), Vec<(u64, f64)>)| {
-        cpu.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut jobs: Vec<&Job> = jobs.iter().collect();
+    jobs.sort_by_key(|job| (job.level, job.gpus, &job.types, job.cpu_milli));
+    let alike = |a: &&Job, b: &&Job| (a.level, a.gpus, &a.types) == (b.level, b.gpus, &b.types);
+    let group = |jobs: &[&Job]| {
         let mut sum = 0.0;
-        for (_, part) in &mut cpu {
-            sum += *part;
-            *part = sum;
+        let mut cpu = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            sum += job.part;
+            cpu.push((job.cpu_milli, sum));
         }
-        Group { job: Job { part: sum, cpu_milli: 0, gpus, level, types: types.clone() }, cpu }
+        Group { job: Job { part: sum, cpu_milli: 0, ..jobs[0].clone() }, cpu }
     };
-    groups.into_iter().map(group).collect()
+    jobs.chunk_by(alike).map(group).collect()
 }
 
 impl Group {

@@ -28,16 +28,16 @@ pub fn derived(topology: &Topology, queues: &[Queue]) -> Config {
     for queue in queues.iter().filter(|queue| queue.parent.is_none()) {
         let mut owns = guaranteed(queue, queues) as u32;
         let mut cluster = VirtualCluster::default();
-        for chain in 0..config.cells.chains.len() {
+        for (chain, left) in left.iter_mut().enumerate() {
             let sizes = sizes(&config.cells, chain);
             let node = sizes[sizes.len() - 1];
-            while owns >= node && left[chain] > 0 {
-                (owns, left[chain]) = (owns - node, left[chain] - 1);
+            while owns >= node && *left > 0 {
+                (owns, *left) = (owns - node, *left - 1);
                 cluster.cells.push(add(&mut config.cells, chain, sizes.len(), node, &mut |_| None));
             }
             // What is less than a node, out of one.
-            if owns > 0 && left[chain] > 0 {
-                left[chain] -= 1;
+            if owns > 0 && *left > 0 {
+                *left -= 1;
                 for (at, size) in sizes.iter().enumerate().rev() {
                     while owns >= *size {
                         owns -= size;

@@ -35,25 +35,27 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
     if asked == 0 {
         return Err("no job asks for a GPU: they never fill a cluster".into());
     }
-    let draws_again = asked <= most;
-    while asked > most {
-        asked -= order.pop().map_or(0, |last| milli(&trace[last]));
-    }
-    if order.is_empty() {
-        return Err("not one of its jobs asks for so few GPUs".into());
+    if asked > most {
+        while asked > most {
+            asked -= order.pop().map_or(0, |last| milli(&trace[last]));
+        }
+        if order.is_empty() {
+            return Err("not one of its jobs asks for so few GPUs".into());
+        }
+    } else {
+        loop {
+            let drawn = below(&mut stream, trace.len());
+            asked += milli(&trace[drawn]);
+            if asked > most {
+                break;
+            }
+            order.push(drawn);
+            if order.len() > MAX_JOBS {
+                return Err(format!("more than {MAX_JOBS} jobs fill it"));
+            }
+        }
     }
     let mut again = vec![0u32; trace.len()];
-    while draws_again {
-        let drawn = below(&mut stream, trace.len());
-        asked += milli(&trace[drawn]);
-        if asked > most {
-            break;
-        }
-        order.push(drawn);
-        if order.len() > MAX_JOBS {
-            return Err(format!("more than {MAX_JOBS} jobs fill it"));
-        }
-    }
     let rows = order.into_iter().enumerate().map(|(at, index)| {
         let mut row = Row { submit: Instant::at(fill.every * at as u64), duration: LASTS, ..trace[index].clone() };
         (row.declared, row.deadline, row.recorded) = (None, None, None);
