@@ -19,10 +19,10 @@ pub struct Fill {
 pub const LASTS: Duration = Duration::from_secs(10_000 * 86_400);
 
 /// The jobs of a trace in an order that the seed draws. Where all together ask for less than the share of so many GPUs, jobs are drawn again, each as likely
-/// as any other, until the next would ask for more; where they ask for more, the last are left out.
+/// as any other, until the next would ask for more; where they ask for more, those that do so alone and then the last are left out.
 ///
 /// # Errors
-/// Jobs without GPUs alone, or too many, in words.
+/// In words: jobs without GPUs alone, jobs that each ask for more than the share, or too many jobs.
 pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>, String> {
     let milli = |row: &Row| u128::from(row.gpus) * u128::from(row.share);
     let most = (fill.share * gpus as f64 * 1000.0) as u128;
@@ -36,11 +36,13 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
         return Err("no job asks for a GPU: they never fill a cluster".into());
     }
     if asked > most {
+        order.retain(|index| milli(&trace[*index]) <= most);
+        asked = order.iter().map(|index| milli(&trace[*index])).sum();
+        if asked == 0 {
+            return Err("each of its jobs asks for more GPUs than are to be filled".into());
+        }
         while asked > most {
             asked -= order.pop().map_or(0, |last| milli(&trace[last]));
-        }
-        if order.is_empty() {
-            return Err("not one of its jobs asks for so few GPUs".into());
         }
     } else {
         loop {
@@ -97,10 +99,17 @@ mod tests {
             assert_eq!(filled[2].submit, Instant::at(4 * SECOND));
             // Two GPUs: what is too much is left out.
             let filled = fill(&rows(&[1, 2, 3, 0]), how, 2, seed).expect("filled");
-            assert!(filled.iter().map(|row| row.gpus).sum::<u32>() <= 2);
+            let asked: u32 = filled.iter().map(|row| row.gpus).sum();
+            assert!(!filled.is_empty() && asked <= 2, "{asked}");
         }
         let order = |seed| fill(&rows(&[1; 8]), how, 10, seed).expect("filled").into_iter().map(|row| row.name);
         assert!(order(1).eq(order(1)) && !order(1).eq(order(2)));
+    }
+
+    #[test]
+    fn jobs_that_are_each_too_large_never_fill_it() {
+        let why = fill(&rows(&[4, 8, 0]), Fill { share: 1.0, every: SECOND }, 2, 0);
+        assert_eq!(why, Err("each of its jobs asks for more GPUs than are to be filled".into()));
     }
 
     #[test]
