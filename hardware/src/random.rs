@@ -39,6 +39,18 @@ impl Stream {
         (self.integer() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
+    /// An index below this bound, which must not be 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        ((self.uniform() * bound as f64) as usize).min(bound - 1)
+    }
+
+    /// Puts a list into an order that is as likely as any other.
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for at in (1..list.len()).rev() {
+            list.swap(at, self.below(at + 1));
+        }
+    }
+
     /// Exponential with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.uniform())
@@ -117,5 +129,17 @@ mod tests {
         assert!((hits as f64 / f64::from(n) - 0.75).abs() < 0.01);
         let factors = (0..n).map(|_| stream.error_factor(0.5)).sum::<f64>() / f64::from(n);
         assert!((factors - 1.0).abs() < 0.01, "{factors}");
+    }
+
+    #[test]
+    fn every_order_is_as_likely() {
+        let mut stream = Stream::new(1, "orders");
+        let mut counts = std::collections::BTreeMap::new();
+        for _ in 0..6000 {
+            let mut list = [0, 1, 2];
+            stream.shuffle(&mut list);
+            *counts.entry(list).or_insert(0) += 1;
+        }
+        assert!(counts.len() == 6 && counts.values().all(|count| (900..1100).contains(count)), "{counts:?}");
     }
 }

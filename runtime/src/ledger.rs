@@ -4,12 +4,13 @@
 //! promised to another. All sums that must balance are integers, so they balance exactly or not at all.
 
 mod balance;
+mod cpu;
+mod free;
 mod integrals;
 mod moves;
 mod queued;
 mod rows;
 mod stays;
-mod stranded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

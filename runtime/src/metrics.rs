@@ -156,8 +156,8 @@ impl Summary {
         let share = |area: u128, areas: &TimeIntegrals| ratio(area as f64, areas.time.as_micros_f64() * total);
         let given_away =
             |areas: &TimeIntegrals| ratio(areas.allocated as f64, areas.time.as_micros_f64() * total * 1000.0);
-        let of_all = |areas: &TimeIntegrals| ratio(areas.stranded as f64 * UNIT, areas.time.as_micros_f64() * total);
-        let stranded = |areas: &TimeIntegrals| (!areas.time.is_zero()).then(|| of_all(areas));
+        let of_all = |areas: &TimeIntegrals| ratio(areas.fragments as f64 * UNIT, areas.time.as_micros_f64() * total);
+        let fragments = |areas: &TimeIntegrals| (!areas.time.is_zero()).then(|| of_all(areas));
         let done_of = |part: f64, areas: &TimeIntegrals| ratio(part, areas.time.as_micros_f64() * total);
         let (whole, window) = (&ledger.measured.active, &ledger.measured.in_window());
         // One after the other: a run may have millions of jobs, and these are numbers of each.
@@ -197,8 +197,8 @@ impl Summary {
             productive: share(whole.productive, whole),
             productive_window: share(window.productive, window),
             fragmentation: ratio(whole.fragmented as f64, whole.free as f64),
-            fragments: stranded(whole),
-            fragments_window: stranded(window),
+            fragments: fragments(whole),
+            fragments_window: fragments(window),
             reassignments: ledger.elastic.then_some(counts.reassignments),
             serving: Serving::of(ledger),
             queues: QueueUse::of(ledger),

@@ -225,15 +225,14 @@ impl Workload {
             jobs.push(job);
             Ok::<_, Error>(())
         };
+        let is_recorded = self.demand == DemandSpec::Recorded;
         match &self.from {
-            _ if self.demand != DemandSpec::Recorded => self.trace(seed, fleet)?.rows.into_iter().try_for_each(add)?,
-            From::Filled(trace, how) => {
-                filled(trace, *how, seed, fleet.gpus() / self.slots)?.rows.into_iter().try_for_each(add)?;
-            }
-            From::Generated(drawn) => {
+            From::Generated(drawn) if is_recorded => {
                 self.recipe(drawn, fleet, |recipe| trace::draw(recipe, seed).try_for_each(&mut add))?;
             }
-            From::Fixed(trace) => trace.rows().try_for_each(add)?,
+            From::Fixed(trace) if is_recorded => trace.rows().try_for_each(add)?,
+            // These need all rows at once.
+            _ => self.trace(seed, fleet)?.rows.into_iter().try_for_each(add)?,
         }
         match ties {
             // Sorting takes memory for half of them once more.

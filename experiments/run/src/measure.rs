@@ -175,10 +175,7 @@ impl Bench<'_> {
                 order.push((a, b, repeat));
             }
         }
-        let mut stream = Stream::new(self.plan.seed, "measure/order");
-        for last in (1..order.len()).rev() {
-            order.swap(last, (stream.integer() % (last as u64 + 1)) as usize);
-        }
+        Stream::new(self.plan.seed, "measure/order").shuffle(&mut order);
         let total = families + order.len() + order.len() / AGAIN;
         say(&format!("{total} cells of {:.1} s", (self.plan.settle + self.plan.measure).as_secs_f64()));
         let mut cells = Vec::new();

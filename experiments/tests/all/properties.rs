@@ -55,9 +55,7 @@ fn without_ties_the_order_of_rows_changes_nothing() {
                 workload: Trace(file: \"t.csv\"), predictors: {\"remaining\": Oracle}, policies: [Policy(name: \"fifo\"), \
                 Policy(name: \"sjf\"), Policy(name: \"srtf\"), Policy(name: \"srsf\"), Policy(name: \"las\"), Policy(name: \"edf\"), Policy(name: \"priority\")])";
             results.push(ends(&expand(folder.path(), spec)));
-            for index in (1..rows.len()).rev() {
-                rows.swap(index, (stream.integer() % (index as u64 + 1)) as usize);
-            }
+            stream.shuffle(&mut rows);
         }
         assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "seed {seed}");
     }

@@ -42,8 +42,22 @@ pub struct Chain {
     pub name: String,
     /// Kinds by level, from 1.
     pub kinds: Vec<String>,
+    /// Children of a cell by level, from 1: a GPU has none.
+    pub children: Vec<usize>,
     /// The level of nodes.
     pub node_level: usize,
+}
+
+impl Chain {
+    /// GPUs of a cell of each level, from 1.
+    pub fn sizes(&self) -> Vec<u32> {
+        let mut size = 1;
+        let of = |children: &usize| {
+            size *= (*children).max(1) as u32;
+            size
+        };
+        self.children.iter().map(of).collect()
+    }
 }
 
 /// All cells.
@@ -79,6 +93,14 @@ impl Cells {
         let (parent, peer, pinned, job) = (None, None, false, None);
         self.all.push(Cell { chain, level, parent, children, leaves, peer, pinned, gpu, priority: FREE, job });
         id
+    }
+
+    /// Adds a cell and all below it; `gpu` says which physical GPU each of its GPUs is, none of a virtual cell.
+    pub fn add_tree(&mut self, chain: usize, level: usize, gpu: &mut impl FnMut() -> Option<(usize, u32)>) -> CellId {
+        let number = self.chains[chain].children[level - 1];
+        let children = (0..number).map(|_| self.add_tree(chain, level - 1, gpu)).collect();
+        let gpu = if level == 1 { gpu() } else { None };
+        self.add(chain, level, children, gpu)
     }
 
     /// A physical cell at the top is there, and free.

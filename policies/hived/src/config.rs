@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::cells::{CellId, Cells, Chain};
+use crate::cells::{Cell, CellId, Cells, Chain};
 
 /// A virtual cluster.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,8 @@ impl Reader<'_> {
         let kinds = self.below(name)?;
         let is_node = |kind: &String| self.kinds.get(kind.as_str()).is_some_and(|kind| kind.is_node);
         let node_level = kinds.iter().position(is_node).ok_or_else(|| format!("no node level in or below {name}"))? + 1;
-        Ok(self.config.cells.add_chain(Chain { name: name.into(), kinds, node_level }))
+        let children = kinds.iter().map(|kind| self.kinds.get(kind.as_str()).map_or(0, |kind| kind.number)).collect();
+        Ok(self.config.cells.add_chain(Chain { name: name.into(), kinds, children, node_level }))
     }
 
     fn add_top(&mut self, cell: &Value) -> Result<(), String> {
@@ -132,7 +133,7 @@ impl Reader<'_> {
         cell: Option<&Value>,
         node: Option<(usize, &mut u32)>,
     ) -> Result<CellId, String> {
-        let Chain { kinds, node_level, .. } = self.config.cells.chains[chain].clone();
+        let Chain { kinds, children, node_level, .. } = self.config.cells.chains[chain].clone();
         let address = cell.map_or(&Value::Null, |cell| &cell["cellAddress"]);
         let id = if level == 1 {
             let Some((node, count)) = node else { return Err(format!("chain {}: a GPU on no node", kinds[0])) };
@@ -140,7 +141,7 @@ impl Reader<'_> {
             *count += 1;
             self.config.cells.add(chain, 1, vec![], Some((node, number)))
         } else {
-            let number = self.kinds.get(kinds[level - 1].as_str()).map_or(0, |kind| kind.number);
+            let number = children[level - 1];
             let given = cell.and_then(|cell| cell["cellChildren"].as_array());
             if given.is_some_and(|given| given.len() != number) {
                 return Err(format!(
@@ -172,13 +173,6 @@ impl Reader<'_> {
         Ok(id)
     }
 
-    fn add_virtual(&mut self, chain: usize, level: usize) -> CellId {
-        let kinds = self.config.cells.chains[chain].kinds.clone();
-        let number = self.kinds.get(kinds[level - 1].as_str()).map_or(0, |kind| kind.number);
-        let children = (0..if level == 1 { 0 } else { number }).map(|_| self.add_virtual(chain, level - 1)).collect();
-        self.config.cells.add(chain, level, children, None)
-    }
-
     fn add_cluster(&mut self, name: &str, of: &Value) -> Result<(), String> {
         let mut cluster = VirtualCluster::default();
         for cell in of["virtualCells"].as_array().into_iter().flatten() {
@@ -189,7 +183,7 @@ impl Reader<'_> {
             let chain = chains.iter().position(|chain| chain.name == top).ok_or_else(wrong)?;
             let level = chains[chain].kinds.iter().position(|known| known == kind).ok_or_else(wrong)? + 1;
             for _ in 0..cell["cellNumber"].as_u64().unwrap_or(1).min(100_000) {
-                let id = self.add_virtual(chain, level);
+                let id = self.config.cells.add_tree(chain, level, &mut || None);
                 cluster.cells.push(id);
             }
         }
@@ -197,8 +191,8 @@ impl Reader<'_> {
             let pin = cell["pinnedCellId"].as_str().unwrap_or_default();
             let physical = self.pins.remove(pin);
             let physical = physical.ok_or_else(|| format!("virtual cluster {name}: no pinned cell {pin:?} is left"))?;
-            let of = &self.config.cells.all[physical];
-            let root = self.add_virtual(of.chain, of.level);
+            let Cell { chain, level, .. } = self.config.cells.all[physical];
+            let root = self.config.cells.add_tree(chain, level, &mut || None);
             self.config.cells.pin(physical, root);
             cluster.pinned.insert(pin.into(), root);
         }

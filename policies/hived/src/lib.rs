@@ -33,8 +33,6 @@ pub struct Hived {
     /// The cluster and the pinned cell of each queue; none: it is none of them.
     queues: Vec<Option<(String, Option<String>)>>,
     types: Vec<String>,
-    /// GPUs of the largest node of each type.
-    largest: Vec<u32>,
     /// GPUs of each node, by their number in the file.
     gpus: Vec<Vec<u32>>,
     lazy: bool,
@@ -88,7 +86,6 @@ impl Policy for Hived {
             hive: Hive::new(cells.clone()),
             empty: cells,
             queues,
-            largest: setup.topology.gpu_types.iter().map(|kind| largest_node(&setup.topology, kind.id)).collect(),
             types: setup.topology.gpu_types.iter().map(|kind| kind.name.clone()).collect(),
             gpus,
             lazy: config.flag("lazy"),
@@ -129,8 +126,8 @@ impl Policy for Hived {
         Ok(())
     }
 
-    fn explain(&self, job: &Job, _: &Cluster) -> Reason {
-        let own = self.group(job).map_or("its queue".into(), |group| group.cluster);
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        let own = self.group(job, cluster).map_or("its queue".into(), |group| group.cluster);
         Reason::Policy(match job.priority < 0 {
             true => "no GPUs are left that no virtual cluster uses, near enough to each other".into(),
             false => format!("{own} has no cells left for it that jobs of its own or a higher priority do not use"),
@@ -161,8 +158,8 @@ impl Hived {
     }
 
     /// A job waits.
-    fn wait(&mut self, job: &Job) {
-        let like = self.group(job).map(|group| Group { id: 0, fixed: false, ..group });
+    fn wait(&mut self, job: &Job, cluster: &Cluster) {
+        let like = self.group(job, cluster).map(|group| Group { id: 0, fixed: false, ..group });
         let line = (Reverse(job.priority), like);
         self.new.insert(line.clone());
         self.waiting.entry(line).or_default().insert(job.id);
@@ -190,7 +187,7 @@ impl Hived {
                 }
                 _ => {}
             }
-            cluster.queued_by(event).for_each(|job| self.wait(job));
+            cluster.queued_by(event).for_each(|job| self.wait(job, cluster));
         }
     }
 
@@ -209,52 +206,45 @@ impl Hived {
                 (node as usize, self.gpus[node as usize][rank as usize])
             };
             let gpus: Vec<(usize, u32)> = job.held.iter().map(on).collect();
-            if let Some(group) = self.group(job) {
+            if let Some(group) = self.group(job, cluster) {
                 self.hive.adopt(&group, &gpus);
             }
         }
         self.waiting.clear();
-        cluster.jobs().filter(|job| job.waits()).for_each(|job| self.wait(job));
+        cluster.jobs().filter(|job| job.waits()).for_each(|job| self.wait(job, cluster));
         self.freed = true;
     }
 
     /// What a job asks for; none: it is of no virtual cluster.
-    fn group(&self, job: &Job) -> Option<Group> {
+    fn group(&self, job: &Job, cluster: &Cluster) -> Option<Group> {
         let own = job.queue.and_then(|queue| self.queues.get(queue as usize)?.clone());
-        let Some((cluster, pin)) = own else {
+        let asked = |name: String, pin: Option<String>| self.asked(job, cluster, name, pin);
+        let Some((name, pin)) = own else {
             // Without a file a job of no queue has no guarantee.
-            return (!self.has_file).then(|| Group { priority: -1, ..self.asked(job, String::new(), None) });
+            return (!self.has_file).then(|| Group { priority: -1, ..asked(String::new(), None) });
         };
-        let group = self.asked(job, cluster, pin);
+        let group = asked(name, pin);
         match self.has_file || self.hive.ever_fits(&group) {
             true => Some(group),
             false => Some(Group { priority: -1, ..group }),
         }
     }
 
-    fn asked(&self, job: &Job, cluster: String, pin: Option<String>) -> Group {
+    fn asked(&self, job: &Job, cluster: &Cluster, name: String, pin: Option<String>) -> Group {
         let kinds = match job.gpu_types.len() == self.types.len() {
             true => BTreeSet::new(),
             false => job.gpu_types.iter().map(|kind| self.types[*kind as usize].clone()).collect(),
         };
         Group {
             id: job.id,
-            cluster,
+            cluster: name,
             pin,
             kinds,
             priority: job.priority,
-            pods: self.pods(job),
+            pods: pods(job, cluster),
             lazy: self.lazy,
             fixed: !job.preemptible,
         }
-    }
-
-    /// GPUs of each pod of a gang: as many as it asks for on each node, or as few pods as there can be.
-    fn pods(&self, job: &Job) -> Vec<u32> {
-        let largest = job.gpu_types.iter().map(|kind| self.largest[*kind as usize]).max().unwrap_or(job.gpus);
-        let each = if job.gpus_per_node > 0 { job.gpus_per_node } else { largest.min(job.gpus).max(1) };
-        let whole = (0..job.gpus / each).map(|_| each);
-        whole.chain(Some(job.gpus % each).filter(|rest| *rest > 0)).collect()
     }
 
     /// The cluster's numbers of a node's GPUs.
@@ -263,6 +253,14 @@ impl Hived {
         let rank = |gpu: u32| self.gpus[node].iter().position(|known| *known == gpu).unwrap_or(0) as GpuId;
         gpus.into_iter().map(|gpu| first + rank(gpu)).collect()
     }
+}
+
+/// GPUs of each pod of a gang: as many as it asks for on each node, or as few pods as there can be.
+fn pods(job: &Job, cluster: &Cluster) -> Vec<u32> {
+    let largest = cluster.largest_node(&job.gpu_types);
+    let each = if job.gpus_per_node > 0 { job.gpus_per_node } else { largest.min(job.gpus).max(1) };
+    let whole = (0..job.gpus / each).map(|_| each);
+    whole.chain(Some(job.gpus % each).filter(|rest| *rest > 0)).collect()
 }
 
 /// The virtual cluster of a queue, which has its name or that of a group that it is in; and its pinned cell, if it has the name of one.
@@ -296,11 +294,6 @@ fn gpus_of_nodes(cells: &Cells, topology: &Topology) -> Result<Vec<Vec<u32>>, St
         }
     }
     Ok(there.into_iter().map(|(.., gpus)| gpus).collect())
-}
-
-/// GPUs of the largest node of a type.
-fn largest_node(topology: &Topology, kind: sandtable_policy::GpuTypeId) -> u32 {
-    topology.nodes.iter().filter(|node| node.gpu_type == kind).map(|node| node.gpus).max().unwrap_or(0)
 }
 
 sandtable_policy::export!(Hived);

@@ -20,7 +20,7 @@ pub(super) struct Rates {
     /// Free ones on nodes that are partly used.
     pub(super) fragmented: u64,
     /// Free ones that typical jobs have no use for, in 10^-9.
-    pub(super) stranded: u64,
+    pub(super) fragments: u64,
     /// Free ones.
     pub(super) free: u64,
     /// Asked for by jobs that have been submitted and have not ended.
@@ -39,7 +39,7 @@ pub(crate) struct TimeIntegrals {
     pub(crate) productive: u128,
     pub(crate) fragmented: u128,
     /// In 10^-9.
-    pub(crate) stranded: u128,
+    pub(crate) fragments: u128,
     pub(crate) free: u128,
     pub(super) demanded: u128,
 }
@@ -54,7 +54,7 @@ impl TimeIntegrals {
         self.busy += rates.busy * span.as_micros_f64();
         self.productive += area(rates.progressing);
         self.fragmented += area(rates.fragmented);
-        self.stranded += area(rates.stranded);
+        self.fragments += area(rates.fragments);
         self.free += area(rates.free);
         self.demanded += area(rates.demanded);
     }

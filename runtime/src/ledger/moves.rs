@@ -1,24 +1,10 @@
-//! Jobs that ask for no GPU, and elastic jobs that go on with other GPUs.
+//! Elastic jobs that go on with other GPUs.
 
-use sandtable_hardware::{GpuId, JobId, NodeId};
+use sandtable_hardware::{GpuId, JobId};
 
 use super::{AccountingError, Ledger};
 
 impl Ledger {
-    /// A job that asks for no GPU is given a node.
-    ///
-    /// # Errors
-    /// None: nothing is promised to another.
-    pub(crate) fn put(&mut self, job: JobId, node: NodeId) -> Result<(), AccountingError> {
-        self.cpu_jobs.insert(job, node);
-        self.given(job, &[])
-    }
-
-    /// The node that a job which asks for no GPU is on, or was on last.
-    pub fn cpu_node(&self, job: JobId) -> Option<NodeId> {
-        self.cpu_jobs.get(&job).copied()
-    }
-
     /// A job that will go on with these GPUs lets the others of its own go.
     pub fn leaves(&mut self, job: JobId, gpus: &[GpuId]) {
         self.stopped(job, false);

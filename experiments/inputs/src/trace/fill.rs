@@ -28,9 +28,7 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
     let most = (fill.share * gpus as f64 * 1000.0) as u128;
     let mut stream = Stream::new(seed, "fill");
     let mut order: Vec<usize> = (0..trace.len()).collect();
-    for at in (1..order.len()).rev() {
-        order.swap(at, below(&mut stream, at + 1));
-    }
+    stream.shuffle(&mut order);
     let mut asked: u128 = trace.iter().map(milli).sum();
     if asked == 0 {
         return Err("no job asks for a GPU: they never fill a cluster".into());
@@ -46,7 +44,7 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
         }
     } else {
         loop {
-            let drawn = below(&mut stream, trace.len());
+            let drawn = stream.below(trace.len());
             asked += milli(&trace[drawn]);
             if asked > most {
                 break;
@@ -68,10 +66,6 @@ pub fn fill(trace: &[Row], fill: Fill, gpus: u64, seed: u64) -> Result<Vec<Row>,
         row
     });
     Ok(rows.collect())
-}
-
-fn below(stream: &mut Stream, most: usize) -> usize {
-    (stream.uniform() * most as f64) as usize
 }
 
 #[cfg(test)]

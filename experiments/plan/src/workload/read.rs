@@ -153,7 +153,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     check_weights(source, "workload.queues", queues.values())?;
     check_weights(source, "workload.parts", parts.values())?;
     check_shares(source, shares, parts)?;
-    check_idle(source, gpus, hosts)?;
+    check_cpu_jobs(source, gpus, hosts)?;
     check_demands(source, *gpus_per_node, hosts)?;
     let weighted = |all: &[(String, f64)]| all.iter().map(|(name, weight)| json!([name, number(*weight)])).collect();
     let (workload_weights, user_weights): (Vec<Value>, Vec<Value>) = (weighted(&workloads), weighted(&users));
@@ -225,7 +225,7 @@ fn check_shares(
 }
 
 /// Checks that jobs without GPUs take something.
-fn check_idle(source: &Source, gpus: &std::collections::BTreeMap<u32, f64>, hosts: &[Host]) -> Result<(), Error> {
+fn check_cpu_jobs(source: &Source, gpus: &std::collections::BTreeMap<u32, f64>, hosts: &[Host]) -> Result<(), Error> {
     if gpus.get(&0).is_some_and(|weight| *weight > 0.0) && hosts.is_empty() {
         let error = source.error("workload.gpus", "jobs of 0 GPUs take CPU and memory, which `hosts` says", "here");
         return Err(error.hint("hosts: [Host(cpus: 4, memory: \"16GiB\")]"));

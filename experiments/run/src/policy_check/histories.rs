@@ -56,7 +56,7 @@ pub enum FleetKind {
     /// Jobs that ask for parts of GPUs.
     Parts,
     /// Jobs that ask for shares of GPUs, or for CPU and memory alone.
-    Idle,
+    CpuJobs,
 }
 
 /// The fitted profile of elastic workloads.
@@ -103,7 +103,7 @@ impl FleetKind {
         FleetKind::Nodes,
         FleetKind::Queues,
         FleetKind::Parts,
-        FleetKind::Idle,
+        FleetKind::CpuJobs,
     ];
 
     /// A word for tables.
@@ -115,14 +115,14 @@ impl FleetKind {
             FleetKind::Nodes => "demands on nodes",
             FleetKind::Queues => "queues",
             FleetKind::Parts => "parts of GPUs",
-            FleetKind::Idle => "jobs without GPUs",
+            FleetKind::CpuJobs => "jobs without GPUs",
         }
     }
 
     /// The truth for every question.
     pub(super) fn oracles(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::Idle => {
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::CpuJobs => {
                 "\"remaining\": Oracle"
             }
             FleetKind::Shared => {
@@ -136,7 +136,7 @@ impl FleetKind {
     /// Answers that are far off.
     pub(super) fn noise(self) -> &'static str {
         match self {
-            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::Idle => {
+            FleetKind::Exclusive | FleetKind::Nodes | FleetKind::Queues | FleetKind::Parts | FleetKind::CpuJobs => {
                 "\"remaining\": Noisy(sigma: 2.0)"
             }
             FleetKind::Shared => {
@@ -204,9 +204,10 @@ pub(super) fn spec(kind: FleetKind, seed: u64, predictors: &str, with: &str) -> 
              gpus: {{1: 6, 2: 1}}, parts: {{{PARTS}}}), {policy})",
             2 * jobs,
         ),
-        FleetKind::Idle => {
+        FleetKind::CpuJobs => {
             let fleet = format!("nodes: {nodes}, gpus: {gpus}, kind: \"T4\"{failures}");
-            idle(&fleet, &format!("jobs: {}, arrivals: {arrivals}, {durations}", 2 * jobs), &format!("{costs}{policy}"))
+            let drawn = format!("jobs: {}, arrivals: {arrivals}, {durations}", 2 * jobs);
+            cpu_jobs(&fleet, &drawn, &format!("{costs}{policy}"))
         }
         FleetKind::Elastic => format!(
             "Experiment(title: \"history\", fleet: Model(nodes: {nodes}, gpus: 4, kind: \"T4\"), profile: File(\"pollux.ron\"), \
@@ -230,7 +231,7 @@ fn exclusive(nodes: u64, gpus: u64, two: bool) -> String {
 }
 
 /// Jobs that ask for shares of GPUs, or for CPU and memory alone.
-fn idle(fleet: &str, jobs: &str, rest: &str) -> String {
+fn cpu_jobs(fleet: &str, jobs: &str, rest: &str) -> String {
     format!(
         "Experiment(title: \"history\", fleet: Model({fleet}, cpus: 32, host_memory: \"64GiB\", sharing: Shares), \
          reveal: [DeclaredRunTime], workload: Generate({jobs}, gpus: {{0: 3, 1: 5, 2: 2}}, shares: {{200: 1, 500: 2, 1000: 2}}, \
