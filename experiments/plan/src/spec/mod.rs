@@ -208,7 +208,7 @@ pub enum WorkloadSpec {
 }
 
 /// How jobs fill a cluster: in an order that the seed draws, each for 10,000 days. Where all together ask for less, jobs are drawn again until the next would
-/// ask for too much; where they ask for more, the last are left out.
+/// ask for too much; where they ask for more, those that do so alone and then the last are left out.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Fill", deny_unknown_fields)]
 pub struct FillSpec {
