@@ -40,6 +40,28 @@ impl Progress {
     pub const UNKNOWN: Progress = Progress { done: f64::NAN, unsaved: None };
 }
 
+/// The epochs of a job that trains for a number of epochs and may change its batch by itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobEpochs {
+    /// Those that are done, the part of the present one included.
+    pub done: f64,
+    /// Samples of a step at present.
+    pub batch: u32,
+    /// All of them in order, as they were planned when the job was submitted.
+    pub planned: Vec<EpochsOfBatch>,
+}
+
+/// Epochs in a row with one batch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct EpochsOfBatch {
+    /// How many.
+    pub count: u32,
+    /// Samples of a step.
+    pub batch: u32,
+    /// Seconds that each takes the gang when it runs alone.
+    pub epoch_s: f64,
+}
+
 /// Something that happened on the machines.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub enum BackendEvent {
@@ -188,6 +210,11 @@ pub trait Backend {
     /// The truth about a step of an elastic job at its user's batch, or of one that changes its batch by itself at the present one: seconds on so many GPUs of this type, packed, and
     /// how many steps are left. NaN for others, and where the batch can't be had so.
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);
+
+    /// The truth about the epochs of a job on GPUs of this type; none: it is not known to train for a number of epochs. For oracles.
+    fn epochs(&self, _job: JobId, _gpu_type: TypeId) -> Option<JobEpochs> {
+        None
+    }
 
     /// Takes a job's GPUs. What follows at once is appended.
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>);

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::EpochsOfBatch;
+
 /// How jobs of a workload go over to other batches, and how fast they are with each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,14 +128,35 @@ impl Regime {
     /// Seconds that a job of so many steps takes alone, as it is planned: epoch by epoch with the batch of each. A batch whose rate is not known
     /// is not gone over to.
     pub fn alone_s(&self, first: First, steps: u64) -> f64 {
+        self.planned_epochs(first, steps).fold(0.0, |sum, (_, seconds)| sum + seconds)
+    }
+
+    /// The batch and the seconds of each epoch of a job of so many steps alone, as it is planned.
+    fn planned_epochs(&self, first: First, steps: u64) -> impl Iterator<Item = (u32, f64)> {
         let epochs = u32::try_from(steps.div_ceil(self.per_epoch(first.batch))).unwrap_or(u32::MAX);
         let own = self.rate(first.gpus, first.batch).unwrap_or(f64::NAN);
-        let of_epoch = |epoch: u32| {
+        (0..epochs).map(move |epoch| {
             let batch = self.planned(first, epochs, epoch);
             let (batch, rate) = self.rate(first.gpus, batch).map_or((first.batch, own), |rate| (batch, rate));
-            f64::from(self.samples) / f64::from(batch) / rate
-        };
-        (0..epochs).fold(0.0, |sum, epoch| sum + of_epoch(epoch))
+            (batch, f64::from(self.samples) / f64::from(batch) / rate)
+        })
+    }
+
+    /// The plan of a job of so many steps alone, on GPUs of this speed: epochs of one batch in a row.
+    pub fn plan(&self, first: First, steps: u64, speed: f64) -> Vec<EpochsOfBatch> {
+        let mut plan: Vec<EpochsOfBatch> = Vec::new();
+        for (batch, seconds) in self.planned_epochs(first, steps) {
+            match plan.last_mut().filter(|last| last.batch == batch) {
+                Some(last) => last.count += 1,
+                None => plan.push(EpochsOfBatch { count: 1, batch, epoch_s: seconds / speed }),
+            }
+        }
+        plan
+    }
+
+    /// Epochs that are done, the part of the present one included.
+    pub fn done(&self, steps: Steps) -> f64 {
+        steps.done as f64 / self.per_epoch(steps.batch) as f64
     }
 
     /// The batch of an epoch, of so many, in the plan of a job.
@@ -245,6 +268,18 @@ mod tests {
         let expected = 5.0 * 100.0 / 10.0 / 5.0 + 5.0 * 100.0 / 80.0 / 1.6;
         assert!((accordion(None).alone_s(FIRST, 100) - expected).abs() < 1e-9);
         assert!((regime(Growth::Fixed).alone_s(FIRST, 100) - 20.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_plan_is_the_epochs_of_each_batch_in_a_row() {
+        let doubling = regime(Growth::Doubling(BTreeMap::from([(1, BTreeMap::from([(10, vec![3, 5])]))])));
+        let plan = doubling.plan(FIRST, 100, 2.0);
+        let counts: Vec<(u32, u32)> = plan.iter().map(|of| (of.count, of.batch)).collect();
+        // The last of ten epochs falls back to the first batch.
+        assert_eq!(counts, [(3, 10), (2, 20), (4, 40), (1, 10)]);
+        let sum: f64 = plan.iter().map(|of| f64::from(of.count) * of.epoch_s).sum();
+        assert!((sum * 2.0 - doubling.alone_s(FIRST, 100)).abs() < 1e-9);
+        assert_eq!(doubling.done(at(20, 50, 12)), 2.4);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use sandtable_hardware::{Backend, Fleet, Instant, Job, JobId, NodeId, Performanc
 
 use crate::cluster::Cluster;
 use crate::contract::{
-    Abilities, Action, Event, Knowledge, NEVER, NO_SLICE, Quantity, Rejection, RemainingChange, WorkloadProfile,
+    Abilities, Action, EpochsOfBatch, Event, Knowledge, NEVER, NO_SLICE, Quantity, Rejection, RemainingChange,
+    TrainingEpochs, WorkloadProfile,
 };
 use crate::fault::Fault;
 use crate::introductions::Introductions;
@@ -230,6 +231,30 @@ impl DecisionContext {
             answers.push(if answer.is_nan() { f64::NAN } else { answer });
         }
         answers
+    }
+
+    /// The epochs of jobs on GPUs of a type; without any where they are unknown, as for unknown ids.
+    pub fn epochs(&self, gpu_type: TypeId, jobs: &[JobId]) -> Vec<TrainingEpochs> {
+        let answers = &self.answers[Quantity::Epochs as usize];
+        let of = |job: &JobId| {
+            let known = answers.is_bound() && self.all_known(gpu_type, [job].into_iter());
+            let Some(epochs) = known.then(|| self.backend.epochs(*job, gpu_type)).flatten() else {
+                return TrainingEpochs::default();
+            };
+            // One error for all epochs of a job.
+            let question = (gpu_type, u64::from(job.number()), Vec::new());
+            let told = |of: &sandtable_hardware::EpochsOfBatch| EpochsOfBatch {
+                count: of.count,
+                batch: of.batch,
+                epoch_time: answers.of_truth("epochs", &question, of.epoch_s),
+            };
+            TrainingEpochs {
+                done: epochs.done,
+                batch: epochs.batch,
+                planned: epochs.planned.iter().map(told).collect(),
+            }
+        };
+        jobs.iter().map(of).collect()
     }
 
     /// How likely pairs of jobs are to contend; NaN where it is unknown, as for unknown ids.

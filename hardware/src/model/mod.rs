@@ -23,8 +23,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::{
-    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobId, Move, NodeId, PerformanceModel,
-    Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
+    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobEpochs, JobId, Move, NodeId,
+    PerformanceModel, Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeState;
 use leases::Rounds;
@@ -363,6 +363,10 @@ impl Backend for SimulatedBackend {
             return self.step_of_regime(job, steps, gpu_type, gpus);
         }
         self.step_and_left(job, gpu_type, gpus)
+    }
+
+    fn epochs(&self, job: JobId, gpu_type: TypeId) -> Option<JobEpochs> {
+        self.epochs_of_regime(job, gpu_type)
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {

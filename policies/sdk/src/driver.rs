@@ -42,6 +42,7 @@ pub fn needed(policy: &str, needs: Knowledge, told: Knowledge) -> Result<(), Pol
         (Knowledge::UTILISATION, "utilisation: bind a predictor to it"),
         (Knowledge::MEMORY, "memory: bind a predictor to it"),
         (Knowledge::STEPS, "steps: bind a predictor to it"),
+        (Knowledge::EPOCHS, "epochs: bind a predictor to it"),
         (Knowledge::MODEL_FACTS, "model-facts: reveal them"),
         (Knowledge::PROGRESS, "progress: reveal it"),
         (Knowledge::WEIGHTS, "weights: name a file of them, `weights` of the policy"),

@@ -1,7 +1,9 @@
 //! The imports. In a component they reach the host; natively they reach the stand-in that a test or a benchmark
 //! put into place, and without one nothing is known.
 
-use crate::{Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, NO_SLICE, NodeId, Quantity, Rejection};
+use crate::{
+    Fresh, GpuId, GpuTypeId, Introductions, JobId, NEVER, NO_SLICE, NodeId, Quantity, Rejection, TrainingEpochs,
+};
 
 /// What answers the imports natively.
 pub trait Host {
@@ -14,6 +16,10 @@ pub trait Host {
     /// Progress of jobs beside residents over their progress alone.
     fn pair_speed(&self, _: GpuTypeId, jobs: &[JobId], _: &[Vec<JobId>]) -> Vec<f64> {
         vec![f64::NAN; jobs.len()]
+    }
+    /// The epochs of jobs on GPUs of a type.
+    fn epochs(&self, _: GpuTypeId, jobs: &[JobId]) -> Vec<TrainingEpochs> {
+        jobs.iter().map(|_| TrainingEpochs { done: 0.0, batch: 0, planned: Vec::new() }).collect()
     }
     /// Seconds of a step of elastic jobs on so many GPUs.
     fn step_times(&self, jobs: &[JobId], _: &[GpuTypeId], _: &[u32]) -> Vec<f64> {
@@ -131,6 +137,19 @@ pub fn pair_speed(gpu_type: GpuTypeId, jobs: Vec<JobId>, residents: Vec<Vec<JobI
     HOST.with_borrow(|host| match host {
         Some(host) => host.pair_speed(gpu_type, &jobs, &residents),
         None => vec![f64::NAN; jobs.len()],
+    })
+}
+
+/// The epochs of jobs on GPUs of a type; without any where they are unknown.
+pub fn epochs(gpu_type: GpuTypeId, jobs: Vec<JobId>) -> Vec<TrainingEpochs> {
+    #[cfg(target_arch = "wasm32")]
+    {
+        crate::bindings::sandtable::policy::predictor::epochs(gpu_type, &jobs)
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    HOST.with_borrow(|host| match host {
+        Some(host) => host.epochs(gpu_type, &jobs),
+        None => Vec::new(),
     })
 }
 

@@ -66,11 +66,11 @@ pub use backlog::{Backfill, Backlog};
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,
-    Elasticity, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId, JobPhase, Knowledge,
-    LeaseEnd, ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile, PhaseChange, Plan,
-    PolicyError, Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection, RemainingChange,
-    Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartOn, StartPart, Throttle, Throughput, Timer,
-    Topology, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
+    Elasticity, EpochsOfBatch, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId,
+    JobPhase, Knowledge, LeaseEnd, ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile,
+    PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection,
+    RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartOn, StartPart, Throttle,
+    Throughput, Timer, Topology, TrainingEpochs, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
 pub use colocate::{ColocationQueue, Place};

@@ -292,6 +292,7 @@ flags! {
         "steps" STEPS = 2048,
         "progress" PROGRESS = 4096,
         "weights" WEIGHTS = 8192,
+        "epochs" EPOCHS = 16384,
     }
 }
 

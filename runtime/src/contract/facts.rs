@@ -320,6 +320,34 @@ record! {
 }
 
 record! {
+    /// Epochs in a row with one batch.
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct EpochsOfBatch {
+        "count" count: u32,
+        /// Samples per step.
+        "batch" batch: u32,
+        /// Seconds that each of these epochs takes the gang when running alone.
+        #[serde(deserialize_with = "super::number")]
+        "epoch-time" epoch_time: f64,
+    }
+}
+
+record! {
+    /// The epochs of a job that trains for a number of epochs and may change its batch by itself.
+    #[derive(Clone, Default, PartialEq)]
+    pub struct TrainingEpochs {
+        /// Epochs that are done, the part of the present one included.
+        #[serde(deserialize_with = "super::number")]
+        "done" done: f64,
+        /// Samples per step at present.
+        "batch" batch: u32,
+        /// All of its epochs in order, as they were planned when the job was submitted; the job may change its batch at
+        /// another epoch. Empty if the job is not known to train for a number of epochs.
+        "planned" planned: Vec<EpochsOfBatch>,
+    }
+}
+
+record! {
     /// A measurement that an elastic job reports after running for a while with other GPUs, with another batch, or in
     /// another epoch.
     #[derive(Clone, Copy, PartialEq)]

@@ -25,6 +25,8 @@ pub enum Quantity {
     Memory,
     /// How long a step of an elastic job takes, and how many it has left.
     Steps,
+    /// The epochs of a job: those that are done, and how long each was planned to take.
+    Epochs,
 }
 
 /// What the contract says of a quantity.
@@ -38,7 +40,7 @@ struct Facts {
 
 impl Quantity {
     /// All of them, in the order of specs, tables and identities.
-    pub const ALL: [Quantity; 7] = [
+    pub const ALL: [Quantity; 8] = [
         Quantity::Remaining,
         Quantity::Similarity,
         Quantity::PairSpeed,
@@ -46,6 +48,7 @@ impl Quantity {
         Quantity::Utilisation,
         Quantity::Memory,
         Quantity::Steps,
+        Quantity::Epochs,
     ];
 
     const fn facts(self) -> Facts {
@@ -57,6 +60,7 @@ impl Quantity {
             Quantity::Utilisation => ("utilisation", "0 to 1", Knowledge::UTILISATION, Some(Quantities::UTILISATION)),
             Quantity::Memory => ("memory", "MiB", Knowledge::MEMORY, Some(Quantities::MEMORY)),
             Quantity::Steps => ("steps", "s", Knowledge::STEPS, None),
+            Quantity::Epochs => ("epochs", "s", Knowledge::EPOCHS, None),
         };
         Facts { name, unit, knowledge, answers }
     }

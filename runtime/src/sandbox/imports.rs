@@ -359,6 +359,15 @@ pub(super) fn pair_speed(
     foretell(cx, "predictor.pair-speed", ask).map(numbers)
 }
 
+/// `predictor.epochs`
+pub(super) fn epochs(cx: Cx<'_, '_>, kind: u32, jobs: Vec<u32>) -> wasmtime::Result<Vec<contract::TrainingEpochs>> {
+    charge(cx, jobs.len() * 128)?;
+    let jobs = JobId::list(jobs);
+    let epochs = answer(cx, "predictor.epochs", |world| world.epochs(TypeId::new(kind), &jobs))?;
+    charge(cx, epochs.iter().map(|of| 512 + size_of_val(of.planned.as_slice()) * 8).sum())?;
+    Ok(epochs)
+}
+
 /// The level of this number in the contract.
 pub(super) fn level(number: u32) -> wasmtime::Result<Level> {
     Ok(match number {
@@ -420,6 +429,8 @@ pub(super) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<()> {
     predictor.func_wrap("pair-speed", |mut cx: Cx<'_>, (kind, jobs, residents): Groups| {
         Ok((pair_speed(&mut cx, kind, jobs, residents)?,))
     })?;
+    predictor
+        .func_wrap("epochs", |mut cx: Cx<'_>, (kind, jobs): (u32, Vec<u32>)| Ok((epochs(&mut cx, kind, jobs)?,)))?;
 
     // The one import that predictors share with policies.
     let mut log = linker.instance(LOG)?;

@@ -335,7 +335,7 @@ const IMPORTS: [(&str, &[&str]); 4] = [
         &["now", "free-gpus", "occupancy", "cpu-jobs", "part-slices", "speeds", "progress", "check", "rejections"],
     ),
     (INTRODUCTIONS, &["classes", "workloads", "users", "samples", "attained"]),
-    (PREDICTOR, &["estimate", "similarity", "pair-speed"]),
+    (PREDICTOR, &["estimate", "similarity", "pair-speed", "epochs"]),
     (LOG, &["write", "panic"]),
 ];
 
@@ -458,6 +458,12 @@ fn define_predictor(store: &mut Store<Guest>, name: &str, at: Border) -> Option<
                 at.answer(&mut caller, to, |lowering| Ok([lowering.list(&answers)?]))
             },
         ),
+        "epochs" => Func::wrap(store, move |mut caller: C<'_>, kind: u32, jobs: u32, count: u32, to: u32| {
+            may_leave(&caller)?;
+            let jobs = at.lift(&caller, |from| from.list(jobs, count))?;
+            let epochs = imports::epochs(&mut caller.as_context_mut(), kind, jobs)?;
+            at.answer(&mut caller, to, |lowering| Ok([lowering.list(&epochs)?]))
+        }),
         _ => return None,
     })
 }

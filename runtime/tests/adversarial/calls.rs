@@ -56,6 +56,11 @@ fn estimate(quantity: u32, jobs: u32, types: u32) -> String {
     )
 }
 
+/// `predictor.epochs` of so many jobs, the bytes at `TEXT`.
+fn epochs(jobs: u32) -> String {
+    format!("(call $epochs (i32.const 0) (i32.const {TEXT}) (i32.const {jobs}) (i32.const {ANSWER}))")
+}
+
 /// Answers with an action whose bytes are `row`, at `TEXT`.
 fn action(row: &[u8]) -> Parts {
     let mut text = row.to_vec();
@@ -89,6 +94,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.part-slices flood", decide(endless(&(afresh.to_string() + &of_jobs("slices", 8))))),
         ("predictor.similarity flood", decide(endless(&(afresh.to_string() + &together("similarity", 0, 8, 8))))),
         ("predictor.pair-speed flood", decide(endless(&(afresh.to_string() + &together("pairs", 0, 8, 8))))),
+        ("predictor.epochs flood", decide(endless(&(afresh.to_string() + &epochs(8))))),
         ("cluster.rejections flood", decide(endless("(call $rejections (i32.const 1280))"))),
         ("introductions.classes flood", decide(endless(&format!("{afresh} (call $classes (i32.const {ANSWER}))")))),
         ("introductions.users flood", decide(endless(&format!("{afresh} (call $users (i32.const {ANSWER}))")))),
@@ -182,6 +188,7 @@ pub fn faults() -> Vec<(&'static str, Parts)> {
         ("cluster.part-slices in init", init(of_jobs("slices", 1) + "(i32.const 1104)")),
         ("predictor.similarity in init", init(together("similarity", 0, 1, 1) + "(i32.const 1104)")),
         ("predictor.pair-speed in init", init(together("pairs", 0, 1, 1) + "(i32.const 1104)")),
+        ("predictor.epochs in init", init(epochs(1) + "(i32.const 1104)")),
         ("predictor.estimate in init", init(estimate(0, 1, 1) + "(i32.const 1104)")),
     ];
     for (name, bytes) in [

@@ -225,6 +225,7 @@ pub fn module(parts: &Parts) -> String {
   (import "{NAME}/predictor@0.2.0" "similarity" (func $similarity (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/predictor@0.2.0" "pair-speed" (func $pairs (param i32 i32 i32 i32 i32 i32)))
   (import "{NAME}/predictor@0.2.0" "estimate" (func $estimate (param i32 i32 i32 i32 i32 i32 i32 i32)))
+  (import "{NAME}/predictor@0.2.0" "epochs" (func $epochs (param i32 i32 i32 i32)))
   (import "{NAME}/log@0.2.0" "write" (func $write (param i32 i32 i32)))
   (import "{NAME}/log@0.2.0" "panic" (func $panic (param i32 i32)))
   {import}
