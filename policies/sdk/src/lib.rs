@@ -53,6 +53,7 @@ mod random;
 mod ranking;
 mod residents;
 mod rooms;
+mod rounds;
 mod sharing;
 mod shortest;
 mod squeeze;
@@ -86,6 +87,7 @@ pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
 pub use ranking::{Ranking, Tick, Ties};
 pub use rooms::Room;
+pub use rounds::Rounds;
 pub use shortest::{Least, ShortestFirst};
 pub use walk::walk;
 
