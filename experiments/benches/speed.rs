@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 22] = [
+const PACKING: [&str; 23] = [
     "fifo",
     "sjf",
     "srtf",
@@ -162,6 +162,7 @@ const PACKING: [&str; 22] = [
     "allox",
     "gandiva-fair",
     "gavel-leases",
+    "shockwave",
     "kai-like",
     "kueue-like",
     "fgd",

@@ -51,7 +51,20 @@ fn a_round_of_leases_with_nothing_to_do_is_one_too() {
 #[test]
 fn every_policy_ends_every_job_and_time_goes_on() {
     let jobs: String = (0..24).map(|at| job(at * 53, 100 + at * 37)).collect();
-    for policy in ["fifo", "sjf", "srtf", "las", "edf", "priority", "gavel", "gandiva-fair", "allox", "gavel-leases"] {
+    let policies = [
+        "fifo",
+        "sjf",
+        "srtf",
+        "las",
+        "edf",
+        "priority",
+        "gavel",
+        "gandiva-fair",
+        "allox",
+        "gavel-leases",
+        "shockwave",
+    ];
+    for policy in policies {
         let found = ends("nodes: 3, speed: 1.0", &jobs, &named(policy));
         assert!(found.iter().all(|end| end.is_finite()), "{policy}: {found:?}");
     }
@@ -80,7 +93,7 @@ fn a_node_that_fails_costs_the_lease_and_a_restart() {
 #[test]
 fn a_long_run_goes_on_when_its_node_is_back() {
     let fleet = "nodes: 1, speed: 1.0, maintenance: [Maintenance(nodes: [0], from: \"1500000s\", to: \"1503600s\")]";
-    for policy in ["fifo", "gavel-leases"] {
+    for policy in ["fifo", "gavel-leases", "shockwave"] {
         let found = ends(fleet, &job(0, 2_000_000), &named(policy));
         assert!((2_003_600.0..2_004_000.0).contains(&found[0]), "{policy}: {found:?}");
     }

@@ -344,6 +344,7 @@ fn nobody_is_lost_on_any_kind_of_fleet() {
         "Policy(name: \"gavel\", label: \"makespan\", with: {\"objective\": \"makespan\", \"round\": 600})",
         "Policy(name: \"gandiva-fair\", with: {\"round\": 600})",
         "Policy(name: \"gavel-leases\", with: {\"round\": 600})",
+        "Policy(name: \"shockwave\", with: {\"round\": 600})",
         "Policy(name: \"allox\")",
         "Policy(name: \"horus\")",
         "Policy(name: \"horus-plus\", with: {\"theta\": 100})",

@@ -32,6 +32,7 @@ const PACKED: &[&str] = &[
     "gavel",
     "gandiva-fair",
     "gavel-leases",
+    "shockwave",
     "allox",
     "horus",
     "horus-plus",
@@ -69,7 +70,7 @@ fn rigid() -> String {
 /// The same where GPUs are leased for rounds.
 fn leased() -> String {
     let costs = "costs: Costs(checkpoint: \"10s\", restore: \"20s\"), ";
-    let all = policies(&[RIGID, &["gavel-leases", "gandiva-fair", "gavel"]].concat());
+    let all = policies(&[RIGID, &["gavel-leases", "shockwave", "gandiva-fair", "gavel"]].concat());
     let leased =
         rigid().replace(costs, "semantics: Semantics(preset: \"shockwave\"), ").replace(&policies(RIGID), &all);
     leased.replace("\"remaining\": Oracle", "\"remaining\": Oracle, \"throughput\": Oracle")
