@@ -45,6 +45,8 @@ enum Command {
     Report(commands::report::ReportArgs),
     /// Print every claim of specs beside what the results in the store show; runs nothing.
     Claims(commands::claims::ClaimsArgs),
+    /// Rank the policies of specs over all points of their sweeps; runs nothing.
+    Rank(commands::rank::RankArgs),
     /// Compare two results by metric and by job, and show the first decision that differs.
     Compare(commands::compare::CompareArgs),
     /// Explain what a cell's id is made of, and why a cell would run again.
@@ -147,6 +149,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Plan(args) => commands::plan::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
+        Command::Rank(args) => commands::rank::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Show(args) => commands::show::run(&args),

@@ -11,7 +11,7 @@ use sandtable_hardware::regime::First;
 use sandtable_hardware::{
     Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, TypeId, WorkloadId,
 };
-use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Resample, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
 
@@ -39,6 +39,8 @@ enum From {
     Fixed(Arc<Packed>),
     /// Those of a trace, which fill the fleet in an order that the seed draws.
     Filled(Arc<Packed>, Fill),
+    /// Drawn anew for every seed from those of a trace.
+    Resampled(Arc<Packed>, Resample),
 }
 
 /// What jobs are drawn from: the fields are those of the spec's `Generate`.
@@ -79,22 +81,22 @@ impl Workload {
     pub fn fixed(&self) -> Option<&Packed> {
         match &self.from {
             From::Fixed(trace) => Some(trace),
-            From::Filled(..) | From::Generated(_) => None,
+            From::Filled(..) | From::Resampled(..) | From::Generated(_) => None,
         }
     }
 
     /// The trace that its jobs are of, where there is one.
     pub fn of_trace(&self) -> Option<&Packed> {
         match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) => Some(trace),
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => Some(trace),
             From::Generated(_) => None,
         }
     }
 
-    /// How many jobs it has: the cost of a cell, as far as it can be told before it runs.
+    /// How many jobs it has, or its trace: the cost of a cell, as far as it can be told before it runs.
     pub fn len(&self) -> usize {
         match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) => trace.len(),
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => trace.len(),
             From::Generated(drawn) => drawn.jobs as usize,
         }
     }
@@ -102,7 +104,7 @@ impl Workload {
     /// Whether any job's user declares how long it will run.
     pub fn declares(&self) -> bool {
         match &self.from {
-            From::Fixed(trace) => trace.declares(),
+            From::Fixed(trace) | From::Resampled(trace, _) => trace.declares(),
             From::Filled(..) => false,
             From::Generated(drawn) => drawn.declared.is_some(),
         }
@@ -113,7 +115,7 @@ impl Workload {
         // A single GPU is on one node, whatever else is asked.
         let gang = |asked: &Asked| asked.gpus > 1 || self.slots > 1;
         let any = |is: &dyn Fn(&Asked) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) => trace.asked().any(is),
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => trace.asked().any(is),
             From::Generated(of) => drawn(of),
         };
         let demands = [
@@ -156,6 +158,7 @@ impl Workload {
         let mut all = match &self.from {
             From::Fixed(trace) => trace.trace(),
             From::Filled(trace, how) => filled(trace, *how, seed, fleet.gpus() / self.slots)?,
+            From::Resampled(trace, how) => resampled(trace, how, seed, shape(fleet))?,
             From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| trace::generate(recipe, seed)),
         };
         if self.demand != DemandSpec::Recorded {
@@ -168,14 +171,10 @@ impl Workload {
 
     /// Uses what jobs are drawn from on a fleet.
     fn recipe<T>(&self, drawn: &Drawn, fleet: &Fleet, with: impl FnOnce(&Recipe<'_>) -> T) -> T {
-        let of = |kind: TypeId| fleet.gpus_of(kind);
-        let capacity = TypeId::first(fleet.types.len()).map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum();
-        let largest = TypeId::first(fleet.types.len()).map(of).max().unwrap_or(0);
         let elastic = |name: &str| {
             let profile = self.profile.as_ref()?;
             profile.workloads[profile.id(name)?].elastic.as_ref()
         };
-        let node = fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
         with(&Recipe {
             jobs: drawn.jobs,
             arrivals: drawn.arrivals,
@@ -194,7 +193,7 @@ impl Workload {
             parts: &drawn.parts,
             part_size: &|name| parts::size(fleet, name),
             elastic: &elastic,
-            fleet: FleetShape { capacity, largest, node },
+            fleet: shape(fleet),
         })
     }
 
@@ -255,6 +254,25 @@ impl Workload {
         }
         Ok(jobs)
     }
+}
+
+/// What of a fleet decides what is drawn.
+fn shape(fleet: &Fleet) -> FleetShape {
+    let of = |kind: TypeId| fleet.gpus_of(kind);
+    let kinds = || TypeId::first(fleet.types.len());
+    FleetShape {
+        capacity: kinds().map(|kind| f64::from(of(kind)) * fleet.types[kind].speed).sum(),
+        largest: kinds().map(of).max().unwrap_or(0),
+        node: fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1),
+    }
+}
+
+/// Jobs drawn from those of a trace, for a fleet of this shape.
+fn resampled(trace: &Packed, how: &Resample, seed: u64, fleet: FleetShape) -> Result<Trace, Error> {
+    let all = trace.trace();
+    let rows = trace::resample(&all.rows, how, fleet, seed);
+    let rows = rows.map_err(|why| Error::usage(format!("the workload's jobs are drawn again: {why}")))?;
+    Ok(Trace { rows, ..all })
 }
 
 /// The jobs of a trace, which fill a fleet of so many GPUs.
@@ -359,8 +377,11 @@ impl Workload {
                 let there = drawn.workloads.iter().filter(|(_, weight)| *weight > 0.0);
                 there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
-            From::Fixed(trace) | From::Filled(trace, _) => {
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => {
                 let mut names: Vec<&String> = trace.asked().filter_map(|asked| asked.workload.as_ref()).collect();
+                if let From::Resampled(_, how) = &self.from {
+                    names.extend(how.workloads.iter().filter(|(_, weight)| *weight > 0.0).map(|(name, _)| name));
+                }
                 names.sort_unstable();
                 names.dedup();
                 names.into_iter().map(|name| workload_id(name, profile)).collect::<Result<_, _>>()?

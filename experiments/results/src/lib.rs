@@ -18,6 +18,7 @@ pub mod explain;
 pub mod merge;
 pub mod metric;
 pub mod producer;
+pub mod rank;
 pub mod reader;
 pub mod schema;
 pub mod stats;

@@ -41,7 +41,7 @@ pub(crate) struct ClaimsArgs {
 }
 
 /// The specs below a folder, by path.
-fn specs_in(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
+pub(super) fn specs_in(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     if !path.is_dir() {
         found.push(path.to_path_buf());
         return Ok(());
@@ -150,7 +150,7 @@ within the measured interval. A claim that fails is named as failing, with what 
 ";
 
 /// The spec's path below the folder of specs, without its ending.
-fn name_of(spec: &Path) -> String {
+pub(super) fn name_of(spec: &Path) -> String {
     let parts: Vec<String> =
         spec.with_extension("").components().map(|part| part.as_os_str().to_string_lossy().to_string()).collect();
     let from = parts.iter().rposition(|part| part == "specs").map_or(0, |at| at + 1);

@@ -14,6 +14,7 @@ pub(crate) mod model;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod predictor;
+pub(crate) mod rank;
 pub(crate) mod report;
 pub(crate) mod run;
 mod select;

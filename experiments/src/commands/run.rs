@@ -236,7 +236,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let kept = results.iter().flatten().filter(|ran| ran.lost.is_none()).count();
     let mut times = Times::default();
     for (cell, ran) in missing.iter().zip(&results).filter_map(|(cell, ran)| Some((cell, ran.as_ref()?))) {
-        times.add(&cell.policy.digest, cell.setting.workload.len() as u64, ran.seconds);
+        times.add(&cell.policy.digest, ran.jobs, ran.seconds);
     }
     times.keep(store);
     ui::note(&format!("{kept} cells executed; results in {}", store.root().display()));
@@ -291,6 +291,7 @@ fn sorted_out<'a>(
 /// What a command keeps of a cell that it ran.
 struct Ran {
     log: Vec<String>,
+    jobs: u64,
     seconds: f64,
     /// A failure that the store does not keep.
     lost: Option<Failure>,
@@ -314,8 +315,9 @@ fn executed(
         let executed = execute_within(cell, compiled, args.timeout)?;
         let seconds = clock.now().as_secs_f64();
         executed.put(store, cell)?;
+        let jobs = executed.outcome.as_ref().map_or(0, |summary| summary.jobs as u64);
         let lost = executed.outcome.err().filter(|_| !executed.kept);
-        Ok(Ran { log: executed.log, seconds, lost })
+        Ok(Ran { log: executed.log, jobs, seconds, lost })
     });
     bar.finish_and_clear();
     results

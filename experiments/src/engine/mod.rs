@@ -14,7 +14,7 @@ mod hyperqueue;
 pub mod plan_file;
 mod slurm;
 mod submitted;
-mod times;
+pub(crate) mod times;
 
 use std::collections::BTreeMap;
 use std::fs;

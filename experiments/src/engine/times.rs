@@ -9,7 +9,7 @@ use sandtable_core::output;
 use sandtable_results::store::Store;
 use serde::{Deserialize, Serialize};
 
-/// Cells of one component that ran at last.
+/// All cells of one component that ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Timed {
     jobs: u64,
@@ -39,13 +39,16 @@ impl Times {
         timed.seconds += seconds;
     }
 
-    /// Keeps these; where two processes write at once, either's times will do.
+    /// Adds these to what a store knows; where two processes write at once, either's times will do.
     pub fn keep(&self, store: &Store) {
         let folder = store.root().join("times");
-        for (component, timed) in &self.0 {
+        let known = Times::of(store);
+        for (component, new) in &self.0 {
+            let before = known.0.get(component).copied().unwrap_or_default();
+            let timed = Timed { jobs: before.jobs + new.jobs, seconds: before.seconds + new.seconds };
             let kept = || {
                 fs::create_dir_all(&folder).ok()?;
-                output::write(&folder.join(format!("{component}.json")), &serde_json::to_string(timed).ok()?).ok()
+                output::write(&folder.join(format!("{component}.json")), &serde_json::to_string(&timed).ok()?).ok()
             };
             // No result needs it.
             let _ = kept();
@@ -75,6 +78,10 @@ mod tests {
         times.keep(&store);
         let kept = Times::of(&store);
         assert_eq!((kept.estimate("a", 20), kept.estimate("b", 20), kept.estimate("c", 20)), (Some(2.0), None, None));
+        let mut more = Times::default();
+        more.add("a", 40, 8.0);
+        more.keep(&store);
+        assert_eq!(Times::of(&store).estimate("a", 20), Some(3.0));
         fs::write(folder.path().join("times/a.json"), "{").expect("written");
         assert_eq!(Times::of(&store).estimate("a", 20), None);
     }

@@ -211,9 +211,22 @@ impl Shockwave {
     /// The jobs of a round: those that are planned for it in the order of their arrival, then those with the longest time left that fit beside them.
     fn choose(&mut self, cluster: &Cluster) -> Vec<JobId> {
         let gpus: u32 = (0..cluster.types() as u32).map(|kind| cluster.up_gpus(kind)).sum();
+        let asked: u64 = self.jobs.keys().map(|id| u64::from(cluster.job(*id).gpus)).sum();
+        let all_run = asked <= u64::from(gpus);
+        if all_run && !self.is_stale {
+            return self.jobs.keys().copied().collect();
+        }
         self.forecast(cluster);
+        if self.is_stale {
+            self.note(cluster, gpus);
+            self.plan.clear();
+            self.is_stale = false;
+        }
+        if all_run {
+            return self.jobs.keys().copied().collect();
+        }
         let at = self.begun - self.planned_at;
-        if self.is_stale || at >= self.replan || at >= self.plan.len() as u64 {
+        if at >= self.replan || at >= self.plan.len() as u64 {
             self.make_plan(cluster, gpus);
         }
         let planned = self.plan.get((self.begun - self.planned_at) as usize).map_or(&[][..], Vec::as_slice);
@@ -266,16 +279,25 @@ impl Shockwave {
         }
     }
 
-    fn make_plan(&mut self, cluster: &Cluster, gpus: u32) {
-        let part = (f64::from(gpus) / self.jobs.len().max(1) as f64).min(1.0);
-        let origin = |id: &JobId| cluster.job(*id).submitted as f64 / 1e6;
-        if self.is_stale {
-            for (id, account) in &mut self.jobs {
-                let Some(epochs) = &account.epochs else { continue };
-                let isolated = (epochs.seconds_before(epochs.done) + account.left_s) / part;
-                account.note(self.begun, if self.from_start { origin(id) } else { 0.0 } + isolated);
-            }
+    /// The part of its time for which each job would run if all had the same.
+    fn part(&self, gpus: u32) -> f64 {
+        (f64::from(gpus) / self.jobs.len().max(1) as f64).min(1.0)
+    }
+
+    /// Forecasts when each job would end with its part of the cluster.
+    fn note(&mut self, cluster: &Cluster, gpus: u32) {
+        let part = self.part(gpus);
+        for (id, account) in &mut self.jobs {
+            let Some(epochs) = &account.epochs else { continue };
+            let isolated = (epochs.seconds_before(epochs.done) + account.left_s) / part;
+            let origin = if self.from_start { cluster.job(*id).submitted as f64 / 1e6 } else { 0.0 };
+            account.note(self.begun, origin + isolated);
         }
+    }
+
+    fn make_plan(&mut self, cluster: &Cluster, gpus: u32) {
+        let part = self.part(gpus);
+        let origin = |id: &JobId| cluster.job(*id).submitted as f64 / 1e6;
         let round_s = self.round as f64 / 1e6;
         let horizon = Horizon { gpus, rounds: self.window, round_s, makespan: self.makespan };
         let now = |id: &JobId| cluster.now() as f64 / 1e6 - if self.from_start { 0.0 } else { origin(id) };
@@ -317,7 +339,7 @@ impl Shockwave {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         let named = |round: Vec<usize>| round.into_iter().map(|at| ids[at]).collect();
         self.plan = market::layout(&bidders, &rounds, &horizon).into_iter().map(named).collect();
-        (self.planned_at, self.is_stale) = (self.begun, false);
+        self.planned_at = self.begun;
     }
 }
 

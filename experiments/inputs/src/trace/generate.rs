@@ -9,6 +9,7 @@ use compact_str::ToCompactString as _;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Duration, Elastic, HostResources, Instant, Job, SECOND};
 
+use super::arrivals::Instants;
 use super::{Arrivals, Deadlines, Durations, Host, Near, Row, Trace};
 
 /// Gang sizes of the 71,149 public Philly jobs at hand (Jeon et al., ATC 2019, CC-BY-4.0).
@@ -87,7 +88,7 @@ pub fn generate(recipe: &Recipe<'_>, seed: u64) -> Trace {
 /// The rows of a workload, by submission: as [`generate`] gives them, but never all of them at once.
 pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = Row> + use<'r, 'a> {
     let sizes = Sizes::new(recipe, seed);
-    let mut instants = Instants::new(recipe, seed, || {
+    let mut instants = Instants::new((recipe.arrivals, recipe.jobs), recipe.fleet.capacity, seed, || {
         // The same draws, once for their sum.
         let all = Sizes::new(recipe, seed).take(recipe.jobs as usize);
         let size = |row: &Row| row.part.as_deref().map_or(f64::from(row.share) / 1000.0, recipe.part_size);
@@ -112,19 +113,19 @@ pub fn draw<'r, 'a>(recipe: &'r Recipe<'a>, seed: u64) -> impl Iterator<Item = R
 }
 
 /// Draws of items by weight; none where there are none.
-struct Weighted<T> {
+pub(super) struct Weighted<T> {
     stream: Stream,
     items: Vec<T>,
     weights: Vec<f64>,
 }
 
 impl<T: Clone> Weighted<T> {
-    fn new(stream: Stream, items: impl Iterator<Item = (T, f64)>) -> Weighted<T> {
+    pub(super) fn new(stream: Stream, items: impl Iterator<Item = (T, f64)>) -> Weighted<T> {
         let (items, weights) = items.unzip();
         Weighted { stream, items, weights }
     }
 
-    fn draw(&mut self) -> Option<T> {
+    pub(super) fn draw(&mut self) -> Option<T> {
         if self.items.is_empty() {
             return None;
         }
@@ -256,88 +257,4 @@ fn set_deadline(row: &mut Row, draws: Deadlines, stream: &mut Stream) {
     // Nothing happens after the end of time.
     let time = Duration::from_micros_f64(seconds.ceil() * SECOND.as_micros_f64());
     row.deadline = has.then(|| row.submit.saturating_add(time).min(Instant::END));
-}
-
-/// When jobs arrive.
-struct Instants {
-    points: Points,
-    stretch: f64,
-}
-
-impl Instants {
-    /// `work`: that of all jobs in GPU-µs.
-    fn new(recipe: &Recipe<'_>, seed: u64, work: impl Fn() -> f64) -> Instants {
-        let points = |rate| Points {
-            arrivals: recipe.arrivals,
-            rate,
-            stream: Stream::new(seed, "workload/arrivals"),
-            last: 0.0,
-            burst_goes_on: false,
-        };
-        let span = |load: f64| work() / recipe.fleet.capacity / load;
-        match recipe.arrivals {
-            Arrivals::AtOnce => Instants { points: points(0.0), stretch: 0.0 },
-            // A stationary process, then the clock bent so that its rate follows 1 + (peak - 1) sin.
-            Arrivals::Diurnal { load, .. } => {
-                Instants { points: points(f64::from(recipe.jobs) / span(load)), stretch: 1.0 }
-            }
-            // Instants in arbitrary units first, then stretched to the span that gives the load.
-            Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } => {
-                let mut drawn = points(1.0);
-                let last = (0..recipe.jobs).map(|_| drawn.next()).last().unwrap_or(0.0);
-                let stretch = if last > 0.0 { span(load) / last } else { 0.0 };
-                Instants { points: points(1.0), stretch }
-            }
-        }
-    }
-
-    fn next(&mut self) -> Instant {
-        let at = self.points.next() * self.stretch;
-        Instant::at((at / SECOND.as_micros_f64()) as u64 * SECOND)
-    }
-}
-
-/// Points of an arrival process.
-struct Points {
-    arrivals: Arrivals,
-    /// Arrivals in a microsecond, where its peaks follow the clock.
-    rate: f64,
-    stream: Stream,
-    last: f64,
-    burst_goes_on: bool,
-}
-
-impl Points {
-    fn next(&mut self) -> f64 {
-        match self.arrivals {
-            Arrivals::AtOnce => 0.0,
-            Arrivals::Poisson { .. } => {
-                self.last += self.stream.exponential(1.0);
-                self.last
-            }
-            Arrivals::Bursts { size, .. } => {
-                if !self.burst_goes_on {
-                    self.last += self.stream.exponential(size);
-                }
-                // Geometric with mean `size`.
-                self.burst_goes_on = self.stream.uniform() >= 1.0 / size;
-                self.last
-            }
-            Arrivals::Diurnal { peak, .. } => {
-                self.last += self.stream.exponential(1.0) / self.rate;
-                bend(self.last, 86_400.0 * SECOND.as_micros_f64(), peak - 1.0)
-            }
-        }
-    }
-}
-
-/// The instant t at which the integral of 1 - a cos(2πt/day), a rate whose sine starts at its trough, reaches `mass`.
-fn bend(mass: f64, day: f64, a: f64) -> f64 {
-    let omega = std::f64::consts::TAU / day;
-    let (mut low, mut high) = (mass - day, mass + day);
-    for _ in 0..64 {
-        let mid = 0.5 * (low + high);
-        if mid - a * libm::sin(omega * mid) / omega < mass { low = mid } else { high = mid }
-    }
-    (0.5 * (low + high)).max(0.0)
 }

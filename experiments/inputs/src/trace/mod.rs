@@ -22,6 +22,7 @@
 
 mod account;
 mod alibaba;
+mod arrivals;
 mod demand;
 mod elasticflow;
 mod fill;
@@ -31,6 +32,7 @@ pub(crate) mod native;
 mod packed;
 mod pollux;
 pub(crate) mod rates;
+mod resample;
 mod rows;
 mod sacct;
 mod settings;
@@ -56,6 +58,7 @@ pub(crate) use elasticflow::workload as elasticflow_workload;
 pub use fill::{Fill, LASTS, fill};
 pub use generate::{FleetShape, PHILLY_GPUS, Recipe, WHOLE, draw, generate};
 pub use packed::Packed;
+pub use resample::{Resample, resample};
 pub use rows::{Options, ReadLimits};
 pub use settings::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use shockwave::RegimeMode;

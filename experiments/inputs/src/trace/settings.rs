@@ -20,6 +20,16 @@ pub enum Arrivals {
     AtOnce,
 }
 
+impl Arrivals {
+    /// The load that they offer; none of jobs that come at once.
+    pub fn load(self) -> Option<f64> {
+        match self {
+            Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } | Arrivals::Diurnal { load, .. } => Some(load),
+            Arrivals::AtOnce => None,
+        }
+    }
+}
+
 impl Default for Arrivals {
     fn default() -> Arrivals {
         Arrivals::Poisson { load: 0.8 }

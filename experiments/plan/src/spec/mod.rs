@@ -128,7 +128,6 @@ pub struct CostsSpec {
 
 /// Jobs.
 #[expect(missing_docs, reason = "the names are the spec's own, which the case's text explains")]
-#[expect(clippy::large_enum_variant, reason = "there is one in a spec")]
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub enum WorkloadSpec {
@@ -202,9 +201,28 @@ pub enum WorkloadSpec {
         /// The jobs come one after the other and never end, until they ask for more GPUs than this; by default they come when the trace says.
         #[serde(default)]
         fill: Option<FillSpec>,
+        /// Jobs are drawn from those of the trace, and come as this says; by default all come when the trace says.
+        #[serde(default)]
+        resample: Option<ResampleSpec>,
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
+}
+
+/// Jobs drawn from those of a trace by the seed, with replacement, each as likely as any other: as many as offer the load over the span. Those that ask for no GPU, or for more than the fleet's largest type has, are left out.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename = "Resample", deny_unknown_fields)]
+pub struct ResampleSpec {
+    /// For how long they come.
+    pub span: Span,
+    /// How they arrive; not `AtOnce`.
+    pub arrivals: Arrivals,
+    /// Jobs that ask for more GPUs are left out too.
+    #[serde(default)]
+    pub most_gpus: Option<u32>,
+    /// Weight of each workload of the profile, for jobs of which the trace says none; by default they are of none.
+    #[serde(default)]
+    pub workloads: BTreeMap<String, f64>,
 }
 
 /// How jobs fill a cluster: in an order that the seed draws, each for 10,000 days. Where all together ask for less, jobs are drawn again until the next would

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, Profile, SECOND};
-use sandtable_inputs::trace::{self, Asked, Fill, Packed, ReadLimits, Row, Trace};
+use sandtable_inputs::trace::{self, Asked, Fill, Packed, ReadLimits, Resample, Row, Trace};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
 use crate::spec::{
-    Arrivals, Deadlines, Durations, FillSpec, Host, JobSpec, Near, ServingSpec, Source, TraceFormat, WorkloadSpec,
+    Arrivals, Deadlines, Durations, FillSpec, Host, JobSpec, Near, ResampleSpec, ServingSpec, Source, TraceFormat,
+    WorkloadSpec,
 };
 use crate::{nodes, number};
 
@@ -76,7 +77,7 @@ fn read(
 ) -> Result<(From, Value), Error> {
     match spec {
         WorkloadSpec::Generate { .. } => generated(source, spec, profile),
-        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill } => {
+        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill, resample } => {
             let path = folder.join(file);
             sandtable_core::input::open(&path).map_err(|error| {
                 let shown = source.error("workload.file", &error.message, "this file");
@@ -87,10 +88,22 @@ fn read(
             let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
             let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, timeless, limits };
             let (trace, mut key) = last.read(path, *format, options)?;
-            let Some(fill) = fill else { return Ok((From::Fixed(trace), key)) };
-            let fill = checked_fill(source, *fill)?;
-            key["fill"] = json!([number(fill.share), fill.every]);
-            Ok((From::Filled(trace, fill), key))
+            match (fill, resample) {
+                (None, None) => Ok((From::Fixed(trace), key)),
+                (Some(fill), None) => {
+                    let fill = checked_fill(source, *fill)?;
+                    key["fill"] = json!([number(fill.share), fill.every]);
+                    Ok((From::Filled(trace, fill), key))
+                }
+                (None, Some(resample)) => {
+                    let (how, drawn) = checked_resample(source, resample)?;
+                    key["resample"] = drawn;
+                    Ok((From::Resampled(trace, how), key))
+                }
+                (Some(_), Some(_)) => {
+                    Err(source.error("workload.resample", "jobs fill the fleet or are drawn again", "this and `fill`"))
+                }
+            }
         }
         WorkloadSpec::Jobs(list) => {
             if list.is_empty() {
@@ -116,6 +129,45 @@ fn checked_fill(source: &Source, FillSpec { share, every }: FillSpec) -> Result<
         return Err(source.error("workload.fill.every", "expected a time above 0 and at most a day", "here"));
     }
     Ok(Fill { share, every })
+}
+
+/// How jobs are drawn from those of a trace, and its part of the identity.
+fn checked_resample(source: &Source, spec: &ResampleSpec) -> Result<(Resample, Value), Error> {
+    check_arrivals(source, "workload.resample", spec.arrivals)?;
+    if spec.arrivals.load().is_none() {
+        let message = "expected Poisson, Bursts or Diurnal arrivals: jobs that come at once offer no load";
+        return Err(source.error("workload.resample.arrivals", message, "here"));
+    }
+    if spec.span.0.is_zero() {
+        return Err(source.error("workload.resample.span", "expected a time above 0", "here"));
+    }
+    check_weights(source, "workload.resample.workloads", spec.workloads.values())?;
+    let mut key = json!({"span": spec.span.0, "arrivals": arrivals_key(spec.arrivals)});
+    if let Some(most) = spec.most_gpus {
+        key["most_gpus"] = json!(most);
+    }
+    weights_key(&mut key, "workloads", &spec.workloads);
+    let workloads = spec.workloads.iter().map(|(name, weight)| (name.clone(), *weight)).collect();
+    let (span, arrivals, most_gpus) = (spec.span.0, spec.arrivals, spec.most_gpus);
+    Ok((Resample { span, arrivals, most_gpus, workloads }, key))
+}
+
+/// Checks how jobs come.
+fn check_arrivals(source: &Source, place: &str, arrivals: Arrivals) -> Result<(), Error> {
+    let wrong = |field: &str, message: &str| Err(source.error(&format!("{place}.{field}"), message, "here"));
+    let load = arrivals.load().unwrap_or(1.0);
+    if !(0.001..=1000.0).contains(&load) {
+        return wrong("arrivals.load", &format!("expected a load from 0.001 to 1000, found {load}"));
+    }
+    match arrivals {
+        Arrivals::Bursts { size, .. } if !(1.0..=1e6).contains(&size) => {
+            wrong("arrivals.size", &format!("expected a mean burst of at least 1 job, found {size}"))
+        }
+        Arrivals::Diurnal { peak, .. } if !(1.0..=2.0).contains(&peak) => {
+            wrong("arrivals.peak", &format!("expected a peak from 1 to 2 times the mean, found {peak}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Jobs that are drawn by the parameters of a spec.
@@ -147,7 +199,8 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     };
     check_weights(source, "workload.workloads", workloads.iter().map(|(_, weight)| weight))?;
     check_weights(source, "workload.users", users.iter().map(|(_, weight)| weight))?;
-    check(source, *jobs, *arrivals, durations, gpus, *declared)?;
+    check_arrivals(source, "workload", *arrivals)?;
+    check(source, *jobs, durations, gpus, *declared)?;
     deadlines.map_or(Ok(()), |draws| check_deadlines(source, draws))?;
     check_weights(source, "workload.priorities", priorities.values())?;
     check_weights(source, "workload.queues", queues.values())?;
@@ -369,7 +422,6 @@ fn table_digest(path: &Path) -> Result<String, Error> {
 fn check(
     source: &Source,
     jobs: u32,
-    arrivals: Arrivals,
     durations: &Durations,
     gpus: &std::collections::BTreeMap<u32, f64>,
     declared: Option<f64>,
@@ -377,22 +429,6 @@ fn check(
     let wrong = |place: &str, message: &str| Err(source.error(&format!("workload.{place}"), message, "here"));
     if jobs == 0 || jobs as usize > trace::MAX_JOBS {
         return wrong("jobs", &format!("expected 1 to {} jobs, found {jobs}", trace::MAX_JOBS));
-    }
-    let load = match arrivals {
-        Arrivals::Poisson { load } | Arrivals::Bursts { load, .. } | Arrivals::Diurnal { load, .. } => load,
-        Arrivals::AtOnce => 1.0,
-    };
-    if !(0.001..=1000.0).contains(&load) {
-        return wrong("arrivals.load", &format!("expected a load from 0.001 to 1000, found {load}"));
-    }
-    match arrivals {
-        Arrivals::Bursts { size, .. } if !(1.0..=1e6).contains(&size) => {
-            return wrong("arrivals.size", &format!("expected a mean burst of at least 1 job, found {size}"));
-        }
-        Arrivals::Diurnal { peak, .. } if !(1.0..=2.0).contains(&peak) => {
-            return wrong("arrivals.peak", &format!("expected a peak from 1 to 2 times the mean, found {peak}"));
-        }
-        _ => {}
     }
     match durations {
         Durations::LogNormal { sigma, .. } if !(0.0..=10.0).contains(sigma) => {
