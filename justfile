@@ -77,6 +77,11 @@ figures:
     # A quarter of an hour; its table is committed beside it.
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/pollux2021/published.ron > experiments/specs/pollux2021/published.txt
 
+# Every policy of a kind on the same jobs, and the page of their ranks; an hour on two cores.
+tournament:
+    cargo run --release -- run experiments/specs/tournament/*.ron --store target/tournament
+    cargo run --release -- rank experiments/specs/tournament --store target/tournament --output docs/src/reference/tournament.md
+
 # Write the table of claims and the figures of the book from the results of `just figures`.
 claims:
     cargo run --release -- claims experiments/specs --expected experiments/expected-failures.ron --output docs/src/reference/claims.md

@@ -67,7 +67,9 @@ fn what_the_page_of_experiments_shows_of_specs_can_be_planned() {
     let folder = tempfile::tempdir().expect("a folder");
     let scores = r#"{"inputs": ["gpus"], "hidden": "tanh", "layers": [{"weights": [[1.0]], "bias": [0]}]}"#;
     let pods = "name,num_gpu,gpu_milli,cpu_milli,memory_mib\na,1,500,4000,1024\nb,0,0,2000,512\n";
-    for (file, text) in [("scores.json", scores), ("nodes.csv", "gpus,kind,cpus\n8,T4,64\n"), ("pods.csv", pods)] {
+    let month = "submit_s,gpus,duration_s\n0,1,600\n60,8,1200\n";
+    let nodes = "gpus,kind,cpus\n8,T4,64\n";
+    for (file, text) in [("scores.json", scores), ("nodes.csv", nodes), ("pods.csv", pods), ("month.csv", month)] {
         std::fs::write(folder.path().join(file), text).expect("written");
     }
     for block in blocks {

@@ -10,31 +10,18 @@ use sandtable::plan::{Options, plan};
 use serde_json::Value;
 
 use crate::help::root;
-use specs::{CATALOGUE, CUT, DRAWN, ELASTIC, FILLED, LIVE, PART, PLAIN, SERVED, SHARED, TABLE, UNIFORM, WRITTEN};
+use specs::{
+    CATALOGUE, CUT, DRAWN, ELASTIC, FILLED, FILLS, LIVE, PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE,
+    UNIFORM, WRITTEN,
+};
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
 type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
 
 /// Field or case of the schema, and what is written in its place: an edit that moves the identity.
 const MOVES: &[Edits] = &[
-    (
-        FILLED,
-        &[
-            (
-                "FleetSpec.Model.list",
-                "list: NodeList(file: \"n.csv\", format: Native)",
-                "nodes: 1, gpus: 4, kind: \"T4\"",
-            ),
-            ("NodeList.file", "n.csv", "m.csv"),
-            ("NodeList.format", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
-            ("NodeFormat.Native", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
-            ("NodeFormat.Openb", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
-            ("WorkloadSpec.Trace.cpu_jobs", "cpu_jobs: false", "cpu_jobs: true"),
-            ("WorkloadSpec.Trace.fill", "fill: Fill(share: 1.3, every: \"1s\"),", ""),
-            ("Fill.share", "share: 1.3", "share: 1.4"),
-            ("Fill.every", "every: \"1s\"", "every: \"2s\""),
-        ],
-    ),
+    (FILLED, FILLS),
+    (RESAMPLED, RESAMPLES),
     (DRAWN, &[("WorkloadSpec.Generate.shares", "shares: {300: 1, 1000: 1}, ", "")]),
     (
         SHARED,

@@ -1,4 +1,5 @@
-//! The 80 decisions of DeepBoot's own functions (`deepboot/ats_vectors.json`).
+//! The 80 decisions of DeepBoot's own functions (`deepboot/ats_vectors.json`), by the functions of this policy. A component can't be given them: it takes a job's speedups over its speed with a fair share, and
+//! those of the vectors are over none.
 
 use sandtable_elastic::knapsack::{Candidate, deal};
 use sandtable_elastic::reclaim::{Deal, Place, Victim};

@@ -199,8 +199,7 @@ fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) ->
     };
     check_weights(source, "workload.workloads", workloads.iter().map(|(_, weight)| weight))?;
     check_weights(source, "workload.users", users.iter().map(|(_, weight)| weight))?;
-    check_arrivals(source, "workload", *arrivals)?;
-    check(source, *jobs, durations, gpus, *declared)?;
+    check(source, (*jobs, *arrivals), durations, gpus, *declared)?;
     deadlines.map_or(Ok(()), |draws| check_deadlines(source, draws))?;
     check_weights(source, "workload.priorities", priorities.values())?;
     check_weights(source, "workload.queues", queues.values())?;
@@ -421,7 +420,7 @@ fn table_digest(path: &Path) -> Result<String, Error> {
 
 fn check(
     source: &Source,
-    jobs: u32,
+    (jobs, arrivals): (u32, Arrivals),
     durations: &Durations,
     gpus: &std::collections::BTreeMap<u32, f64>,
     declared: Option<f64>,
@@ -430,6 +429,7 @@ fn check(
     if jobs == 0 || jobs as usize > trace::MAX_JOBS {
         return wrong("jobs", &format!("expected 1 to {} jobs, found {jobs}", trace::MAX_JOBS));
     }
+    check_arrivals(source, "workload", arrivals)?;
     match durations {
         Durations::LogNormal { sigma, .. } if !(0.0..=10.0).contains(sigma) => {
             return wrong("durations.sigma", &format!("expected a sigma from 0 to 10, found {sigma}"));

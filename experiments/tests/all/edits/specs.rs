@@ -162,6 +162,44 @@ pub(super) const FILLED: &str = r#"Experiment(
     policies: [Policy(name: "fgd")],
 )"#;
 
+/// Edits of it.
+pub(super) const FILLS: &[(&str, &str, &str)] = &[
+    ("FleetSpec.Model.list", "list: NodeList(file: \"n.csv\", format: Native)", "nodes: 1, gpus: 4, kind: \"T4\""),
+    ("NodeList.file", "n.csv", "m.csv"),
+    ("NodeList.format", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+    ("NodeFormat.Native", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+    ("NodeFormat.Openb", "\"n.csv\", format: Native", "\"o.csv\", format: Openb"),
+    ("WorkloadSpec.Trace.cpu_jobs", "cpu_jobs: false", "cpu_jobs: true"),
+    ("WorkloadSpec.Trace.fill", "fill: Fill(share: 1.3, every: \"1s\"),", ""),
+    ("Fill.share", "share: 1.3", "share: 1.4"),
+    ("Fill.every", "every: \"1s\"", "every: \"2s\""),
+];
+
+/// Jobs drawn from those of a trace.
+pub(super) const RESAMPLED: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(nodes: 1, gpus: 4, kind: "RTX-3090"),
+    profile: File("PROFILES/synthetic.ron"),
+    workload: Trace(
+        file: "t.csv", format: Csv, columns: {"name": "id", "submit": "at", "gpus": "n", "duration": "s"},
+        resample: Resample(span: "1h", arrivals: Poisson(load: 0.5), most_gpus: 2, workloads: {"gan/b32": 2, "gan/b64": 1}),
+    ),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Edits of it.
+pub(super) const RESAMPLES: &[(&str, &str, &str)] = &[
+    (
+        "WorkloadSpec.Trace.resample",
+        "resample: Resample(span: \"1h\", arrivals: Poisson(load: 0.5), most_gpus: 2, workloads: {\"gan/b32\": 2, \"gan/b64\": 1}),",
+        "",
+    ),
+    ("Resample.span", "span: \"1h\"", "span: \"2h\""),
+    ("Resample.arrivals", "load: 0.5", "load: 0.6"),
+    ("Resample.most_gpus", "most_gpus: 2", "most_gpus: 1"),
+    ("Resample.workloads", "\"gan/b64\": 1", "\"gan/b64\": 2"),
+];
+
 /// Jobs that ask for shares of GPUs, or for none.
 pub(super) const DRAWN: &str = r#"Experiment(
     title: "a",
