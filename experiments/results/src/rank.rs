@@ -1,7 +1,7 @@
 //! How policies rank over many settings: mean ranks, what tells them apart, and what each is off from the best.
 //!
-//! A setting is a point of a spec's sweep. In each, policies are ranked by the mean of a metric over the seeds; policies whose runs are not all there, or that left jobs behind, come last. Mean ranks over all settings are compared by
-//! Friedman's test with Nemenyi's critical difference (Demšar, JMLR 7, 2006).
+//! A setting is a point of a spec's sweep. In each, policies are ranked by the mean of a metric over the seeds; policies whose runs are not all there come last, and by metrics of completed jobs those that left jobs behind. Mean ranks over all settings are compared by
+//! Nemenyi's critical difference (Demšar, JMLR 7, 2006).
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ use crate::ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 In every setting policies are ranked by the mean of the metric over the seeds. Specs with the same policies are one ranking. Mean ranks
-that are nearer to each other than the critical difference are not shown to differ (Friedman and Nemenyi, 5 %).
+that are nearer to each other than Nemenyi's critical difference (5 %) are not shown to differ.
 
 Examples:
   sandtable rank experiments/specs/tournament --test
@@ -104,7 +104,8 @@ Made by `sandtable rank`. In every setting policies are ranked by the mean of a 
 left jobs behind; the table has the mean of these ranks. *First* counts the settings in which no policy is better in the first metric. *s / 10,000 jobs* is the time of a run on one core, the host's included, of all that ran with the policy's
 component. Settings of one trace are not independent of each other: read the critical difference as a lower bound.
 
-In the tables by setting the best policy has its value, the others what they are off from it, with the 95 % interval over paired seeds; `=` marks those that are not shown to differ from it.
+In the tables by setting the best policy has its value, the others what they are off from it, with the 95 % interval over paired seeds; `=` marks those whose interval includes
+0. It is Student's, of the mean ratio, and not corrected for the number of policies: one run that is far off widens it.
 ";
 
 /// A metric by its name, as it may be written.

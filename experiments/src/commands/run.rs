@@ -236,7 +236,10 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     let kept = results.iter().flatten().filter(|ran| ran.lost.is_none()).count();
     let mut times = Times::default();
     for (cell, ran) in missing.iter().zip(&results).filter_map(|(cell, ran)| Some((cell, ran.as_ref()?))) {
-        times.add(&cell.policy.digest, ran.jobs, ran.seconds);
+        // One that failed says nothing of how long such cells take.
+        if ran.jobs > 0 {
+            times.add(&cell.policy.digest, ran.jobs, ran.seconds);
+        }
     }
     times.keep(store);
     ui::note(&format!("{kept} cells executed; results in {}", store.root().display()));

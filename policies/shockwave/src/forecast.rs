@@ -47,6 +47,8 @@ pub struct Epochs {
     pub count: u32,
     /// Whole ones that are done.
     pub done: u32,
+    /// Seconds that are left, where they are known as such.
+    known_s: Option<f64>,
 }
 
 impl Epochs {
@@ -56,7 +58,7 @@ impl Epochs {
         let whole = |of: &EpochsOfBatch| EpochsOfBatch { epoch_time: libm::rint(of.epoch_time).max(1.0), ..*of };
         let planned: Vec<EpochsOfBatch> = told.planned.iter().map(whole).collect();
         let count = planned.iter().fold(0, |sum: u32, of| sum.saturating_add(of.count));
-        let mut epochs = Epochs { planned, count, done: (told.done as u32).min(count) };
+        let mut epochs = Epochs { planned, count, done: (told.done as u32).min(count), known_s: None };
         let due = epochs.due(measured.seconds);
         if due > 0.0 && measured.epochs > 0.0 && (measured.epochs / due - 1.0).abs() > tolerance {
             epochs.planned.iter_mut().for_each(|of| of.epoch_time *= due / measured.epochs);
@@ -64,11 +66,11 @@ impl Epochs {
         (count > 0).then_some(epochs)
     }
 
-    /// Those of a job of which only the time left is known: they are as long as a round.
-    pub fn of_time(done_s: f64, left_s: f64, round_s: f64) -> Epochs {
-        let count = ((done_s + left_s) / round_s).ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
-        let planned = vec![EpochsOfBatch { count, batch: 1, epoch_time: round_s }];
-        Epochs { planned, count, done: ((done_s / round_s) as u32).min(count) }
+    /// Those of a job of which only the time left is known: they take a second each.
+    pub fn of_time(done_s: f64, left_s: f64) -> Epochs {
+        let count = (done_s + left_s).ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
+        let planned = vec![EpochsOfBatch { count, batch: 1, epoch_time: 1.0 }];
+        Epochs { planned, count, done: (done_s as u32).min(count - 1), known_s: Some(left_s.max(1.0)) }
     }
 
     /// Epochs that were planned for the first so many seconds.
@@ -106,6 +108,9 @@ impl Epochs {
     /// Seconds that are expected to be left. Which batches the epochs to come have is drawn from a Dirichlet distribution: all planned batches alike at first, each epoch
     /// that was begun adds one of its own.
     pub fn left_s(&self) -> f64 {
+        if let Some(known_s) = self.known_s {
+            return known_s;
+        }
         let left = f64::from(self.count - self.done);
         if left == 0.0 {
             return 1.0;
@@ -180,9 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_epochs_has_rounds() {
+    fn of_a_job_without_epochs_the_time_is_known() {
         assert!(Epochs::told(&TrainingEpochs { done: 0.0, batch: 0, planned: vec![] }, &NOTHING, 0.4).is_none());
-        let rounds = Epochs::of_time(130.0, 500.0, 120.0);
-        assert_eq!((rounds.count, rounds.done, rounds.mean_s()), (6, 1, 120.0));
+        let told = Epochs::of_time(130.0, 500.0);
+        assert_eq!((told.count, told.done, told.mean_s(), told.left_s()), (630, 130, 1.0, 500.0));
+        let short = Epochs::of_time(0.0, 0.4);
+        assert_eq!((short.count, short.done, short.left_s()), (1, 0, 1.0));
     }
 }

@@ -6,7 +6,7 @@
 mod forecast;
 mod market;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
@@ -22,6 +22,9 @@ const NEWEST: f64 = 0.1;
 
 /// The exponent for a job that is late and has less than a round left.
 const LAST_ROUND: f64 = 100.0;
+
+/// The largest weight of a job that is late: a ratio to the power of a hundred may be beyond what numbers can say.
+const HEAVIEST: f64 = 1e30;
 
 /// Seconds left of a job of which nothing is known.
 const UNKNOWN: f64 = 3600.0;
@@ -101,7 +104,7 @@ impl Policy for Shockwave {
                 },
                 Param {
                     name: "window",
-                    kind: Kind::Number { min: 1.0, max: 1000.0 },
+                    kind: Kind::Number { min: 1.0, max: 100.0 },
                     default: "20",
                     about: "Rounds that are planned ahead.",
                 },
@@ -210,15 +213,21 @@ impl Shockwave {
 
     /// The jobs of a round: those that are planned for it in the order of their arrival, then those with the longest time left that fit beside them.
     fn choose(&mut self, cluster: &Cluster) -> Vec<JobId> {
-        let gpus: u32 = (0..cluster.types() as u32).map(|kind| cluster.up_gpus(kind)).sum();
+        let up: u32 = (0..cluster.types() as u32).map(|kind| cluster.up_gpus(kind)).sum();
+        // Jobs that may not be preempted keep what they hold.
+        let kept: BTreeSet<JobId> = cluster.pinned().filter(|job| job.holds()).map(|job| job.id).collect();
+        let gpus = kept.iter().fold(up, |gpus, id| gpus.saturating_sub(cluster.job(*id).gpus));
+        if gpus == 0 {
+            return kept.into_iter().collect();
+        }
         let asked: u64 = self.jobs.keys().map(|id| u64::from(cluster.job(*id).gpus)).sum();
-        let all_run = asked <= u64::from(gpus);
+        let all_run = asked <= u64::from(up);
         if all_run && !self.is_stale {
             return self.jobs.keys().copied().collect();
         }
         self.forecast(cluster);
         if self.is_stale {
-            self.note(cluster, gpus);
+            self.note(cluster, up);
             self.plan.clear();
             self.is_stale = false;
         }
@@ -227,12 +236,14 @@ impl Shockwave {
         }
         let at = self.begun - self.planned_at;
         if at >= self.replan || at >= self.plan.len() as u64 {
-            self.make_plan(cluster, gpus);
+            self.make_plan(cluster, (up, gpus), &kept);
         }
         let planned = self.plan.get((self.begun - self.planned_at) as usize).map_or(&[][..], Vec::as_slice);
-        let mut chosen: Vec<JobId> = planned.iter().copied().filter(|id| self.jobs.contains_key(id)).collect();
-        chosen.sort_unstable();
+        let is_there = |id: &JobId| self.jobs.contains_key(id) && !kept.contains(id);
+        let mut chosen: Vec<JobId> = planned.iter().copied().filter(is_there).collect();
         let mut room = chosen.iter().fold(gpus, |room, id| room.saturating_sub(cluster.job(*id).gpus));
+        chosen.extend(&kept);
+        chosen.sort_unstable();
         let mut others: Vec<(f64, JobId)> = self
             .jobs
             .iter()
@@ -252,7 +263,6 @@ impl Shockwave {
 
     /// Looks at what each job has done and has left.
     fn forecast(&mut self, cluster: &Cluster) {
-        let round_s = self.round as f64 / 1e6;
         if self.knows_epochs {
             let mut of_type: BTreeMap<GpuTypeId, Vec<JobId>> = BTreeMap::new();
             self.jobs.keys().for_each(|id| of_type.entry(cluster.job(*id).gpu_types[0]).or_default().push(*id));
@@ -271,7 +281,7 @@ impl Shockwave {
             let left = if left.is_finite() { left } else { UNKNOWN };
             if let Some(account) = self.jobs.get_mut(id) {
                 account.all_s = account.all_s.max(left);
-                account.epochs = Some(Epochs::of_time(account.all_s - left, left, round_s));
+                account.epochs = Some(Epochs::of_time(account.all_s - left, left));
             }
         }
         for account in self.jobs.values_mut() {
@@ -295,8 +305,9 @@ impl Shockwave {
         }
     }
 
-    fn make_plan(&mut self, cluster: &Cluster, gpus: u32) {
-        let part = self.part(gpus);
+    /// Plans the next rounds for all but the jobs that keep their GPUs; of all GPUs that are up `gpus` are left to them.
+    fn make_plan(&mut self, cluster: &Cluster, (up, gpus): (u32, u32), kept: &BTreeSet<JobId>) {
+        let part = self.part(up);
         let origin = |id: &JobId| cluster.job(*id).submitted as f64 / 1e6;
         let round_s = self.round as f64 / 1e6;
         let horizon = Horizon { gpus, rounds: self.window, round_s, makespan: self.makespan };
@@ -313,13 +324,13 @@ impl Shockwave {
                 least: 0,
             }
         };
-        let fair: Vec<Bidder> = self
-            .jobs
-            .iter()
+        let planned = || self.jobs.iter().filter(|(id, _)| !kept.contains(id));
+        let fair: Vec<Bidder> = planned()
             .map(|(id, account)| {
                 let bound = self.unfair * account.target(self.begun) - now(id) - f64::from(self.window) * round_s;
                 let free = bidder((id, account));
-                Bidder { least: ((free.left_s - bound * part) / round_s).ceil().max(0.0) as u32, ..free }
+                let least = ((free.left_s - bound * part) / round_s).ceil().max(0.0) as u32;
+                Bidder { least: if bound < 0.0 { u32::MAX } else { least }, ..free }
             })
             .collect();
         let (bidders, rounds) = match market::rounds(&fair, &horizon) {
@@ -328,15 +339,15 @@ impl Shockwave {
                 let late = |(id, account): (&JobId, &Account)| {
                     let ratio = (now(id) + account.left_s / part) / account.target(self.begun);
                     let exponent = if account.left_s < round_s { LAST_ROUND } else { self.lateness };
-                    let weight = if ratio > self.unfair { libm::pow(ratio, exponent) } else { 1.0 };
+                    let weight = if ratio > self.unfair { libm::pow(ratio, exponent).min(HEAVIEST) } else { 1.0 };
                     Bidder { weight, ..bidder((id, account)) }
                 };
-                let bidders: Vec<Bidder> = self.jobs.iter().map(late).collect();
+                let bidders: Vec<Bidder> = planned().map(late).collect();
                 let rounds = market::rounds(&bidders, &horizon).unwrap_or_default();
                 (bidders, rounds)
             }
         };
-        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        let ids: Vec<JobId> = planned().map(|(id, _)| *id).collect();
         let named = |round: Vec<usize>| round.into_iter().map(|at| ids[at]).collect();
         self.plan = market::layout(&bidders, &rounds, &horizon).into_iter().map(named).collect();
         self.planned_at = self.begun;

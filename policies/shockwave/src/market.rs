@@ -7,8 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// Times that all pairs of rounds are looked at for exchanges.
+/// Times that all pairs of rounds are looked at for exchanges, at most; and jobs of pairs that are looked at, about.
 const EXCHANGES: usize = 20;
+const LOOKED_AT: usize = 400_000;
 
 /// Progress at which the logarithm is taken, linear in between; the logarithm of 0 is that of [`NOTHING`].
 const BASES: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
@@ -172,7 +173,9 @@ pub fn layout(bidders: &[Bidder], rounds: &[u32], horizon: &Horizon) -> Vec<Vec<
     let cost = |at: usize| bidders[at].weight / f64::from(rounds[at].max(1));
     let of_round = |round: &Round| round.jobs.iter().map(|at| cost(*at)).sum::<f64>();
     plan.sort_by(|a, b| of_round(b).total_cmp(&of_round(a)));
-    for _ in 0..EXCHANGES {
+    let pairs = plan.len() * plan.len() / 2;
+    let most = plan.iter().map(|round| round.jobs.len()).max().unwrap_or(0);
+    for _ in 0..(LOOKED_AT / (pairs * most).max(1)).clamp(1, EXCHANGES) {
         let mut changed = false;
         for late in 1..plan.len() {
             let (before, after) = plan.split_at_mut(late);

@@ -141,6 +141,9 @@ fn checked_resample(source: &Source, spec: &ResampleSpec) -> Result<(Resample, V
     if spec.span.0.is_zero() {
         return Err(source.error("workload.resample.span", "expected a time above 0", "here"));
     }
+    if spec.most_gpus == Some(0) {
+        return Err(source.error("workload.resample.most_gpus", "expected at least 1, found 0", "here"));
+    }
     check_weights(source, "workload.resample.workloads", spec.workloads.values())?;
     let mut key = json!({"span": spec.span.0, "arrivals": arrivals_key(spec.arrivals)});
     if let Some(most) = spec.most_gpus {
