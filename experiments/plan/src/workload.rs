@@ -3,13 +3,13 @@
 mod read;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandtable_core::error::Error;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::regime::First;
 use sandtable_hardware::{
-    Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, TypeId, WorkloadId,
+    Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, Sharing, TypeId, WorkloadId,
 };
 use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Resample, Row, Trace};
 use sandtable_runtime::Capacities;
@@ -39,8 +39,8 @@ enum From {
     Fixed(Arc<Packed>),
     /// Those of a trace, which fill the fleet in an order that the seed draws.
     Filled(Arc<Packed>, Fill),
-    /// Drawn anew for every seed from those of a trace.
-    Resampled(Arc<Packed>, Resample),
+    /// Drawn anew for every seed from those of a trace; about how many.
+    Resampled(Arc<Packed>, Resample, OnceLock<usize>),
 }
 
 /// What jobs are drawn from: the fields are those of the spec's `Generate`.
@@ -88,15 +88,18 @@ impl Workload {
     /// The trace that its jobs are of, where there is one.
     pub fn of_trace(&self) -> Option<&Packed> {
         match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => Some(trace),
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, ..) => Some(trace),
             From::Generated(_) => None,
         }
     }
 
-    /// How many jobs it has, or its trace: the cost of a cell, as far as it can be told before it runs.
-    pub fn len(&self) -> usize {
+    /// How many jobs it has on a fleet, about: the cost of a cell, as far as it can be told before it runs.
+    pub fn len(&self, fleet: &Fleet) -> usize {
         match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => trace.len(),
+            From::Fixed(trace) | From::Filled(trace, _) => trace.len(),
+            From::Resampled(trace, how, about) => {
+                *about.get_or_init(|| how.about(trace.rows(), shape(fleet), |row| takes(row, fleet)))
+            }
             From::Generated(drawn) => drawn.jobs as usize,
         }
     }
@@ -104,7 +107,7 @@ impl Workload {
     /// Whether any job's user declares how long it will run.
     pub fn declares(&self) -> bool {
         match &self.from {
-            From::Fixed(trace) | From::Resampled(trace, _) => trace.declares(),
+            From::Fixed(trace) | From::Resampled(trace, ..) => trace.declares(),
             From::Filled(..) => false,
             From::Generated(drawn) => drawn.declared.is_some(),
         }
@@ -115,7 +118,7 @@ impl Workload {
         // A single GPU is on one node, whatever else is asked.
         let gang = |asked: &Asked| asked.gpus > 1 || self.slots > 1;
         let any = |is: &dyn Fn(&Asked) -> bool, drawn: &dyn Fn(&Drawn) -> bool| match &self.from {
-            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => trace.asked().any(is),
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, ..) => trace.asked().any(is),
             From::Generated(of) => drawn(of),
         };
         let demands = [
@@ -147,7 +150,10 @@ impl Workload {
 
     /// Whether it has no job.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        match &self.from {
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, ..) => trace.is_empty(),
+            From::Generated(drawn) => drawn.jobs == 0,
+        }
     }
 
     /// The rows under a seed.
@@ -158,7 +164,7 @@ impl Workload {
         let mut all = match &self.from {
             From::Fixed(trace) => trace.trace(),
             From::Filled(trace, how) => filled(trace, *how, seed, fleet.gpus() / self.slots)?,
-            From::Resampled(trace, how) => resampled(trace, how, seed, shape(fleet))?,
+            From::Resampled(trace, how, _) => resampled(trace, how, seed, fleet)?,
             From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| trace::generate(recipe, seed)),
         };
         if self.demand != DemandSpec::Recorded {
@@ -208,7 +214,7 @@ impl Workload {
         // A policy may look for a place on the first type with enough GPUs: of the others none is told.
         let capacities = (fleet.types.len() > 1).then(|| Capacities::of(fleet));
         let mut requests: BTreeSet<Arc<Request>> = BTreeSet::new();
-        let mut jobs = Vec::with_capacity(self.len());
+        let mut jobs = Vec::with_capacity(self.len(fleet));
         let mut add = |row: Row| {
             let mut job = self.job(&row, fleet)?;
             if let Some(capacities) = capacities.as_ref().filter(|_| nodes::is_bound(&job)) {
@@ -267,10 +273,19 @@ fn shape(fleet: &Fleet) -> FleetShape {
     }
 }
 
-/// Jobs drawn from those of a trace, for a fleet of this shape.
-fn resampled(trace: &Packed, how: &Resample, seed: u64, fleet: FleetShape) -> Result<Trace, Error> {
+/// The part of each of its GPUs that a job has on a fleet: all of it, but for parts and where GPUs are shared by shares.
+fn takes(row: &Row, fleet: &Fleet) -> f64 {
+    match (&row.part, fleet.sharing) {
+        (Some(part), _) => parts::size(fleet, part),
+        (None, Sharing::Shares) => f64::from(row.share) / f64::from(Job::WHOLE),
+        _ => 1.0,
+    }
+}
+
+/// Jobs drawn from those of a trace, for a fleet.
+fn resampled(trace: &Packed, how: &Resample, seed: u64, fleet: &Fleet) -> Result<Trace, Error> {
     let all = trace.trace();
-    let rows = trace::resample(&all.rows, how, fleet, seed);
+    let rows = trace::resample(&all.rows, how, shape(fleet), |row| takes(row, fleet), seed);
     let rows = rows.map_err(|why| Error::usage(format!("the workload's jobs are drawn again: {why}")))?;
     Ok(Trace { rows, ..all })
 }
@@ -377,9 +392,9 @@ impl Workload {
                 let there = drawn.workloads.iter().filter(|(_, weight)| *weight > 0.0);
                 there.map(|(name, _)| workload_id(name, profile)).collect::<Result<_, _>>()?
             }
-            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, _) => {
+            From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, ..) => {
                 let mut names: Vec<&String> = trace.asked().filter_map(|asked| asked.workload.as_ref()).collect();
-                if let From::Resampled(_, how) = &self.from {
+                if let From::Resampled(_, how, _) = &self.from {
                     names.extend(how.workloads.iter().filter(|(_, weight)| *weight > 0.0).map(|(name, _)| name));
                 }
                 names.sort_unstable();

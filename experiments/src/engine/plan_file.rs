@@ -107,7 +107,7 @@ fn program() -> Result<(PathBuf, String), Error> {
 
 /// The jobs of a cell, and how long it takes (see [`Line::seconds`]).
 pub fn cost(cell: &Cell, times: &Times) -> (u64, Option<f64>) {
-    let jobs = cell.setting.workload.len() as u64;
+    let jobs = cell.setting.workload.len(&cell.fleet) as u64;
     match cell.backend.live() {
         Some(devices) => (jobs, Some(devices.limit.as_secs_f64())),
         None => (jobs, times.estimate(&cell.policy.digest, jobs)),

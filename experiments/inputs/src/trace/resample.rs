@@ -21,20 +21,49 @@ pub struct Resample {
     pub workloads: Vec<(String, f64)>,
 }
 
+impl Resample {
+    /// Most GPUs that a job asks for.
+    fn most(&self, fleet: FleetShape) -> u32 {
+        self.most_gpus.map_or(fleet.largest, |most| most.min(fleet.largest))
+    }
+
+    fn may_be(&self, row: &Row, fleet: FleetShape) -> bool {
+        (1..=self.most(fleet)).contains(&row.gpus)
+    }
+
+    /// How many jobs are drawn of a trace, about; `takes` as for [`resample`].
+    pub fn about(&self, trace: impl Iterator<Item = Row>, fleet: FleetShape, takes: impl Fn(&Row) -> f64) -> usize {
+        let works = trace.filter(|row| self.may_be(row, fleet)).map(|row| work_of(&row, &takes));
+        let (count, work) = works.fold((0.0, 0.0), |(count, sum), work| (count + 1.0, sum + work));
+        let offered = self.arrivals.load().unwrap_or(0.0) * fleet.capacity * self.span.as_micros_f64();
+        if work > 0.0 { (offered / work * count) as usize } else { 0 }
+    }
+}
+
+/// GPU-µs of a job.
+fn work_of(row: &Row, takes: &impl Fn(&Row) -> f64) -> f64 {
+    f64::from(row.gpus) * takes(row) * row.duration.as_micros_f64()
+}
+
 /// Jobs of a trace, drawn with replacement, each as likely as any other, but for those that ask for more GPUs than the fleet's largest type has, or than are asked for at most, and for those that ask for none: as many as offer the load over
-/// the span. They come by an arrival process. Of what a log says of their runs nothing is left; a deadline is as long after the submission as in the trace.
+/// the span. They come by an arrival process. Of what a log says of their runs nothing is left; a deadline is as long after the submission as in the trace. `takes`: the part of each of its
+/// GPUs that a job has.
 ///
 /// # Errors
 /// In words: no load is asked for; no job of the trace asks for GPUs that the fleet has; a job is no plain one: it has a batch, or is a task of a service; too many jobs would be drawn.
-pub fn resample(trace: &[Row], how: &Resample, fleet: FleetShape, seed: u64) -> Result<Vec<Row>, String> {
+pub fn resample(
+    trace: &[Row],
+    how: &Resample,
+    fleet: FleetShape,
+    takes: impl Fn(&Row) -> f64,
+    seed: u64,
+) -> Result<Vec<Row>, String> {
     if let Some(row) = trace.iter().find(|row| row.batch.is_some() || row.service.is_some()) {
         return Err(format!("{:?} has a batch or is a task of a service: only plain jobs are drawn again", row.name));
     }
-    let most = how.most_gpus.map_or(fleet.largest, |most| most.min(fleet.largest));
-    let fits = |row: &Row| (1..=most).contains(&row.gpus);
-    let from: Vec<usize> = (0..trace.len()).filter(|index| fits(&trace[*index])).collect();
+    let from: Vec<usize> = (0..trace.len()).filter(|index| how.may_be(&trace[*index], fleet)).collect();
     if from.is_empty() {
-        return Err(format!("none of its jobs asks for 1 to {most} GPUs"));
+        return Err(format!("none of its jobs asks for 1 to {} GPUs", how.most(fleet)));
     }
     let Some(load) = how.arrivals.load() else {
         return Err("jobs that come at once offer no load: expected Poisson, Bursts or Diurnal arrivals".into());
@@ -44,7 +73,7 @@ pub fn resample(trace: &[Row], how: &Resample, fleet: FleetShape, seed: u64) -> 
     while work < load * fleet.capacity * how.span.as_micros_f64() {
         let index = from[stream.below(from.len())];
         let row = &trace[index];
-        work += f64::from(row.gpus) * f64::from(row.share) / 1000.0 * row.duration.as_micros_f64();
+        work += work_of(row, &takes);
         drawn.push(index);
         if drawn.len() > MAX_JOBS {
             return Err(format!("more than {MAX_JOBS} jobs offer the load over that time"));
@@ -92,8 +121,9 @@ mod tests {
     fn they_offer_the_load_with_what_fits() {
         let how = Resample { span: DAYS, arrivals: POISSON, most_gpus: None, workloads: vec![] };
         for seed in 0..3 {
-            let rows = resample(&trace(), &how, FLEET, seed).expect("rows");
-            assert!((800..1600).contains(&rows.len()), "{}", rows.len());
+            let rows = resample(&trace(), &how, FLEET, |_| 1.0, seed).expect("rows");
+            let about = how.about(trace().into_iter(), FLEET, |_| 1.0) as f64;
+            assert!((rows.len() as f64 / about - 1.0).abs() < 0.1, "{}, about {about}", rows.len());
             assert!(rows.iter().all(|row| (1..=8).contains(&row.gpus)));
             assert!(rows.is_sorted_by_key(|row| row.submit));
             assert!(rows.iter().all(|row| row.deadline == Some(row.submit + 7200 * SECOND)));
@@ -102,7 +132,11 @@ mod tests {
             assert!((work / span / 16.0 - 0.8).abs() < 1e-3, "{}", work / span / 16.0);
             assert!((span / DAYS.as_secs_f64() - 1.0).abs() < 0.01, "{span}");
         }
-        let names = |seed| resample(&trace(), &how, FLEET, seed).expect("rows").into_iter().map(|row| row.gpus);
+        // Jobs that take half a GPU each are twice as many.
+        let count = |takes: f64| resample(&trace(), &how, FLEET, |_| takes, 1).expect("rows").len();
+        assert!((1.8..2.2).contains(&(count(0.5) as f64 / count(1.0) as f64)));
+        let names =
+            |seed| resample(&trace(), &how, FLEET, |_| 1.0, seed).expect("rows").into_iter().map(|row| row.gpus);
         assert!(names(1).eq(names(1)) && !names(1).eq(names(2)));
     }
 
@@ -112,7 +146,7 @@ mod tests {
         trace[0].workload = Some("own".into());
         let workloads = vec![("a".to_string(), 1.0), ("b".to_string(), 3.0)];
         let how = Resample { span: DAYS, arrivals: POISSON, most_gpus: None, workloads };
-        let rows = resample(&trace, &how, FLEET, 1).expect("rows");
+        let rows = resample(&trace, &how, FLEET, |_| 1.0, 1).expect("rows");
         let of = |name: &str| rows.iter().filter(|row| row.workload.as_deref() == Some(name)).count();
         let all = rows.len();
         assert!(of("own") > all / 4 && of("a") > all / 10 && of("b") > all / 3, "{all}");
@@ -123,15 +157,17 @@ mod tests {
     fn what_cannot_be_drawn_is_said() {
         let how = Resample { span: DAYS, arrivals: POISSON, most_gpus: None, workloads: vec![] };
         let small = FleetShape { largest: 0, ..FLEET };
-        assert_eq!(resample(&trace(), &how, small, 0), Err("none of its jobs asks for 1 to 0 GPUs".into()));
+        assert_eq!(resample(&trace(), &how, small, |_| 1.0, 0), Err("none of its jobs asks for 1 to 0 GPUs".into()));
         let two = Resample { most_gpus: Some(2), ..how.clone() };
-        assert!(resample(&trace(), &two, FLEET, 0).expect("rows").iter().all(|row| row.gpus <= 2));
+        assert!(resample(&trace(), &two, FLEET, |_| 1.0, 0).expect("rows").iter().all(|row| row.gpus <= 2));
         let at_once = Resample { arrivals: Arrivals::AtOnce, ..how.clone() };
-        assert!(resample(&trace(), &at_once, FLEET, 0).is_err_and(|why| why.starts_with("jobs that come at once")));
+        assert!(
+            resample(&trace(), &at_once, FLEET, |_| 1.0, 0).is_err_and(|why| why.starts_with("jobs that come at once"))
+        );
         let mut trace = trace();
         trace[1].batch = Some(32);
-        assert!(resample(&trace, &how, FLEET, 0).is_err_and(|why| why.starts_with("\"j1\" has a batch")));
+        assert!(resample(&trace, &how, FLEET, |_| 1.0, 0).is_err_and(|why| why.starts_with("\"j1\" has a batch")));
         let empty: Vec<Row> = vec![Row::new("j".into(), Instant::START, 1, Duration::ZERO)];
-        assert!(resample(&empty, &how, FLEET, 0).is_err_and(|why| why.starts_with("more than")));
+        assert!(resample(&empty, &how, FLEET, |_| 1.0, 0).is_err_and(|why| why.starts_with("more than")));
     }
 }

@@ -1,7 +1,7 @@
 //! Reads what a spec says of its workload: a trace, a list of jobs, or how jobs are drawn.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
@@ -98,7 +98,7 @@ fn read(
                 (None, Some(resample)) => {
                     let (how, drawn) = checked_resample(source, resample)?;
                     key["resample"] = drawn;
-                    Ok((From::Resampled(trace, how), key))
+                    Ok((From::Resampled(trace, how, OnceLock::new()), key))
                 }
                 (Some(_), Some(_)) => {
                     Err(source.error("workload.resample", "jobs fill the fleet or are drawn again", "this and `fill`"))
