@@ -40,17 +40,6 @@ impl Progress {
     pub const UNKNOWN: Progress = Progress { done: f64::NAN, unsaved: None };
 }
 
-/// The epochs of a job that trains for a number of epochs and may change its batch by itself.
-#[derive(Clone, PartialEq, Debug)]
-pub struct JobEpochs {
-    /// Those that are done, the part of the present one included.
-    pub done: f64,
-    /// Samples of a step at present.
-    pub batch: u32,
-    /// All of them in order, as they were planned when the job was submitted.
-    pub planned: Vec<EpochsOfBatch>,
-}
-
 /// Epochs in a row with one batch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EpochsOfBatch {
@@ -211,9 +200,15 @@ pub trait Backend {
     /// how many steps are left. NaN for others, and where the batch can't be had so.
     fn steps(&self, job: JobId, gpu_type: TypeId, gpus: u32) -> (f64, f64);
 
-    /// The truth about the epochs of a job on GPUs of this type; none: it is not known to train for a number of epochs. For oracles.
-    fn epochs(&self, _job: JobId, _gpu_type: TypeId) -> Option<JobEpochs> {
+    /// The epochs that a job has done, the part of the present one included, and the samples of a step at present; none: it is not known to train for a
+    /// number of epochs. For oracles.
+    fn epochs_done(&self, _job: JobId) -> Option<(f64, u32)> {
         None
+    }
+
+    /// The epochs of such a job in order on GPUs of this type, as they were planned when it was submitted: always the same. For oracles.
+    fn epochs_planned(&self, _job: JobId, _gpu_type: TypeId) -> Vec<EpochsOfBatch> {
+        Vec::new()
     }
 
     /// Takes a job's GPUs. What follows at once is appended.

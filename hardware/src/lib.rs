@@ -43,7 +43,7 @@ pub mod text;
 mod time;
 pub mod work;
 
-pub use backend::{Backend, BackendEvent, Cause, EpochsOfBatch, JobEpochs, Move, Progress, StopMode, TimedEvent};
+pub use backend::{Backend, BackendEvent, Cause, EpochsOfBatch, Move, Progress, StopMode, TimedEvent};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{

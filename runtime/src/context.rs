@@ -1,5 +1,6 @@
 //! What a policy may read while it decides: the cluster, and the answers of the predictors that the experiment binds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandtable_hardware::random::Stream;
@@ -92,6 +93,8 @@ pub struct DecisionContext {
     scored: Vec<bool>,
     /// By quantity. `remaining` has errors alone: what answers for it is in `bound`.
     answers: [Answers; Quantity::ALL.len()],
+    /// Planned epochs that were asked for.
+    planned: BTreeMap<(TypeId, JobId), Vec<EpochsOfBatch>>,
     pub(crate) uses: Abilities,
     /// Whether events say what is left of jobs.
     tells_remaining: bool,
@@ -122,6 +125,7 @@ impl DecisionContext {
             noise,
             scored: vec![false; if guessed { jobs.len() } else { 0 }],
             answers: predictors.answerers.map(Answers::of),
+            planned: BTreeMap::new(),
             jobs,
             laws,
             told,
@@ -234,27 +238,46 @@ impl DecisionContext {
     }
 
     /// The epochs of jobs on GPUs of a type; without any where they are unknown, as for unknown ids.
-    pub fn epochs(&self, gpu_type: TypeId, jobs: &[JobId]) -> Vec<TrainingEpochs> {
+    pub fn epochs(&mut self, gpu_type: TypeId, jobs: &[JobId]) -> Vec<TrainingEpochs> {
+        let is_bound = self.answers[Quantity::Epochs as usize].is_bound();
+        let mut told = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let known = is_bound && self.all_known(gpu_type, [job].into_iter());
+            told.push(match known.then(|| self.backend.epochs_done(*job)).flatten() {
+                Some((done, batch)) => {
+                    TrainingEpochs { done, batch, planned: self.planned_epochs(*job, gpu_type).to_vec() }
+                }
+                None => TrainingEpochs::default(),
+            });
+        }
+        told
+    }
+
+    /// Rows of planned epochs that an answer about these jobs has.
+    pub(crate) fn rows_of_epochs(&mut self, gpu_type: TypeId, jobs: &[JobId]) -> usize {
+        let is_bound = self.answers[Quantity::Epochs as usize].is_bound();
+        let mut rows = 0;
+        for job in jobs.iter().filter(|_| is_bound) {
+            if self.all_known(gpu_type, [job].into_iter()) {
+                rows += self.planned_epochs(*job, gpu_type).len();
+            }
+        }
+        rows
+    }
+
+    /// Walking through the epochs of a job may take long: it is done once.
+    fn planned_epochs(&mut self, job: JobId, gpu_type: TypeId) -> &[EpochsOfBatch] {
         let answers = &self.answers[Quantity::Epochs as usize];
-        let of = |job: &JobId| {
-            let known = answers.is_bound() && self.all_known(gpu_type, [job].into_iter());
-            let Some(epochs) = known.then(|| self.backend.epochs(*job, gpu_type)).flatten() else {
-                return TrainingEpochs::default();
-            };
+        self.planned.entry((gpu_type, job)).or_insert_with(|| {
             // One error for all epochs of a job.
             let question = (gpu_type, u64::from(job.number()), Vec::new());
-            let told = |of: &sandtable_hardware::EpochsOfBatch| EpochsOfBatch {
+            let told = |of: sandtable_hardware::EpochsOfBatch| EpochsOfBatch {
                 count: of.count,
                 batch: of.batch,
                 epoch_time: answers.of_truth("epochs", &question, of.epoch_s),
             };
-            TrainingEpochs {
-                done: epochs.done,
-                batch: epochs.batch,
-                planned: epochs.planned.iter().map(told).collect(),
-            }
-        };
-        jobs.iter().map(of).collect()
+            self.backend.epochs_planned(job, gpu_type).into_iter().map(told).collect()
+        })
     }
 
     /// How likely pairs of jobs are to contend; NaN where it is unknown, as for unknown ids.

@@ -22,8 +22,8 @@ const NEMENYI: [f64; 19] = [
 pub struct Setting {
     /// The spec's name.
     pub spec: String,
-    /// The values of the sweep; empty where there is none.
-    pub point: String,
+    /// The values of the sweep, by path; empty where there is none.
+    pub point: Vec<(String, String)>,
     /// By policy, in their order: its runs by seed; none of one that failed or is not there.
     runs: Vec<BTreeMap<u64, Option<f64>>>,
 }
@@ -41,11 +41,17 @@ impl Setting {
         known.min_by(|a, b| order(a.0, b.0, better).then(a.1.cmp(&b.1))).map(|(_, policy)| policy)
     }
 
-    /// What a policy is off from another, relative to that one, over the seeds that both have.
+    /// Whether a policy's mean is the best, alone or not.
+    pub fn is_best(&self, policy: usize, better: Better) -> bool {
+        let best = self.best(better).and_then(|best| self.mean(best));
+        best.is_some() && self.mean(policy) == best
+    }
+
+    /// What a policy is off from another, relative to that one, over the seeds that both have; none where that one has 0.
     pub fn off(&self, policy: usize, from: usize) -> Option<Estimate> {
         let pair = |(seed, value): (&u64, &Option<f64>)| {
             let base = (*self.runs[from].get(seed)?)?;
-            Some((*value)? / base - 1.0)
+            (base != 0.0).then_some((*value)? / base - 1.0)
         };
         estimate(&self.runs[policy].iter().filter_map(pair).collect::<Vec<f64>>())
     }
@@ -71,11 +77,20 @@ fn order(a: f64, b: f64, better: Better) -> std::cmp::Ordering {
     if better == Better::Higher { b.total_cmp(&a) } else { a.total_cmp(&b) }
 }
 
+/// A policy that is ranked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Contender {
+    /// What results call it.
+    pub label: String,
+    /// blake3 of its component.
+    pub component: String,
+}
+
 /// Policies that met in the same settings.
 #[derive(Clone, Debug)]
 pub struct Ranking {
-    /// Labels, in the order of the first spec.
-    pub policies: Vec<String>,
+    /// In the order of the first spec.
+    pub policies: Vec<Contender>,
     /// Where they met.
     pub settings: Vec<Setting>,
     /// Which values of the metric are better.
@@ -83,14 +98,14 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// Ranks by a metric. Specs with the same policies are one ranking, others are others.
+    /// Ranks by a metric. Specs with the same policies, by label and component, are one ranking, others are others.
     pub fn all(specs: &[(String, Plan, Vec<CellStatus>)], metric: &Metric) -> Vec<Ranking> {
         let mut all: Vec<Ranking> = Vec::new();
         for (name, plan, known) in specs {
-            let mut policies: Vec<String> = Vec::new();
+            let mut policies: Vec<Contender> = Vec::new();
             for cell in &plan.cells {
-                if !policies.contains(&cell.label) {
-                    policies.push(cell.label.clone());
+                if !policies.iter().any(|known| known.label == cell.label) {
+                    policies.push(Contender { label: cell.label.clone(), component: cell.policy.digest.clone() });
                 }
             }
             let settings = settings(name, plan, known, &policies, metric);
@@ -105,7 +120,7 @@ impl Ranking {
                     let place: Vec<usize> = ranking
                         .policies
                         .iter()
-                        .filter_map(|label| policies.iter().position(|other| other == label))
+                        .filter_map(|one| policies.iter().position(|other| other == one))
                         .collect();
                     let sorted = |setting: Setting| {
                         let runs = place.iter().map(|at| setting.runs[*at].clone()).collect();
@@ -130,13 +145,7 @@ impl Ranking {
 
     /// In how many settings each policy is first, alone or not.
     pub fn firsts(&self) -> Vec<usize> {
-        let first = |policy: usize| {
-            let wins = |setting: &&Setting| {
-                let best = setting.best(self.better).and_then(|best| setting.mean(best));
-                best.is_some() && setting.mean(policy) == best
-            };
-            self.settings.iter().filter(wins).count()
-        };
+        let first = |policy| self.settings.iter().filter(|setting| setting.is_best(policy, self.better)).count();
         (0..self.policies.len()).map(first).collect()
     }
 
@@ -149,11 +158,11 @@ impl Ranking {
 }
 
 /// The points of a spec, each with the runs of the policies.
-fn settings(name: &str, plan: &Plan, known: &[CellStatus], policies: &[String], metric: &Metric) -> Vec<Setting> {
+fn settings(name: &str, plan: &Plan, known: &[CellStatus], policies: &[Contender], metric: &Metric) -> Vec<Setting> {
     let mut all: Vec<Setting> = Vec::new();
     for (cell, known) in plan.cells.iter().zip(known) {
-        let point = cell.variant_text();
-        let at = all.iter().position(|setting| setting.point == point).unwrap_or_else(|| {
+        let at = all.iter().position(|setting| setting.point == cell.variant).unwrap_or_else(|| {
+            let point = cell.variant.clone();
             all.push(Setting { spec: name.to_string(), point, runs: vec![BTreeMap::new(); policies.len()] });
             all.len() - 1
         });
@@ -163,7 +172,7 @@ fn settings(name: &str, plan: &Plan, known: &[CellStatus], policies: &[String], 
             CellStatus::Done(summary) => Some(metric.of(summary)).filter(|value| value.is_finite()),
             _ => None,
         };
-        if let Some(policy) = policies.iter().position(|label| *label == cell.label) {
+        if let Some(policy) = policies.iter().position(|one| one.label == cell.label) {
             all[at].runs[policy].insert(cell.seed, value);
         }
     }
@@ -177,11 +186,12 @@ mod tests {
     fn setting(runs: &[&[Option<f64>]]) -> Setting {
         let of =
             |runs: &&[Option<f64>]| runs.iter().copied().enumerate().map(|(seed, run)| (seed as u64, run)).collect();
-        Setting { spec: "s".into(), point: String::new(), runs: runs.iter().map(of).collect() }
+        Setting { spec: "s".into(), point: Vec::new(), runs: runs.iter().map(of).collect() }
     }
 
     fn ranking(settings: Vec<Setting>) -> Ranking {
-        let policies = (0..settings[0].runs.len()).map(|at| format!("p{at}")).collect();
+        let policy = |at| Contender { label: format!("p{at}"), component: String::new() };
+        let policies = (0..settings[0].runs.len()).map(policy).collect();
         Ranking { policies, settings, better: Better::Lower }
     }
 
@@ -195,6 +205,8 @@ mod tests {
         let off = one.off(0, 3).expect("two seeds");
         assert_eq!((off.mean, off.runs), (1.0, 2));
         assert_eq!(one.off(2, 3).map(|off| off.runs), Some(1));
+        assert!(one.is_best(3, Better::Lower) && !one.is_best(0, Better::Lower));
+        assert_eq!(setting(&[&[Some(1.0)], &[Some(0.0)]]).off(0, 1), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `sandtable rank`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use sandtable_core::display::percent;
@@ -56,6 +57,12 @@ pub(crate) fn run(args: &RankArgs) -> Result<ExitCode, Error> {
     for path in &args.specs {
         specs_in(path, &mut paths)?;
     }
+    // A folder and a spec in it name that one twice.
+    let mut seen = BTreeSet::new();
+    paths.retain(|path| seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())));
+    if paths.is_empty() {
+        return Err(Error::usage("there is no spec: expected files that end in `.ron`, or folders of them"));
+    }
     let metrics = args.metric.iter().map(|name| metric(name)).collect::<Result<Vec<_>, _>>()?;
     let (mut specs, mut missing) = (Vec::new(), 0);
     let store = args.store.look(paths.first().map(PathBuf::as_path))?;
@@ -72,7 +79,7 @@ pub(crate) fn run(args: &RankArgs) -> Result<ExitCode, Error> {
     let groups = by_metric.first().map_or(0, Vec::len);
     for group in 0..groups {
         let of_metrics: Vec<&Ranking> = by_metric.iter().map(|rankings| &rankings[group]).collect();
-        let overall = overall(&metrics, &of_metrics, &specs, &times);
+        let overall = overall(&metrics, &of_metrics, &times);
         let first = of_metrics[0];
         let words = in_words(first);
         match (&args.output, args.format) {
@@ -84,7 +91,9 @@ pub(crate) fn run(args: &RankArgs) -> Result<ExitCode, Error> {
                     page.push_str(&markdown(&by_setting(metrics[0], first, name)));
                 }
             }
-            (None, Format::Table) => ui::result(&format!("{}{words}\n", overall.text())),
+            (None, Format::Table) => {
+                ui::result(&format!("{}:\n{}{words}\n", names_of(first).join(", "), overall.text()));
+            }
             (None, format) => ui::result(&format.of(&overall)),
         }
     }
@@ -151,22 +160,18 @@ fn names_of(ranking: &Ranking) -> Vec<&str> {
 }
 
 fn in_words(ranking: &Ranking) -> String {
-    let (policies, settings) = (ranking.policies.len(), ranking.settings.len());
+    let plural = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+    let met = plural(ranking.policies.len(), "policy", "policies")
+        + ", "
+        + &plural(ranking.settings.len(), "setting", "settings");
     match ranking.critical_difference() {
-        Some(least) => format!(
-            "{policies} policies, {settings} settings: mean ranks less than {least:.2} apart are not shown to differ."
-        ),
-        None => format!("{policies} policies, {settings} settings."),
+        Some(least) => format!("{met}: mean ranks less than {least:.2} apart are not shown to differ."),
+        None => format!("{met}: for so many policies there is no critical difference (2 to 20 have one)."),
     }
 }
 
 /// The policies by their mean rank in the first metric.
-fn overall(
-    metrics: &[&Metric],
-    rankings: &[&Ranking],
-    specs: &[(String, Plan, Vec<CellStatus>)],
-    times: &Times,
-) -> Frame {
+fn overall(metrics: &[&Metric], rankings: &[&Ranking], times: &Times) -> Frame {
     let mut columns = vec![Column::words("policy")];
     columns.extend(metrics.iter().map(|metric| Column::number(format!("rank_{}", metric.name)).head(metric.name)));
     columns.push(Column::count("first"));
@@ -176,19 +181,11 @@ fn overall(
     let firsts = rankings[0].firsts();
     let mut order: Vec<usize> = (0..firsts.len()).collect();
     order.sort_by(|a, b| ranks[0][*a].total_cmp(&ranks[0][*b]));
-    let component = |label: &str| {
-        let cells = specs.iter().flat_map(|(_, plan, _)| &plan.cells);
-        cells.into_iter().find(|cell| cell.label == label).map(|cell| cell.policy.digest.clone())
-    };
     for policy in order {
-        let label = &rankings[0].policies[policy];
-        let seconds = component(label).and_then(|digest| times.estimate(&digest, 10_000));
-        let mut row = vec![Value::Text(label.clone())];
-        // The same policies, each ranking in its own order.
-        row.extend(rankings.iter().zip(&ranks).map(|(ranking, ranks)| {
-            let at = ranking.policies.iter().position(|other| other == label);
-            at.map_or(Value::Unknown, |at| Value::Number(ranks[at]).shown(format!("{:.2}", ranks[at])))
-        }));
+        let one = &rankings[0].policies[policy];
+        let seconds = times.estimate(&one.component, 10_000);
+        let mut row = vec![Value::Text(one.label.clone())];
+        row.extend(ranks.iter().map(|ranks| Value::Number(ranks[policy]).shown(format!("{:.2}", ranks[policy]))));
         row.push(Value::Count(firsts[policy] as u64));
         row.push(seconds.map_or(Value::Unknown, |s| Value::Number(s).shown(format!("{s:.2}"))));
         frame.push(row);
@@ -208,16 +205,18 @@ fn by_setting(metric: &Metric, ranking: &Ranking, spec: &str) -> Frame {
     for policy in order {
         let cell = |setting: &&Setting| {
             let Some(mean) = setting.mean(policy) else { return "jobs left or failed".to_string() };
-            match setting.best(ranking.better) {
-                Some(best) if best != policy => setting.off(policy, best).map_or(String::new(), |off| {
-                    let same = if off.differs() == Some(true) { "" } else { " =" };
-                    let half = off.interval().map_or(String::new(), |_| format!(" ± {:.1}", 100.0 * off.half));
-                    format!("{}{half}{same}", percent(off.mean, true))
-                }),
-                _ => format!("**{}**", metric.unit.text(mean)),
+            if setting.is_best(policy, ranking.better) {
+                return format!("**{}**", metric.unit.text(mean));
             }
+            // What is off from 0 has no ratio.
+            let Some(off) = setting.best(ranking.better).and_then(|best| setting.off(policy, best)) else {
+                return metric.unit.text(mean);
+            };
+            let same = if off.differs() == Some(true) { "" } else { " =" };
+            let half = off.interval().map_or(String::new(), |_| format!(" ± {:.1}", 100.0 * off.half));
+            format!("{}{half}{same}", percent(off.mean, true))
         };
-        let mut row = vec![Value::Text(ranking.policies[policy].clone())];
+        let mut row = vec![Value::Text(ranking.policies[policy].label.clone())];
         row.extend(settings.iter().map(|setting| Value::Text(cell(setting))));
         frame.push(row);
     }
@@ -225,12 +224,9 @@ fn by_setting(metric: &Metric, ranking: &Ranking, spec: &str) -> Frame {
 }
 
 /// A point of a sweep as the head of a column: values by the last word of their paths.
-fn point(text: &str) -> String {
-    let short = |part: &str| match part.split_once('=') {
-        Some((path, value)) => format!("{} {value}", path.rsplit('.').next().unwrap_or(path)),
-        None => part.to_string(),
-    };
-    if text.is_empty() { "as it is".into() } else { text.split(' ').map(short).collect::<Vec<_>>().join(", ") }
+fn point(values: &[(String, String)]) -> String {
+    let short = |(path, value): &(String, String)| format!("{} {value}", path.rsplit('.').next().unwrap_or(path));
+    if values.is_empty() { "as it is".into() } else { values.iter().map(short).collect::<Vec<_>>().join(", ") }
 }
 
 fn markdown(frame: &Frame) -> String {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Due, Phase, SimulatedBackend, Work};
 use crate::regime::Steps;
-use crate::{BackendEvent, Cause, Duration, Instant, JobEpochs, JobId, Leases, SECOND, TimedEvent, TypeId};
+use crate::{BackendEvent, Cause, Duration, Instant, JobId, Leases, SECOND, TimedEvent, TypeId};
 
 /// The fifth lease in a row with nothing to do ends a job.
 const FAILED_LEASES: u32 = 5;
@@ -195,16 +195,6 @@ impl SimulatedBackend {
         let kind = state.gpus.first().map_or(gpu_type, |gpu| self.fleet.type_of(*gpu));
         let rate = self.steps_a_second(id).map_or(f64::NAN, |rate| rate * self.fleet.types[kind].speed);
         if state.phase == Phase::Ended { 0.0 } else { (state.left - self.done(state)) / rate }
-    }
-
-    /// The epochs of a job with a regime on GPUs of a type.
-    pub(super) fn epochs_of_regime(&self, id: JobId, gpu_type: TypeId) -> Option<JobEpochs> {
-        let (job, state) = (&self.jobs[id], &self.states[id]);
-        let Work::Stepped(steps) = state.work else { return None };
-        let (regime, first) = self.laws.regime(job)?;
-        let all = regime.steps(first, job.work.as_secs_f64())? as u64;
-        let planned = regime.plan(first, all, self.fleet.types[gpu_type].speed);
-        Some(JobEpochs { done: regime.done(steps), batch: steps.batch, planned })
     }
 
     fn wants(&self, id: JobId) -> Option<u32> {

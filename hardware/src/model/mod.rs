@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::{
-    Backend, BackendEvent, Cause, Duration, Fleet, GpuId, Instant, Job, JobEpochs, JobId, Move, NodeId,
+    Backend, BackendEvent, Cause, Duration, EpochsOfBatch, Fleet, GpuId, Instant, Job, JobId, Move, NodeId,
     PerformanceModel, Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeState;
@@ -365,8 +365,17 @@ impl Backend for SimulatedBackend {
         self.step_and_left(job, gpu_type, gpus)
     }
 
-    fn epochs(&self, job: JobId, gpu_type: TypeId) -> Option<JobEpochs> {
-        self.epochs_of_regime(job, gpu_type)
+    fn epochs_done(&self, job: JobId) -> Option<(f64, u32)> {
+        let Work::Stepped(steps) = self.states[job].work else { return None };
+        let (regime, _) = self.laws.regime(&self.jobs[job])?;
+        Some((regime.done(steps), steps.batch))
+    }
+
+    fn epochs_planned(&self, job: JobId, gpu_type: TypeId) -> Vec<EpochsOfBatch> {
+        let job = &self.jobs[job];
+        let Some((regime, first)) = self.laws.regime(job) else { return Vec::new() };
+        let all = regime.steps(first, job.work.as_secs_f64()).unwrap_or(0.0);
+        regime.plan(first, all as u64, self.fleet.types[gpu_type].speed)
     }
 
     fn stop(&mut self, job: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {

@@ -101,8 +101,7 @@ fn infeasible(batch: &Batch, cluster: &Cluster) -> Vec<JobId> {
     });
     let (mut dues, new): (Vec<Due>, Vec<Due>) = asks.partition(|due| !came.contains(&due.id));
     dues.sort_unstable_by_key(|due| (due.deadline, due.id));
-    let gpus: u64 = (0..cluster.types()).map(|gpu_type| u64::from(cluster.up_gpus(gpu_type as u32))).sum();
-    let capacity = 1000 * gpus;
+    let capacity = 1000 * u64::from(cluster.all_up_gpus());
     let mut missed = missed(&dues, cluster.now(), capacity);
     let mut refused = Vec::new();
     for due in new {

@@ -140,7 +140,7 @@ impl Accounts {
         ranked.sort_by(|a, b| {
             descending(a.0, b.0).then(descending(a.1, b.1)).then(descending(a.2, b.2)).then(a.3.cmp(&b.3))
         });
-        let mut left = gpus(cluster);
+        let mut left = cluster.all_up_gpus();
         let mut chosen = Vec::new();
         for (.., id) in ranked {
             let gang = cluster.job(id).gpus;
@@ -165,15 +165,10 @@ impl Accounts {
             View { id: *id, gpus: job.gpus, share: account.share, age: now - job.submitted as f64 / 1e6 }
         };
         let views: Vec<View> = self.jobs.iter().map(view).collect();
-        let shares = self.objective.shares(&views, gpus(cluster), cluster);
+        let shares = self.objective.shares(&views, cluster.all_up_gpus(), cluster);
         for (account, share) in self.jobs.values_mut().zip(shares) {
             account.share = Some(share);
         }
         (self.reset_at, self.is_stale) = (now, false);
     }
-}
-
-/// GPUs that are up.
-fn gpus(cluster: &Cluster) -> u32 {
-    (0..cluster.types() as u32).map(|kind| cluster.up_gpus(kind)).sum()
 }

@@ -24,8 +24,7 @@ impl Shares {
     pub fn of(cluster: &Cluster) -> Shares {
         let tree = cluster.queues();
         let mut shares = Shares { fair: vec![0; tree.all().len()] };
-        let up: u32 = (0..cluster.types() as u32).map(|gpu_type| cluster.up_gpus(gpu_type)).sum();
-        let total = (u64::from(up) * 1000).saturating_sub(tree.held_outside());
+        let total = (u64::from(cluster.all_up_gpus()) * 1000).saturating_sub(tree.held_outside());
         shares.divide_group(tree, None, total);
         // A group comes before those in it.
         for queue in tree.all() {

@@ -245,7 +245,7 @@ impl KueueLike {
         let guaranteed = |queue: QueueId| milli(of.guaranteed(queue));
         // What each has with those in it. A group comes before those in it.
         let (mut with, mut of_those_in) = (vec![0; of.all().len()], vec![0; of.all().len()]);
-        let up: u32 = (0..cluster.types() as u32).map(|gpu_type| cluster.up_gpus(gpu_type)).sum();
+        let up = cluster.all_up_gpus();
         // What jobs hold on nodes that drain is there as long as they hold it.
         let drains = |job: &Job| (job.held.len() as u64 - u64::from(cluster.gpus_on_up(job))) * u64::from(job.share);
         let draining: u64 = if up < self.gpus { cluster.holders().map(drains).sum() } else { 0 };

@@ -170,6 +170,11 @@ impl Cluster {
         self.pools[gpu_type as usize].up_gpus
     }
 
+    /// GPUs of all types on nodes that are up, and do not drain.
+    pub fn all_up_gpus(&self) -> u32 {
+        self.pools.iter().map(|pool| pool.up_gpus).sum()
+    }
+
     /// Free GPUs of a type.
     pub fn free_gpus(&self, gpu_type: GpuTypeId) -> u32 {
         self.pools[gpu_type as usize].free

@@ -213,7 +213,7 @@ impl Shockwave {
 
     /// The jobs of a round: those that are planned for it in the order of their arrival, then those with the longest time left that fit beside them.
     fn choose(&mut self, cluster: &Cluster) -> Vec<JobId> {
-        let up: u32 = (0..cluster.types() as u32).map(|kind| cluster.up_gpus(kind)).sum();
+        let up = cluster.all_up_gpus();
         // Jobs that may not be preempted keep what they hold.
         let kept: BTreeSet<JobId> = cluster.pinned().filter(|job| job.holds()).map(|job| job.id).collect();
         let gpus = kept.iter().fold(up, |gpus, id| gpus.saturating_sub(cluster.job(*id).gpus));
@@ -247,7 +247,7 @@ impl Shockwave {
         let mut others: Vec<(f64, JobId)> = self
             .jobs
             .iter()
-            .filter(|(id, _)| !chosen.contains(id))
+            .filter(|(id, _)| chosen.binary_search(id).is_err())
             .map(|(id, account)| (account.left_s, *id))
             .collect();
         others.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -343,7 +343,7 @@ impl Shockwave {
                     Bidder { weight, ..bidder((id, account)) }
                 };
                 let bidders: Vec<Bidder> = planned().map(late).collect();
-                let rounds = market::rounds(&bidders, &horizon).unwrap_or_default();
+                let rounds = market::rounds(&bidders, &horizon).unwrap_or_else(|| vec![0; bidders.len()]);
                 (bidders, rounds)
             }
         };

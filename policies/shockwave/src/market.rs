@@ -1,8 +1,8 @@
 //! Which jobs run in which of the next rounds: the schedule that maximises the Nash social welfare of progress, less what the longest job delays the end.
 //!
-//! The artifact hands two mixed-integer programs to a solver. Here they are solved by their structure. A job's gain depends on its number of rounds alone and is
-//! concave in it; so for a bound on the longest job's time left, which is a least number of
-//! rounds of each job, the best numbers are had by giving one round after another to the job that gains the most for a GPU. The bound itself is found by ternary search.
+//! The artifact hands two mixed-integer programs to a solver. Here they are solved by their structure. A job's gain depends on its number of rounds alone and is concave in it; so for a bound on the
+//! longest job's time left, which is a least number of rounds of each job, the best numbers are had by giving one round after another to the job that gains the most for a GPU. The bound itself is
+//! found by ternary search. Both programs are so solved exactly where each job has one GPU; gangs may leave a few rounds out.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -157,7 +157,7 @@ fn fill(bidders: &[Bidder], bids: &[(f64, usize, u32)], bound: f64, horizon: &Ho
     Some(rounds)
 }
 
-/// Lays the rounds of jobs out: which run in each. Larger gangs are laid out first, jobs with more rounds first, in the rounds with the most room, so that no round is left out that could be had. Then
+/// Lays the rounds of jobs out: which run in each. Larger gangs are laid out first, jobs with more rounds first, in the rounds with the most room, so that few rounds are left out. Then
 /// rounds and jobs are exchanged as long as that makes the weighted sum of the jobs' mean rounds less, which the artifact minimises by a second program.
 pub fn layout(bidders: &[Bidder], rounds: &[u32], horizon: &Horizon) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..bidders.len()).filter(|at| rounds[*at] > 0).collect();
@@ -248,7 +248,7 @@ mod tests {
 
     const HORIZON: Horizon = Horizon { gpus: 8, rounds: 4, round_s: 120.0, makespan: 1e-3 };
 
-    /// Jobs on four GPUs, in gangs of the sizes that are given.
+    /// Jobs on eight GPUs, in gangs of the sizes that are given.
     fn market(draws: &mut Draws, gangs: &[u32]) -> Vec<Bidder> {
         let job = |draws: &mut Draws| {
             let epochs = 3 + draws.below(40);
@@ -318,7 +318,7 @@ mod tests {
             if gangs.len() == 1 {
                 assert!((ours - best).abs() < 1e-9 && (laid - best).abs() < 1e-9, "{case}: {ours}, {laid}, {best}");
             } else {
-                // A round of a gang that is left out counts for much on eight GPUs.
+                // A round that is left out for want of a place counts for much on eight GPUs.
                 assert!(laid >= best - 0.1 * best.abs(), "{case}: {laid}, {best}");
             }
         }

@@ -361,11 +361,12 @@ pub(super) fn pair_speed(
 
 /// `predictor.epochs`
 pub(super) fn epochs(cx: Cx<'_, '_>, kind: u32, jobs: Vec<u32>) -> wasmtime::Result<Vec<contract::TrainingEpochs>> {
-    charge(cx, jobs.len() * 128)?;
-    let jobs = JobId::list(jobs);
-    let epochs = answer(cx, "predictor.epochs", |world| world.epochs(TypeId::new(kind), &jobs))?;
-    charge(cx, epochs.iter().map(|of| 512 + size_of_val(of.planned.as_slice()) * 8).sum())?;
-    Ok(epochs)
+    charge(cx, jobs.len() * 640)?;
+    let (kind, jobs) = (TypeId::new(kind), JobId::list(jobs));
+    // Paid for before it is made: one job may be asked for many times.
+    let rows = cx.data_mut().world.as_mut().map_or(0, |world| world.rows_of_epochs(kind, &jobs));
+    charge(cx, rows * size_of::<contract::EpochsOfBatch>() * 8)?;
+    answer(cx, "predictor.epochs", |world| world.epochs(kind, &jobs))
 }
 
 /// The level of this number in the contract.
