@@ -355,3 +355,28 @@ impl Shockwave {
 }
 
 sandtable_policy::export!(Shockwave);
+
+#[cfg(test)]
+mod tests {
+    use super::Shockwave;
+    use sandtable_policy::testing::completion_times;
+
+    #[test]
+    fn every_job_of_gangs_that_come_and_go_ends() {
+        let jobs: Vec<(u64, u32, u64)> = (0..40).map(|at| (at * 97, 1 + (at % 3) as u32, 1 + at * 31)).collect();
+        let times = completion_times::<Shockwave>("{}", &[2, 2], &jobs);
+        assert!(times.iter().zip(&jobs).all(|(time, job)| *time >= job.2), "{times:?}");
+    }
+
+    #[test]
+    fn jobs_shorter_than_a_round_leave_the_makespan_in_sight() {
+        // A long job, one that is a third of it, and many of 100 s that keep both GPUs wanted.
+        let mut jobs = vec![(0, 1, 20_000), (0, 1, 6_000)];
+        jobs.extend((0..200).map(|at| (at * 100, 1, 100)));
+        let of_long = |makespan: &str| {
+            let config = format!("{{\"makespan\": {makespan}}}");
+            completion_times::<Shockwave>(&config, &[2], &jobs)[0]
+        };
+        assert!(of_long("1000") < of_long("0"), "{} {}", of_long("1000"), of_long("0"));
+    }
+}
