@@ -178,6 +178,9 @@ pub trait Backend {
         false
     }
 
+    /// What a policy decided is carried out.
+    fn decided(&mut self) {}
+
     /// A job that waits, or was never submitted, will never be started.
     fn forget(&mut self, _job: JobId) {}
 

@@ -149,6 +149,10 @@ pub struct Costs {
     /// GPUs are leased for rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases: Option<Leases>,
+    /// Every decision stops all jobs and starts them again (Muri's simulator): a job loses what its workload and those of the jobs beside it take to start, at
+    /// most the time since the decision before; not if it ends first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub redeploy: bool,
 }
 
 /// How nodes fail: each by itself, exponential times to failure and to repair.

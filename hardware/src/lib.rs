@@ -7,6 +7,7 @@
 //! - [`HostResources`]: CPU and memory of nodes beside their GPUs.
 //! - [`ModelFacts`]: what a model's computation graph shows.
 //! - [`Profile`]: what workloads do alone and beside each other, measured or fitted, with sources.
+//! - [`Stages`]: what a step takes of CPUs, GPUs and the network.
 //! - [`regime`]: jobs whose batch changes while they train, by a rule of their own.
 //! - [`elastic`]: jobs that change their size: throughput, statistical efficiency, the cost of a change.
 //! - [`PerformanceModel`]: a profile as it holds on one fleet: which jobs slow each other down or run out of memory, what communication
@@ -38,6 +39,7 @@ pub mod random;
 mod rates;
 pub mod regime;
 pub mod replay;
+mod stages;
 mod telemetry;
 pub mod text;
 mod time;
@@ -61,5 +63,6 @@ pub use profile::{GpuProfile, Measured, MeasuredCell, Pair, Profile, ProfileErro
 pub use queue::{Queue, queue_and_groups};
 pub use rates::DurationsOn;
 pub use regime::Regime;
+pub use stages::Stages;
 pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
 pub use time::{Duration, Instant, SECOND};

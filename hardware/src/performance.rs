@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sandtable_stages::{Step, measured, period};
 use serde::Serialize;
 
 use crate::profile::{GpuProfile, Profile, Ring, ShareMode};
 use crate::random::Stream;
 use crate::rates::DurationsOn;
 use crate::regime::{First, Regime};
+use crate::stages::Stages;
 use crate::{Elastic, Fleet, GpuId, Job, JobId, Sharing, TypeId, WorkloadId};
 
 /// Where extra times come from.
@@ -26,6 +28,8 @@ pub enum InterferenceModel {
     Utilisation(f64),
     /// This much extra time as soon as a GPU is shared (what Horus' simulator intended: 0.2).
     Constant(f64),
+    /// Jobs take turns at CPUs, GPUs and the network ([`Stages`]).
+    Stages,
     /// No interference.
     None,
 }
@@ -75,6 +79,8 @@ pub enum LawError {
     NoThroughput { kind: String, workload: String, other: String },
     #[error("{workload} does not run on {kind}, on which durations are to hold")]
     NoBase { kind: String, workload: String },
+    #[error("the profile does not say what a step of {workload} takes: it has no `stages`")]
+    NoStages { workload: String },
     #[error("{kind}: the profile has no speed of {first} beside {second}, and no {lacking} to work one out")]
     NoPair { kind: String, first: String, second: String, lacking: &'static str },
 }
@@ -143,6 +149,10 @@ impl PerformanceModel {
             // Slots of a device have their parts of its memory.
             let memory = kind.memory_mib.saturating_mul(fleet.slots);
             types.push(on_type(&profile, gpu, memory, used, &interference)?);
+        }
+        let lacking = used.iter().map(|id| &profile.workloads[*id]).find(|workload| workload.stages.is_empty());
+        if let Some(workload) = lacking.filter(|_| interference.law == InterferenceModel::Stages) {
+            return Err(LawError::NoStages { workload: workload.name.clone() });
         }
         for id in used {
             let at = id.index();
@@ -250,6 +260,16 @@ impl PerformanceModel {
     pub fn utilisation(&self, gpu_type: TypeId, job: &Job) -> f64 {
         let of_profile = || Some(self.types.get(gpu_type.index())?.utilisation[job.workload?]);
         of_profile().unwrap_or(f64::NAN)
+    }
+
+    /// What a step of a job takes, if its profile says.
+    pub fn stages(&self, job: &Job) -> Option<&Stages> {
+        self.profile.as_ref()?.workloads[job.workload?].stages(job.gpus)
+    }
+
+    /// The stages of a job, where jobs take turns at them.
+    pub(crate) fn turns(&self, job: &Job) -> Option<&Stages> {
+        self.stages(job).filter(|_| self.interference.law == InterferenceModel::Stages)
     }
 
     /// Extra time that `other` inflicts on `job`, over its time alone; infinite: they run out of memory.
@@ -383,7 +403,7 @@ fn on_type(
         let speed =
             measured[i * count + j].map(|speed: f64| if speed > 0.0 { 1.0 / speed - 1.0 } else { f64::INFINITY });
         let (found, lacking) = match interference.law {
-            InterferenceModel::None | InterferenceModel::Constant(_) => (Some(0.0), ""),
+            InterferenceModel::None | InterferenceModel::Constant(_) | InterferenceModel::Stages => (Some(0.0), ""),
             InterferenceModel::Utilisation(k) => (utilised(k), "utilisation"),
             InterferenceModel::Fitted => (fitted(), "sensitivity and aggressiveness"),
             InterferenceModel::Profile => {
@@ -416,13 +436,19 @@ fn on_type(
     })
 }
 
-/// Progress of a job beside others over its progress alone: the extra times add up. 0: out of memory.
+/// Progress of a job beside others over its progress alone: the extra times add up, but of jobs that take turns. 0: out of memory.
 pub(crate) fn beside<'a>(
     laws: &PerformanceModel,
     gpu_type: TypeId,
     job: &Job,
     others: impl Iterator<Item = (&'a Job, f64)>,
 ) -> f64 {
+    if let Some(own) = laws.turns(job) {
+        let mut all = vec![own];
+        all.extend(others.filter_map(|(other, _)| laws.turns(other)));
+        let steps: Vec<Step<'_>> = all.into_iter().map(Stages::step).collect();
+        return measured(1) * own.step_s / (measured(steps.len()) * period(&steps));
+    }
     let (mut extra, mut shared) = (0.0, false);
     for (other, throttle) in others {
         extra += laws.extra(gpu_type, job, other) * throttle;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Duration, Elastic, ModelFacts, Regime, WorkloadId};
+use crate::{Duration, Elastic, ModelFacts, Regime, Stages, WorkloadId};
 
 /// Workloads and what was measured of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,17 @@ pub struct Workload {
     /// How the batch of its jobs changes while they train.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regime: Option<Regime>,
+    /// What a step of a gang takes, by its size.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stages: BTreeMap<u32, Stages>,
+}
+
+impl Workload {
+    /// What a step of a gang takes; of a size that is not there, as of the next smaller one, or else of the smallest.
+    pub fn stages(&self, gpus: u32) -> Option<&Stages> {
+        let of = self.stages.range(..=gpus).next_back().or_else(|| self.stages.first_key_value());
+        of.map(|(_, stages)| stages)
+    }
 }
 
 fn is_false(flag: &bool) -> bool {
@@ -211,6 +222,8 @@ pub enum ProfileError {
     Elastic { name: String, why: String },
     #[error("{name}: {why}")]
     Regime { name: String, why: String },
+    #[error("{name} on {gpus} GPUs: {why}")]
+    Stages { name: String, gpus: u32, why: String },
 }
 
 impl Profile {
@@ -236,6 +249,10 @@ impl Profile {
             }
             if let Some(regime) = &workload.regime {
                 regime.check().map_err(|why| ProfileError::Regime { name: workload.name.clone(), why })?;
+            }
+            for (gpus, stages) in &workload.stages {
+                let wrong = |why| ProfileError::Stages { name: workload.name.clone(), gpus: *gpus, why };
+                stages.check().map_err(wrong)?;
             }
         }
         for (index, gpu) in self.gpus.iter().enumerate() {

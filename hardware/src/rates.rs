@@ -48,7 +48,10 @@ impl PerformanceModel {
     /// Work that a job does in a second on a type of GPU, alone: what its throughput says, else the type's speed. 0: it
     /// does not run there.
     pub fn speed(&self, fleet: &Fleet, gpu_type: TypeId, job: &Job) -> f64 {
-        let Some(here) = self.throughput(gpu_type, job) else { return fleet.types[gpu_type].speed };
+        let Some(here) = self.throughput(gpu_type, job) else {
+            let alone = self.turns(job).map_or(1.0, |_| sandtable_stages::measured(1));
+            return fleet.types[gpu_type].speed / alone;
+        };
         let rates = || TypeId::first(fleet.types.len()).filter_map(|kind| self.throughput(kind, job));
         let base = match self.base {
             DurationsOn::Kind(kind) => self.throughput(kind, job).unwrap_or(here),

@@ -138,6 +138,10 @@ impl Backend for Recorder {
         self.inner.begin_round()
     }
 
+    fn decided(&mut self) {
+        self.inner.decided();
+    }
+
     fn forget(&mut self, job: JobId) {
         self.begun.remove(&job);
         self.inner.forget(job);

@@ -400,6 +400,7 @@ pub(crate) fn shown(profile: &WorkloadProfile, reads: Sources) -> WorkloadProfil
         shown.memory_mib.clear();
         shown.step_time.clear();
         shown.throughput.clear();
+        shown.stages.clear();
     }
     shown
 }

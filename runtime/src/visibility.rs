@@ -8,8 +8,8 @@ use sandtable_hardware::{Fleet, GpuType, Job, JobId, PerformanceModel, Ring, Sha
 use crate::context::{DecisionContext, VisibleInfo};
 use crate::contract::{
     AttainedTime, ClassId, Communication, Demand, Elasticity, HostResources, Knowledge, ModelFacts, NO_WORKLOAD,
-    Nearness, Node, NodeHealth, PartProfile, Pool, Queue, Sample, Service, Setup, Sources, Throughput, Topology,
-    UserId, WorkloadId, WorkloadProfile,
+    Nearness, Node, NodeHealth, PartProfile, Pool, Queue, Sample, Service, Setup, Sources, Stages, Throughput,
+    Topology, UserId, WorkloadId, WorkloadProfile,
 };
 use crate::inputs::{Inputs, Reveal};
 use crate::introductions::Introductions;
@@ -61,7 +61,12 @@ fn profile(inputs: &Inputs, id: usize) -> WorkloadProfile {
         step_time: tables.iter().map(|solo| number(solo.step_s)).collect(),
         facts: workload.facts.as_ref().map(facts_of),
         throughput: rates.collect(),
+        stages: workload.stages.iter().map(stages_of).collect(),
     }
+}
+
+fn stages_of((gpus, stages): (&u32, &sandtable_hardware::Stages)) -> Stages {
+    Stages { gpus: *gpus, step_time: stages.step_s, uses: stages.uses_s.clone() }
 }
 
 fn facts_of(facts: &sandtable_hardware::ModelFacts) -> ModelFacts {

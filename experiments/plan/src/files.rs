@@ -20,6 +20,7 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
             | ProfileSpec::Pollux(path)
             | ProfileSpec::Shockwave(path)
             | ProfileSpec::ElasticFlow(path)
+            | ProfileSpec::Muri(path)
             | ProfileSpec::Throughputs(path)
             | ProfileSpec::Torchvision { file: path, .. },
         ) => all.push(path.clone()),

@@ -8,11 +8,12 @@
 use std::path::{Path, PathBuf};
 
 /// Folders and files whose contents count, below the workspace.
-pub const ROOTS: [&str; 10] = [
+pub const ROOTS: [&str; 11] = [
     "hardware/src",
     "hardware/catalogue.ron",
     "runtime/src",
     "policies/fragmentation/src",
+    "policies/stages/src",
     "experiments/core/src",
     "experiments/inputs/src",
     "experiments/plan/src",

@@ -349,6 +349,7 @@ pub(super) fn profile(source: &Source, spec: &Spec, folder: &Path) -> Result<Opt
         ProfileSpec::Pollux(folder) => (profile::pollux(&open(folder)?)?, folder),
         ProfileSpec::Shockwave(file) => (profile::shockwave(&open(file)?)?, file),
         ProfileSpec::ElasticFlow(file) => (profile::elasticflow(&open(file)?)?, file),
+        ProfileSpec::Muri(file) => (profile::muri(&open(file)?)?, file),
         ProfileSpec::Lucid(file) => (profile::lucid(&open(file)?)?, file),
         ProfileSpec::GavelSimulation(file) => (profile::gavel_simulation(&open(file)?)?, file),
         ProfileSpec::Throughputs(file) => (profile::throughputs(&open(file)?)?, file),

@@ -90,6 +90,7 @@ fn interference(source: &Source, spec: &Spec, fleet: &Fleet, has_profile: bool) 
         Some(LawSpec::Fitted) => InterferenceModel::Fitted,
         Some(LawSpec::Utilisation(k)) => InterferenceModel::Utilisation(k),
         Some(LawSpec::Constant(extra)) => InterferenceModel::Constant(extra),
+        Some(LawSpec::Stages) => InterferenceModel::Stages,
         Some(LawSpec::Zero) => InterferenceModel::None,
     };
     let number_of = match law {
@@ -103,7 +104,9 @@ fn interference(source: &Source, spec: &Spec, fleet: &Fleet, has_profile: bool) 
     if !(0.0..=100.0).contains(&scale) {
         return Err(source.error("interference.scale", &format!("expected 0 to 100, found {scale}"), "here"));
     }
-    if given.noise && (!has_profile || matches!(law, InterferenceModel::None | InterferenceModel::Constant(_))) {
+    let has_spread =
+        !matches!(law, InterferenceModel::None | InterferenceModel::Constant(_) | InterferenceModel::Stages);
+    if given.noise && !(has_profile && has_spread) {
         let message = "noise is a spread around a profile's figures: this law has none";
         return Err(source.error("interference.noise", message, "here"));
     }

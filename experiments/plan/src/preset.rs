@@ -20,6 +20,8 @@ pub(super) struct Preset {
     leases: Option<f64>,
     /// For whole slots of how many seconds elastic jobs hold their GPUs; 0: until they are done.
     slot_s: u64,
+    /// Every decision stops all jobs and starts them again.
+    redeploy: bool,
 }
 
 pub(super) const PRESETS: &[Preset] = &[
@@ -31,6 +33,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, false),
         leases: None,
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "lucid-consolidate",
@@ -40,6 +43,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, false),
         leases: None,
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "pai-1node",
@@ -49,6 +53,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, false),
         leases: None,
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "pollux",
@@ -58,6 +63,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (Some(Rescale::Constant(Duration::from_secs(30))), true),
         leases: None,
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "deepboot",
@@ -67,6 +73,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, true),
         leases: None,
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "shockwave",
@@ -76,6 +83,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, false),
         leases: Some(1.5),
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "shockwave-comparison",
@@ -85,6 +93,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (None, false),
         leases: Some(1.0),
         slot_s: 0,
+        redeploy: false,
     },
     Preset {
         name: "elasticflow",
@@ -94,6 +103,7 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (Some(GANGS), false),
         leases: None,
         slot_s: 1,
+        redeploy: false,
     },
     Preset {
         name: "elasticflow-edf",
@@ -103,6 +113,17 @@ pub(super) const PRESETS: &[Preset] = &[
         elastic: (Some(Rescale::Constant(Duration::ZERO)), false),
         leases: None,
         slot_s: 1,
+        redeploy: false,
+    },
+    Preset {
+        name: "muri",
+        about: "Muri's simulator: every decision starts all jobs again, which takes each what its profile says, but for the last stay",
+        slots_per_gpu: 1,
+        restart: None,
+        elastic: (None, false),
+        leases: None,
+        slot_s: 0,
+        redeploy: true,
     },
 ];
 
@@ -157,6 +178,7 @@ impl Preset {
             epochs_end_on: if whole { SECOND } else { Duration::ZERO },
             leases: self.leases.map(leases),
             slot: Duration::from_secs(self.slot_s),
+            redeploy: self.redeploy,
             ..costs
         }
     }

@@ -101,6 +101,7 @@ impl Actor {
             memory_mib: vec![],
             step_time: vec![self.step.0],
             throughput: vec![],
+            stages: vec![],
         }
     }
 }

@@ -34,6 +34,7 @@ mod matrix;
 mod measuring;
 mod mlp;
 mod models;
+mod muri;
 /// Policies compiled in, as the benchmarks have them.
 #[path = "../../benches/native/mod.rs"]
 mod native;

@@ -7,6 +7,7 @@
 
 mod failures;
 mod leases;
+mod redeploy;
 mod resize;
 mod sharing;
 mod states;
@@ -14,6 +15,8 @@ mod states;
 mod tests;
 #[cfg(test)]
 mod tests_leases;
+#[cfg(test)]
+mod tests_redeploy;
 #[cfg(test)]
 mod tests_sharing;
 mod work;
@@ -53,6 +56,8 @@ struct JobState {
     progress_from: Instant,
     /// Most work that it does from then on, until its lease is over.
     most: f64,
+    /// Time from then on in which it makes no progress, unless it ends first.
+    redeploys: Duration,
     gpus: Vec<GpuId>,
     /// The node that it is on, or was last, where it asks for no GPU.
     node: Option<NodeId>,
@@ -338,6 +343,10 @@ impl Backend for SimulatedBackend {
         self.begin_leases()
     }
 
+    fn decided(&mut self) {
+        self.redeploy();
+    }
+
     fn forget(&mut self, job: JobId) {
         self.states.end(job);
     }
@@ -482,8 +491,9 @@ impl Backend for SimulatedBackend {
         Progress { done, unsaved: Some(self.after_a_kill(state).1) }
     }
 
-    /// Elastic jobs learn faster and slower as they go; leased ones lose time to restarts, and go over to other batches.
+    /// Elastic jobs learn faster and slower as they go; leased ones and those that are redeployed lose time to restarts, and leased ones go over to other batches.
     fn remaining_is_steady(&self) -> bool {
-        self.fleet.costs.leases.is_none() && self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
+        let costs = &self.fleet.costs;
+        !costs.redeploy && costs.leases.is_none() && self.jobs.iter().all(|job| self.laws.elastic(job).is_none())
     }
 }

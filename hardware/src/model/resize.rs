@@ -60,8 +60,10 @@ impl SimulatedBackend {
             (None, Some(_)) if costs.rescale.is_some() => {
                 costs.rescale.map_or(Duration::ZERO, |rescale| self.rescale_cost(rescale, id, 0, gpus))
             }
-            _ if state.started_before => costs.restore,
-            _ => costs.start,
+            _ => {
+                let of_all = if state.started_before { costs.restore } else { costs.start };
+                of_all.saturating_add(if costs.redeploy { Duration::ZERO } else { self.start_of(id) })
+            }
         };
         self.unload(gpus);
         cost
@@ -193,6 +195,7 @@ impl SimulatedBackend {
         let state = &mut self.states[id];
         (state.left, state.unsaved) = (left, unsaved);
         // What is entered is not done again.
+        state.redeploys = state.redeploys.saturating_sub(now.saturating_since(state.progress_from));
         state.progress_from = now.max(state.progress_from);
     }
 

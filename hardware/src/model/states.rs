@@ -99,6 +99,7 @@ impl JobState {
             started_before: false,
             progress_from: Instant::START,
             most: f64::INFINITY,
+            redeploys: Duration::ZERO,
             gpus: Vec::new(),
             node: None,
             speed: 1.0,

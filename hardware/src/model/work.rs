@@ -43,9 +43,10 @@ impl SimulatedBackend {
     /// Work done since progress last began.
     pub(super) fn done(&self, state: &JobState) -> f64 {
         match state.phase {
-            Phase::Running => (self.now.saturating_since(state.progress_from).as_micros_f64() * state.rate)
-                .min(state.left)
-                .min(state.most),
+            Phase::Running => {
+                let time = self.now.saturating_since(state.progress_from).saturating_sub(state.redeploys);
+                (time.as_micros_f64() * state.rate).min(state.left).min(state.most)
+            }
             _ => 0.0,
         }
     }

@@ -375,6 +375,7 @@ mod tests {
         "types.start-part" StartPart,
         "types.throttle" Throttle,
         "types.throughput" Throughput,
+        "types.stages" Stages,
         "types.timer" Timer,
         "types.topology" Topology,
         "types.training-epochs" TrainingEpochs,

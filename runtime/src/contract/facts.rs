@@ -259,6 +259,20 @@ record! {
 }
 
 record! {
+    /// What a step of a gang takes when running alone.
+    #[derive(Clone, PartialEq)]
+    pub struct Stages {
+        "gpus" gpus: u32,
+        /// Seconds per step.
+        #[serde(deserialize_with = "super::number")]
+        "step-time" step_time: f64,
+        /// Seconds of it on each resource, in turn: CPUs, GPUs, network; or storage, CPUs, GPUs, network.
+        #[serde(deserialize_with = "super::numbers")]
+        "uses" uses: Vec<f64>,
+    }
+}
+
+record! {
     /// What is known of a workload in advance. Unknown numbers are NaN; lists are indexed by gpu-type-id. The
     /// measurements of a run alone, from `gpu-utilisation` on, are empty unless the experiment reveals them.
     #[derive(Clone, PartialEq)]
@@ -287,6 +301,9 @@ record! {
         #[serde(deserialize_with = "super::numbers")]
         "step-time" step_time: Vec<f64>,
         "throughput" throughput: Vec<Throughput>,
+        /// By gang size, ascending. Empty if unknown.
+        #[serde(default)]
+        "stages" stages: Vec<Stages>,
     }
 }
 

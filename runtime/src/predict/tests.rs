@@ -50,6 +50,7 @@ fn ask(who: Answerer, ask: impl FnOnce(&mut Answers, &Facts<'_>)) {
         facts: None,
         step_time: vec![],
         throughput: vec![],
+        stages: vec![],
     };
     let profiles = [profile("a"), profile("b")];
     ask(&mut Answers::of(who), &Facts { jobs: &jobs, backend: &model, profiles: &profiles, fuel: u64::MAX });

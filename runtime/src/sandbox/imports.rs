@@ -269,7 +269,8 @@ pub(super) fn workloads(cx: Cx<'_, '_>) -> wasmtime::Result<Vec<contract::Worklo
 fn weight(profile: &contract::WorkloadProfile) -> usize {
     let (mib, rates) = (size_of_val(profile.memory_mib.as_slice()), size_of_val(profile.throughput.as_slice()));
     let columns = [&profile.gpu_utilisation, &profile.memory_utilisation, &profile.step_time];
-    8192 + mib + rates + columns.iter().map(|column| size_of_val(column.as_slice())).sum::<usize>()
+    let stages: usize = profile.stages.iter().map(|stages| 512 + size_of_val(stages.uses.as_slice())).sum();
+    8192 + mib + rates + stages + columns.iter().map(|column| size_of_val(column.as_slice())).sum::<usize>()
 }
 
 /// `introductions.users`

@@ -103,9 +103,7 @@ pub fn lucid(folder: &Path) -> Result<Profile, Error> {
             gradient_mb: None,
             communication: Ring::Ring,
             model,
-            elastic: None,
-            regime: None,
-            facts: None,
+            ..Workload::default()
         });
     }
     let mut pairs = Vec::new();

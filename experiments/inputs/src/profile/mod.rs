@@ -4,6 +4,7 @@ mod elasticflow;
 mod gavel;
 mod gpumemnet;
 mod lucid;
+mod muri;
 mod pollux;
 #[cfg(test)]
 mod pollux_fit;
@@ -27,6 +28,7 @@ pub use elasticflow::elasticflow;
 pub use gavel::gavel;
 pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;
+pub use muri::muri;
 pub use pollux::{pollux, pollux_fitted};
 pub use shockwave::shockwave;
 pub use synthetic::synthetic;

@@ -59,9 +59,7 @@ pub fn synthetic() -> Profile {
                 gradient_mb: Some(gradient),
                 communication: Ring::Ring,
                 model: Some(model.into()),
-                elastic: None,
-                regime: None,
-                facts: None,
+                ..Workload::default()
             });
         }
     }

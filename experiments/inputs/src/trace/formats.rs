@@ -73,6 +73,7 @@ pub(super) fn parse(file: &Path, bytes: &[u8], format: TraceFormat, options: &Op
         TraceFormat::Muri => {
             mapped(file, bytes, &mapping("job_id", "submit_time", "num_gpu", "duration", Millis), options)
         }
+        TraceFormat::MuriSteps => super::muri::parse(file, bytes, options),
         TraceFormat::Lucid => {
             mapped(file, bytes, &mapping("job_id", "submit_time", "gpu_num", "duration", Seconds), options)
         }

@@ -28,6 +28,7 @@ mod elasticflow;
 mod fill;
 mod formats;
 mod generate;
+pub(crate) mod muri;
 pub(crate) mod native;
 mod packed;
 mod pollux;

@@ -127,6 +127,8 @@ pub enum TraceFormat {
     Gavel,
     /// Muri: as Tiresias, times in ms.
     Muri,
+    /// Muri, step by step: also iterations, iteration_time (ms) and model_name. Jobs of the profile `Muri`.
+    MuriSteps,
     /// Helios and Lucid: gpu_num, submit_time, duration.
     Lucid,
     /// Pollux and DeepBoot workloads: time, application, num_replicas, batch_size. Elastic jobs of a profile's

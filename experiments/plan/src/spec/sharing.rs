@@ -27,6 +27,8 @@ pub enum ProfileSpec {
     /// The user's copy of ElasticFlow's rates, a CSV with the columns `model`, `batch`, `gpus`, `iterations_per_s`: workloads whose jobs may have any number of
     /// GPUs, such as `resnet50 256`.
     ElasticFlow(String),
+    /// The user's copy of one of Muri's traces: workloads such as `vgg16` with the stages of their steps.
+    Muri(String),
     /// A CSV with the columns `workload`, `kind`, `gpus`, `throughput`, and if wanted `model`, `family`, `batch`.
     Throughputs(String),
 }
@@ -43,6 +45,9 @@ pub enum LawSpec {
     Utilisation(f64),
     /// This much as soon as a GPU is shared.
     Constant(f64),
+    /// Jobs on the same GPUs take turns at CPUs, GPUs and the network: the `stages` of their workloads, in the best order, times what Muri
+    /// measured over that.
+    Stages,
     /// No extra time.
     Zero,
 }

@@ -73,6 +73,7 @@ mod tests {
             facts: None,
             step_time: vec![],
             throughput: vec![],
+            stages: vec![],
         }
     }
 

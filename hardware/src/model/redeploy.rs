@@ -1,0 +1,42 @@
+//! Jobs that every decision stops and starts again.
+
+use super::{Phase, SimulatedBackend};
+use crate::{Duration, JobId, SECOND};
+
+impl SimulatedBackend {
+    /// What jobs have done since the decision before is settled, and they start again where they are now.
+    pub(super) fn redeploy(&mut self) {
+        if !self.fleet.costs.redeploy {
+            return;
+        }
+        let running: Vec<JobId> =
+            self.states.live().filter(|(_, state)| state.phase == Phase::Running).map(|(id, _)| id).collect();
+        for id in &running {
+            self.settle(*id);
+        }
+        for id in running {
+            let redeploys = self.starts(id);
+            let state = &mut self.states[id];
+            state.redeploys = redeploys;
+            state.generation += 1;
+            self.schedule_end(id);
+        }
+    }
+
+    /// What the workloads on a job's GPUs take to start, one after the other.
+    fn starts(&self, id: JobId) -> Duration {
+        match self.states[id].gpus.first() {
+            Some(gpu) if !self.there.is_empty() => {
+                let there = self.there[self.fleet.device_of(*gpu)].iter();
+                there.fold(Duration::ZERO, |sum, other| sum.saturating_add(self.start_of(*other)))
+            }
+            _ => self.start_of(id),
+        }
+    }
+
+    /// What a job's workload takes to start.
+    pub(super) fn start_of(&self, id: JobId) -> Duration {
+        let seconds = self.laws.stages(&self.jobs[id]).map_or(0.0, |stages| stages.start_s);
+        Duration::from_micros_f64(libm::rint(seconds * SECOND.as_micros_f64()))
+    }
+}

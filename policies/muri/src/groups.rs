@@ -1,0 +1,251 @@
+//! Which jobs share GPUs: those whose stages fit into each other, found by matchings of the greatest weight.
+
+use std::collections::BTreeMap;
+
+use mwmatching::{Matching, SENTINEL};
+use sandtable_policy::{Cluster, GpuId, Job, JobId};
+use sandtable_stages::{Step, measured, period};
+
+use crate::places::Places;
+
+/// Weights of a matching are whole numbers.
+const SCALE: f64 = 1e6;
+
+/// Resources of a GPU's node that a group could keep busy, as the simulator counts them.
+const RESOURCES: f64 = 4.0;
+
+/// Most times of groups that are remembered.
+const REMEMBERED: usize = 1 << 16;
+
+/// What jobs of one workload take with so many GPUs.
+type Class = u32;
+
+/// Jobs that are to have the same GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The first in order leads.
+    pub jobs: Vec<JobId>,
+    /// Where it stands in the order: as the first of its jobs.
+    rank: usize,
+    /// What its jobs take, ascending; empty: not known, and its job goes alone.
+    classes: Vec<Class>,
+    memory_mib: u64,
+}
+
+impl Group {
+    fn of(job: &Job, rank: usize, times: &mut Times) -> Group {
+        let classes = times.class(job).into_iter().collect();
+        Group { jobs: vec![job.id], rank, classes, memory_mib: u64::from(job.memory_mib) }
+    }
+
+    fn join(&mut self, other: Group) {
+        self.jobs.extend(other.jobs);
+        self.rank = self.rank.min(other.rank);
+        self.classes.extend(other.classes);
+        self.classes.sort_unstable();
+        self.memory_mib += other.memory_mib;
+    }
+}
+
+/// What is known of classes, and of groups of them.
+#[derive(Default)]
+pub struct Times {
+    /// By workload and gang.
+    numbers: BTreeMap<(u32, u32), Class>,
+    /// Seconds of a step alone, and of each resource.
+    steps: Vec<(f64, Vec<f64>)>,
+    /// Seconds of a step of each job of a group, as measured.
+    of_groups: BTreeMap<Vec<Class>, f64>,
+}
+
+impl Times {
+    /// The class of a job, if its stages are known.
+    fn class(&mut self, job: &Job) -> Option<Class> {
+        let known = &job.profile.as_ref()?.stages;
+        let of = known.iter().rfind(|stages| stages.gpus <= job.gpus).or(known.first())?;
+        let next = self.steps.len() as Class;
+        let class = *self.numbers.entry((job.workload?, of.gpus)).or_insert(next);
+        if class == next {
+            self.steps.push((of.step_time, of.uses.clone()));
+        }
+        Some(class)
+    }
+
+    fn step(&self, class: Class) -> Step<'_> {
+        let (seconds, uses) = &self.steps[class as usize];
+        Step { seconds: *seconds, uses }
+    }
+
+    /// Seconds of a step of each job of a group.
+    fn of_group(&mut self, classes: &[Class]) -> f64 {
+        if let Some(known) = self.of_groups.get(classes) {
+            return *known;
+        }
+        let steps: Vec<Step<'_>> = classes.iter().map(|class| self.step(*class)).collect();
+        let seconds = measured(classes.len()) * period(&steps);
+        if self.of_groups.len() >= REMEMBERED {
+            self.of_groups.clear();
+        }
+        self.of_groups.insert(classes.to_vec(), seconds);
+        seconds
+    }
+
+    /// The part of a group's resources that it keeps busy.
+    fn used(&mut self, classes: &[Class]) -> f64 {
+        let busy: f64 = classes.iter().flat_map(|class| &self.steps[*class as usize].1).sum();
+        busy / (self.of_group(classes) * RESOURCES)
+    }
+
+    /// Whether its jobs would be done sooner one after the other.
+    fn is_slower(&mut self, classes: &[Class]) -> bool {
+        let alone: f64 = classes.iter().map(|class| measured(1) * self.step(*class).seconds).sum();
+        classes.len() > 1 && self.of_group(classes) > alone
+    }
+}
+
+/// Jobs in order, the GPUs that they may have, and how many may have the same.
+pub struct Asked<'a> {
+    pub cluster: &'a Cluster,
+    pub order: &'a [JobId],
+    pub places: &'a Places,
+    pub most: usize,
+}
+
+/// Groups and their GPUs.
+pub type Placed = Vec<(Vec<JobId>, Vec<GpuId>)>;
+
+impl Asked<'_> {
+    fn job(&self, id: JobId) -> &Job {
+        self.cluster.job(id)
+    }
+
+    /// Each job alone: in order, those that find a place.
+    pub fn alone(&self) -> Placed {
+        let mut places = self.places.clone();
+        let place = |id: &JobId| {
+            let job = self.job(*id);
+            Some((vec![*id], places.take(self.cluster, job.gpus, &job.gpu_types)?))
+        };
+        self.order.iter().filter_map(place).collect()
+    }
+
+    /// Jobs in groups of one size of gang: those that are first in order, in groups while they ask for more GPUs than there are.
+    pub fn in_groups(&self, times: &mut Times) -> Placed {
+        let mut sizes = self.candidates(times);
+        let mut asked: u32 = sizes.iter().flatten().map(|group| self.gpus(group)).sum();
+        for _ in 0..self.most {
+            if asked <= self.places.left() {
+                break;
+            }
+            sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut asked, times)).collect();
+        }
+        let mut groups: Vec<Group> = sizes.into_iter().flatten().flat_map(|group| self.split(group, times)).collect();
+        groups.sort_by_key(|group| group.rank);
+        let fits = |places: &mut Places, group: &Group| {
+            let job = self.job(group.jobs[0]);
+            places.take(self.cluster, job.gpus, &job.gpu_types)
+        };
+        let mut places = self.places.clone();
+        groups.retain(|group| fits(&mut places, group).is_some());
+        // Whole nodes first.
+        groups.sort_by_key(|group| std::cmp::Reverse(self.gpus(group)));
+        let mut places = self.places.clone();
+        groups.into_iter().filter_map(|group| fits(&mut places, &group).map(|gpus| (group.jobs, gpus))).collect()
+    }
+
+    fn gpus(&self, group: &Group) -> u32 {
+        self.job(group.jobs[0]).gpus
+    }
+
+    /// Of each size of gang and choice of types, in the order of the first of each: for every place that one of them finds, as many of the next as may share it.
+    fn candidates(&self, times: &mut Times) -> Vec<Vec<Group>> {
+        let mut sizes: Vec<Vec<(usize, JobId)>> = Vec::new();
+        let mut size_of: Vec<usize> = Vec::with_capacity(self.order.len());
+        let alike = |a: &Job, b: &Job| a.gpus == b.gpus && a.gpu_types == b.gpu_types;
+        for (rank, id) in self.order.iter().enumerate() {
+            let known = sizes.iter().position(|jobs| alike(self.job(jobs[0].1), self.job(*id)));
+            let size = known.unwrap_or(sizes.len());
+            if known.is_none() {
+                sizes.push(Vec::new());
+            }
+            sizes[size].push((rank, *id));
+            size_of.push(size);
+        }
+        let mut chosen = vec![0; sizes.len()];
+        let mut places = self.places.clone();
+        for (rank, size) in size_of.into_iter().enumerate() {
+            let jobs = &sizes[size];
+            let job = self.job(jobs[0].1);
+            let is_next = jobs.get(chosen[size]).is_some_and(|(next, _)| *next <= rank);
+            if is_next && places.take(self.cluster, job.gpus, &job.gpu_types).is_some() {
+                chosen[size] = (chosen[size] + self.most).min(jobs.len());
+            }
+        }
+        let group = |(rank, id): &(usize, JobId), times: &mut Times| Group::of(self.job(*id), *rank, times);
+        let of_size = |(jobs, chosen): (&Vec<(usize, JobId)>, usize)| {
+            jobs[..chosen].iter().map(|job| group(job, times)).collect::<Vec<Group>>()
+        };
+        sizes.iter().zip(chosen).map(of_size).collect()
+    }
+
+    /// Joins pairs of groups of one size that use the most of what they would share, while more is asked for than there is.
+    fn pair_up(&self, groups: Vec<Group>, asked: &mut u32, times: &mut Times) -> Vec<Group> {
+        let mut edges = Vec::new();
+        for (b, second) in groups.iter().enumerate() {
+            for (a, first) in groups[..b].iter().enumerate() {
+                if self.may_share(first, second) {
+                    let mut classes = [first.classes.as_slice(), &second.classes].concat();
+                    classes.sort_unstable();
+                    edges.push((a, b, (times.used(&classes) * SCALE).round() as i32));
+                }
+            }
+        }
+        if edges.is_empty() {
+            return groups;
+        }
+        let mates = Matching::new(edges).solve();
+        let mut left: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+        let mut joined = Vec::new();
+        for at in 0..left.len() {
+            let mate = mates.get(at).copied().filter(|mate| *mate != SENTINEL);
+            // A pair comes where the second of it stood.
+            if mate.is_some_and(|mate| mate > at) {
+                continue;
+            }
+            let first = mate.and_then(|mate| left[mate].take());
+            let Some(second) = left[at].take() else { continue };
+            match first {
+                Some(mut first) if *asked > self.places.left() => {
+                    *asked -= self.gpus(&first);
+                    first.join(second);
+                    joined.push(first);
+                }
+                Some(first) => joined.extend([first, second]),
+                None => joined.push(second),
+            }
+        }
+        joined
+    }
+
+    fn may_share(&self, first: &Group, second: &Group) -> bool {
+        let known = !first.classes.is_empty() && !second.classes.is_empty();
+        let job = self.job(first.jobs[0]);
+        let memory = job.gpu_types.iter().map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
+        let fits = memory == 0 || first.memory_mib + second.memory_mib <= u64::from(memory);
+        let never_ran_out = |group: &Group| group.jobs.iter().all(|id| self.job(*id).out_of_memory == 0);
+        known
+            && fits
+            && first.jobs.len() + second.jobs.len() <= self.most
+            && never_ran_out(first)
+            && never_ran_out(second)
+    }
+
+    /// The jobs of a group alone, if they are done sooner so.
+    fn split(&self, group: Group, times: &mut Times) -> Vec<Group> {
+        if !times.is_slower(&group.classes) {
+            return vec![group];
+        }
+        let rank_of = |id: JobId| self.order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
+        group.jobs.iter().map(|id| Group::of(self.job(*id), rank_of(*id), times)).collect()
+    }
+}

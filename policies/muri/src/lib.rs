@@ -1,0 +1,267 @@
+//! Muri (Zhao et al., SIGCOMM 2022): jobs with equally large gangs share GPUs and take turns at CPUs, GPUs and the network. Those that are first, by the GPU time that
+//! they have left (Muri-S) or have had (Muri-L), are grouped so that they keep these busy.
+//!
+//! At every event all places are given anew, as if the fleet were empty. Source: Muri's simulator (commit 4e69a78). With `jobs: 1` and the preset `muri` the
+//! schedules of its SRTF and SRSF are met, job by job. Groups are found by an exact matching, the simulator's compares with a tolerance, and looks at a job's rounded
+//! duration until it first runs: whole schedules of groups differ.
+
+mod groups;
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, Param,
+    Policy, PolicyError, Setup, Trigger, driver::needed, host,
+};
+
+use groups::{Asked, Placed, Times};
+use places::Places;
+
+/// What jobs are in the order of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// GPU time left.
+    Service,
+    /// Time left.
+    Time,
+    /// GPU time that a job has had.
+    Attained,
+}
+
+impl Order {
+    const WORDS: &'static [&'static str] = &["service", "time", "attained"];
+
+    fn named(word: &str) -> Order {
+        match word {
+            "time" => Order::Time,
+            "attained" => Order::Attained,
+            _ => Order::Service,
+        }
+    }
+}
+
+/// The policy.
+pub struct Muri {
+    order: Order,
+    most: usize,
+    /// Time between decisions, µs; 0: at every event.
+    round: u64,
+    /// Live jobs, as the latest decision left them; new ones come last.
+    jobs: Vec<JobId>,
+    times: Times,
+    /// GPUs of jobs that are to start once they, and those that held them, have let go of theirs.
+    moving: BTreeMap<JobId, Vec<GpuId>>,
+    /// Jobs that were preempted and have not let go yet: that they do is no reason to decide anew.
+    stopping: BTreeSet<JobId>,
+}
+
+impl Policy for Muri {
+    fn about() -> About {
+        About {
+            name: "muri",
+            about: "groups of jobs that take turns at CPUs, GPUs and the network, shortest first (Muri-S) or least served first (Muri-L)",
+            uses: Abilities::PREEMPT | Abilities::SHARE | Abilities::TIMERS,
+            needs: Knowledge::empty(),
+            params: &[
+                Param {
+                    name: "order",
+                    kind: Kind::Choice(Order::WORDS),
+                    default: "\"service\"",
+                    about: "Which jobs come first: by the GPU time left (Muri-S; needs `remaining`), the time left (needs `remaining`), or the GPU time had (Muri-L).",
+                },
+                Param {
+                    name: "jobs",
+                    kind: Kind::Number { min: 1.0, max: 4.0 },
+                    default: "4",
+                    about: "Most jobs on the same GPUs, where the fleet lets them share; 1: each alone. Groups need `solo-profile` and the workloads' stages.",
+                },
+                Param {
+                    name: "round",
+                    kind: Kind::Number { min: 0.0, max: 1e6 },
+                    default: "0",
+                    about: "Seconds between decisions (360 in Muri's experiments on real GPUs); 0: whenever a job comes or ends (its simulator).",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let order = Order::named(config.choice("order"));
+        if order != Order::Attained {
+            needed(config.choice("order"), Knowledge::REMAINING, setup.knowledge)?;
+        }
+        let most = config.number("jobs") as usize;
+        Ok(Muri {
+            order,
+            most,
+            round: config.micros("round"),
+            jobs: Vec::new(),
+            times: Times::default(),
+            moving: BTreeMap::new(),
+            stopping: BTreeSet::new(),
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence { round: Some(self.round).filter(|round| *round > 0), ..Cadence::EVENTS }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let news = self.take_in(batch, cluster);
+        let is_time = if self.round > 0 { batch.trigger == Trigger::Round } else { news };
+        if is_time {
+            self.sort(cluster);
+            self.place(cluster);
+        } else {
+            self.resume(cluster);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a job's GPUs may be given to others.
+fn may_go(job: &Job) -> bool {
+    job.preemptible && job.phase == JobPhase::Running
+}
+
+impl Muri {
+    /// Whether anything happened beside what the latest decision asked for.
+    fn take_in(&mut self, batch: &Batch, cluster: &Cluster) -> bool {
+        let mut news = false;
+        for event in &batch.events {
+            match event {
+                Event::JobArrived(arrival) => self.jobs.push(arrival.job),
+                Event::JobChanged(change) => {
+                    news |= change.phase == JobPhase::Queued && !self.stopping.remove(&change.job);
+                    continue;
+                }
+                Event::LeaseEnded(_) | Event::RemainingChanged(_) | Event::Timer(_) => continue,
+                _ => {}
+            }
+            news = true;
+        }
+        if news {
+            self.jobs.retain(|id| cluster.get(*id).is_some());
+            self.stopping.retain(|id| cluster.get(*id).is_some());
+        }
+        news
+    }
+
+    /// Sorts what may be given GPUs; jobs that are alike stay as they were.
+    fn sort(&mut self, cluster: &Cluster) {
+        let keys: Vec<f64> = match self.order {
+            Order::Attained => self.jobs.iter().map(|id| cluster.job(*id).service(cluster.now()) as f64).collect(),
+            Order::Time | Order::Service => {
+                let left = cluster.remaining(&self.jobs);
+                // Beside others a job takes longer than alone.
+                let shares = |id: &&JobId| cluster.job(**id).held.first().is_some_and(|gpu| cluster.tasks(*gpu) > 1);
+                let sharing: Vec<JobId> = self.jobs.iter().filter(shares).copied().collect();
+                let paces = if sharing.is_empty() { Vec::new() } else { host::speeds(sharing.clone()) };
+                let paces: BTreeMap<JobId, f64> =
+                    sharing.into_iter().zip(paces).filter(|(_, pace)| *pace > 0.0).collect();
+                let weigh = |(id, left): (&JobId, f64)| {
+                    let gpus = if self.order == Order::Service { cluster.job(*id).gpus } else { 1 };
+                    left * paces.get(id).unwrap_or(&1.0) * f64::from(gpus)
+                };
+                self.jobs.iter().zip(left).map(weigh).collect()
+            }
+        };
+        let mut keyed: Vec<(f64, JobId)> = keys.into_iter().zip(self.jobs.iter().copied()).collect();
+        // What is not known comes last.
+        keyed.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or_else(|| a.0.is_nan().cmp(&b.0.is_nan())));
+        self.jobs = keyed.into_iter().map(|(_, id)| id).collect();
+    }
+
+    fn place(&mut self, cluster: &mut Cluster) {
+        let places = Places::empty(cluster, |job| !may_go(job));
+        let order: Vec<JobId> = self
+            .jobs
+            .iter()
+            .copied()
+            .filter(|id| {
+                let job = cluster.job(*id);
+                !job.holds() || may_go(job)
+            })
+            .collect();
+        let most = self.most.min(cluster.tenancy() as usize);
+        let asked = Asked { cluster, order: &order, places: &places, most };
+        let placed = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
+        let placed = keep(cluster, &placed, places.clone()).unwrap_or(placed);
+        self.moving.clear();
+        for (jobs, gpus) in placed {
+            self.moving.extend(jobs.into_iter().map(|id| (id, gpus.clone())));
+        }
+        let stays = |job: &Job| !may_go(job) || self.moving.get(&job.id).is_some_and(|gpus| *gpus == job.held);
+        let mut leave: Vec<JobId> = cluster.holders().filter(|job| !stays(job)).map(|job| job.id).collect();
+        leave.sort_unstable();
+        for id in &leave {
+            cluster.preempt(*id);
+            self.stopping.insert(*id);
+        }
+        if leave.iter().any(|id| self.moving.contains_key(id)) {
+            cluster.call_again();
+        }
+        self.resume(cluster);
+    }
+
+    /// Starts what can start where it is to be.
+    fn resume(&mut self, cluster: &mut Cluster) {
+        let moving = std::mem::take(&mut self.moving);
+        for (id, gpus) in &moving {
+            let beside = |gpu: &GpuId| {
+                cluster.is_free(*gpu)
+                    || cluster.residents(*gpu).iter().all(|other| moving.get(other).is_some_and(|there| there == gpus))
+            };
+            if cluster.get(*id).is_some_and(Job::waits) && gpus.iter().all(beside) {
+                cluster.start(*id, gpus.clone());
+            }
+        }
+        self.moving = moving;
+        self.moving.retain(|id, _| cluster.get(*id).is_some_and(|job| job.phase == JobPhase::Stopping || job.holds()));
+    }
+}
+
+/// The same groups where those that run keep their GPUs, and the others get what is left; none where that is too scattered for them.
+fn keep(cluster: &Cluster, placed: &Placed, mut places: Places) -> Option<Placed> {
+    let held = |jobs: &[JobId]| {
+        let mut all = jobs.iter().map(|id| &cluster.job(*id).held).filter(|held| !held.is_empty());
+        let first = all.next()?;
+        all.all(|other| other == first).then(|| first.clone())
+    };
+    let mut kept: Vec<Option<Vec<GpuId>>> = Vec::new();
+    for (jobs, _) in placed {
+        kept.push(held(jobs).filter(|gpus| places.take_these(cluster, gpus)));
+    }
+    let place = |((jobs, _), kept): (&(Vec<JobId>, _), Option<Vec<GpuId>>)| {
+        let job = cluster.job(jobs[0]);
+        let gpus = kept.or_else(|| places.take(cluster, job.gpus, &job.gpu_types))?;
+        Some((jobs.clone(), gpus))
+    };
+    placed.iter().zip(kept).map(place).collect()
+}
+
+sandtable_policy::export!(Muri);
+
+#[cfg(test)]
+mod tests {
+    use super::Muri;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times};
+
+    #[test]
+    fn alone_it_serves_the_least_first() {
+        let config = "{\"order\": \"time\", \"jobs\": 1}";
+        assert_eq!(completion_times::<Muri>(config, TINY.0, TINY.1), [7000, 2000]);
+        assert_eq!(completion_times::<Muri>(config, SMALL.0, SMALL.1), [7100, 1500, 10390, 500, 100]);
+    }
+
+    #[test]
+    fn every_job_of_gangs_that_come_and_go_ends() {
+        let jobs: Vec<(u64, u32, u64)> = (0..40).map(|at| (at * 97, 1 + (at % 3) as u32, 1 + at * 31)).collect();
+        for order in super::Order::WORDS {
+            let config = format!("{{\"order\": {order:?}}}");
+            let times = completion_times::<Muri>(&config, &[2, 2], &jobs);
+            assert!(times.iter().zip(&jobs).all(|(time, job)| *time >= job.2), "{order}: {times:?}");
+        }
+    }
+}
