@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 23] = [
+const PACKING: [&str; 24] = [
     "fifo",
     "sjf",
     "srtf",
@@ -163,6 +163,7 @@ const PACKING: [&str; 23] = [
     "gandiva-fair",
     "gavel-leases",
     "shockwave",
+    "muri",
     "kai-like",
     "kueue-like",
     "fgd",

@@ -33,6 +33,7 @@ const PACKED: &[&str] = &[
     "gandiva-fair",
     "gavel-leases",
     "shockwave",
+    "muri",
     "allox",
     "horus",
     "horus-plus",
