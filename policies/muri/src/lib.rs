@@ -210,8 +210,10 @@ impl Muri {
         let moving = std::mem::take(&mut self.moving);
         for (id, gpus) in &moving {
             let beside = |gpu: &GpuId| {
-                cluster.is_free(*gpu)
-                    || cluster.residents(*gpu).iter().all(|other| moving.get(other).is_some_and(|there| there == gpus))
+                let goes_there = |other: &JobId| moving.get(other).is_some_and(|there| there == gpus);
+                // Its node may have failed since the decision.
+                cluster.is_up(cluster.node(*gpu))
+                    && (cluster.is_free(*gpu) || cluster.residents(*gpu).iter().all(goes_there))
             };
             if cluster.get(*id).is_some_and(Job::waits) && gpus.iter().all(beside) {
                 cluster.start(*id, gpus.clone());
