@@ -86,6 +86,7 @@ fn case() -> impl Strategy<Value = Case> {
         epochs_end_on: if added { SECOND } else { Duration::ZERO },
         slot: if every { 50 * SECOND } else { Duration::ZERO },
         leases: None,
+        redeploy: every,
     });
     let leases = prop_oneof![3 => Just(None), 1 => any::<bool>().prop_map(|limited| Some(leases(limited)))];
     let nodes = prop::collection::vec((1u32..5, prop::sample::select(vec![0.37, 1.0, 2.2])), 1..5);

@@ -140,6 +140,7 @@ fn workload(reference: &Reference, measured: bool) -> WorkloadProfile {
         memory_mib: vec![],
         step_time: vec![],
         throughput: reference.rates.iter().filter(|_| measured).map(rate).collect(),
+        stages: vec![],
     }
 }
 
