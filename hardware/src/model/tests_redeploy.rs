@@ -8,9 +8,9 @@ use crate::{
     WorkloadId,
 };
 
-/// Two jobs of 100 s of a workload that reads for 0.4 s of a step of 0.5 s, and starts in 10 s.
+/// Two jobs of 100 s of a workload that has the GPU for 0.4 s of a step of 0.5 s, and starts in 10 s.
 fn model(redeploy: bool, sharing: Sharing) -> SimulatedBackend {
-    let stages = Stages { step_s: 0.5, uses_s: vec![0.4, 0.1, 0.0], start_s: 10.0 };
+    let stages = Stages { step_s: 0.5, uses_s: vec![0.1, 0.4, 0.0], start_s: 10.0 };
     let profile = Profile {
         about: String::new(),
         workloads: vec![Workload { name: "w".into(), stages: BTreeMap::from([(1, stages)]), ..Workload::default() }],
@@ -72,7 +72,7 @@ fn jobs_on_the_same_gpus_take_turns_and_pay_for_each_other() {
     model.start(A, &[GpuId::new(0)], None, &mut happened);
     model.start(B, &[GpuId::new(0)], None, &mut happened);
     model.decided();
-    // Two that read for 0.4 s take 0.8 s for a step each, measured times 1.33 / 1.015: as they do 0.5 s of work in it, 50 s less 20 s are this.
+    // Two that have the GPU for 0.4 s take 0.8 s for a step each, measured times 1.33 / 1.015: as they do 0.5 s of work in it, 50 s less 20 s are this.
     let rate = 0.5 / (0.8 * (1.33 / 1.015));
     model.advance(Some(Instant::at(50 * SECOND)), &mut happened);
     assert!((model.remaining(A, crate::TypeId::new(0)) * rate - (100.0 - 30.0 * rate)).abs() < 1e-6);
