@@ -49,7 +49,7 @@ pub const TARGETS: [(&str, Target); 13] = [
 ];
 
 /// The format that a trace is read in is its first byte.
-const FORMATS: [TraceFormat; 12] = [
+const FORMATS: [TraceFormat; 13] = [
     TraceFormat::Native,
     TraceFormat::Philly,
     TraceFormat::Tiresias,
@@ -62,6 +62,7 @@ const FORMATS: [TraceFormat; 12] = [
     TraceFormat::Swf,
     TraceFormat::Sacct,
     TraceFormat::Csv,
+    TraceFormat::MuriSteps,
 ];
 
 /// The folder of this process' files, in that of `TMPDIR`.

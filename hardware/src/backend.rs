@@ -178,7 +178,7 @@ pub trait Backend {
         false
     }
 
-    /// What a policy decided is carried out.
+    /// A policy has decided, and what it decided has been carried out.
     fn decided(&mut self) {}
 
     /// A job that waits, or was never submitted, will never be started.

@@ -12,14 +12,13 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, JobId, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
+    InterferenceModel, Job, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
     Profile, Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, Sharing, SimulatedBackend,
     Solo, TypeId, Workload, WorkloadId,
 };
 use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, SetBatch, Setup,
-    Start,
+    Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal};
@@ -40,7 +39,7 @@ mod regressions;
 #[path = "invariants/wild.rs"]
 mod wild;
 
-use wild::{Wild, agrees_with_itself};
+use wild::Wild;
 
 #[derive(Debug, Clone)]
 struct Case {
@@ -450,52 +449,4 @@ fn a_run_that_would_fill_the_hosts_memory_with_stays_ends() {
     assert_eq!(finished.fault, Some(Fault::TooManyStays { limit: Limits::STAYS }));
     let kept: usize = finished.ledger.segments().map(|stay| 1 + stay.gpus.len()).sum();
     assert!((Limits::STAYS..Limits::STAYS + gpus as usize + 2).contains(&kept), "{kept}");
-}
-
-/// Sets the batch of a running job and preempts it in the same plan.
-struct Indecisive;
-
-impl Policy for Indecisive {
-    fn describe(&mut self) -> Result<Descriptor, Fault> {
-        Ok(Descriptor::stand_in("indecisive", Abilities::all()))
-    }
-
-    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
-        Ok(Readiness::of(Cadence { round: Some((50 * SECOND).as_micros()), ..Cadence::EVENTS }))
-    }
-
-    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
-        agrees_with_itself(&world.cluster, &[(0, 1)]);
-        let actions = match (world.cluster.phase[0], batch.now) {
-            (Phase::Queued, _) => vec![Action::Start(Start { job: 0, gpus: vec![0], batch: None })],
-            (Phase::Running, now) if now == (50 * SECOND).as_micros() => vec![
-                Action::SetBatch(SetBatch { job: 0, batch: BatchSplit { local: 8, accumulation: 0 } }),
-                Action::Preempt(Preempt { job: 0, mode: PreemptMode::Checkpoint }),
-            ],
-            _ => vec![],
-        };
-        (world, Ok(Plan { base: batch.seq, actions }))
-    }
-}
-
-#[test]
-fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
-    let costs = Costs { checkpoint: 7 * SECOND, batch: 2 * SECOND, ..Costs::default() };
-    let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], costs, None).expect("a fleet");
-    let laws = PerformanceModel::new(
-        Arc::new(profile(&["g".into()])),
-        &fleet,
-        &[WorkloadId::new(0)],
-        Interference::NONE,
-        Communication::default(),
-    );
-    let laws = Arc::new(laws.expect("laws"));
-    let job = Job::new("a", Instant::START, 1, 100 * SECOND)
-        .asking(|request| (request.workload, request.batch) = (Some(WorkloadId::new(0)), Some(4)));
-    let jobs: Arc<[Job]> = [job].into();
-    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
-    let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };
-    let finished = run(&mut Indecisive, backend, inputs).expect("the books balance");
-    assert_eq!(finished.fault, None);
-    assert_eq!((finished.ledger.row(JobId::new(0)).preemptions, Summary::of(&finished.ledger).completed), (1, 1));
 }

@@ -23,27 +23,21 @@ type Class = u32;
 /// Jobs that are to have the same GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The first in order leads.
-    pub jobs: Vec<JobId>,
-    /// Where it stands in the order: as the first of its jobs.
-    rank: usize,
+    /// Each with where it stands in the order.
+    jobs: Vec<(usize, JobId)>,
     /// What its jobs take, ascending; empty: not known, and its job goes alone.
     classes: Vec<Class>,
-    memory_mib: u64,
 }
 
 impl Group {
     fn of(job: &Job, rank: usize, times: &mut Times) -> Group {
-        let classes = times.class(job).into_iter().collect();
-        Group { jobs: vec![job.id], rank, classes, memory_mib: u64::from(job.memory_mib) }
+        Group { jobs: vec![(rank, job.id)], classes: times.class(job).into_iter().collect() }
     }
 
     fn join(&mut self, other: Group) {
         self.jobs.extend(other.jobs);
-        self.rank = self.rank.min(other.rank);
         self.classes.extend(other.classes);
         self.classes.sort_unstable();
-        self.memory_mib += other.memory_mib;
     }
 }
 
@@ -140,9 +134,9 @@ impl Asked<'_> {
             sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut asked, times)).collect();
         }
         let mut groups: Vec<Group> = sizes.into_iter().flatten().flat_map(|group| self.split(group, times)).collect();
-        groups.sort_by_key(|group| group.rank);
+        groups.sort_by_key(|group| group.jobs.iter().map(|(rank, _)| *rank).min());
         let fits = |places: &mut Places, group: &Group| {
-            let job = self.job(group.jobs[0]);
+            let job = self.first(group);
             places.take(self.cluster, job.gpus, &job.gpu_types)
         };
         let mut places = self.places.clone();
@@ -150,11 +144,20 @@ impl Asked<'_> {
         // Whole nodes first.
         groups.sort_by_key(|group| std::cmp::Reverse(self.gpus(group)));
         let mut places = self.places.clone();
-        groups.into_iter().filter_map(|group| fits(&mut places, &group).map(|gpus| (group.jobs, gpus))).collect()
+        let place = |group: Group| {
+            let gpus = fits(&mut places, &group)?;
+            Some((group.jobs.into_iter().map(|(_, id)| id).collect(), gpus))
+        };
+        groups.into_iter().filter_map(place).collect()
+    }
+
+    /// A job of a group: all of them ask for the same GPUs.
+    fn first(&self, group: &Group) -> &Job {
+        self.job(group.jobs[0].1)
     }
 
     fn gpus(&self, group: &Group) -> u32 {
-        self.job(group.jobs[0]).gpus
+        self.first(group).gpus
     }
 
     /// Of each size of gang and choice of types, in the order of the first of each: for every place that one of them finds, as many of the next as may share it.
@@ -181,9 +184,8 @@ impl Asked<'_> {
                 chosen[size] = (chosen[size] + self.most).min(jobs.len());
             }
         }
-        let group = |(rank, id): &(usize, JobId), times: &mut Times| Group::of(self.job(*id), *rank, times);
         let of_size = |(jobs, chosen): (&Vec<(usize, JobId)>, usize)| {
-            jobs[..chosen].iter().map(|job| group(job, times)).collect::<Vec<Group>>()
+            jobs[..chosen].iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times)).collect::<Vec<Group>>()
         };
         sizes.iter().zip(chosen).map(of_size).collect()
     }
@@ -229,15 +231,11 @@ impl Asked<'_> {
 
     fn may_share(&self, first: &Group, second: &Group) -> bool {
         let known = !first.classes.is_empty() && !second.classes.is_empty();
-        let job = self.job(first.jobs[0]);
-        let memory = job.gpu_types.iter().map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
-        let fits = memory == 0 || first.memory_mib + second.memory_mib <= u64::from(memory);
-        let never_ran_out = |group: &Group| group.jobs.iter().all(|id| self.job(*id).out_of_memory == 0);
-        known
-            && fits
-            && first.jobs.len() + second.jobs.len() <= self.most
-            && never_ran_out(first)
-            && never_ran_out(second)
+        let all = || first.jobs.iter().chain(&second.jobs).map(|(_, id)| self.job(*id));
+        let types = self.first(first).gpu_types.iter();
+        let memory = types.map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
+        let fits = memory == 0 || all().map(|job| u64::from(job.memory_mib)).sum::<u64>() <= u64::from(memory);
+        known && fits && all().count() <= self.most && all().all(|job| job.out_of_memory == 0)
     }
 
     /// The jobs of a group alone, if they are done sooner so.
@@ -245,7 +243,77 @@ impl Asked<'_> {
         if !times.is_slower(&group.classes) {
             return vec![group];
         }
-        let rank_of = |id: JobId| self.order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
-        group.jobs.iter().map(|id| Group::of(self.job(*id), rank_of(*id), times)).collect()
+        group.jobs.iter().map(|(rank, id)| Group::of(self.job(*id), *rank, times)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandtable_policy::testing::{arrival, demand, topology};
+    use sandtable_policy::{
+        Batch, Communication, Event, Fresh, Introductions, Sharing, Stages, Trigger, WorkloadProfile,
+    };
+
+    use super::*;
+
+    fn workload(name: &str, uses: [f64; 3]) -> WorkloadProfile {
+        WorkloadProfile {
+            workload: name.into(),
+            family: name.into(),
+            batch: f64::NAN,
+            mixed_precision: false,
+            gradient_gb: f64::NAN,
+            communication: Communication::Ring,
+            facts: None,
+            gpu_utilisation: vec![],
+            memory_utilisation: vec![],
+            memory_mib: vec![],
+            step_time: vec![],
+            throughput: vec![],
+            stages: vec![Stages { gpus: 1, step_time: uses.iter().sum(), uses: uses.to_vec() }],
+        }
+    }
+
+    /// Jobs of one GPU, each of one of two workloads, on so many GPUs: the first computes, the second reads.
+    fn groups(gpus: u32, workloads: &[u32], most: usize) -> Vec<Vec<JobId>> {
+        let mut topology = topology(&[gpus]);
+        topology.gpu_types[0].sharing = Sharing::Packed(4);
+        let mut cluster = Cluster::new(&topology);
+        let events = workloads.iter().enumerate().map(|(id, workload)| {
+            let told = arrival(id as JobId, 0, 0);
+            Event::JobArrived(sandtable_policy::Arrival { workload: *workload, ..told })
+        });
+        let batch = Batch { seq: 1, now: 0, trigger: Trigger::Event, fresh: Fresh::all(), events: events.collect() };
+        let new = Introductions {
+            classes: vec![demand(1)],
+            users: vec![String::new()],
+            workloads: vec![workload("computes", [1.0, 4.0, 0.0]), workload("reads", [4.0, 1.0, 0.0])],
+            ..Introductions::default()
+        };
+        cluster.take_in(&batch, new);
+        let order: Vec<JobId> = (0..workloads.len() as JobId).collect();
+        let places = Places::empty(&cluster, |_| false);
+        let asked = Asked { cluster: &cluster, order: &order, places: &places, most };
+        let mut found: Vec<Vec<JobId>> =
+            asked.in_groups(&mut Times::default()).into_iter().map(|(jobs, _)| jobs).collect();
+        found.iter_mut().for_each(|jobs| jobs.sort_unstable());
+        found
+    }
+
+    #[test]
+    fn jobs_that_fit_into_each_other_are_paired() {
+        // In order one would pair those that compute, and those that read.
+        assert_eq!(groups(2, &[0, 0, 1, 1], 2).concat().len(), 4);
+        assert!(groups(2, &[0, 0, 1, 1], 2).iter().all(|jobs| jobs[0] < 2 && jobs[1] >= 2));
+    }
+
+    #[test]
+    fn no_group_is_made_without_need_or_where_it_is_slower() {
+        assert_eq!(groups(4, &[0, 1, 0, 1], 4).len(), 4);
+        // Two that compute are done sooner one after the other: the second waits.
+        assert_eq!(groups(1, &[0, 0], 2), [[0]]);
+        // Those that come later than all that may share the only GPU are not looked at.
+        assert_eq!(groups(1, &[0, 0, 1], 2), [[0]]);
+        assert_eq!(groups(1, &[0, 1, 1], 2), [[0, 1]]);
     }
 }

@@ -8,11 +8,11 @@
 mod groups;
 mod places;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind, Knowledge, Param,
-    Policy, PolicyError, Setup, Trigger, driver::needed, host,
+    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, JobId, JobPhase, Kind, Knowledge,
+    Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
 };
 
 use groups::{Asked, Placed, Times};
@@ -50,10 +50,7 @@ pub struct Muri {
     /// Live jobs, as the latest decision left them; new ones come last.
     jobs: Vec<JobId>,
     times: Times,
-    /// GPUs of jobs that are to start once they, and those that held them, have let go of theirs.
-    moving: BTreeMap<JobId, Vec<GpuId>>,
-    /// Jobs that were preempted and have not let go yet: that they do is no reason to decide anew.
-    stopping: BTreeSet<JobId>,
+    rounds: Rounds,
 }
 
 impl Policy for Muri {
@@ -98,8 +95,7 @@ impl Policy for Muri {
             round: config.micros("round"),
             jobs: Vec::new(),
             times: Times::default(),
-            moving: BTreeMap::new(),
-            stopping: BTreeSet::new(),
+            rounds: Rounds::default(),
         })
     }
 
@@ -114,15 +110,10 @@ impl Policy for Muri {
             self.sort(cluster);
             self.place(cluster);
         } else {
-            self.resume(cluster);
+            self.rounds.resume(cluster);
         }
         Ok(())
     }
-}
-
-/// Whether a job's GPUs may be given to others.
-fn may_go(job: &Job) -> bool {
-    job.preemptible && job.phase == JobPhase::Running
 }
 
 impl Muri {
@@ -133,7 +124,7 @@ impl Muri {
             match event {
                 Event::JobArrived(arrival) => self.jobs.push(arrival.job),
                 Event::JobChanged(change) => {
-                    news |= change.phase == JobPhase::Queued && !self.stopping.remove(&change.job);
+                    news |= change.phase == JobPhase::Queued && change.cause != ChangeCause::Asked;
                     continue;
                 }
                 Event::LeaseEnded(_) | Event::RemainingChanged(_) | Event::Timer(_) => continue,
@@ -143,7 +134,6 @@ impl Muri {
         }
         if news {
             self.jobs.retain(|id| cluster.get(*id).is_some());
-            self.stopping.retain(|id| cluster.get(*id).is_some());
         }
         news
     }
@@ -168,59 +158,20 @@ impl Muri {
             }
         };
         let mut keyed: Vec<(f64, JobId)> = keys.into_iter().zip(self.jobs.iter().copied()).collect();
-        // What is not known comes last.
-        keyed.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or_else(|| a.0.is_nan().cmp(&b.0.is_nan())));
+        keyed.sort_by(|a, b| ascending(a.0, b.0));
         self.jobs = keyed.into_iter().map(|(_, id)| id).collect();
     }
 
     fn place(&mut self, cluster: &mut Cluster) {
-        let places = Places::empty(cluster, |job| !may_go(job));
-        let order: Vec<JobId> = self
-            .jobs
-            .iter()
-            .copied()
-            .filter(|id| {
-                let job = cluster.job(*id);
-                !job.holds() || may_go(job)
-            })
-            .collect();
+        let places = Places::empty(cluster, |job| !job.may_be_moved());
+        let is_asked = |id: &&JobId| !cluster.job(**id).holds() || cluster.job(**id).may_be_moved();
+        let order: Vec<JobId> = self.jobs.iter().filter(is_asked).copied().collect();
         let most = self.most.min(cluster.tenancy() as usize);
         let asked = Asked { cluster, order: &order, places: &places, most };
         let placed = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
         let placed = keep(cluster, &placed, places.clone()).unwrap_or(placed);
-        self.moving.clear();
-        for (jobs, gpus) in placed {
-            self.moving.extend(jobs.into_iter().map(|id| (id, gpus.clone())));
-        }
-        let stays = |job: &Job| !may_go(job) || self.moving.get(&job.id).is_some_and(|gpus| *gpus == job.held);
-        let mut leave: Vec<JobId> = cluster.holders().filter(|job| !stays(job)).map(|job| job.id).collect();
-        leave.sort_unstable();
-        for id in &leave {
-            cluster.preempt(*id);
-            self.stopping.insert(*id);
-        }
-        if leave.iter().any(|id| self.moving.contains_key(id)) {
-            cluster.call_again();
-        }
-        self.resume(cluster);
-    }
-
-    /// Starts what can start where it is to be.
-    fn resume(&mut self, cluster: &mut Cluster) {
-        let moving = std::mem::take(&mut self.moving);
-        for (id, gpus) in &moving {
-            let beside = |gpu: &GpuId| {
-                let goes_there = |other: &JobId| moving.get(other).is_some_and(|there| there == gpus);
-                // Its node may have failed since the decision.
-                cluster.is_up(cluster.node(*gpu))
-                    && (cluster.is_free(*gpu) || cluster.residents(*gpu).iter().all(goes_there))
-            };
-            if cluster.get(*id).is_some_and(Job::waits) && gpus.iter().all(beside) {
-                cluster.start(*id, gpus.clone());
-            }
-        }
-        self.moving = moving;
-        self.moving.retain(|id, _| cluster.get(*id).is_some_and(|job| job.phase == JobPhase::Stopping || job.holds()));
+        let of_group = |(jobs, gpus): (Vec<JobId>, Vec<GpuId>)| jobs.into_iter().map(move |id| (id, gpus.clone()));
+        self.rounds.give(cluster, placed.into_iter().flat_map(of_group).collect());
     }
 }
 

@@ -105,6 +105,11 @@ impl Job {
         !self.held.is_empty() || self.node.is_some()
     }
 
+    /// Whether a policy may take its GPUs from it now: it may be preempted, and runs.
+    pub fn may_be_moved(&self) -> bool {
+        self.preemptible && self.phase == JobPhase::Running
+    }
+
     /// Whether it waits: only then can it be started.
     pub fn waits(&self) -> bool {
         self.phase == JobPhase::Queued

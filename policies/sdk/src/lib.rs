@@ -70,7 +70,7 @@ pub use bindings::sandtable::policy::types::{
     Elasticity, EpochsOfBatch, Event, Fresh, GpuId, GpuType, GpuTypeId, HostResources, Instant, JobEnd, JobId,
     JobPhase, Knowledge, LeaseEnd, ModelFacts, Nearness, Node, NodeChange, NodeHealth, NodeId, PartId, PartProfile,
     PhaseChange, Plan, PolicyError, Pool, Preempt, PreemptMode, Protect, Queue, QueueId, Reason, RejectCode, Rejection,
-    RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Start, StartOn, StartPart, Throttle,
+    RemainingChange, Sample, Service, ServiceId, SetBatch, Setup, Sharing, Stages, Start, StartOn, StartPart, Throttle,
     Throughput, Timer, Topology, TrainingEpochs, Trigger, UserId, Wake, WorkloadId, WorkloadProfile,
 };
 pub use cluster::Cluster;
@@ -85,7 +85,7 @@ pub use place::Placement;
 pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;
-pub use ranking::{Ranking, Tick, Ties};
+pub use ranking::{Ranking, Tick, Ties, ascending};
 pub use rooms::Room;
 pub use rounds::Rounds;
 pub use shortest::{Least, ShortestFirst};

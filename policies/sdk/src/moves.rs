@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Cluster, GpuTypeId, Job, JobId, JobPhase, Placement};
+use crate::{Cluster, GpuTypeId, Job, JobId, Placement};
 
 /// Jobs on their way to other types of GPU.
 #[derive(Default)]
@@ -20,11 +20,10 @@ impl Moves {
     /// be able to preempt and to set timers, and call [`Moves::resume`] in every batch.
     pub fn begin(&mut self, cluster: &mut Cluster, chosen: &BTreeMap<JobId, GpuTypeId>) {
         self.going.clear();
-        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
         let mut coming: Vec<(u32, JobId, GpuTypeId)> = Vec::new();
         for (id, kind) in chosen {
             let job = cluster.job(*id);
-            if !job.holds() || (moves(job) && cluster.type_of(job) != *kind) {
+            if !job.holds() || (job.may_be_moved() && cluster.type_of(job) != *kind) {
                 coming.push((job.gpus, *id, *kind));
             }
         }
@@ -32,7 +31,7 @@ impl Moves {
         let leaves = |job: &&Job| {
             let held_type = cluster.type_of(job);
             let stays = chosen.get(&job.id) == Some(&held_type);
-            moves(job) && !stays && (chosen.contains_key(&job.id) || wanted.contains(&held_type))
+            job.may_be_moved() && !stays && (chosen.contains_key(&job.id) || wanted.contains(&held_type))
         };
         let mut leave: Vec<JobId> = cluster.holders().filter(leaves).map(|job| job.id).collect();
         leave.sort_unstable();

@@ -172,6 +172,7 @@ impl Tick {
     }
 }
 
-fn ascending(a: f64, b: f64) -> std::cmp::Ordering {
+/// The order of two numbers, NaN last.
+pub fn ascending(a: f64, b: f64) -> std::cmp::Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }

@@ -15,18 +15,22 @@ impl Rounds {
     /// Gives the GPUs of a round to these jobs, in this order within each size of gang, the largest gangs first; preempts those that are not
     /// among them. A job that may not be preempted keeps its GPUs.
     pub fn begin(&mut self, cluster: &mut Cluster, chosen: &[JobId]) {
-        self.moving.clear();
-        let places = places(cluster, chosen);
-        let stays = |job: &Job| !may_go(job) || places.get(&job.id).is_some_and(|gpus| *gpus == job.held);
+        self.give(cluster, places(cluster, chosen));
+    }
+
+    /// Gives these jobs these GPUs, which they keep if they hold them; preempts all others that may be. Jobs with the same GPUs share them.
+    pub fn give(&mut self, cluster: &mut Cluster, places: BTreeMap<JobId, Vec<GpuId>>) {
+        let stays = |job: &Job| !job.may_be_moved() || places.get(&job.id).is_some_and(|gpus| *gpus == job.held);
         let mut leave: Vec<JobId> = cluster.holders().filter(|job| !stays(job)).map(|job| job.id).collect();
         leave.sort_unstable();
         leave.iter().for_each(|id| cluster.preempt(*id));
-        if !leave.is_empty() {
+        if leave.iter().any(|id| places.contains_key(id)) {
             cluster.call_again();
         }
+        self.moving.clear();
         for (id, gpus) in places {
             let job = cluster.job(id);
-            if job.waits() && gpus.iter().all(|gpu| cluster.is_free(*gpu)) {
+            if job.waits() && has_room(cluster, &gpus) {
                 cluster.start(id, gpus);
             } else if !job.holds() {
                 self.moving.insert(id, gpus);
@@ -38,7 +42,7 @@ impl Rounds {
     pub fn resume(&mut self, cluster: &mut Cluster) {
         for (id, gpus) in std::mem::take(&mut self.moving) {
             match cluster.get(id) {
-                Some(job) if job.waits() && gpus.iter().all(|gpu| cluster.is_free(*gpu)) => cluster.start(id, gpus),
+                Some(job) if job.waits() && has_room(cluster, &gpus) => cluster.start(id, gpus),
                 Some(job) if job.phase == JobPhase::Stopping => {
                     self.moving.insert(id, gpus);
                 }
@@ -48,8 +52,13 @@ impl Rounds {
     }
 }
 
-fn may_go(job: &Job) -> bool {
-    job.preemptible && job.phase == JobPhase::Running
+/// Whether a job can be started on these GPUs: their nodes have not failed since they were chosen, and no job holds them but those that share all of them.
+fn has_room(cluster: &Cluster, gpus: &[GpuId]) -> bool {
+    gpus.iter().all(|gpu| {
+        let residents = cluster.residents(*gpu);
+        let are_shared = !residents.is_empty() && residents.iter().all(|other| cluster.job(*other).held == *gpus);
+        cluster.is_up(cluster.node(*gpu)) && (cluster.is_free(*gpu) || are_shared)
+    })
 }
 
 /// GPUs of the jobs that lead, the largest gangs first: those that it holds, if they are still free, else the lowest free ones of a type that it allows.
@@ -58,7 +67,7 @@ fn places(cluster: &Cluster, chosen: &[JobId]) -> BTreeMap<JobId, Vec<GpuId>> {
     for node in (0..cluster.node_count() as u32).filter(|node| cluster.is_up(*node)) {
         free[cluster.node_type(node) as usize].extend(cluster.node_gpus(node));
     }
-    for job in cluster.holders().filter(|job| !may_go(job)) {
+    for job in cluster.holders().filter(|job| !job.may_be_moved()) {
         let kind = cluster.type_of(job) as usize;
         for gpu in &job.held {
             free[kind].remove(gpu);
@@ -70,7 +79,7 @@ fn places(cluster: &Cluster, chosen: &[JobId]) -> BTreeMap<JobId, Vec<GpuId>> {
     for jobs in sizes.into_values().rev() {
         for job in jobs.iter().filter(|job| job.holds()) {
             let kind = cluster.type_of(job) as usize;
-            if !may_go(job) || job.held.iter().all(|gpu| free[kind].contains(gpu)) {
+            if !job.may_be_moved() || job.held.iter().all(|gpu| free[kind].contains(gpu)) {
                 for gpu in &job.held {
                     free[kind].remove(gpu);
                 }

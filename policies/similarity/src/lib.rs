@@ -212,15 +212,14 @@ impl Similarity {
     /// All unfinished jobs find their places anew, those with the longest to go first; a job that changes its place is
     /// preempted.
     fn rematch(&mut self, cluster: &mut Cluster) {
-        let moves = |job: &Job| job.preemptible && job.phase == JobPhase::Running;
-        let mut jobs: Vec<JobId> = cluster.holders().filter(|job| moves(job)).map(|job| job.id).collect();
+        let mut jobs: Vec<JobId> = cluster.holders().filter(|job| job.may_be_moved()).map(|job| job.id).collect();
         jobs.extend(self.waiting.iter().map(|(_, id)| *id));
         let left = cluster.remaining(&jobs);
         let known = |x: f64| if x.is_nan() { 0.0 } else { x };
         let mut order: Vec<(f64, JobId)> = left.into_iter().map(known).zip(jobs).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut order: Vec<JobId> = order.into_iter().map(|(_, id)| id).collect();
-        let mut room = Room::without(cluster, moves);
+        let mut room = Room::without(cluster, Job::may_be_moved);
         let mut places: BTreeMap<JobId, Place> = BTreeMap::new();
         let bonus = self.bonus;
         loop {
@@ -233,7 +232,8 @@ impl Similarity {
             places.insert(order.remove(at), place);
         }
         let stays = |job: &Job| places.get(&job.id).is_some_and(|place| *place == place_of(cluster, job));
-        let leave: Vec<JobId> = cluster.holders().filter(|job| moves(job) && !stays(job)).map(|job| job.id).collect();
+        let leave: Vec<JobId> =
+            cluster.holders().filter(|job| job.may_be_moved() && !stays(job)).map(|job| job.id).collect();
         leave.iter().for_each(|id| cluster.preempt(*id));
         if !leave.is_empty() {
             cluster.call_again();

@@ -1,4 +1,5 @@
-//! Steps as stages, after Muri (Zhao et al., SIGCOMM 2022): a job uses CPUs, then GPUs, then the network, and jobs on the same GPUs take turns at these.
+//! Steps as stages, after Muri (Zhao et al., SIGCOMM 2022): a job uses CPUs, then GPUs, then the network, and jobs on the same GPUs take turns at these. Where storage
+//! and CPUs are one of three resources, two jobs may use it at once, one of them the former and the other the latter.
 
 /// Measured time over [`period`]'s, of so many jobs on the same GPUs: 1.015 of one alone, 1.33, 1.5 and 1.37 of two to four over that, as Muri's
 /// simulator has them (commit 4e69a78).
@@ -62,7 +63,7 @@ fn in_slots(order: &[&[f64]]) -> f64 {
     (0..slots).map(slot).sum()
 }
 
-/// Four slots, over and over: in slot i the job at place i + 3 ends its use of CPUs, which it began a slot earlier, that at place i + 2 has the GPUs, that at i + 1
+/// Four slots, over and over: in slot i the job at place i + 3 ends its use of storage and CPUs, which lasts two slots, that at place i + 2 has the GPUs, that at i + 1
 /// the network. The time of four slots once it is the same twice, and of the last four of eight otherwise.
 fn pipelined(order: &[&[f64]]) -> f64 {
     const SLOTS: usize = 4;

@@ -6,14 +6,19 @@ use sandtable_hardware::{
     Communication, Costs, Fleet, GpuType, Instant, Interference, InterferenceModel, Job, JobId, PerformanceModel,
     SECOND, Sharing, SimulatedBackend, WorkloadId,
 };
+use sandtable_runtime::cluster::Phase;
 use sandtable_runtime::contract::{
-    Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
+    Abilities, Action, Batch, BatchSplit, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, SetBatch, Setup,
+    Start,
 };
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::inputs::{Inputs, Reveal, Succession, Successor};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{DecisionContext, Policy, Summary};
+
+use super::profile;
+use super::wild::agrees_with_itself;
 
 /// Does at each instant what is written for it.
 struct Written(Vec<(u64, Vec<Action>)>);
@@ -140,4 +145,52 @@ fn a_capsule_is_of_one_policy_alone() {
     assert_eq!(two.takeovers.len(), 1);
     assert!(matches!(two.fault, Some(Fault::BadPlan { .. })), "{:?}", two.fault);
     assert!(two.capsule.is_none(), "what the first was told would replay as the second's");
+}
+
+/// Sets the batch of a running job and preempts it in the same plan.
+struct Indecisive;
+
+impl Policy for Indecisive {
+    fn describe(&mut self) -> Result<Descriptor, Fault> {
+        Ok(Descriptor::stand_in("indecisive", Abilities::all()))
+    }
+
+    fn init(&mut self, _: &Setup) -> Result<Readiness, Fault> {
+        Ok(Readiness::of(Cadence { round: Some((50 * SECOND).as_micros()), ..Cadence::EVENTS }))
+    }
+
+    fn decide(&mut self, batch: &Batch, world: Box<DecisionContext>) -> (Box<DecisionContext>, Result<Plan, Fault>) {
+        agrees_with_itself(&world.cluster, &[(0, 1)]);
+        let actions = match (world.cluster.phase[0], batch.now) {
+            (Phase::Queued, _) => vec![Action::Start(Start { job: 0, gpus: vec![0], batch: None })],
+            (Phase::Running, now) if now == (50 * SECOND).as_micros() => vec![
+                Action::SetBatch(SetBatch { job: 0, batch: BatchSplit { local: 8, accumulation: 0 } }),
+                Action::Preempt(Preempt { job: 0, mode: PreemptMode::Checkpoint }),
+            ],
+            _ => vec![],
+        };
+        (world, Ok(Plan { base: batch.seq, actions }))
+    }
+}
+
+#[test]
+fn a_job_whose_batch_is_set_before_it_is_preempted_stops() {
+    let costs = Costs { checkpoint: 7 * SECOND, batch: 2 * SECOND, ..Costs::default() };
+    let fleet = Fleet::new(&[(1, 1, GpuType::new("g", 1.0))], costs, None).expect("a fleet");
+    let laws = PerformanceModel::new(
+        Arc::new(profile(&["g".into()])),
+        &fleet,
+        &[WorkloadId::new(0)],
+        Interference::NONE,
+        Communication::default(),
+    );
+    let laws = Arc::new(laws.expect("laws"));
+    let job = Job::new("a", Instant::START, 1, 100 * SECOND)
+        .asking(|request| (request.workload, request.batch) = (Some(WorkloadId::new(0)), Some(4)));
+    let jobs: Arc<[Job]> = [job].into();
+    let backend = Box::new(SimulatedBackend::new(fleet, jobs.clone(), &laws, 1));
+    let inputs = Inputs { laws, ..Inputs::plain(jobs, Limits::default()) };
+    let finished = run(&mut Indecisive, backend, inputs).expect("the books balance");
+    assert_eq!(finished.fault, None);
+    assert_eq!((finished.ledger.row(JobId::new(0)).preemptions, Summary::of(&finished.ledger).completed), (1, 1));
 }

@@ -55,15 +55,11 @@ pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
         Workload { name, family: model, elastic: Some(elastic), ..Workload::default() }
     };
     let workloads = of_models.into_iter().map(workload).collect();
-    let sources = [
+    let sources = super::sources([
         ("rates", "ElasticFlow's artifact, the user's copy"),
         ("restart_s, resize_s", "not given by the table: set `rescale` in the costs"),
-    ];
-    let gpu = GpuProfile {
-        kind: KIND.into(),
-        sources: BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string()))),
-        ..GpuProfile::default()
-    };
+    ]);
+    let gpu = GpuProfile { kind: KIND.into(), sources, ..GpuProfile::default() };
     let about = "ElasticFlow's models: iterations a second by the number of GPUs (Gu et al., ASPLOS 2023)";
     let profile = Profile { about: about.into(), workloads, gpus: vec![gpu] };
     profile.check().map_err(|error| wrong(error.to_string()))?;

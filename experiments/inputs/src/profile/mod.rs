@@ -14,12 +14,18 @@ mod synthetic;
 mod tests;
 mod throughput;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sandtable_core::diagnostic;
 use sandtable_core::error::Error;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{Pair, Profile, Solo};
+
+/// Where the columns of a table come from.
+fn sources<const N: usize>(of: [(&str, &str); N]) -> BTreeMap<String, String> {
+    BTreeMap::from(of.map(|(what, source)| (what.to_string(), source.to_string())))
+}
 
 /// Most bytes of a table of measurements, decompressed.
 const MOST: u64 = 1 << 30;

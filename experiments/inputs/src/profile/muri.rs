@@ -62,15 +62,11 @@ pub fn muri(path: &Path) -> Result<Profile, Error> {
         Ok(())
     })?;
     let workload = |(name, stages): (String, _)| Workload { family: name.clone(), name, stages, ..Workload::default() };
-    let sources = [
+    let sources = super::sources([
         ("step_s, uses_s", "Muri's artifact, the user's copy of a trace"),
         ("start_s", "Muri's simulator, commit 4e69a78"),
-    ];
-    let gpu = GpuProfile {
-        kind: KIND.into(),
-        sources: BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string()))),
-        ..GpuProfile::default()
-    };
+    ]);
+    let gpu = GpuProfile { kind: KIND.into(), sources, ..GpuProfile::default() };
     let about = "Muri's models: what an iteration takes of each resource (Zhao et al., SIGCOMM 2022)";
     let profile =
         Profile { about: about.into(), workloads: of_models.into_iter().map(workload).collect(), gpus: vec![gpu] };

@@ -182,8 +182,7 @@ fn profile(about: &str, source: &str, elastic: impl Fn(&Known) -> Result<Elastic
     let workloads = MODELS.iter().map(workload).collect::<Result<Vec<_>, Error>>()?;
     let restarts = "as in DeepBoot's simulator (github.com/czq693497091/DeepBoot, applications.py; no licence stated), not measured \
                     by Pollux";
-    let sources = [("elastic", source), ("restart_s, resize_s", restarts)];
-    let sources = BTreeMap::from(sources.map(|(what, source)| (what.to_string(), source.to_string())));
+    let sources = super::sources([("elastic", source), ("restart_s, resize_s", restarts)]);
     let gpus = vec![GpuProfile { kind: KIND.into(), sources, ..GpuProfile::default() }];
     let profile = Profile { about: about.into(), workloads, gpus };
     profile.check().map_err(|error| Error::usage(error.to_string()))?;

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sandtable_hardware::catalogue;
 use sandtable_hardware::regime::Growth;
+use sandtable_hardware::{Stages, catalogue};
 use sandtable_needs::needs;
 use sandtable_policy::testing::data;
 
 use super::pollux_fit::pollux_fit;
 use super::{
-    elasticflow, fitted, gavel, lucid, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision, write,
+    elasticflow, fitted, gavel, lucid, muri, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision,
+    write,
 };
 use crate::facts::fill;
 
@@ -174,6 +175,35 @@ fn elasticflow_has_a_workload_for_each_batch_of_a_model() {
     ] {
         std::fs::write(&path, text.replace(from, to)).expect("a file");
         let wrong = elasticflow(&path).expect_err("it makes no sense").to_string();
+        assert!(wrong.contains(says), "{wrong}");
+    }
+}
+
+#[test]
+fn muri_has_the_stages_of_each_gang_of_a_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("trace.csv");
+    let text = "model_name,num_gpu,iteration_time,resource_time_0,resource_time_1,resource_time_2\n\
+                vgg16,1,107,117,68,0\nvgg16,8,214,82,75,66\nvgg16,1,107,117,68,0\na3c,2,10,1,9,0\n";
+    std::fs::write(&path, text).expect("a file");
+    let profile = muri(&path).expect("a profile");
+    let of = |name: &str, gpus| {
+        profile.workloads[profile.id(name).expect("a workload")].stages(gpus).expect("stages").clone()
+    };
+    assert_eq!(of("vgg16", 8), Stages { step_s: 0.214, uses_s: vec![0.082, 0.075, 0.066], start_s: 9.0 });
+    // As the next smaller gang; of a model that is not in the artifact's table a start takes 10 s.
+    assert_eq!((of("vgg16", 4), of("a3c", 1).start_s), (of("vgg16", 1), 10.0));
+    assert_eq!(parse(&write(&profile).expect("RON"), "p.ron".into()).expect("a profile"), profile);
+    for (from, to, says) in [
+        (
+            "107,117,68,0\na3c",
+            "107,117,69,0\na3c",
+            "trace.csv:4: column `model_name`: \"vgg16\" on 1 GPUs took other times",
+        ),
+        ("10,1,9,0", "10,1,-9,0", "column `resource_time_0`: a time must be 0 or more, found -0.009"),
+    ] {
+        std::fs::write(&path, text.replace(from, to)).expect("a file");
+        let wrong = muri(&path).expect_err("it makes no sense").to_string();
         assert!(wrong.contains(says), "{wrong}");
     }
 }

@@ -326,6 +326,26 @@ fn an_elasticflow_trace_counts_iterations_and_has_deadlines() {
 }
 
 #[test]
+fn a_muri_trace_may_be_read_step_by_step() {
+    let text =
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time\nx,2,1500,10,vgg16,2000,190.5\n";
+    let read = parse(TraceFormat::MuriSteps, text, &Options::default()).expect("a trace");
+    let job = &read.rows[0];
+    assert_eq!((job.workload.as_deref(), job.gpus), (Some("vgg16"), 2));
+    // Not the 2 s that `duration` is rounded to.
+    assert_eq!((job.submit, job.duration), (Instant::at(Duration::from_millis(1500)), Duration::from_millis(1905)));
+    for (from, to, says) in [
+        (",10,", ",many,", "t.csv:2: column `iterations`"),
+        (",10,", ",0,", "t.csv:2: column `iterations`: expected more than 0"),
+        ("190.5", "0", "t.csv:2: column `iteration_time`: expected more than 0 ms, found 0"),
+        ("model_name", "model", "model_name"),
+    ] {
+        let wrong = parse(TraceFormat::MuriSteps, &text.replace(from, to), &Options::default()).unwrap_err();
+        assert!(wrong.contains(says), "{wrong}");
+    }
+}
+
+#[test]
 fn a_job_without_gpus_is_left_out_whatever_the_format() {
     let text = "time,name,application,num_replicas,batch_size\n0,a,cifar10,0,128\n5,b,cifar10,2,128\n";
     let read = parse(TraceFormat::Pollux, text, &Options::default()).expect("a trace");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sandtable_policy::{Batch, Cluster, Config, JobId, JobPhase, Kind, Param};
+use sandtable_policy::{Batch, Cluster, Config, JobId, Kind, Param};
 
 use crate::predicted::PredictedCluster;
 use crate::queue::Order;
@@ -156,7 +156,7 @@ impl Packer {
             return;
         }
         let now = cluster.now();
-        let movable = cluster.holders().filter(|job| job.preemptible && job.phase == JobPhase::Running);
+        let movable = cluster.holders().filter(|job| job.may_be_moved());
         let oldest = movable.max_by_key(|job| (job.run_time(now), u32::MAX - job.id)).map(|job| job.id);
         if let Some(id) = oldest {
             self.view.preempt(cluster, id);
