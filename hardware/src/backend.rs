@@ -178,7 +178,7 @@ pub trait Backend {
         false
     }
 
-    /// A policy has decided, and what it decided has been carried out.
+    /// A policy has decided: jobs or nodes came or went, or it did something, which has been carried out.
     fn decided(&mut self) {}
 
     /// A job that waits, or was never submitted, will never be started.

@@ -353,7 +353,6 @@ impl Run {
                     Err(fault) => return Ok(Err(fault)),
                 }
             }
-            self.world().backend.decided();
             self.begin_round();
             if let Some(end) = self.is_over(trigger) {
                 return Ok(end);

@@ -104,6 +104,10 @@ fn interference(source: &Source, spec: &Spec, fleet: &Fleet, has_profile: bool) 
     if !(0.0..=100.0).contains(&scale) {
         return Err(source.error("interference.scale", &format!("expected 0 to 100, found {scale}"), "here"));
     }
+    if law == InterferenceModel::Stages && scale != 1.0 {
+        let message = format!("expected 1, found {scale}: jobs that take turns have no extra times to be multiplied");
+        return Err(source.error("interference.scale", &message, "here"));
+    }
     let has_spread =
         !matches!(law, InterferenceModel::None | InterferenceModel::Constant(_) | InterferenceModel::Stages);
     if given.noise && !(has_profile && has_spread) {

@@ -469,9 +469,8 @@ impl Backend for SimulatedBackend {
                 state.left / state.speed + state.progress_from.saturating_since(self.now).as_micros_f64()
             }
             Phase::Waiting | Phase::Stopping => {
-                let restore = if state.started_before { self.fleet.costs.restore } else { self.fleet.costs.start };
                 let speed = if self.jobs[job].gpus == 0 { 1.0 } else { self.own_speed(job, gpu_type) };
-                state.left / speed + restore.as_micros_f64()
+                state.left / speed + self.start_cost(job).as_micros_f64()
             }
         };
         micros / SECOND.as_micros_f64()

@@ -25,13 +25,13 @@ impl SimulatedBackend {
 
     /// What the workloads on a job's GPUs take to start, one after the other.
     fn starts(&self, id: JobId) -> Duration {
-        match self.states[id].gpus.first() {
-            Some(gpu) if !self.there.is_empty() => {
-                let there = self.there[self.fleet.device_of(*gpu)].iter();
-                there.fold(Duration::ZERO, |sum, other| sum.saturating_add(self.start_of(*other)))
-            }
-            _ => self.start_of(id),
+        let mut there = vec![id];
+        if !self.there.is_empty() {
+            there.extend(self.states[id].gpus.iter().flat_map(|gpu| &self.there[self.fleet.device_of(*gpu)]));
         }
+        there.sort_unstable();
+        there.dedup();
+        there.into_iter().fold(Duration::ZERO, |sum, job| sum.saturating_add(self.start_of(job)))
     }
 
     /// What a job's workload takes to start.

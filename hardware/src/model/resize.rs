@@ -51,7 +51,6 @@ impl SimulatedBackend {
     /// Returns what a start costs on these GPUs, and unloads the models that they held.
     pub(super) fn overhead(&mut self, id: JobId, gpus: &[GpuId]) -> Duration {
         let (costs, job) = (self.fleet.costs, &self.jobs[id]);
-        let state = &self.states[id];
         let cost = match (job.service, self.laws.elastic(job)) {
             (Some(service), _) => {
                 let warm = gpus.iter().all(|gpu| self.loaded.get(gpu.index()) == Some(&Some(service)));
@@ -60,13 +59,17 @@ impl SimulatedBackend {
             (None, Some(_)) if costs.rescale.is_some() => {
                 costs.rescale.map_or(Duration::ZERO, |rescale| self.rescale_cost(rescale, id, 0, gpus))
             }
-            _ => {
-                let of_all = if state.started_before { costs.restore } else { costs.start };
-                of_all.saturating_add(if costs.redeploy { Duration::ZERO } else { self.start_of(id) })
-            }
+            _ => self.start_cost(id),
         };
         self.unload(gpus);
         cost
+    }
+
+    /// What the next start of a job costs, where it has no cost of its own kind.
+    pub(super) fn start_cost(&self, id: JobId) -> Duration {
+        let costs = self.fleet.costs;
+        let of_all = if self.states[id].started_before { costs.restore } else { costs.start };
+        of_all.saturating_add(if costs.redeploy { Duration::ZERO } else { self.start_of(id) })
     }
 
     /// These GPUs hold no service's model any more.
@@ -242,7 +245,7 @@ impl SimulatedBackend {
     fn goes_on_at(&mut self, id: JobId, before: &[GpuId], gpus: &[GpuId]) -> Instant {
         let cost = match self.fleet.costs.rescale {
             Some(rescale) => self.rescale_cost(rescale, id, before.len() as u32, gpus),
-            None => self.fleet.costs.restore,
+            None => self.start_cost(id),
         };
         let drained = gpus.iter().map(|gpu| self.drained[*gpu]).max().unwrap_or(self.now).max(self.now);
         let state = &self.states[id];
@@ -372,8 +375,7 @@ impl SimulatedBackend {
         }
         let start = match self.fleet.costs.rescale {
             Some(rescale) => rescale.cost(elastic, 0, job.gpus),
-            None if state.started_before => self.fleet.costs.restore,
-            None => self.fleet.costs.start,
+            None => self.start_cost(id),
         };
         here(&placement, split) / self.fleet.types[gpu_type].speed + start.as_secs_f64()
     }

@@ -1,9 +1,10 @@
 //! Which jobs share GPUs: those whose stages fit into each other, found by matchings of the greatest weight.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use mwmatching::{Matching, SENTINEL};
-use sandtable_policy::{Cluster, GpuId, Job, JobId};
+use sandtable_policy::{Cluster, GpuId, GpuTypeId, Job, JobId};
 use sandtable_stages::{Step, measured, period};
 
 use crate::places::Places;
@@ -13,6 +14,10 @@ const SCALE: f64 = 1e6;
 
 /// Resources of a GPU's node that a group could keep busy, as the simulator counts them.
 const RESOURCES: f64 = 4.0;
+
+/// Most groups of one size that are matched at once, and what bounds that where there are many: the work of a matching grows with the cube of their number.
+const MOST_MATCHED: usize = 256;
+const WORK: usize = 1 << 22;
 
 /// Most times of groups that are remembered.
 const REMEMBERED: usize = 1 << 16;
@@ -105,6 +110,38 @@ pub struct Asked<'a> {
     pub most: usize,
 }
 
+/// What is asked for of each set of types, and how much there is.
+struct Crowd(Vec<(Rc<[GpuTypeId]>, u32, u32)>);
+
+impl Crowd {
+    fn of(asked: &Asked<'_>, sizes: &[Vec<Group>]) -> Crowd {
+        let mut crowd = Crowd(Vec::new());
+        for group in sizes.iter().flatten() {
+            let job = asked.first(group);
+            match crowd.0.iter_mut().find(|(types, ..)| *types == job.gpu_types) {
+                Some((_, asks, _)) => *asks += job.gpus,
+                None => {
+                    crowd.0.push((job.gpu_types.clone(), job.gpus, asked.places.left_of(asked.cluster, &job.gpu_types)))
+                }
+            }
+        }
+        crowd
+    }
+
+    /// Whether more is asked for than there is of these types, or of these and others together.
+    fn is_there(&self, types: &[GpuTypeId]) -> bool {
+        let within = |types: &[GpuTypeId], all: &[GpuTypeId]| types.iter().all(|kind| all.contains(kind));
+        self.0.iter().filter(|(all, ..)| within(types, all)).any(|(all, _, left)| {
+            let of_them = self.0.iter().filter(|(types, ..)| within(types, all));
+            of_them.map(|(_, asks, _)| asks).sum::<u32>() > *left
+        })
+    }
+
+    fn asks_for_less(&mut self, types: &[GpuTypeId], gpus: u32) {
+        self.0.iter_mut().filter(|(of, ..)| **of == *types).for_each(|(_, asks, _)| *asks -= gpus);
+    }
+}
+
 /// Groups and their GPUs.
 pub type Placed = Vec<(Vec<JobId>, Vec<GpuId>)>;
 
@@ -126,29 +163,29 @@ impl Asked<'_> {
     /// Jobs in groups of one size of gang: those that are first in order, in groups while they ask for more GPUs than there are.
     pub fn in_groups(&self, times: &mut Times) -> Placed {
         let mut sizes = self.candidates(times);
-        let mut asked: u32 = sizes.iter().flatten().map(|group| self.gpus(group)).sum();
+        let mut crowd = Crowd::of(self, &sizes);
         for _ in 0..self.most {
-            if asked <= self.places.left() {
+            if !sizes.iter().flatten().any(|group| crowd.is_there(&self.first(group).gpu_types)) {
                 break;
             }
-            sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut asked, times)).collect();
+            sizes = sizes.into_iter().map(|groups| self.pair_up(groups, &mut crowd, times)).collect();
         }
         let mut groups: Vec<Group> = sizes.into_iter().flatten().flat_map(|group| self.split(group, times)).collect();
         groups.sort_by_key(|group| group.jobs.iter().map(|(rank, _)| *rank).min());
-        let fits = |places: &mut Places, group: &Group| {
+        let take = |places: &mut Places, group: &Group| {
             let job = self.first(group);
             places.take(self.cluster, job.gpus, &job.gpu_types)
         };
         let mut places = self.places.clone();
-        groups.retain(|group| fits(&mut places, group).is_some());
-        // Whole nodes first.
-        groups.sort_by_key(|group| std::cmp::Reverse(self.gpus(group)));
+        let mut placed: Vec<(Group, Vec<GpuId>)> =
+            groups.into_iter().filter_map(|group| take(&mut places, &group).map(|gpus| (group, gpus))).collect();
+        // Whole nodes first, as in the simulator, if all find a place so.
+        placed.sort_by_key(|(group, _)| std::cmp::Reverse(self.gpus(group)));
         let mut places = self.places.clone();
-        let place = |group: Group| {
-            let gpus = fits(&mut places, &group)?;
-            Some((group.jobs.into_iter().map(|(_, id)| id).collect(), gpus))
-        };
-        groups.into_iter().filter_map(place).collect()
+        let anew: Option<Vec<Vec<GpuId>>> = placed.iter().map(|(group, _)| take(&mut places, group)).collect();
+        let (groups, in_order): (Vec<Group>, Vec<Vec<GpuId>>) = placed.into_iter().unzip();
+        let ids = |group: Group| group.jobs.into_iter().map(|(_, id)| id).collect();
+        groups.into_iter().map(ids).zip(anew.unwrap_or(in_order)).collect()
     }
 
     /// A job of a group: all of them ask for the same GPUs.
@@ -191,25 +228,11 @@ impl Asked<'_> {
     }
 
     /// Joins pairs of groups of one size that use the most of what they would share, while more is asked for than there is.
-    fn pair_up(&self, groups: Vec<Group>, asked: &mut u32, times: &mut Times) -> Vec<Group> {
-        let mut edges = Vec::new();
-        for (b, second) in groups.iter().enumerate() {
-            for (a, first) in groups[..b].iter().enumerate() {
-                if self.may_share(first, second) {
-                    let mut classes = [first.classes.as_slice(), &second.classes].concat();
-                    classes.sort_unstable();
-                    edges.push((a, b, (times.used(&classes) * SCALE).round() as i32));
-                }
-            }
-        }
-        if edges.is_empty() {
-            return groups;
-        }
-        let mates = Matching::new(edges).solve();
+    fn pair_up(&self, groups: Vec<Group>, crowd: &mut Crowd, times: &mut Times) -> Vec<Group> {
+        let mates = self.mates(&groups, times);
         let mut left: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
         let mut joined = Vec::new();
-        for at in 0..left.len() {
-            let mate = mates.get(at).copied().filter(|mate| *mate != SENTINEL);
+        for (at, mate) in mates.into_iter().enumerate() {
             // A pair comes where the second of it stood.
             if mate.is_some_and(|mate| mate > at) {
                 continue;
@@ -217,8 +240,8 @@ impl Asked<'_> {
             let first = mate.and_then(|mate| left[mate].take());
             let Some(second) = left[at].take() else { continue };
             match first {
-                Some(mut first) if *asked > self.places.left() => {
-                    *asked -= self.gpus(&first);
+                Some(mut first) if crowd.is_there(&self.first(&first).gpu_types) => {
+                    crowd.asks_for_less(&self.first(&first).gpu_types, self.gpus(&first));
                     first.join(second);
                     joined.push(first);
                 }
@@ -229,13 +252,53 @@ impl Asked<'_> {
         joined
     }
 
-    fn may_share(&self, first: &Group, second: &Group) -> bool {
-        let known = !first.classes.is_empty() && !second.classes.is_empty();
-        let all = || first.jobs.iter().chain(&second.jobs).map(|(_, id)| self.job(*id));
-        let types = self.first(first).gpu_types.iter();
-        let memory = types.map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
-        let fits = memory == 0 || all().map(|job| u64::from(job.memory_mib)).sum::<u64>() <= u64::from(memory);
-        known && fits && all().count() <= self.most && all().all(|job| job.out_of_memory == 0)
+    /// Of each group of one size the one that it is paired with: a matching of the greatest weight of as many in a row as a decision has time for.
+    fn mates(&self, groups: &[Group], times: &mut Times) -> Vec<Option<usize>> {
+        let block = (WORK / groups.len().max(1)).isqrt().clamp(2, MOST_MATCHED);
+        let mut mates = vec![None; groups.len()];
+        for first in (0..groups.len()).step_by(block) {
+            let of = &groups[first..groups.len().min(first + block)];
+            let edges = self.edges(of, times);
+            if edges.is_empty() {
+                continue;
+            }
+            let found = Matching::new(edges).solve().into_iter().enumerate();
+            found.filter(|(_, mate)| *mate != SENTINEL).for_each(|(at, mate)| mates[first + at] = Some(first + mate));
+        }
+        mates
+    }
+
+    /// Pairs of groups that may share, and how much of what they would share they use.
+    fn edges(&self, groups: &[Group], times: &mut Times) -> Vec<(usize, usize, i32)> {
+        let types = groups.first().map_or(&[][..], |group| &self.first(group).gpu_types);
+        let memory = types.iter().map(|kind| self.cluster.memory_of(*kind)).min().unwrap_or(0);
+        let takes = |group: &Group| group.jobs.iter().map(|(_, id)| u64::from(self.job(*id).memory_mib)).sum::<u64>();
+        let shares = |group: &Group| {
+            !group.classes.is_empty() && group.jobs.iter().all(|(_, id)| self.job(*id).out_of_memory == 0)
+        };
+        let there: Vec<(usize, &Group, u64)> = groups
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| shares(group))
+            .map(|(at, group)| (at, group, takes(group)))
+            .collect();
+        let mut known: BTreeMap<(&[Class], &[Class]), i32> = BTreeMap::new();
+        let mut edges = Vec::new();
+        for (index, (b, second, more)) in there.iter().enumerate() {
+            for (a, first, some) in &there[..index] {
+                let fits = memory == 0 || some + more <= u64::from(memory);
+                if !fits || first.jobs.len() + second.jobs.len() > self.most {
+                    continue;
+                }
+                let weight = *known.entry((&first.classes, &second.classes)).or_insert_with(|| {
+                    let mut classes = [first.classes.as_slice(), &second.classes].concat();
+                    classes.sort_unstable();
+                    (times.used(&classes) * SCALE).round() as i32
+                });
+                edges.push((*a, *b, weight));
+            }
+        }
+        edges
     }
 
     /// The jobs of a group alone, if they are done sooner so.

@@ -8,11 +8,11 @@
 mod groups;
 mod places;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, JobId, JobPhase, Kind, Knowledge,
-    Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
+    Abilities, About, Batch, Cadence, ChangeCause, Cluster, Config, Event, GpuId, Job, JobId, JobPhase, Kind,
+    Knowledge, Param, Policy, PolicyError, Rounds, Setup, Trigger, ascending, driver::needed, host,
 };
 
 use groups::{Asked, Placed, Times};
@@ -163,15 +163,21 @@ impl Muri {
     }
 
     fn place(&mut self, cluster: &mut Cluster) {
-        let places = Places::empty(cluster, |job| !job.may_be_moved());
-        let is_asked = |id: &&JobId| !cluster.job(**id).holds() || cluster.job(**id).may_be_moved();
+        // A group stays as it is while one of its jobs starts, or may not be preempted.
+        let fixed: BTreeSet<Vec<GpuId>> =
+            cluster.holders().filter(|job| !job.may_be_moved()).map(|job| job.held.clone()).collect();
+        let stands = |job: &Job| job.holds() && fixed.contains(&job.held);
+        let places = Places::empty(cluster, stands);
+        let is_asked = |id: &&JobId| !stands(cluster.job(**id));
         let order: Vec<JobId> = self.jobs.iter().filter(is_asked).copied().collect();
         let most = self.most.min(cluster.tenancy() as usize);
         let asked = Asked { cluster, order: &order, places: &places, most };
         let placed = if most > 1 { asked.in_groups(&mut self.times) } else { asked.alone() };
         let placed = keep(cluster, &placed, places.clone()).unwrap_or(placed);
         let of_group = |(jobs, gpus): (Vec<JobId>, Vec<GpuId>)| jobs.into_iter().map(move |id| (id, gpus.clone()));
-        self.rounds.give(cluster, placed.into_iter().flat_map(of_group).collect());
+        let standing = cluster.holders().filter(|job| stands(job)).map(|job| (job.id, job.held.clone()));
+        let all: BTreeMap<JobId, Vec<GpuId>> = placed.into_iter().flat_map(of_group).chain(standing).collect();
+        self.rounds.give(cluster, all);
     }
 }
 

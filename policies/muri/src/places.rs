@@ -35,9 +35,10 @@ impl Places {
         Places { free, node_size, left }
     }
 
-    /// How many GPUs are left.
-    pub fn left(&self) -> u32 {
-        self.left
+    /// How many GPUs of these types are left.
+    pub fn left_of(&self, cluster: &Cluster, types: &[GpuTypeId]) -> u32 {
+        let of_types = |(node, _): &(usize, &Vec<GpuId>)| types.contains(&cluster.node_type(*node as NodeId));
+        self.free.iter().enumerate().filter(of_types).map(|(_, free)| free.len() as u32).sum()
     }
 
     /// Takes a place for so many GPUs of the first of these types that has one; returns them.
@@ -77,10 +78,16 @@ impl Places {
         if gpus <= size {
             return nodes().find(|(_, free)| *free >= gpus).map(|(node, _)| vec![(node, gpus as usize)]);
         }
-        let (whole, rest) = ((gpus / size) as usize, gpus % size);
-        let mut found: Vec<(usize, usize)> =
-            nodes().filter(|(_, free)| *free == size).take(whole).map(|(node, free)| (node, free as usize)).collect();
-        if found.len() < whole {
+        let mut rest = gpus;
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        for (node, free) in nodes().filter(|(_, free)| *free > 0) {
+            if free <= rest && free as usize == cluster.node_gpus(node as NodeId).len() {
+                found.push((node, free as usize));
+                rest -= free;
+            }
+        }
+        // What is left is part of a node.
+        if rest >= size {
             return None;
         }
         if rest > 0 {
@@ -99,6 +106,15 @@ mod tests {
     use super::Places;
 
     #[test]
+    fn nodes_of_one_type_may_differ() {
+        let cluster = cluster(&[8, 4, 4]);
+        let all = || Places::empty(&cluster, |_| false);
+        assert_eq!(all().take(&cluster, 16, &[0]), Some((0..16).collect()));
+        assert_eq!(all().take(&cluster, 10, &[0]), Some((0..10).collect()));
+        assert_eq!(all().take(&cluster, 17, &[0]), None);
+    }
+
+    #[test]
     fn gangs_get_the_first_node_with_room_and_whole_nodes() {
         let cluster = cluster(&[4, 4, 4]);
         let mut places = Places::empty(&cluster, |_| false);
@@ -108,6 +124,6 @@ mod tests {
         assert_eq!(places.clone().take(&cluster, 6, &[0]), Some(vec![8, 9, 10, 11, 6, 7]));
         assert_eq!(places.take(&cluster, 7, &[0]), None);
         assert!(places.take_these(&cluster, &[6, 9]) && !places.take_these(&cluster, &[9]));
-        assert_eq!((places.left(), places.take(&cluster, 4, &[0])), (4, None));
+        assert_eq!((places.left_of(&cluster, &[0]), places.take(&cluster, 4, &[0])), (4, None));
     }
 }

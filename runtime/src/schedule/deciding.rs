@@ -42,6 +42,8 @@ impl Run {
         self.world().introductions = introductions;
         let batch = Batch { seq, now: now.as_micros(), trigger, fresh, events: std::mem::take(&mut self.events) };
         let plan = self.ask(policy, &batch);
+        let news = |event: &Event| matches!(event, Event::JobArrived(_) | Event::JobEnded(_) | Event::NodeChanged(_));
+        let mut is_decision = batch.events.iter().any(news);
         // The buffer is kept: a batch is the only thing that a call would allocate.
         self.events = batch.events;
         self.events.clear();
@@ -73,7 +75,11 @@ impl Run {
         for (index, action) in plan.actions.iter().enumerate() {
             if verdict.accepted(index) {
                 self.carry_out(action)?;
+                is_decision |= !matches!(action, Action::SetTimer(_) | Action::CancelTimer(_));
             }
+        }
+        if is_decision {
+            self.world().backend.decided();
         }
         let accepted = plan.actions.into_iter().enumerate().filter(|(index, _)| verdict.accepted(*index));
         self.enter(|decision_log| decision_log.decided(now, trigger, accepted.map(|(_, action)| action).collect()));
