@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 24] = [
+const PACKING: [&str; 26] = [
     "fifo",
     "sjf",
     "srtf",
@@ -158,6 +158,8 @@ const PACKING: [&str; 24] = [
     "clwp-nlwp",
     "gandiva-like",
     "antman-like",
+    "lucid-like",
+    "schedtune-like",
     "gavel",
     "allox",
     "gandiva-fair",

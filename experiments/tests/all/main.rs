@@ -40,6 +40,7 @@ mod muri;
 mod native;
 mod nodes;
 mod orders;
+mod pairs;
 mod parts;
 mod predictors;
 mod properties;

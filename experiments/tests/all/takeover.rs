@@ -38,6 +38,8 @@ const PACKED: &[&str] = &[
     "horus",
     "horus-plus",
     "packer",
+    "lucid-like",
+    "schedtune-like",
     "srtf",
 ];
 const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "elasticflow", "fifo"];

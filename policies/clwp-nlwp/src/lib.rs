@@ -14,7 +14,7 @@ use clwp::Aggregate;
 use nlwp::{Gang, Seat, Trade};
 use sandtable_policy::{
     Abilities, About, Batch, Cluster, ColocationQueue, Communication, Config, Draws, GpuId, GpuTypeId, Job, JobId,
-    Kind, Knowledge, NodeId, Param, Place, Policy, PolicyError, Setup, host,
+    Kind, Knowledge, NodeId, PairSpeeds, Param, Place, Policy, PolicyError, Setup, host,
 };
 
 /// The policy.
@@ -32,21 +32,13 @@ struct Chooser {
     draws: Draws,
     /// What predictors have said, by what can be told apart of jobs.
     similarities: BTreeMap<(GpuTypeId, u64, u64), f64>,
-    speeds: BTreeMap<(GpuTypeId, u64, Vec<u64>), f64>,
+    speeds: PairSpeeds,
     best: BTreeMap<(NodeId, u64, u32), f64>,
 }
 
 /// Assumed where a prediction is unknown: contention is certain, and costs half.
 const NO_IDEA_SIMILARITY: f64 = 1.0;
 const NO_IDEA_SPEED: f64 = 0.5;
-
-/// Jobs of one workload and one need of memory are one to a predictor; any other is itself.
-fn key(job: &Job) -> u64 {
-    match job.workload {
-        Some(workload) => u64::from(job.memory_mib) << 24 | u64::from(workload),
-        None => (1 << 63) | u64::from(job.id),
-    }
-}
 
 impl Policy for ClwpNlwp {
     fn about() -> About {
@@ -122,7 +114,7 @@ impl Policy for ClwpNlwp {
                 delta: config.flag("admission").then(|| config.number("delta")),
                 draws: Draws::new(setup.seed),
                 similarities: BTreeMap::new(),
-                speeds: BTreeMap::new(),
+                speeds: PairSpeeds::default(),
                 best: BTreeMap::new(),
             },
         })
@@ -204,14 +196,15 @@ impl Chooser {
         }
         let (links, gang) = (cluster.links(place.node), gang(job, kind));
         let trade = self.trade;
-        let known = self.best.entry((place.node, key(job), job.gpus));
+        let known = self.best.entry((place.node, job.likeness(), job.gpus));
         let best = *known.or_insert_with(|| nlwp::best_step(links, gpus.len(), &gang, &trade));
         nlwp::choose(links, gpus.len(), &seats, &gang, &trade, best)
     }
 
     fn similarity(&mut self, kind: GpuTypeId, a: &Job, b: &Job) -> f64 {
         // It is symmetric.
-        let (first, second) = (key(a).min(key(b)), key(a).max(key(b)));
+        let (a_key, b_key) = (a.likeness(), b.likeness());
+        let (first, second) = (a_key.min(b_key), a_key.max(b_key));
         *self.similarities.entry((kind, first, second)).or_insert_with(|| {
             let answer = host::similarity(kind, vec![a.id], vec![b.id])[0];
             if answer.is_nan() { NO_IDEA_SIMILARITY } else { answer }
@@ -219,15 +212,8 @@ impl Chooser {
     }
 
     fn speed(&mut self, cluster: &Cluster, kind: GpuTypeId, job: &Job, residents: &[JobId]) -> f64 {
-        if residents.is_empty() {
-            return 1.0;
-        }
-        let mut keys: Vec<u64> = residents.iter().map(|id| key(cluster.job(*id))).collect();
-        keys.sort_unstable();
-        *self.speeds.entry((kind, key(job), keys)).or_insert_with(|| {
-            let answer = host::pair_speed(kind, vec![job.id], vec![residents.to_vec()])[0];
-            if answer.is_nan() { NO_IDEA_SPEED } else { answer }
-        })
+        let answer = self.speeds.of(cluster, kind, job, residents);
+        if answer.is_nan() { NO_IDEA_SPEED } else { answer }
     }
 }
 

@@ -9,6 +9,7 @@
 //! - [`Placement`]: which GPUs a gang gets; those that may not be preempted get nodes that no owner may take back first.
 //! - [`Backlog`]: waiting jobs in a total order, and the pass that starts them.
 //! - [`ColocationQueue`]: waiting jobs for GPUs that are shared, and the pass that places each on one node.
+//! - [`PairSpeeds`]: what the bound predictor says of jobs side by side.
 //! - [`Moves`]: rounds that move jobs between types of GPU.
 //! - [`predictor`]: the SDK for predictors.
 //! - [`Draws`]: all the randomness that a policy may have.
@@ -44,6 +45,7 @@ mod job_map;
 mod line;
 mod moves;
 mod node_set;
+mod pair_speeds;
 mod parts;
 mod place;
 pub mod predictor;
@@ -81,6 +83,7 @@ pub use job::{Ask, Job};
 pub use job_map::JobMap;
 pub use line::Stand;
 pub use moves::Moves;
+pub use pair_speeds::PairSpeeds;
 pub use place::Placement;
 pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
