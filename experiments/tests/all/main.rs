@@ -29,6 +29,7 @@ mod layout;
 mod leases;
 mod leftovers;
 mod lifo;
+mod lines;
 mod live;
 mod matrix;
 mod measuring;

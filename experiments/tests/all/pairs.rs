@@ -27,9 +27,8 @@ fn of_jobs(nodes: u32, policy: &str, jobs: &str) -> BTreeMap<String, (f64, f64, 
     let plan = planned(&spec).unwrap_or_else(|error| panic!("{error}"));
     let (_, rows) = results::<JobRecord>(&plan);
     let seconds = |at: Option<Seconds>| at.map_or(f64::NAN, Seconds::f64);
-    let of = |row: JobRecord| {
-        (row.job_id, (seconds(row.first_start_s), seconds(row.end_s), row.last_placement.to_string()))
-    };
+    let of =
+        |row: JobRecord| (row.job_id, (seconds(row.first_start_s), seconds(row.end_s), row.last_placement.to_string()));
     rows.into_iter().map(of).collect()
 }
 

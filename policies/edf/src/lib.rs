@@ -37,7 +37,10 @@ impl Policy for Edf {
             uses: Abilities::PREEMPT | Abilities::TIMERS | Abilities::REFUSE | Placement::follows(),
             needs: Knowledge::empty(),
             params: const {
-                &[FixedOrder::PARAMS[0], FixedOrder::PARAMS[1], FixedOrder::PARAMS[2], FixedOrder::PARAMS[3], ADMISSION]
+                &{
+                    let [preempt, backfill, depth, lines, place, draining] = FixedOrder::PARAMS;
+                    [preempt, backfill, depth, lines, place, draining, ADMISSION]
+                }
             },
         }
     }

@@ -152,8 +152,7 @@ impl LucidLike {
         let priority = priority(job, seconds);
         self.priorities.insert(job.id, priority);
         let (ask, workload) = (job.ask(), job.workload);
-        let same =
-            |queue: &Queue| (queue.ask, queue.workload) == (ask, workload) && queue.gpu_types == job.gpu_types;
+        let same = |queue: &Queue| (queue.ask, queue.workload) == (ask, workload) && queue.gpu_types == job.gpu_types;
         let at = self.queues.iter().position(same).unwrap_or_else(|| {
             let (gpu_types, jobs) = (job.gpu_types.clone(), BTreeSet::new());
             self.queues.push(Queue { ask, workload, gpu_types, jobs, blocked: false, refused: Refused::NOTHING });

@@ -49,7 +49,7 @@ impl Policy for Mlp {
         if network.inputs.contains(&Input::Seconds) {
             needed("input \"seconds\" of mlp", Knowledge::REMAINING, setup.knowledge)?;
         }
-        let backfill = Backfill::named(config.choice("backfill"));
+        let backfill = if config.choice("backfill") == "none" { Backfill::None } else { Backfill::Skip };
         Ok(Mlp {
             network,
             waiting: Vec::new(),

@@ -24,7 +24,7 @@ impl Policy for Priority {
             about: "higher priority first, then the order of submission; preempts jobs of a lower priority",
             uses: Abilities::PREEMPT | Abilities::TIMERS | Placement::follows(),
             needs: Knowledge::empty(),
-            params: FixedOrder::PARAMS,
+            params: &FixedOrder::PARAMS,
         }
     }
 

@@ -87,7 +87,8 @@ impl Foretold {
             // One of unknown length is as long everywhere.
             let done = if left.is_nan() { 1.0 } else { left } / slowest;
             let used = seats.iter().map(|seat| seat.used).sum::<f64>();
-            let better = |(other, most, ..): &(f64, f64, NodeId, Vec<GpuId>)| done < *other || (done == *other && used > *most);
+            let better =
+                |(other, most, ..): &(f64, f64, NodeId, Vec<GpuId>)| done < *other || (done == *other && used > *most);
             if best.as_ref().is_none_or(better) {
                 let mut gpus: Vec<GpuId> = seats.iter().map(|seat| seat.gpu).collect();
                 gpus.sort_unstable();

@@ -4,41 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
+use crate::free_ahead::FreeAhead;
 use crate::residents::Left;
-use crate::{Ask, Cluster, GpuId, GpuTypeId, Job, JobId, Kind, Param, Placement, Quantity, Reason, host};
-
-/// What happens when a job that comes earlier in the order finds no place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backfill {
-    /// It blocks the jobs behind it (head-of-line blocking).
-    None,
-    /// It is skipped (Tiresias' `fjf`).
-    Skip,
-    /// Jobs behind it may start where their estimates say that they do not delay it (EASY).
-    Easy,
-}
-
-impl Backfill {
-    /// The words by which configurations name the ways.
-    pub const WORDS: &'static [&'static str] = &["none", "skip", "easy"];
-
-    /// The parameter by which policies name the way; by default a job that finds no place is skipped.
-    pub const PARAM: Param = Param {
-        name: "backfill",
-        kind: Kind::Choice(Backfill::WORDS),
-        default: "\"skip\"",
-        about: "What happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
-    };
-
-    /// The way of a word of [`Backfill::WORDS`].
-    pub fn named(word: &str) -> Backfill {
-        match word {
-            "skip" => Backfill::Skip,
-            "easy" => Backfill::Easy,
-            _ => Backfill::None,
-        }
-    }
-}
+use crate::{Ask, Backfill, Cluster, GpuId, GpuTypeId, Job, JobId, Lines, Placement, Quantity, Reason, host};
 
 /// A key and an id: where a job stands.
 type Stand = (u64, JobId);
@@ -51,6 +19,11 @@ struct Queue {
     jobs: BTreeMap<Stand, f64>,
     /// The same, the shortest first, of those that are known.
     lengths: BTreeSet<(u64, Stand)>,
+    /// The type of the last question how long they take, and those that have come since.
+    asked: Option<GpuTypeId>,
+    unasked: Vec<Stand>,
+    /// The line that they wait in.
+    line: usize,
     /// Found no place in this pass.
     blocked: bool,
 }
@@ -58,6 +31,21 @@ struct Queue {
 impl Queue {
     fn first(&self) -> Option<Stand> {
         self.jobs.first_key_value().map(|(stand, _)| *stand)
+    }
+
+    fn push(&mut self, stand: Stand) {
+        self.jobs.insert(stand, f64::NAN);
+        if self.asked.is_some() {
+            if self.unasked.len() == self.unasked.capacity() {
+                self.forget_started();
+            }
+            self.unasked.push(stand);
+        }
+    }
+
+    fn forget_started(&mut self) {
+        let jobs = &self.jobs;
+        self.unasked.retain(|stand| jobs.contains_key(stand));
     }
 
     fn remove(&mut self, stand: Stand) {
@@ -98,12 +86,15 @@ fn order(seconds: f64) -> u64 {
 pub struct Backlog {
     // Few shapes: a scan is quicker than a map.
     queues: Vec<Queue>,
-    /// For EASY: the type of the last question how long jobs take, and the jobs that have come since.
-    asked: Option<GpuTypeId>,
-    unasked: Vec<(Stand, usize)>,
+    lines: Lines,
 }
 
 impl Backlog {
+    /// No jobs yet; who holds up whom is as `lines` says.
+    pub fn new(lines: Lines) -> Backlog {
+        Backlog { queues: Vec::new(), lines }
+    }
+
     /// Adds a job that waits. One that holds GPUs when a policy takes over has its turn when it waits again.
     pub fn push(&mut self, job: &Job, key: u64) {
         if !job.waits() {
@@ -112,17 +103,11 @@ impl Backlog {
         let known = self.queues.iter().position(|queue| queue.ask == job.ask() && queue.gpu_types == job.gpu_types);
         let index = known.unwrap_or_else(|| {
             let (ask, gpu_types) = (job.ask(), job.gpu_types.clone());
-            let (jobs, lengths) = (BTreeMap::new(), BTreeSet::new());
-            self.queues.push(Queue { ask, gpu_types, jobs, lengths, blocked: false });
+            let (jobs, lengths, unasked) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+            self.queues.push(Queue { ask, gpu_types, jobs, lengths, asked: None, unasked, line: 0, blocked: false });
             self.queues.len() - 1
         });
-        self.queues[index].jobs.insert((key, job.id), f64::NAN);
-        if self.asked.is_some() {
-            if self.unasked.len() == self.unasked.capacity() {
-                self.forget_started();
-            }
-            self.unasked.push(((key, job.id), index));
-        }
+        self.queues[index].push((key, job.id));
     }
 
     /// Removes a job that waits no more, by the key that it was added with.
@@ -136,7 +121,9 @@ impl Backlog {
 
     /// Why a job waits that [`Backlog::start`] has left.
     pub fn why(&self, job: &Job, cluster: &Cluster, backfill: Backfill) -> Reason {
-        match self.queues.iter().filter_map(Queue::first).min() {
+        let line = |queue: &&Queue| queue.ask == job.ask() && queue.gpu_types == job.gpu_types;
+        let line = self.queues.iter().find(line).map_or(0, |queue| queue.line);
+        match self.queues.iter().filter(|queue| queue.line == line).filter_map(Queue::first).min() {
             Some((_, first)) if first != job.id && backfill != Backfill::Skip => Reason::Behind(first),
             _ => cluster.why(job),
         }
@@ -147,8 +134,30 @@ impl Backlog {
         for queue in &mut self.queues {
             queue.blocked = false;
         }
+        for line in 0..self.number_lines() {
+            self.start_line(line, cluster, place, backfill);
+        }
+    }
+
+    /// Says of each queue which line it is in; how many lines there are at most.
+    fn number_lines(&mut self) -> usize {
+        if self.lines == Lines::One {
+            return 1;
+        }
+        let waits = |queue: &Queue| if queue.jobs.is_empty() { Rc::from([]) } else { queue.gpu_types.clone() };
+        let sets: Vec<Rc<[GpuTypeId]>> = self.queues.iter().map(waits).collect();
+        let numbers = self.lines.number(sets.iter().map(|set| &**set));
+        self.queues.iter_mut().zip(numbers).for_each(|(queue, number)| queue.line = number);
+        self.queues.len()
+    }
+
+    fn start_line(&mut self, line: usize, cluster: &mut Cluster, place: Placement, backfill: Backfill) {
+        if let Backfill::Conservative(depth) = backfill {
+            return self.conservative(line, cluster, place, depth);
+        }
         loop {
-            let open = self.queues.iter_mut().filter(|queue| !queue.blocked && !queue.jobs.is_empty());
+            let mine = self.queues.iter_mut().filter(|queue| queue.line == line);
+            let open = mine.filter(|queue| !queue.blocked && !queue.jobs.is_empty());
             let Some(queue) = open.min_by_key(|queue| queue.first()) else { return };
             let Some(head) = queue.first() else { return };
             match place.find_any(cluster, &queue.gpu_types, queue.ask) {
@@ -157,9 +166,9 @@ impl Backlog {
                     queue.remove(head);
                 }
                 None => match backfill {
-                    Backfill::None => return,
                     Backfill::Skip => queue.blocked = true,
-                    Backfill::Easy => return self.easy(cluster, place, head),
+                    Backfill::Easy => return self.easy(line, cluster, place, head),
+                    _ => return,
                 },
             }
         }
@@ -167,7 +176,7 @@ impl Backlog {
 
     /// EASY backfilling by counts: the head's reservation is the earliest instant at which the GPUs of its first
     /// type suffice if all estimates hold; a job may jump it where it ends before, or leaves enough over.
-    fn easy(&mut self, cluster: &mut Cluster, place: Placement, head: Stand) {
+    fn easy(&mut self, line: usize, cluster: &mut Cluster, place: Placement, head: Stand) {
         let head_job = cluster.job(head.1).clone();
         let gpu_type = head_job.gpu_types[0];
         let (shadow, mut extra) = reservation(cluster, &head_job, gpu_type);
@@ -175,12 +184,13 @@ impl Backlog {
             // By count it is not known which GPUs the head can do without.
             extra = 0;
         }
-        self.ask(gpu_type, head);
+        self.ask(line, gpu_type, Some(head));
         // All before this have had their turn.
         let mut turn = Some(head);
         loop {
             let mut first: Option<(Stand, usize, Vec<GpuId>)> = None;
-            for (index, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| !queue.blocked) {
+            let mine = self.queues.iter_mut().enumerate().filter(|(_, queue)| queue.line == line);
+            for (index, queue) in mine.filter(|(_, queue)| !queue.blocked) {
                 let Some(found) = place.find_any(cluster, &queue.gpu_types, queue.ask) else {
                     // Nothing is given back while the pass lasts.
                     queue.blocked = true;
@@ -205,17 +215,84 @@ impl Backlog {
         }
     }
 
-    /// Learns how long the jobs behind the head take on its type: elsewhere no job is in its way. What waits makes no progress, so
-    /// one answer holds.
-    fn ask(&mut self, gpu_type: GpuTypeId, head: Stand) {
-        if self.asked != Some(gpu_type) {
-            self.asked = Some(gpu_type);
-            let all = self.queues.iter().enumerate();
-            self.unasked = all.flat_map(|(index, queue)| queue.jobs.keys().map(move |stand| (*stand, index))).collect();
+    /// Conservative backfilling by counts: in the order of the line each job is given the earliest time from which there are GPUs for it for
+    /// as long as it takes, if all estimates hold; a job whose time is now starts. So none starts where it delays one before it. A job that
+    /// the count has a place for now, but not so that it is one, waits for the next end of a job.
+    fn conservative(&mut self, line: usize, cluster: &mut Cluster, place: Placement, depth: u32) {
+        let mut types: Vec<GpuTypeId> = Vec::new();
+        let mut asks: Vec<u32> = Vec::new();
+        for queue in self.queues.iter().filter(|queue| queue.line == line && !queue.jobs.is_empty()) {
+            types.extend(
+                queue.gpu_types.iter().filter(|gpu_type| !types.contains(gpu_type)).copied().collect::<Vec<_>>(),
+            );
+            asks.push(queue.ask.gpus);
         }
-        self.forget_started();
-        let (later, mut now): (Vec<_>, Vec<_>) = self.unasked.drain(..).partition(|(stand, _)| *stand == head);
-        self.unasked = later;
+        let least = asks.into_iter().min().unwrap_or(0);
+        if !types.iter().any(|gpu_type| cluster.free_gpus(*gpu_type) >= least) {
+            return;
+        }
+        let mut ahead: BTreeMap<GpuTypeId, FreeAhead> =
+            types.iter().map(|gpu_type| (*gpu_type, FreeAhead::new(cluster, *gpu_type))).collect();
+        let mut turn: Option<Stand> = None;
+        for _ in 0..depth {
+            if !ahead.values().any(|free| free.now() >= least) {
+                return;
+            }
+            let mine = self.queues.iter().enumerate().filter(|(_, queue)| queue.line == line);
+            let next = mine.filter_map(|(index, queue)| Some((queue.next(turn, None)?, index))).min();
+            let Some((stand, index)) = next else { return };
+            turn = Some(stand);
+            let (ask, gpu_types) = (self.queues[index].ask, self.queues[index].gpu_types.clone());
+            let seconds = self.seconds(stand, index);
+            let found = gpu_types.iter().zip(seconds).filter_map(|(gpu_type, seconds)| {
+                let free = &ahead[gpu_type];
+                let at = free.earliest(ask.gpus, seconds, false)?;
+                let gpus = if at == 0.0 { place.find(cluster, *gpu_type, ask) } else { None };
+                let at = if at == 0.0 && gpus.is_none() { free.earliest(ask.gpus, seconds, true)? } else { at };
+                Some((at, *gpu_type, seconds, gpus))
+            });
+            let best = found.reduce(|best, other| if other.0 < best.0 { other } else { best });
+            let Some((at, gpu_type, seconds, gpus)) = best else { continue };
+            if let Some(free) = ahead.get_mut(&gpu_type) {
+                free.take(at, seconds, ask.gpus);
+            }
+            if let Some(gpus) = gpus {
+                cluster.start(stand.1, gpus);
+                self.queues[index].remove(stand);
+            }
+        }
+    }
+
+    /// Seconds that a job which waits takes on each of its types; infinite if unknown.
+    fn seconds(&mut self, stand: Stand, index: usize) -> Vec<f64> {
+        let queue = &mut self.queues[index];
+        let known = |seconds: f64| if seconds.is_nan() { f64::INFINITY } else { seconds.max(f64::MIN_POSITIVE) };
+        if let [only] = *queue.gpu_types {
+            if queue.asked != Some(only) || !queue.unasked.is_empty() {
+                self.ask(self.queues[index].line, only, None);
+            }
+            return vec![known(self.queues[index].jobs[&stand])];
+        }
+        let types = queue.gpu_types.to_vec();
+        host::estimate(Quantity::Remaining, vec![stand.1; types.len()], types).into_iter().map(known).collect()
+    }
+
+    /// Learns how long the jobs of a line take on a type, but for its head: elsewhere no job is in its way. What waits makes no progress, so
+    /// one answer holds.
+    fn ask(&mut self, line: usize, gpu_type: GpuTypeId, head: Option<Stand>) {
+        let mut now: Vec<(Stand, usize)> = Vec::new();
+        for (index, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| queue.line == line) {
+            if queue.asked != Some(gpu_type) {
+                queue.asked = Some(gpu_type);
+                queue.unasked = queue.jobs.keys().copied().collect();
+            }
+            queue.forget_started();
+            let mut later = None;
+            for stand in queue.unasked.drain(..) {
+                if Some(stand) == head { later = head } else { now.push((stand, index)) }
+            }
+            queue.unasked.extend(later);
+        }
         now.sort_unstable();
         now.dedup();
         let ids: Vec<JobId> = now.iter().map(|((_, id), _)| *id).collect();
@@ -225,10 +302,6 @@ impl Backlog {
                 self.queues[index].learn(stand, seconds);
             }
         }
-    }
-
-    fn forget_started(&mut self) {
-        self.unasked.retain(|(stand, index)| self.queues[*index].jobs.contains_key(stand));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Jobs in an order that never changes: by a key that a job has for life, and by id among equals.
 
 use crate::{
-    Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Knowledge, NodeHealth, NodeId, Param,
-    Placement, PolicyError, QuotaQueue, Reason, Setup,
+    Backfill, Backlog, Batch, Cluster, Config, Event, Job, JobId, Kind, Lines, NodeHealth, NodeId, Param, Placement,
+    PolicyError, QuotaQueue, Reason, Setup,
 };
 
 /// The jobs of a policy that serves the one with the least key first, with or without preemption.
@@ -26,7 +26,7 @@ enum Way {
 
 impl FixedOrder {
     /// Its parameters.
-    pub const PARAMS: &'static [Param] = &[
+    pub const PARAMS: [Param; 6] = [
         Param {
             name: "preempt",
             kind: Kind::Flag,
@@ -34,8 +34,13 @@ impl FixedOrder {
             about: "Whether a job that comes first takes the GPUs of jobs that come later.",
         },
         Param {
-            about: "Without `preempt`: what happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow (EASY).",
+            about: "Without `preempt`: what happens behind a job that finds no place: it blocks, is skipped, or is jumped where estimates allow: where that does not delay it (EASY), or any job before (conservative).",
             ..Backfill::PARAM
+        },
+        Backfill::DEPTH,
+        Param {
+            about: "Without `preempt`: whom a job that finds no place holds up: all behind it, or those that may run on its types of GPU, as where each partition has its own.",
+            ..Lines::PARAM
         },
         Placement::PARAM,
         Param {
@@ -49,15 +54,12 @@ impl FixedOrder {
     /// The order of a configuration with [`FixedOrder::PARAMS`]. `key` must be the same for a job as long as it lives.
     ///
     /// # Errors
-    /// `Unsupported` where EASY is asked for and the host gives no estimate of the time left.
+    /// `Unsupported` as [`Backfill::new`].
     pub fn new(config: &Config, setup: &Setup, key: fn(&Job) -> u64) -> Result<FixedOrder, PolicyError> {
-        let backfill = Backfill::named(config.choice("backfill"));
+        let lines = Lines::named(config.choice("lines"));
         let way = match config.flag("preempt") {
             true => Way::Preempt(QuotaQueue::default()),
-            false if backfill == Backfill::Easy && !setup.knowledge.contains(Knowledge::REMAINING) => {
-                return Err(PolicyError::Unsupported("backfill \"easy\" needs to be told `remaining`".into()));
-            }
-            false => Way::Wait(Backlog::default(), backfill),
+            false => Way::Wait(Backlog::new(lines), Backfill::new(config, setup)?),
         };
         let (place, moves) = (Placement::named(config.choice("placement")), config.choice("draining") == "move");
         Ok(FixedOrder { key, way, place, moves, draining: Vec::new() })

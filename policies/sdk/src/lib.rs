@@ -33,12 +33,14 @@ pub mod bindings {
 
 #[cfg(any(all(target_arch = "wasm32", feature = "allocator"), test))]
 mod alloc;
+mod backfill;
 mod backlog;
 mod cluster;
 mod colocate;
 mod config;
 pub mod driver;
 mod fixed_order;
+mod free_ahead;
 pub mod host;
 mod job;
 mod job_map;
@@ -65,7 +67,8 @@ mod time_left;
 mod waiting_first;
 mod walk;
 
-pub use backlog::{Backfill, Backlog};
+pub use backfill::{Backfill, Lines};
+pub use backlog::Backlog;
 pub use bindings::sandtable::policy::predictor::Quantity;
 pub use bindings::sandtable::policy::types::{
     Abilities, Action, Arrival, AttainedTime, Batch, BatchSplit, Cadence, ChangeCause, ClassId, Communication, Demand,

@@ -5,8 +5,8 @@
 //! simulator); with `skip` it does not (PAI's).
 
 use sandtable_policy::{
-    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Job, JobId, Knowledge, Placement, Policy, PolicyError,
-    Reason, Setup,
+    About, Backfill, Backlog, Batch, Cadence, Cluster, Config, Job, JobId, Knowledge, Lines, Placement, Policy,
+    PolicyError, Reason, Setup,
 };
 
 /// The policy.
@@ -23,13 +23,13 @@ impl Policy for Sjf {
             about: "shortest job first by the bound estimate of run time, never preempts",
             uses: Placement::follows(),
             needs: Knowledge::REMAINING,
-            params: &[Backfill::PARAM, Placement::PARAM],
+            params: &[Backfill::PARAM, Backfill::DEPTH, Lines::PARAM, Placement::PARAM],
         }
     }
 
-    fn new(config: &Config, _: &Setup) -> Result<Self, PolicyError> {
-        let backfill = Backfill::named(config.choice("backfill"));
-        Ok(Sjf { backlog: Backlog::default(), backfill, place: Placement::named(config.choice("placement")) })
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let (backlog, backfill) = (Backlog::new(Lines::named(config.choice("lines"))), Backfill::new(config, setup)?);
+        Ok(Sjf { backlog, backfill, place: Placement::named(config.choice("placement")) })
     }
 
     fn cadence(&self) -> Cadence {
