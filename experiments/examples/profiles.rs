@@ -8,7 +8,7 @@ use std::path::Path;
 mod pollux_fit;
 
 use sandtable::facts::fill;
-use sandtable::profile::{fitted, gavel, pollux, pollux_fitted, synthetic, torchvision, write};
+use sandtable::profile::{fitted, gavel, pollux, pollux_fitted, pollux_types, synthetic, torchvision, write};
 
 fn main() -> Result<(), sandtable::Error> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -19,12 +19,14 @@ fn main() -> Result<(), sandtable::Error> {
             format!("32 vision models on four GPUs at {precision} precision: what is fitted to their step times");
         Ok(fitted(&fill(torchvision(&steps, precision)?, here)?, &about))
     };
+    let elastic = pollux_fitted(&pollux(&here.join("../../shared/data/pollux"))?, pollux_fit::pollux_fit)?;
     let all = [
         ("synthetic", synthetic()),
         ("gavel-fit", gavel(&table)?.without_pairs()),
         ("vision-float", fitted("float")?),
         ("vision-half", fitted("half")?),
-        ("pollux-fit", pollux_fitted(&pollux(&here.join("../../shared/data/pollux"))?, pollux_fit::pollux_fit)?),
+        ("pollux-types", pollux_types(&elastic)?),
+        ("pollux-fit", elastic),
     ];
     for (name, profile) in all {
         let path = here.join(format!("specs/profiles/{name}.ron"));

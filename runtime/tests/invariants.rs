@@ -135,6 +135,7 @@ fn profile(kinds: &[String]) -> Profile {
         resize_s: 3.0,
         requests: vec![],
         steps: Steps::Fitted(Theta { compute: (0.3, 0.05), across: (0.2, 0.01), within: (0.05, 0.01), gamma: 1.5 }),
+        on: Default::default(),
         learning: Learning::Fitted { steps: 40.0, noise: vec![(0.0, 20.0), (1.0, 200.0)] },
     };
     // One that takes few GPUs, and one batch only; one that is not elastic and does not run on the slowest type.

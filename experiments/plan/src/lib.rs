@@ -163,8 +163,8 @@ impl Cell {
             let node = self.fleet.nodes.iter().map(|node| node.gpus).max().unwrap_or(1);
             let placement = Elastic::packed(job.gpus, node);
             // One that is larger than the fleet is refused when it comes.
-            if !elastic.counts_steps() && job.gpus <= self.fleet.gpus() && elastic.knows(&placement) {
-                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, job.gpus));
+            if !elastic.counts_steps() && job.gpus <= self.fleet.gpus() && elastic.steps.knows(&placement) {
+                let seconds = elastic.seconds_from(&elastic.steps, 0, &placement, elastic.split(batch, job.gpus));
                 let micros = (seconds * SECOND.as_micros_f64()).ceil();
                 job.work = Duration::from_micros_f64(micros.min((1u64 << 52) as f64));
             }

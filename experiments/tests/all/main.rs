@@ -49,6 +49,7 @@ mod readme;
 mod reference;
 mod results;
 mod shockwave;
+mod sia;
 mod slurm;
 mod store;
 mod strangers;

@@ -42,7 +42,7 @@ const PACKED: &[&str] = &[
     "schedtune-like",
     "srtf",
 ];
-const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "elasticflow", "fifo"];
+const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "elasticflow", "sia", "fifo"];
 
 fn expand(folder: &Path, spec: &str) -> Plan {
     let path = folder.join("spec.ron");

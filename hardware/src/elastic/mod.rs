@@ -8,7 +8,11 @@ mod learning;
 mod rescale;
 mod timings;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+use crate::GpuType;
 
 pub use learning::{Learning, Run};
 pub use rescale::Rescale;
@@ -56,8 +60,11 @@ pub struct Elastic {
     pub resize_s: f64,
     /// What users ask for: GPUs, and the batch of a step.
     pub requests: Vec<(u32, u32)>,
-    /// How long a step takes.
+    /// How long a step takes on a GPU of speed 1.
     pub steps: Steps,
+    /// How long it takes on GPUs of these kinds, whatever their speed. Fitted numbers only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub on: BTreeMap<String, Steps>,
     /// What a step is worth.
     pub learning: Learning,
 }
@@ -135,12 +142,17 @@ impl Elastic {
             .then(|| format!("a step takes at most {} samples, found {total}", self.most_batch))
     }
 
-    /// Progress in a second, in steps at the initial batch, and in which epoch.
-    pub fn rate(&self, placement: &[u32], split: Split, epoch: u32) -> f64 {
+    /// How long steps take on GPUs of a type, and by what they are faster than that.
+    pub fn on_type(&self, gpu_type: &GpuType) -> (&Steps, f64) {
+        self.on.get(&gpu_type.name).map_or((&self.steps, gpu_type.speed), |steps| (steps, 1.0))
+    }
+
+    /// Progress in a second by these steps, in steps at the initial batch, and in which epoch.
+    pub fn rate(&self, steps: &Steps, placement: &[u32], split: Split, epoch: u32) -> f64 {
         let gpus = placement.iter().sum();
         let batch = split.total(gpus) as f64;
         self.learning.gain(batch, f64::from(self.initial_batch), self.part(epoch), epoch)
-            / self.steps.of_step(placement, split)
+            / steps.of_step(placement, split)
     }
 
     /// Progress from the beginning of an epoch, counted from 0, to its end.
@@ -154,9 +166,9 @@ impl Elastic {
     }
 
     /// What a job would report in this epoch; `scale` is its slowness beside its own time alone.
-    pub fn sample(&self, placement: &[u32], split: Split, epoch: u32, scale: f64) -> Sample {
+    pub fn sample(&self, steps: &Steps, placement: &[u32], split: Split, epoch: u32, scale: f64) -> Sample {
         let gpus: u32 = placement.iter().sum();
-        let timing = self.steps.of_pass(placement, split.local);
+        let timing = steps.of_pass(placement, split.local);
         let batch = split.total(gpus) as f64;
         let (sqr, variance) = self.learning.gradient(batch, f64::from(self.initial_batch), self.part(epoch), epoch);
         let (step_s, sync_s) = (timing.step * scale, timing.sync * scale);
@@ -171,7 +183,7 @@ impl Elastic {
     /// Steps of a job that takes so many seconds with the GPUs and the batch that its user asks for; none: the workload says how many.
     pub fn steps_asked(&self, gpus: u32, batch: u32, seconds: f64) -> Option<f64> {
         self.counts_steps().then(|| {
-            let rate = self.rate(&[gpus], self.split(batch, gpus), 0);
+            let rate = self.rate(&self.steps, &[gpus], self.split(batch, gpus), 0);
             let (steps, whole) = (seconds * rate, libm::rint(seconds * rate));
             // Run times are whole microseconds: within one, steps that were counted are whole again.
             if (steps - whole).abs() <= 1e-6 * rate { whole } else { steps }
@@ -179,17 +191,8 @@ impl Elastic {
     }
 
     /// Seconds from the beginning of an epoch to the end of the training.
-    pub fn seconds_from(&self, epoch: u32, placement: &[u32], split: Split) -> f64 {
-        (epoch..self.epochs).map(|e| self.epoch(e) / self.rate(placement, split, e)).sum()
-    }
-
-    /// Whether it is known how long steps take there.
-    pub fn knows(&self, placement: &[u32]) -> bool {
-        match &self.steps {
-            Steps::Scaling(rates) => timings::rate(rates, placement.iter().sum()).is_some(),
-            Steps::Fitted(_) => true,
-            Steps::Measured(timings) => timings.find(placement).is_some(),
-        }
+    pub fn seconds_from(&self, steps: &Steps, epoch: u32, placement: &[u32], split: Split) -> f64 {
+        (epoch..self.epochs).map(|e| self.epoch(e) / self.rate(steps, placement, split, e)).sum()
     }
 
     /// As few nodes of this size as hold so many GPUs.
@@ -224,6 +227,14 @@ impl Elastic {
         let (restart, resize) = (self.restart_s, self.resize_s);
         expect(resize <= restart, format!("expected a resize to take at most a restart, {restart} s, found {resize}"))?;
         self.steps.check()?;
+        for (kind, steps) in &self.on {
+            let wrong = |why| format!("`on` {kind:?}: {why}");
+            steps.check().map_err(wrong)?;
+            expect(
+                matches!((steps, &self.steps), (Steps::Fitted(_), Steps::Fitted(_))),
+                wrong("expected `Fitted(…)`, as `steps`".into()),
+            )?;
+        }
         if let Some(why) = self.refuses(1, self.split(initial, 1)) {
             return Err(format!("the initial batch {initial} on one GPU: {why}"));
         }

@@ -19,6 +19,7 @@ fn elastic() -> Elastic {
             within: (0.0118, 0.00317),
             gamma: 1.14,
         }),
+        on: BTreeMap::new(),
         learning: Learning::Fitted { steps: 100.0, noise: vec![(0.0, 128.0 * 0.000502 / 0.00136)] },
     }
 }
@@ -40,7 +41,7 @@ fn goodput_is_pollux_own() {
         let found = batch / job.steps.of_step(&placement, split);
         assert!((found - throughput).abs() < 1e-4, "{placement:?}: {found}");
         // Progress is counted in steps of 128 samples.
-        let goodput = job.rate(&placement, split, 0) * 128.0;
+        let goodput = job.rate(&job.steps, &placement, split, 0) * 128.0;
         assert!((goodput / found - efficiency).abs() < 1e-6, "{placement:?}: {goodput}");
     }
 }
@@ -120,6 +121,7 @@ fn scaling() -> Elastic {
         tunable: false,
         requests: vec![(2, 8)],
         steps: Steps::Scaling(vec![(1, 2.0), (2, 3.0), (4, 5.0)]),
+        on: Default::default(),
         learning: Learning::Asked,
         ..elastic()
     }
@@ -129,11 +131,11 @@ fn scaling() -> Elastic {
 fn rates_by_gpus_hold_between_those_that_are_known() {
     let job = scaling();
     job.check().expect("it makes sense");
-    let rate = |placement: &[u32]| job.rate(placement, job.split(8, placement.iter().sum()), 0);
+    let rate = |placement: &[u32]| job.rate(&job.steps, placement, job.split(8, placement.iter().sum()), 0);
     assert_eq!([rate(&[2]), rate(&[1, 2]), rate(&[2, 2])], [3.0, 4.0, 5.0]);
     let refused = |gpus: u32| job.refuses(gpus, job.split(8, gpus)).is_some();
     assert_eq!([0, 1, 2, 3, 4, 5].map(refused), [true, false, false, false, false, true]);
-    assert_eq!([job.knows(&[3]), job.knows(&[5])], [true, false]);
+    assert_eq!([job.steps.knows(&[3]), job.steps.knows(&[5])], [true, false]);
     // Ten steps, to the microsecond; what is no whole number of steps stays so.
     assert_eq!((job.steps_asked(2, 8, 3.333333), job.steps_asked(2, 8, 0.5)), (Some(10.0), Some(1.5)));
     assert_eq!(elastic().steps_asked(2, 128, 10.1), None);

@@ -89,6 +89,15 @@ impl Steps {
         }
     }
 
+    /// Whether it is known how long steps take there.
+    pub fn knows(&self, placement: &[u32]) -> bool {
+        match self {
+            Steps::Scaling(rates) => rate(rates, placement.iter().sum()).is_some(),
+            Steps::Fitted(_) => true,
+            Steps::Measured(timings) => timings.find(placement).is_some(),
+        }
+    }
+
     /// Seconds of a step: passes that accumulate, and one that exchanges gradients.
     pub fn of_step(&self, placement: &[u32], split: Split) -> f64 {
         let pass = self.of_pass(placement, split.local);

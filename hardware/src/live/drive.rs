@@ -97,7 +97,7 @@ impl Backend for Live {
         let epoch = (self.progress(job) / steps * f64::from(elastic.epochs)) as u32;
         let placement = crate::elastic::placement(state.gpus.iter().map(|gpu| self.fleet.node_of(*gpu)));
         // Built-in work trains nothing: its gradients are the profile's.
-        let told = elastic.sample(&placement, split, epoch.min(elastic.epochs.saturating_sub(1)), 1.0);
+        let told = elastic.sample(&elastic.steps, &placement, split, epoch.min(elastic.epochs.saturating_sub(1)), 1.0);
         Some(Sample { step_s, sync_s: 0.0, ..told })
     }
 

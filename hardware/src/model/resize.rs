@@ -108,8 +108,10 @@ impl SimulatedBackend {
     fn refresh_speed(&mut self, id: JobId) {
         let Some(training) = self.states[id].work.training() else { return };
         let kind = self.fleet.type_of(self.states[id].gpus[0]);
-        let rate = self.elastic(id).rate(&training.placement, training.split, training.epoch);
-        self.states[id].speed = rate * self.fleet.types[kind].speed / SECOND.as_micros_f64();
+        let elastic = self.elastic(id);
+        let (steps, speed) = elastic.on_type(&self.fleet.types[kind]);
+        let rate = elastic.rate(steps, &training.placement, training.split, training.epoch);
+        self.states[id].speed = rate * speed / SECOND.as_micros_f64();
     }
 
     /// An elastic job makes progress on its GPUs from now on.
@@ -310,8 +312,10 @@ impl SimulatedBackend {
         }
         let kind = self.fleet.type_of(state.gpus[0]).index();
         // Its own steps are as slow as its neighbours make them.
-        let slowness = state.speed / state.rate / self.fleet.types[kind].speed;
-        Some(self.elastic(id).sample(&training.placement, training.split, training.epoch, slowness))
+        let elastic = self.elastic(id);
+        let (steps, speed) = elastic.on_type(&self.fleet.types[kind]);
+        let slowness = state.speed / state.rate / speed;
+        Some(elastic.sample(steps, &training.placement, training.split, training.epoch, slowness))
     }
 
     /// So many GPUs on as few nodes of a type as hold them.
@@ -328,11 +332,12 @@ impl SimulatedBackend {
         };
         let split = elastic.split(batch, gpus);
         let placement = self.packed(gpu_type, gpus);
-        let there = gpus <= self.fleet.gpus_of(gpu_type) && elastic.knows(&placement);
+        let (steps, speed) = elastic.on_type(&self.fleet.types[gpu_type]);
+        let there = gpus <= self.fleet.gpus_of(gpu_type) && steps.knows(&placement);
         if !there || elastic.refuses(gpus, split).is_some() {
             return (f64::NAN, f64::NAN);
         }
-        let step = elastic.steps.of_step(&placement, split) / self.fleet.types[gpu_type].speed;
+        let step = steps.of_step(&placement, split) / speed;
         let left = match training.asked {
             Some(_) => state.left - self.done(state),
             None => elastic.steps_left(f64::from(batch), training.epoch),
@@ -358,25 +363,27 @@ impl SimulatedBackend {
         let (Some(training), false) = (state.work.training(), state.phase == Phase::Ended) else { return 0.0 };
         let elastic = self.elastic(id);
         let left = state.left - self.done(state);
-        let here = |placement: &[u32], split: Split| {
-            left / elastic.rate(placement, split, training.epoch)
-                + elastic.seconds_from(training.epoch + 1, placement, split)
+        let on = |kind: usize, pace: f64, placement: &[u32], split: Split| {
+            let (steps, speed) = elastic.on_type(&self.fleet.types[kind]);
+            let seconds = left / elastic.rate(steps, placement, split, training.epoch)
+                + elastic.seconds_from(steps, training.epoch + 1, placement, split);
+            seconds / (speed * pace)
         };
         if !state.gpus.is_empty() {
             let waits = state.progress_from.saturating_since(self.now).as_secs_f64();
             let kind = self.fleet.type_of(state.gpus[0]).index();
             let pace = if state.phase == Phase::Running { state.rate / state.speed } else { 1.0 };
-            return here(&training.placement, training.split) / (self.fleet.types[kind].speed * pace) + waits;
+            return on(kind, pace, &training.placement, training.split) + waits;
         }
         let split = elastic.split(job.batch.unwrap_or(elastic.initial_batch), job.gpus);
         let placement = self.packed(gpu_type, job.gpus);
-        if !elastic.knows(&placement) {
+        if !elastic.on_type(&self.fleet.types[gpu_type]).0.knows(&placement) {
             return f64::NAN;
         }
         let start = match self.fleet.costs.rescale {
             Some(rescale) => rescale.cost(elastic, 0, job.gpus),
             None => self.start_cost(id),
         };
-        here(&placement, split) / self.fleet.types[gpu_type].speed + start.as_secs_f64()
+        on(gpu_type.index(), 1.0, &placement, split) + start.as_secs_f64()
     }
 }

@@ -154,6 +154,7 @@ fn elastic(costs: Costs) -> SimulatedBackend {
         resize_s: 3.0,
         requests: vec![(1, 4)],
         steps: Steps::Measured(Timings { placements, wide: vec![] }),
+        on: Default::default(),
         // Noise without end: a batch of 8 is worth two of 4.
         learning: Learning::Fitted { steps: 100.0, noise: vec![(0.0, 1e12)] },
     };

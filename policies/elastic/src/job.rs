@@ -94,6 +94,14 @@ impl ElasticJob {
         Some(*self.known.entry((nodes, gpus)).or_insert_with(|| goodput.best(&job, nodes, gpus)))
     }
 
+    /// Its goodput there with a batch that it keeps; none while it has not reported, 0 where the batch can't be had.
+    pub fn at_batch(&self, nodes: u32, gpus: u32, batch: u32) -> Option<f64> {
+        let (theta, (sqr, variance)) = (self.theta?, self.gradient?);
+        let (job, split) = (&self.elastic, split_of(&self.elastic, f64::from(batch), gpus));
+        let fits = split.local >= job.least_local && split.local <= job.most_local;
+        Some(if fits { Goodput { theta, sqr, variance }.at(job, nodes, gpus, split) } else { 0.0 })
+    }
+
     /// Its goodput on so many GPUs of so many nodes over that on `share` of one.
     pub fn speedup(&mut self, nodes: u32, gpus: u32, share: u32) -> f64 {
         if gpus == 0 {

@@ -25,6 +25,7 @@ fn stage() -> (Fleet, Vec<Job>, PerformanceModel) {
         resize_s: 0.0,
         requests: vec![],
         steps: Steps::Fitted(Theta { compute: (1.0, 0.1), across: (1.0, 0.0), within: (1.0, 0.0), gamma: 1.0 }),
+        on: Default::default(),
         learning: Learning::Fitted { steps: 1.0, noise: vec![(0.0, 1.0)] },
     };
     let workload = Workload { name: "w".into(), elastic: Some(elastic), ..Workload::default() };

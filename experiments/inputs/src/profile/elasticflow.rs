@@ -49,6 +49,7 @@ pub fn elasticflow(path: &Path) -> Result<Profile, Error> {
             resize_s: 0.0,
             requests: Vec::new(),
             steps: Steps::Scaling(rates),
+            on: BTreeMap::new(),
             learning: Learning::Asked,
         };
         let name = elasticflow_workload(&model, batch);

@@ -8,6 +8,7 @@ mod muri;
 mod pollux;
 #[cfg(test)]
 mod pollux_fit;
+mod pollux_types;
 mod shockwave;
 mod synthetic;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub use gpumemnet::gpumemnet;
 pub use lucid::lucid;
 pub use muri::muri;
 pub use pollux::{pollux, pollux_fitted};
+pub use pollux_types::pollux_types;
 pub use shockwave::shockwave;
 pub use synthetic::synthetic;
 pub use throughput::{fitted, gavel_simulation, throughputs, torchvision};

@@ -202,6 +202,7 @@ fn model(known: &Known, steps: Steps, learning: Learning) -> Elastic {
         resize_s: known.restart.1,
         requests: known.requests.to_vec(),
         steps,
+        on: BTreeMap::new(),
         learning,
     }
 }

@@ -10,8 +10,8 @@ use sandtable_policy::testing::data;
 
 use super::pollux_fit::pollux_fit;
 use super::{
-    elasticflow, fitted, gavel, lucid, muri, parse, pollux, pollux_fitted, read, shockwave, synthetic, torchvision,
-    write,
+    elasticflow, fitted, gavel, lucid, muri, parse, pollux, pollux_fitted, pollux_types, read, shockwave, synthetic,
+    torchvision, write,
 };
 use crate::facts::fill;
 
@@ -39,6 +39,12 @@ fn the_fitted_table_is_what_the_import_makes_of_gavels() {
 fn the_shipped_fit_is_what_pollux_own_makes_of_its_measurements() {
     let fitted = pollux_fitted(&pollux(&data("pollux")).expect("Pollux' tables"), pollux_fit).expect("a fit");
     assert_eq!(read(&shipped("pollux-fit.ron")).expect("a shipped profile"), fitted);
+}
+
+#[test]
+fn the_shipped_types_are_made_of_the_shipped_fit() {
+    let made = pollux_types(&read(&shipped("pollux-fit.ron")).expect("a shipped profile")).expect("three types");
+    assert_eq!(read(&shipped("pollux-types.ron")).expect("a shipped profile"), made);
 }
 
 #[needs("data:torchvision-gpu-bench")]

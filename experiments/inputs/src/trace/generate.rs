@@ -219,8 +219,8 @@ impl Iterator for Sizes<'_, '_> {
             row.share = Job::WHOLE;
             let placement = Elastic::packed(gpus, recipe.fleet.node);
             // Where the workload does not say how long jobs take, they take what was drawn.
-            if elastic.knows(&placement) && !elastic.counts_steps() {
-                let seconds = elastic.seconds_from(0, &placement, elastic.split(batch, gpus));
+            if elastic.steps.knows(&placement) && !elastic.counts_steps() {
+                let seconds = elastic.seconds_from(&elastic.steps, 0, &placement, elastic.split(batch, gpus));
                 row.duration = Duration::from_micros_f64(seconds * SECOND.as_micros_f64());
             }
         }
