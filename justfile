@@ -68,12 +68,13 @@ bless:
 
 # The full figures, not their cuts for tests; a claim that fails unexpectedly, or holds unexpectedly, is an error.
 figures:
-    cargo run --release -- run experiments/specs/*.ron experiments/specs/philly/*.ron experiments/specs/sharing/*.ron
+    cargo run --release -- run experiments/specs/*.ron experiments/specs/philly/*.ron experiments/specs/sharing/*.ron experiments/specs/sia2023/types.ron
     cargo run --release -- run experiments/specs/thanapol2023/measures.ron experiments/specs/horus2022/month.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/geng2020/*.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/thanapol2023/measured.ron experiments/specs/thanapol2023/fitted.ron experiments/specs/thanapol2023/rounds.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/horus2022/measured.ron experiments/specs/horus2022/batch.ron experiments/specs/horus2022/predictors.ron
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/deepboot2023/*.ron
+    cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/sharing/lucid.ron experiments/specs/sia2023/one-type.ron
     # A quarter of an hour; its table is committed beside it.
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/pollux2021/published.ron > experiments/specs/pollux2021/published.txt
 

@@ -17,8 +17,8 @@ macro_rules! files {
 
 /// The SDK, so that a policy builds outside of a checkout.
 pub const SDK: &[File] = files!(
-    "sdk/": "src/lib.rs", "src/backlog.rs", "src/cluster.rs", "src/cluster/cpu.rs", "src/cluster/cut.rs", "src/cluster/elastic.rs", "src/cluster/live.rs", "src/cluster/nodes.rs", "src/cluster/resync.rs", "src/cluster/timers.rs", "src/cluster/trial.rs", "src/colocate.rs", "src/config.rs",
-    "src/alloc.rs", "src/driver.rs", "src/host.rs", "src/job.rs", "src/job_map.rs", "src/line.rs", "src/moves.rs", "src/node_set.rs", "src/place.rs", "src/rooms.rs", "src/rounds.rs", "src/predictor.rs", "src/queue_tree.rs", "src/quota.rs",
+    "sdk/": "src/lib.rs", "src/backfill.rs", "src/backlog.rs", "src/cluster.rs", "src/cluster/cpu.rs", "src/cluster/cut.rs", "src/cluster/elastic.rs", "src/cluster/live.rs", "src/cluster/nodes.rs", "src/cluster/resync.rs", "src/cluster/timers.rs", "src/cluster/trial.rs", "src/colocate.rs", "src/config.rs",
+    "src/alloc.rs", "src/driver.rs", "src/free_ahead.rs", "src/pair_speeds.rs", "src/host.rs", "src/job.rs", "src/job_map.rs", "src/line.rs", "src/moves.rs", "src/node_set.rs", "src/place.rs", "src/rooms.rs", "src/rounds.rs", "src/predictor.rs", "src/queue_tree.rs", "src/quota.rs",
     "src/random.rs", "src/ranking.rs", "src/parts.rs", "src/residents.rs", "src/sharing.rs", "src/shortest.rs", "src/squeeze.rs", "src/fixed_order.rs", "src/testing.rs", "src/time_left.rs", "src/waiting_first.rs", "src/walk.rs",
 );
 const WIT: &str = include_str!("../../../wit/policy.wit");

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use sandtable_policy::{
     Abilities, About, Ask, Batch, Cadence, Cluster, Config, Event, GpuId, GpuTypeId, Instant, Job, JobId, JobPhase,
-    Kind, Knowledge, Param, Placement, Policy, PolicyError, Setup, Trigger,
+    Kind, Knowledge, Param, Placement, Policy, PolicyError, Setup, Trigger, host,
 };
 
 use crate::partners::{Partners, Refused};
@@ -49,6 +49,8 @@ pub struct LucidLike {
     priorities: BTreeMap<JobId, f64>,
     scores: Scores,
     partners: Partners,
+    /// Whether it has said that a job shares with none.
+    warned: bool,
 }
 
 impl Policy for LucidLike {
@@ -57,7 +59,7 @@ impl Policy for LucidLike {
             name: "lucid-like",
             about: "fewest GPU-seconds first, never preempts, jobs that mind company little share GPUs in pairs (after Lucid, ASPLOS 2023; scores and forecast are reconstructions)",
             uses: Abilities::SHARE | Placement::follows(),
-            needs: Knowledge::REMAINING | Knowledge::PAIR_SPEED | Knowledge::SOLO_PROFILE,
+            needs: Knowledge::REMAINING | Knowledge::PAIR_SPEED,
             params: &[
                 Param {
                     name: "quiet",
@@ -86,6 +88,7 @@ impl Policy for LucidLike {
             priorities: BTreeMap::new(),
             scores: Scores::default(),
             partners: Partners::default(),
+            warned: false,
         })
     }
 
@@ -148,6 +151,10 @@ impl LucidLike {
     fn wait(&mut self, job: &Job, seconds: f64, cluster: &Cluster) {
         if self.scores.arrived(job, cluster) {
             self.partners.age += 1;
+        }
+        if job.workload.is_none() && !std::mem::replace(&mut self.warned, true) {
+            let why = "nothing is known of its workload (`reveal`)";
+            host::warn(&format!("job {} shares no GPU: {why}", job.id));
         }
         let priority = priority(job, seconds);
         self.priorities.insert(job.id, priority);

@@ -1,4 +1,4 @@
-//! What happens behind a job that finds no place, and whom it holds up.
+//! What happens behind a job that finds no place, and which jobs it holds up.
 
 use crate::{Config, GpuTypeId, Kind, Knowledge, Param, PolicyError, Setup, Sharing};
 
@@ -62,7 +62,7 @@ impl Backfill {
     }
 }
 
-/// Whom a job that finds no place holds up.
+/// Which jobs one that finds no place holds up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lines {
     /// All jobs behind it.
@@ -79,7 +79,7 @@ impl Lines {
         name: "lines",
         kind: Kind::Choice(&["one", "by-type"]),
         default: "\"one\"",
-        about: "Whom a job that finds no place holds up: all behind it, or those that may run on its types of GPU, as where each partition has its own.",
+        about: "Which jobs one that finds no place holds up: all behind it, or those that may run on its types of GPU, as where each partition has its own.",
     };
 
     /// The way of a word of [`Lines::PARAM`].

@@ -90,7 +90,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// No jobs yet; who holds up whom is as `lines` says.
+    /// No jobs yet; `lines` says which hold up which.
     pub fn new(lines: Lines) -> Backlog {
         Backlog { queues: Vec::new(), lines }
     }

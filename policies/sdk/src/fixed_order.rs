@@ -39,7 +39,7 @@ impl FixedOrder {
         },
         Backfill::DEPTH,
         Param {
-            about: "Without `preempt`: whom a job that finds no place holds up: all behind it, or those that may run on its types of GPU, as where each partition has its own.",
+            about: "Without `preempt`: which jobs one that finds no place holds up: all behind it, or those that may run on its types of GPU, as where each partition has its own.",
             ..Lines::PARAM
         },
         Placement::PARAM,

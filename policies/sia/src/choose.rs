@@ -80,7 +80,7 @@ pub fn exactly(jobs: &[Vec<Choice>], capacity: &[u32], without: u32) -> Vec<Opti
 }
 
 /// By prices: each job takes what is cheapest with the price of its GPUs, prices rise where more is taken than there is and fall where less.
-/// Under the prices that say the most about the least cost, a plan is made to fit, what is left over is given to whoever gains the most for each
+/// Under the prices that say the most about the least cost, a plan is made to fit, what is left over is given to the job that gains the most for each
 /// GPU, and the jobs that are nearest to another choice are planned again exactly, as many at a time as `budget` steps allow.
 pub fn by_prices(jobs: &[Vec<Choice>], capacity: &[u32], without: u32, budget: u64) -> Vec<Option<usize>> {
     let mut prices = vec![0.0f64; capacity.len()];
@@ -195,7 +195,7 @@ fn used(jobs: &[Vec<Choice>], plan: &[Option<usize>], kinds: usize) -> Vec<u32> 
     used
 }
 
-/// Takes GPUs from whoever loses the least for each, until no type lacks any.
+/// Takes GPUs from the job that loses the least for each, until no type lacks any.
 fn fit(jobs: &[Vec<Choice>], plan: &mut [Option<usize>], capacity: &[u32], without: u32) {
     let mut used = used(jobs, plan, capacity.len());
     for kind in 0..capacity.len() {
@@ -221,7 +221,7 @@ fn fit(jobs: &[Vec<Choice>], plan: &mut [Option<usize>], capacity: &[u32], witho
     }
 }
 
-/// Gives what is left over to whoever gains the most for each GPU.
+/// Gives what is left over to the job that gains the most for each GPU.
 fn fill(jobs: &[Vec<Choice>], plan: &mut [Option<usize>], capacity: &[u32], without: u32) {
     let mut used = used(jobs, plan, capacity.len());
     loop {
