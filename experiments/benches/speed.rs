@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 26] = [
+const PACKING: [&str; 27] = [
     "fifo",
     "sjf",
     "srtf",
@@ -151,6 +151,7 @@ const PACKING: [&str; 26] = [
     "las",
     "edf",
     "priority",
+    "chronus-like",
     "share",
     "packer",
     "horus",

@@ -21,7 +21,7 @@ use crate::guest::{Act, Parts, endless, guest, then_decide};
 use crate::help::root;
 
 /// Policies, by what they need.
-const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las", "edf", "priority"];
+const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las", "edf", "priority", "chronus-like"];
 const PACKED: &[&str] = &[
     "fifo",
     "share",

@@ -14,10 +14,27 @@ pub struct Choice {
     pub cost: u32,
 }
 
+/// Least value of a size (the artifact's).
+const LEAST_VALUE: f64 = 1e-4;
+/// Most that a size costs (the artifact's), in hundredths.
+const MOST_COST: f64 = 300_000.0;
 /// Most steps of the exact way: jobs, times choices, times states.
 const MOST_STEPS: u64 = 15_000_000;
 /// How often prices are set anew.
 const ROUNDS: u32 = 300;
+
+/// What a job's sizes cost, by their goodputs and whether the job stays at that size: the power of each over the least of them, rounded; a change
+/// counts for `factor` of its value. A goodput that is unknown is worth the least.
+pub fn costs(goodputs: &[(Option<f64>, bool)], factor: f64, power: f64) -> Vec<u32> {
+    let known = goodputs.iter().filter_map(|(goodput, _)| *goodput).filter(|goodput| *goodput > 0.0);
+    let least = known.fold(f64::INFINITY, f64::min);
+    let cost = |(goodput, stays): &(Option<f64>, bool)| {
+        let value = goodput.map_or(1.0, |goodput| goodput / least).max(LEAST_VALUE);
+        let value = (value * if *stays { 1.0 } else { factor }).max(f64::MIN_POSITIVE);
+        libm::rint(100.0 * libm::pow(value, power)).min(MOST_COST) as u32
+    };
+    goodputs.iter().map(cost).collect()
+}
 
 /// The index of each job's choice; none: it has nothing, at the cost of `without`. Of choices that cost the same the first is taken.
 pub fn choose(jobs: &[Vec<Choice>], capacity: &[u32], without: u32) -> Vec<Option<usize>> {
@@ -287,6 +304,28 @@ mod tests {
             best = best.min(u64::from(choice.cost) + least(rest, &left, without));
         }
         best
+    }
+
+    /// Of the design's vectors (`schedulers.md`): types a and b with 4 GPUs each, sizes a1 a2 a4 b1 b2 b4.
+    #[test]
+    fn costs_and_the_optimum_are_those_of_the_vector() {
+        let row = |goodputs: [f64; 6], present: Option<usize>, factor: f64| {
+            let sizes = goodputs.iter().enumerate().map(|(at, goodput)| (Some(*goodput), present == Some(at)));
+            costs(&sizes.collect::<Vec<_>>(), factor, -0.5)
+        };
+        let rows = [
+            row([1.0, 1.8, 3.0, 2.0, 3.4, 5.0], None, 1.0),
+            row([1.0, 1.5, 2.0, 1.2, 1.9, 2.4], Some(0), 0.8),
+            row([1.0, 1.9, 3.6, 3.0, 5.5, 10.0], None, 1.0),
+        ];
+        assert_eq!(rows[0], [100, 75, 58, 71, 54, 45]);
+        assert_eq!(rows[1], [100, 91, 79, 102, 81, 72]);
+        assert_eq!(rows[2], [100, 73, 53, 58, 43, 32]);
+        let choice = |(at, cost): (usize, &u32)| Choice { kind: at / 3, gpus: 1 << (at % 3), cost: *cost };
+        let jobs: Vec<Vec<Choice>> = rows.iter().map(|row| row.iter().enumerate().map(choice).collect()).collect();
+        for plan in [exactly(&jobs, &[4, 4], 110), by_prices(&jobs, &[4, 4], 110, MOST_STEPS)] {
+            assert_eq!((cost(&jobs, &plan, 110), plan), (176, vec![Some(4), Some(2), Some(4)]));
+        }
     }
 
     #[test]

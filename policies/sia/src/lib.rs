@@ -17,13 +17,8 @@ use sandtable_policy::{
     NodeId, Param, Policy, PolicyError, Setup, Trigger, host,
 };
 
-use choose::{Choice, choose};
+use choose::{Choice, choose, costs};
 use known::{Known, Size};
-
-/// Least value of a size (the artifact's).
-const LEAST_VALUE: f64 = 1e-4;
-/// Most that a size costs (the artifact's), in hundredths.
-const MOST_COST: f64 = 300_000.0;
 
 /// The policy.
 pub struct Sia {
@@ -215,18 +210,12 @@ impl Sia {
                 }
             }
         }
-        let least =
-            values.iter().filter_map(|(_, value)| *value).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-        let factor = known.restart_factor(now, self.penalty);
-        let cost = |size: Size, value: Option<f64>| {
-            // Of what nothing is known is worth the least.
-            let value = value.map_or(1.0, |value| value / least);
-            let stays = known.size.is_none() || known.size == Some(size);
-            let value = (value.max(LEAST_VALUE) * if stays { 1.0 } else { factor }).max(f64::MIN_POSITIVE);
-            libm::rint(100.0 * libm::pow(value, self.power)).min(MOST_COST) as u32
-        };
-        let mut found: Vec<(Size, u32)> = values.iter().map(|(size, value)| (*size, cost(*size, *value))).collect();
-        found.sort_by_key(|(size, _)| (known.size != Some(*size), size.gpus, size.gpu_type));
+        values.sort_by_key(|(size, _)| (known.size != Some(*size), size.gpus, size.gpu_type));
+        let factor = if known.size.is_some() { known.restart_factor(now, self.penalty) } else { 1.0 };
+        let goodputs: Vec<(Option<f64>, bool)> =
+            values.iter().map(|(size, value)| (*value, known.size == Some(*size))).collect();
+        let costs = costs(&goodputs, factor, self.power);
+        let found: Vec<(Size, u32)> = values.iter().map(|(size, _)| *size).zip(costs).collect();
         let choice = |(size, cost): &(Size, u32)| Choice { kind: size.gpu_type as usize, gpus: size.gpus, cost: *cost };
         (found.iter().map(|(size, _)| *size).collect(), found.iter().map(choice).collect())
     }
