@@ -71,3 +71,12 @@ fn what_can_not_be_planned_is_refused() {
     assert!(refused("", "").contains("backfill \"conservative\" needs to be told `remaining`"));
     assert!(refused(", sharing: Shares", told).contains("counts whole GPUs, not shares or parts of them"));
 }
+
+/// In one line jobs of two types are asked about once each, and not again whenever the other type has its turn.
+#[test]
+fn a_long_line_of_two_types_is_planned_within_a_calls_fuel() {
+    let row = |at: u64| format!("j{at},0,{},{},{}\n", 1 + at % 8, 60 + at % 977, ["V100", "T4"][at as usize % 2]);
+    let jobs: String = (0..3000).map(row).collect();
+    let found = starts(&["V100", "T4"], &jobs, "\"backfill\": \"conservative\"");
+    assert_eq!(found.len(), 3000);
+}

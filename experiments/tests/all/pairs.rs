@@ -85,3 +85,34 @@ fn where_a_job_is_foretold_to_be_done_first_it_goes() {
     assert_eq!(found["b"].0, found["a"].1, "{found:?}");
     assert_eq!(of_jobs(1, &policy("0"), jobs)["b"].0, 1.0);
 }
+
+#[test]
+fn a_job_that_joins_keeps_to_its_shape_and_to_what_nodes_have_left() {
+    let run = |nodes: u32, jobs: &str| {
+        let spec = format!(
+            "Experiment(title: \"pairs\", fleet: Model(nodes: {nodes}, gpus: 2, kind: \"RTX-3090\", cpus: 8, host_memory: \"64GiB\", \
+             sharing: Packed(2), levels: [Level(name: \"rack\", nodes: 1)]), profile: Inline(Profile(about: \"\", workloads: [Workload(name: \"light\", \
+             family: \"light\")], gpus: [Gpu(kind: \"RTX-3090\", sources: {{}}, solo: {{}}, pairs: [Pair(\"light\", \"light\", 0.99, 0.99)])])), \
+             reveal: [SoloProfile], workload: Jobs([{jobs}]), policies: [{LUCID}], \
+             predictors: {{\"remaining\": Oracle, \"pair-speed\": Oracle}})"
+        );
+        let plan = planned(&spec).unwrap_or_else(|error| panic!("{error}"));
+        let (_, rows) = results::<JobRecord>(&plan);
+        rows.into_iter().map(|row| row.first_start_s.map_or(f64::NAN, Seconds::f64)).collect::<Vec<f64>>()
+    };
+    let job = |at: u32, gpus: u32, more: &str| {
+        format!("Job(submit: \"{at}s\", gpus: {gpus}, duration: \"1h\", workload: \"light\"{more}), ")
+    };
+    // Two jobs of 6 of 8 CPUs do not share; two of 4 do.
+    let starts = run(1, &(job(0, 1, ", cpus: 6") + &job(1, 1, ", cpus: 6")));
+    assert_eq!(starts, [0.0, 3600.0]);
+    let starts = run(1, &(job(0, 1, ", cpus: 4") + &job(1, 1, ", cpus: 4")));
+    assert_eq!(starts, [0.0, 1.0]);
+    // A gang over two nodes is not joined by one that asks for one node, or for one rack.
+    let wide = job(0, 2, ", gpus_per_node: 1") + &job(0, 1, "") + &job(0, 1, "");
+    for asks in [", gpus_per_node: 2", ", near: Near(required: \"rack\")"] {
+        let starts = run(2, &(wide.clone() + &job(1, 2, asks)));
+        assert!(starts[3] >= 3600.0, "{asks}: {starts:?}");
+    }
+    assert_eq!(run(2, &(wide + &job(1, 2, ", gpus_per_node: 1")))[3], 1.0);
+}

@@ -21,7 +21,7 @@ use crate::guest::{Act, Parts, endless, guest, then_decide};
 use crate::help::root;
 
 /// Policies, by what they need.
-const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las", "edf", "priority", "chronus-like"];
+const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las", "edf", "priority"];
 const PACKED: &[&str] = &[
     "fifo",
     "share",
@@ -40,6 +40,7 @@ const PACKED: &[&str] = &[
     "packer",
     "lucid-like",
     "schedtune-like",
+    "chronus-like",
     "srtf",
 ];
 const ELASTIC: &[&str] = &["ats", "afs", "optimus", "lyra-like", "tiresias", "pollux", "elasticflow", "sia", "fifo"];

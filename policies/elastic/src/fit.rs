@@ -154,7 +154,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::goodput::{Goodput, Split};
+    use crate::goodput::{Goodput, Split, pass};
 
     fn vectors() -> Value {
         serde_json::from_slice(&std::fs::read(data("pollux/reference_vectors.json")).expect("a file")).expect("JSON")
@@ -188,6 +188,29 @@ mod tests {
         }
         // The same way down ends in the same of the many minima, nearly always.
         assert!(equal >= 16, "{equal} of 24 models are the published ones");
+    }
+
+    /// Of a job of one and the same line of times: what is left of the loss is rounding, and its slopes are of any size.
+    #[test]
+    fn a_perfect_fit_is_of_numbers() {
+        let rows = [
+            (1, 128, 0.041214832, 0.04121483200000042),
+            (2, 185, 0.04651264, 0.056552781247386455),
+            (1, 535, 0.07904304, 0.07904304000000018),
+            (1, 661, 0.090753984, 0.09075398400000019),
+            (1, 817, 0.105253248, 0.10525324800000019),
+            (1, 941, 0.116778304, 0.11677830400000012),
+            (1, 1010, 0.12319144, 0.12319144000000011),
+        ];
+        let seen = rows.map(|(gpus, local, compute, step)| Observation { nodes: 1, gpus, local, compute, step });
+        for count in 1..=seen.len() {
+            let theta = fit(&seen[..count]);
+            assert!(theta.0.iter().all(|x| x.is_finite()), "{count}: {theta:?}");
+            let is_near = |at: &Observation| {
+                (pass(&theta, at.nodes, at.gpus, f64::from(at.local)).1 / at.step - 1.0).abs() < 0.02
+            };
+            assert!(seen[..count].iter().all(is_near), "{count}: {theta:?}");
+        }
     }
 
     #[needs("data:pollux")]

@@ -74,6 +74,12 @@ impl ElasticJob {
         self.known.clear();
     }
 
+    /// Takes in what the job says of its gradient while it is on other GPUs.
+    pub fn learn_gradient(&mut self, sample: &Sample) {
+        self.gradient = Some((sample.gradient_sqr, sample.gradient_variance));
+        self.known.clear();
+    }
+
     /// Sets goodputs by nodes and GPUs until it reports again, for a job whose speed is known without a fit.
     pub fn assume(&mut self, goodputs: impl Iterator<Item = ((u32, u32), f64)>) {
         let split = Split { local: 0, accumulation: 0 };

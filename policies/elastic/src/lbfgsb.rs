@@ -6,6 +6,8 @@
 // New BSD License (3 clauses; text in THIRD-PARTY.md). Changed: written anew in Rust on a whole matrix instead of the
 // compact form; its steps, order, restarts and constants (and SciPy's defaults) are kept, so that it ends where it does.
 
+use std::cmp::Ordering;
+
 use crate::search::{Search, Verdict};
 
 /// Variables.
@@ -125,6 +127,16 @@ fn solve(matrix: &Matrix, free: &[usize], right: impl Fn(usize) -> f64) -> Optio
     Some(x)
 }
 
+/// How many times a way can be gone until a bound stops it.
+fn room(x: &Vector, way: &Vector, least: &Vector, most: &Vector) -> f64 {
+    let until = |i: usize| match way[i] {
+        d if d > 0.0 => (most[i] - x[i]) / d,
+        d if d < 0.0 => (least[i] - x[i]) / d,
+        _ => f64::INFINITY,
+    };
+    (0..N).map(until).fold(1e10, f64::min)
+}
+
 /// A minimum between the bounds, from `x`; with SciPy's tolerances.
 pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut(&Vector) -> (f64, Vector)) -> Vector {
     let flat = |x: &Vector, slope: &Vector| {
@@ -143,7 +155,8 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
         let way: Vector = std::array::from_fn(|i| aim[i] - x[i]);
         let falls = dot(&way, &slope);
         let length = dot(&way, &way).sqrt();
-        if falls >= 0.0 || length == 0.0 {
+        // Not below 0: up, or no number.
+        if falls.partial_cmp(&0.0) != Some(Ordering::Less) || length == 0.0 {
             if pairs.is_empty() {
                 break;
             }
@@ -152,12 +165,7 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
             continue;
         }
         // Bounds stop the search; the model's own step stays within them.
-        let room = |i: usize| match way[i] {
-            d if d > 0.0 => (most[i] - x[i]) / d,
-            d if d < 0.0 => (least[i] - x[i]) / d,
-            _ => f64::INFINITY,
-        };
-        let longest = if turn == 0 { 1.0 } else { (0..N).map(room).fold(1e10, f64::min) };
+        let longest = if turn == 0 { 1.0 } else { room(&x, &way, least, most) };
         let first = if turn == 0 { (1.0 / length).min(longest) } else { 1.0 };
         let mut search = Search::new(value, falls, first, longest);
         let (mut next, mut trial) = (x, (value, slope));
@@ -175,7 +183,8 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
                 Verdict::Fails => break,
             }
         }
-        if !found && trial.0 >= value {
+        let fell = value - trial.0;
+        if (!found && fell <= 0.0) || !fell.is_finite() {
             if pairs.is_empty() {
                 break;
             }
@@ -184,7 +193,6 @@ pub fn minimise(mut x: Vector, least: &Vector, most: &Vector, mut of: impl FnMut
         }
         let step: Vector = std::array::from_fn(|i| next[i] - x[i]);
         let change: Vector = std::array::from_fn(|i| trial.1[i] - slope[i]);
-        let fell = value - trial.0;
         let scale = value.abs().max(trial.0.abs()).max(1.0);
         (x, value, slope) = (next, trial.0, trial.1);
         if fell <= 2.220446049250313e-9 * scale {

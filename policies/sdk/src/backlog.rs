@@ -131,6 +131,11 @@ impl Backlog {
 
     /// Starts what the order and `backfill` allow now.
     pub fn start(&mut self, cluster: &mut Cluster, place: Placement, backfill: Backfill) {
+        if self.queues.len() > 64
+            && self.queues.iter().filter(|queue| queue.jobs.is_empty()).count() > self.queues.len() / 2
+        {
+            self.queues.retain(|queue| !queue.jobs.is_empty());
+        }
         for queue in &mut self.queues {
             queue.blocked = false;
         }
@@ -144,11 +149,20 @@ impl Backlog {
         if self.lines == Lines::One {
             return 1;
         }
-        let waits = |queue: &Queue| if queue.jobs.is_empty() { Rc::from([]) } else { queue.gpu_types.clone() };
-        let sets: Vec<Rc<[GpuTypeId]>> = self.queues.iter().map(waits).collect();
+        // Few: queues differ in much else.
+        let mut sets: Vec<Rc<[GpuTypeId]>> = Vec::new();
+        for queue in self.queues.iter_mut().filter(|queue| !queue.jobs.is_empty()) {
+            queue.line = sets.iter().position(|set| *set == queue.gpu_types).unwrap_or(sets.len());
+            if queue.line == sets.len() {
+                sets.push(queue.gpu_types.clone());
+            }
+        }
         let numbers = self.lines.number(sets.iter().map(|set| &**set));
-        self.queues.iter_mut().zip(numbers).for_each(|(queue, number)| queue.line = number);
-        self.queues.len()
+        self.queues
+            .iter_mut()
+            .filter(|queue| !queue.jobs.is_empty())
+            .for_each(|queue| queue.line = numbers[queue.line]);
+        sets.len()
     }
 
     fn start_line(&mut self, line: usize, cluster: &mut Cluster, place: Placement, backfill: Backfill) {
@@ -184,7 +198,7 @@ impl Backlog {
             // By count it is not known which GPUs the head can do without.
             extra = 0;
         }
-        self.ask(line, gpu_type, Some(head));
+        self.ask(|queue| queue.line == line, gpu_type, Some(head));
         // All before this have had their turn.
         let mut turn = Some(head);
         loop {
@@ -234,7 +248,8 @@ impl Backlog {
         let mut ahead: BTreeMap<GpuTypeId, FreeAhead> =
             types.iter().map(|gpu_type| (*gpu_type, FreeAhead::new(cluster, *gpu_type))).collect();
         let mut turn: Option<Stand> = None;
-        for _ in 0..depth {
+        let mut planned = 0;
+        while planned < depth {
             if !ahead.values().any(|free| free.now() >= least) {
                 return;
             }
@@ -252,7 +267,9 @@ impl Backlog {
                 Some((at, *gpu_type, seconds, gpus))
             });
             let best = found.reduce(|best, other| if other.0 < best.0 { other } else { best });
+            // One that there will never be enough GPUs for has no reservation.
             let Some((at, gpu_type, seconds, gpus)) = best else { continue };
+            planned += 1;
             if let Some(free) = ahead.get_mut(&gpu_type) {
                 free.take(at, seconds, ask.gpus);
             }
@@ -269,7 +286,8 @@ impl Backlog {
         let known = |seconds: f64| if seconds.is_nan() { f64::INFINITY } else { seconds.max(f64::MIN_POSITIVE) };
         if let [only] = *queue.gpu_types {
             if queue.asked != Some(only) || !queue.unasked.is_empty() {
-                self.ask(self.queues[index].line, only, None);
+                let line = queue.line;
+                self.ask(|queue| queue.line == line && *queue.gpu_types == [only], only, None);
             }
             return vec![known(self.queues[index].jobs[&stand])];
         }
@@ -277,11 +295,11 @@ impl Backlog {
         host::estimate(Quantity::Remaining, vec![stand.1; types.len()], types).into_iter().map(known).collect()
     }
 
-    /// Learns how long the jobs of a line take on a type, but for its head: elsewhere no job is in its way. What waits makes no progress, so
-    /// one answer holds.
-    fn ask(&mut self, line: usize, gpu_type: GpuTypeId, head: Option<Stand>) {
+    /// Learns how long the jobs of some queues take on a type, but for the head: elsewhere no job is in its way. What waits makes no progress,
+    /// so one answer holds.
+    fn ask(&mut self, of: impl Fn(&Queue) -> bool, gpu_type: GpuTypeId, head: Option<Stand>) {
         let mut now: Vec<(Stand, usize)> = Vec::new();
-        for (index, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| queue.line == line) {
+        for (index, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| of(queue)) {
             if queue.asked != Some(gpu_type) {
                 queue.asked = Some(gpu_type);
                 queue.unasked = queue.jobs.keys().copied().collect();

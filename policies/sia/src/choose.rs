@@ -62,11 +62,11 @@ pub fn exactly(jobs: &[Vec<Choice>], capacity: &[u32], without: u32) -> Vec<Opti
         states *= *gpus as usize + 1;
     }
     let mut best = vec![0u64; states];
-    let mut taken: Vec<Vec<u8>> = Vec::with_capacity(jobs.len());
+    let mut taken: Vec<Vec<u16>> = Vec::with_capacity(jobs.len());
     for choices in jobs {
         let mut next: Vec<u64> = best.iter().map(|cost| cost + u64::from(without)).collect();
-        let mut took = vec![u8::MAX; states];
-        for (index, choice) in choices.iter().enumerate().take(usize::from(u8::MAX)) {
+        let mut took = vec![u16::MAX; states];
+        for (index, choice) in choices.iter().enumerate().take(usize::from(u16::MAX)) {
             let step = choice.gpus as usize * stride[choice.kind];
             // States that differ in what is left of this type and of those that count less are next to each other.
             let block = stride[choice.kind] * (capacity[choice.kind] as usize + 1);
@@ -76,7 +76,7 @@ pub fn exactly(jobs: &[Vec<Choice>], capacity: &[u32], without: u32) -> Vec<Opti
                 for ((next, took), before) in next[from..to].iter_mut().zip(&mut took[from..to]).zip(without) {
                     let cost = before + u64::from(choice.cost);
                     if cost < *next {
-                        (*next, *took) = (cost, index as u8);
+                        (*next, *took) = (cost, index as u16);
                     }
                 }
             }
@@ -87,7 +87,7 @@ pub fn exactly(jobs: &[Vec<Choice>], capacity: &[u32], without: u32) -> Vec<Opti
     let mut state = states - 1;
     let mut plan = vec![None; jobs.len()];
     for (job, took) in taken.iter().enumerate().rev() {
-        if took[state] != u8::MAX {
+        if took[state] != u16::MAX {
             let choice = jobs[job][usize::from(took[state])];
             plan[job] = Some(usize::from(took[state]));
             state -= choice.gpus as usize * stride[choice.kind];
@@ -143,23 +143,25 @@ fn again(
     };
     let mut order: Vec<(f64, usize)> = (0..jobs.len()).map(|job| (regret(&job), job)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let mut first = 0;
-    let mut left = budget;
+    let (mut first, mut left, mut size) = (0, budget, order.len());
     while first < order.len() {
-        let mut size = order.len() - first;
+        size = (2 * size).min(order.len() - first);
+        let all = used(jobs, plan, capacity.len());
         let window = |size: usize| order[first..first + size].iter().map(|(_, job)| *job);
         let (mut free, mut steps);
         loop {
-            let mut fixed = plan.to_vec();
-            window(size).for_each(|job| fixed[job] = None);
-            let used = used(jobs, &fixed, capacity.len());
-            free = capacity.iter().zip(&used).map(|(there, used)| there - used).collect::<Vec<u32>>();
+            free = capacity.iter().zip(&all).map(|(there, used)| there - used).collect::<Vec<u32>>();
+            for choice in window(size).filter_map(|job| plan[job].map(|at| jobs[job][at])) {
+                free[choice.kind] += choice.gpus;
+            }
             free = usable(window(size).map(|job| &jobs[job]), &free);
             steps = work(window(size).map(|job| jobs[job].len()), &free);
+            // To look takes as many steps as there are choices.
+            left = left.saturating_sub(window(size).map(|job| jobs[job].len() as u64).sum());
             if steps <= budget / 16 || size <= 2 {
                 break;
             }
-            size = size * 9 / 10;
+            size = size * 3 / 4;
         }
         if steps > left.min(budget / 16) {
             return;
@@ -212,57 +214,71 @@ fn used(jobs: &[Vec<Choice>], plan: &[Option<usize>], kinds: usize) -> Vec<u32> 
     used
 }
 
-/// Takes GPUs from the job that loses the least for each, until no type lacks any.
+/// Takes GPUs from the jobs that lose the least for each, until no type lacks any.
 fn fit(jobs: &[Vec<Choice>], plan: &mut [Option<usize>], capacity: &[u32], without: u32) {
     let mut used = used(jobs, plan, capacity.len());
     for kind in 0..capacity.len() {
         while used[kind] > capacity[kind] {
-            let mut best: Option<(f64, usize, Option<usize>, u32)> = None;
+            let mut losses: Vec<(f64, usize, Option<usize>, u32)> = Vec::new();
             for (job, choices) in jobs.iter().enumerate() {
                 let Some(now) = plan[job].map(|at| choices[at]).filter(|choice| choice.kind == kind) else { continue };
                 let fewer = choices.iter().enumerate().map(|(index, choice)| (Some(index), *choice));
                 let none = (None, Choice { kind, gpus: 0, cost: without });
-                for (to, choice) in fewer.chain([none]) {
-                    if choice.kind == kind && choice.gpus < now.gpus {
-                        let loss = (f64::from(choice.cost) - f64::from(now.cost)) / f64::from(now.gpus - choice.gpus);
-                        if best.is_none_or(|(least, ..)| loss < least) {
-                            best = Some((loss, job, to, now.gpus - choice.gpus));
-                        }
-                    }
-                }
+                let loss = |(to, choice): (Option<usize>, Choice)| {
+                    let given = now.gpus - choice.gpus;
+                    ((f64::from(choice.cost) - f64::from(now.cost)) / f64::from(given), job, to, given)
+                };
+                let smaller = |(_, choice): &(Option<usize>, Choice)| choice.kind == kind && choice.gpus < now.gpus;
+                losses.extend(fewer.chain([none]).filter(smaller).map(loss));
             }
-            let Some((_, job, to, given)) = best else { break };
-            plan[job] = to;
-            used[kind] -= given;
+            losses.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).then(a.3.cmp(&b.3)));
+            // Of each job the first, then all are looked at again.
+            let mut changed = vec![false; jobs.len()];
+            for (_, job, to, given) in losses {
+                if used[kind] <= capacity[kind] || std::mem::replace(&mut changed[job], true) {
+                    continue;
+                }
+                plan[job] = to;
+                used[kind] -= given;
+            }
         }
     }
 }
 
-/// Gives what is left over to the job that gains the most for each GPU.
+/// Gives what is left over to the jobs that gain the most for each GPU.
 fn fill(jobs: &[Vec<Choice>], plan: &mut [Option<usize>], capacity: &[u32], without: u32) {
     let mut used = used(jobs, plan, capacity.len());
     loop {
-        let mut best: Option<(f64, usize, usize)> = None;
+        let mut gains: Vec<(f64, usize, usize)> = Vec::new();
         for (job, choices) in jobs.iter().enumerate() {
             let now = plan[job].map(|at| choices[at]);
             for (index, choice) in choices.iter().enumerate() {
                 let own = now.filter(|now| now.kind == choice.kind).map_or(0, |now| now.gpus);
                 let gain = f64::from(now.map_or(without, |now| now.cost)) - f64::from(choice.cost);
-                if gain <= 0.0 || used[choice.kind] - own + choice.gpus > capacity[choice.kind] {
-                    continue;
-                }
-                let each = gain / f64::from(choice.gpus.saturating_sub(own).max(1));
-                if best.is_none_or(|(most, ..)| each > most) {
-                    best = Some((each, job, index));
+                if gain > 0.0 && used[choice.kind] - own + choice.gpus <= capacity[choice.kind] {
+                    gains.push((gain / f64::from(choice.gpus.saturating_sub(own).max(1)), job, index));
                 }
             }
         }
-        let Some((_, job, index)) = best else { return };
-        if let Some(now) = plan[job].map(|at| jobs[job][at]) {
-            used[now.kind] -= now.gpus;
+        gains.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(a.2.cmp(&b.2)));
+        if gains.is_empty() {
+            return;
         }
-        used[jobs[job][index].kind] += jobs[job][index].gpus;
-        plan[job] = Some(index);
+        // Of each job the first that still fits, then all are looked at again.
+        let mut changed = vec![false; jobs.len()];
+        for (_, job, index) in gains {
+            let (now, choice) = (plan[job].map(|at| jobs[job][at]), jobs[job][index]);
+            let own = now.filter(|now| now.kind == choice.kind).map_or(0, |now| now.gpus);
+            if changed[job] || used[choice.kind] - own + choice.gpus > capacity[choice.kind] {
+                continue;
+            }
+            changed[job] = true;
+            if let Some(now) = now {
+                used[now.kind] -= now.gpus;
+            }
+            used[choice.kind] += choice.gpus;
+            plan[job] = Some(index);
+        }
     }
 }
 

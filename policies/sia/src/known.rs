@@ -59,6 +59,8 @@ impl Known {
     /// Takes in what it reports of the type that it is on.
     pub fn report(&mut self, sample: &Sample) {
         if let Some(size) = self.size {
+            // How noisy its gradient is does not depend on the GPU.
+            self.on.iter_mut().for_each(|on| on.learn_gradient(sample));
             self.on[size.gpu_type as usize].report(sample);
             let most = &mut self.most[size.gpu_type as usize];
             *most = (*most).max(sample.gpus);
@@ -109,6 +111,13 @@ impl Known {
         let known = (0..self.most.len()).filter(|there| self.most[*there] > 0);
         let there = if self.most[here] > 0 { here } else { known.max_by_key(|at| self.most[*at]).unwrap_or(here) };
         self.on[there].split(list)
+    }
+
+    /// Whether it can't run on a type: nothing is foretold of that one, but of another.
+    pub fn is_nowhere(&self, gpu_type: GpuTypeId, foretold: bool) -> bool {
+        let here = gpu_type as usize;
+        let known = |there: usize| !self.alone[there].is_nan() || self.most[there] > 0;
+        foretold && !known(here) && (0..self.alone.len()).any(known)
     }
 
     /// What any change is worth: its age without what restarts took, at so many seconds each. All of it to a job that is younger than a restart.

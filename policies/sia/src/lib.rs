@@ -1,7 +1,7 @@
 //! Sia: each minute an integer program over goodput says how many GPUs of which type each elastic job has (Jayaram Subramanya et al., SOSP 2023;
 //! the program, the sizes and the restart factor are those of its artifact's simulator).
 //!
-//! A job may have 1, 2, 4, … GPUs of a node or whole nodes of one type, at most twice as many as it has shown. Its goodputs are over the least of them;
+//! A job may have 1, 2, 4, … GPUs of a node or whole nodes of one type, at most twice as many as it has shown; one that may not be preempted has as many as it asks for. Its goodputs are over the least of them;
 //! what costs a restart counts for less the more of a job's life restarts have taken. What is ours: what a job takes alone on one GPU of each type is
 //! what the bound predictor says, where Sia measures it first; who stays keeps its GPUs, the others go to the fullest node that holds them, and where that
 //! splits a gang all that move are placed anew, the largest first; ties go to the present size, then to the fewest GPUs.
@@ -200,15 +200,34 @@ impl Sia {
         let job = cluster.job(known.id);
         let mut values: Vec<(Size, Option<f64>)> = Vec::new();
         for gpu_type in job.gpu_types.iter().copied() {
+            if known.is_nowhere(gpu_type, foretold) {
+                continue;
+            }
             let node = cluster.largest_node(&[gpu_type]).max(1);
             let most = capacity[gpu_type as usize].min(known.reach(gpu_type, foretold).max(1));
-            for gpus in gang_sizes(node, most) {
+            let sizes: Vec<u32> = match job.preemptible {
+                true => gang_sizes(node, most).collect(),
+                // It keeps what it starts with.
+                false => vec![job.gpus; usize::from(job.gpus <= capacity[gpu_type as usize])],
+            };
+            for gpus in sizes {
                 let size = Size { gpu_type, gpus };
                 let value = known.goodput(size, gpus.div_ceil(node), foretold);
-                if value.is_some() || gpus == 1 {
+                if value.is_some() || gpus == 1 || !job.preemptible {
                     values.push((size, value));
                 }
             }
+        }
+        // A size that another policy gave it, and that it has not reported from.
+        if let Some(size) = known.size.filter(|size| size.gpus <= capacity[size.gpu_type as usize])
+            && !values.iter().any(|(other, _)| *other == size)
+        {
+            let node = cluster.largest_node(&[size.gpu_type]).max(1);
+            values.push((size, known.goodput(size, size.gpus.div_ceil(node), foretold)));
+        }
+        if !values.iter().any(|(_, value)| value.is_some_and(|value| value > 0.0)) {
+            // Of what is known none is of use: nothing is.
+            values.iter_mut().for_each(|(_, value)| *value = None);
         }
         values.sort_by_key(|(size, _)| (known.size != Some(*size), size.gpus, size.gpu_type));
         let factor = if known.size.is_some() { known.restart_factor(now, self.penalty) } else { 1.0 };
