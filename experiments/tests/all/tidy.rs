@@ -17,7 +17,6 @@ const LONG_FUNCTIONS: [(&str, &str, usize, &str); 5] = [
     ("experiments/inputs/src/facts/shapes.rs", "outputs", 75, "table"),
     ("experiments/src/commands/hardware.rs", "list", 71, "table"),
     ("experiments/src/commands/hardware/fidelity.rs", "table", 81, "table"),
-    ("policies/elastic/src/lbfgsb.rs", "minimise", 73, "as published"),
     ("runtime/src/judge.rs", "act", 77, "table"),
 ];
 
