@@ -86,10 +86,13 @@ impl ElasticJob {
         self.known = goodputs.map(|(shape, goodput)| (shape, Best { goodput, split })).collect();
     }
 
-    /// Most GPUs that it may try: twice what it has reported, and no more than it may have.
+    /// Most GPUs that it may try: twice what it has reported, and no more than it may have; one that keeps its batch has no more than there are least
+    /// passes in it.
     pub fn reach(&self, total: u32) -> u32 {
         let most = self.seen.iter().map(|at| at.gpus).max().unwrap_or(0);
-        (2 * most).max(1).min(total).min(self.elastic.most_gpus)
+        let job = &self.elastic;
+        let by_batch = if job.tunable { u32::MAX } else { job.batch / job.least_local.max(1) };
+        (2 * most).min(by_batch).max(1).min(total).min(job.most_gpus)
     }
 
     /// Its best on so many GPUs of so many nodes; none while it has not reported.
@@ -142,4 +145,39 @@ impl ElasticJob {
 /// What a change is worth after so many restarts (Pollux, OSDI 2021, §4.2): the part of a job's life that they left.
 pub fn restart_factor(age: f64, restarts: u32, delay: f64) -> f64 {
     (age - f64::from(restarts) * delay).max(0.0) / (age + delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_keeps_its_batch_has_no_more_gpus_than_it_can_divide_it_among() {
+        let elastic = |tunable| Elasticity {
+            most_gpus: 16,
+            batch: 256,
+            tunable,
+            initial_batch: 256,
+            most_batch: 4096,
+            least_local: 100,
+            most_local: 1024,
+        };
+        let reach = |tunable| {
+            let mut job = ElasticJob::new(0, 0, 1, elastic(tunable));
+            let of = |gpus| Sample {
+                job: 0,
+                nodes: 1,
+                gpus,
+                local: 128,
+                step_time: 0.2,
+                sync_time: 0.1,
+                gradient_sqr: 1.0,
+                gradient_variance: 1.0,
+            };
+            let before = job.reach(64);
+            job.report(&of(4));
+            (before, job.reach(64))
+        };
+        assert_eq!((reach(true), reach(false)), ((1, 8), (1, 2)));
+    }
 }
