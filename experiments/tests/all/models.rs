@@ -348,6 +348,7 @@ fn nobody_is_lost_on_any_kind_of_fleet() {
         "Policy(name: \"muri\")",
         "Policy(name: \"muri\", label: \"muri-l\", with: {\"order\": \"attained\", \"round\": 600})",
         "Policy(name: \"lucid-like\")",
+        "Policy(name: \"chronus-like\", with: {\"lease\": 300})",
         "Policy(name: \"allox\")",
         "Policy(name: \"horus\")",
         "Policy(name: \"horus-plus\", with: {\"theta\": 100})",

@@ -29,7 +29,6 @@ pub struct ChronusLike {
     /// Whether a job that can't be admitted is refused; else it is served as if it had no deadline.
     refuses: bool,
     place: Placement,
-    rounds: Rounds,
     /// Jobs with a deadline that were admitted.
     admitted: BTreeSet<JobId>,
     /// Of these the ones that have the present lease.
@@ -68,7 +67,6 @@ impl Policy for ChronusLike {
             lease: config.micros("lease"),
             refuses: config.choice("without_lease") == "refuse",
             place: Placement::named(config.choice("placement")),
-            rounds: Rounds::default(),
             admitted: BTreeSet::new(),
             due: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -104,7 +102,6 @@ impl Policy for ChronusLike {
             self.waiting.retain(|(.., id)| !queued.contains(id));
             self.waiting.extend(ranks);
         }
-        self.rounds.resume(cluster);
         if batch.now.is_multiple_of(self.lease) || batch.trigger == Trigger::Resync {
             self.begin(cluster);
         } else {
@@ -177,7 +174,8 @@ impl ChronusLike {
                 chosen.push(id);
             }
         }
-        self.rounds.begin(cluster, &chosen);
+        // Jobs that move, and those whose GPUs are still being let go, start with the others that wait.
+        Rounds::default().begin(cluster, &chosen);
         self.start(cluster);
     }
 
