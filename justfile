@@ -78,7 +78,7 @@ figures:
     # A quarter of an hour; its table is committed beside it.
     cargo run --release -- run --check --allow-inconclusive --expected experiments/expected-failures.ron experiments/specs/pollux2021/published.ron > experiments/specs/pollux2021/published.txt
 
-# Every policy of a kind on the same jobs, and the page of their ranks; an hour on two cores.
+# Every policy of a kind on the same jobs, and the page of their ranks; two hours on two cores.
 tournament:
     cargo run --release -- run experiments/specs/tournament/*.ron --store target/tournament
     cargo run --release -- rank experiments/specs/tournament --store target/tournament --output docs/src/reference/tournament.md
