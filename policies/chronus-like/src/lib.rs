@@ -8,11 +8,10 @@
 mod plan;
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use sandtable_policy::{
-    Abilities, About, Ask, Batch, Cadence, Cluster, Config, Event, GpuTypeId, JobId, Kind, Knowledge, Param, Placement,
-    Policy, PolicyError, Rounds, Setup, Trigger,
+    Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuTypeId, JobId, Kind, Knowledge, Param, Placement,
+    Policy, PolicyError, Rounds, Setup, Shapes, Trigger,
 };
 
 use plan::{Due, lay_out, leases};
@@ -181,7 +180,7 @@ impl ChronusLike {
 
     /// Starts jobs that wait where GPUs are free; behind one that has the present lease, and no place yet, none starts.
     fn start(&mut self, cluster: &mut Cluster) {
-        let mut full: Vec<(Ask, Rc<[GpuTypeId]>)> = Vec::new();
+        let mut shapes = Shapes::default();
         let mut started: Vec<Rank> = Vec::new();
         for rank in &self.waiting {
             let (class, _, id) = *rank;
@@ -192,17 +191,13 @@ impl ChronusLike {
                 started.push(*rank);
                 continue;
             };
-            let (ask, gpu_types) = (job.ask(), job.gpu_types.clone());
-            if full.iter().any(|(other, types)| *other == ask && *types == gpu_types) {
-                continue;
-            }
-            match self.place.find_any(cluster, &gpu_types, ask) {
+            match shapes.place(self.place, cluster, job) {
                 Some(gpus) => {
                     cluster.start(id, gpus);
                     started.push(*rank);
                 }
                 None if class == DUE => break,
-                None => full.push((ask, gpu_types)),
+                None => {}
             }
         }
         for rank in started {

@@ -86,13 +86,17 @@ impl ElasticJob {
         self.known = goodputs.map(|(shape, goodput)| (shape, Best { goodput, split })).collect();
     }
 
+    /// Most GPUs that it has reported from.
+    pub fn shown(&self) -> u32 {
+        self.seen.iter().map(|at| at.gpus).max().unwrap_or(0)
+    }
+
     /// Most GPUs that it may try: twice what it has reported, and no more than it may have; one that keeps its batch has no more than there are least
     /// passes in it.
     pub fn reach(&self, total: u32) -> u32 {
-        let most = self.seen.iter().map(|at| at.gpus).max().unwrap_or(0);
         let job = &self.elastic;
         let by_batch = if job.tunable { u32::MAX } else { job.batch / job.least_local.max(1) };
-        (2 * most).min(by_batch).max(1).min(total).min(job.most_gpus)
+        (2 * self.shown()).min(by_batch).max(1).min(total).min(job.most_gpus)
     }
 
     /// Its best on so many GPUs of so many nodes; none while it has not reported.
@@ -103,10 +107,10 @@ impl ElasticJob {
         Some(*self.known.entry((nodes, gpus)).or_insert_with(|| goodput.best(&job, nodes, gpus)))
     }
 
-    /// Its goodput there with a batch that it keeps; none while it has not reported, 0 where the batch can't be had.
-    pub fn at_batch(&self, nodes: u32, gpus: u32, batch: u32) -> Option<f64> {
+    /// Its goodput there with its user's batch; none while it has not reported, 0 where the batch can't be had.
+    pub fn at_batch(&self, nodes: u32, gpus: u32) -> Option<f64> {
         let (theta, (sqr, variance)) = (self.theta?, self.gradient?);
-        let (job, split) = (&self.elastic, split_of(&self.elastic, f64::from(batch), gpus));
+        let (job, split) = (&self.elastic, split_of(&self.elastic, f64::from(self.elastic.batch), gpus));
         let fits = split.local >= job.least_local && split.local <= job.most_local;
         Some(if fits { Goodput { theta, sqr, variance }.at(job, nodes, gpus, split) } else { 0.0 })
     }

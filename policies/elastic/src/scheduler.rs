@@ -6,6 +6,7 @@ use sandtable_policy::{
     Batch, Cadence, Cluster, Draws, Event, GpuId, Job, JobId, JobPhase, NodeId, PolicyError, Pool, Setup,
 };
 
+use crate::free_gpus::FreeGpus;
 use crate::job::ElasticJob;
 use crate::reclaim::{Deal, Place, Victim};
 use crate::round::Round;
@@ -33,19 +34,9 @@ pub struct ElasticScheduler {
     turns: Vec<JobId>,
 }
 
-/// Which GPUs are taken while an allocation is carried out.
-struct FreeGpus {
-    taken: Vec<bool>,
-    /// Those of sleeping pods: the last to be taken.
-    asleep: Vec<GpuId>,
-}
-
-impl FreeGpus {
-    fn take(&mut self, node: &Node) -> Option<GpuId> {
-        let mut all = (node.first..node.first + node.gpus).filter(|gpu| !self.taken[*gpu as usize]);
-        let gpu = all.clone().find(|gpu| !self.asleep.contains(gpu)).or_else(|| all.next())?;
-        self.taken[gpu as usize] = true;
-        Some(gpu)
+impl Node {
+    fn all(&self) -> std::ops::Range<GpuId> {
+        self.first..self.first + self.gpus
     }
 }
 
@@ -374,12 +365,10 @@ impl ElasticScheduler {
     /// Carries out an allocation: first what is released, then all moves at once, then starts, tasks last.
     fn enact(&mut self, cluster: &mut Cluster, wants: Vec<Vec<NodeId>>, places: &[Place]) {
         let now = cluster.now();
-        let mut gpus = FreeGpus {
-            taken: vec![false; self.nodes.iter().map(|node| node.gpus).sum::<u32>() as usize],
-            asleep: self.serving.asleep(now).map(|pod| pod.gpu).collect(),
-        };
+        let asleep = self.serving.asleep(now).map(|pod| pod.gpu).collect();
+        let mut gpus = FreeGpus::new(self.nodes.iter().map(|node| node.gpus).sum(), asleep);
         for pod in self.serving.pods.iter().filter(|pod| pod.is_kept(now)) {
-            gpus.taken[pod.gpu as usize] = true;
+            gpus.mark(pod.gpu);
         }
         let plans = self.kept_gpus(cluster, &wants, &mut gpus);
         self.move_and_start(cluster, &wants, plans, &mut gpus);
@@ -390,7 +379,7 @@ impl ElasticScheduler {
                 Place::Evicts(pod) => cluster.node(gpus.asleep[*pod]),
                 Place::Empty(node) | Place::Taken(node) => *node,
             };
-            if let Some(gpu) = gpus.take(&self.nodes[node as usize]) {
+            if let Some(gpu) = gpus.take(self.nodes[node as usize].all()) {
                 self.serving.serve_cold(task, gpu, cluster);
             }
         }
@@ -423,20 +412,13 @@ impl ElasticScheduler {
         for (index, (job, want)) in self.jobs.iter().zip(wants).enumerate() {
             let Some(state) = cluster.get(job.id) else { continue };
             if state.holds() && same(want, job.list.as_deref().unwrap_or_default()) {
-                state.held.iter().for_each(|gpu| gpus.taken[*gpu as usize] = true);
+                state.held.iter().for_each(|gpu| gpus.mark(*gpu));
                 continue;
             }
             if !(state.holds() || (state.waits() && !want.is_empty())) {
                 continue;
             }
-            let mut held = state.held.clone();
-            let keep = |node: &NodeId| {
-                let at = held.iter().position(|gpu| cluster.node(*gpu) == *node)?;
-                let gpu = held.remove(at);
-                gpus.taken[gpu as usize] = true;
-                Some(gpu)
-            };
-            plans.push((index, want.iter().map(keep).collect()));
+            plans.push((index, gpus.keep(cluster, state.held.clone(), want)));
         }
         plans
     }
@@ -455,7 +437,7 @@ impl ElasticScheduler {
             let gpus: Option<Vec<GpuId>> = kept
                 .iter()
                 .zip(want)
-                .map(|(kept, node)| kept.or_else(|| free.take(&self.nodes[*node as usize])))
+                .map(|(kept, node)| kept.or_else(|| free.take(self.nodes[*node as usize].all())))
                 .collect();
             let job = &mut self.jobs[index];
             let Some(gpus) = gpus else { unreachable!("job {} is given more than node {want:?} has", job.id) };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sandtable_policy::{Cluster, GpuId, Job, JobId, JobPhase, NodeId};
+use sandtable_policy::{Cluster, GpuId, Job, JobId, JobPhase};
 
 use crate::score::Scores;
 
@@ -127,29 +127,7 @@ impl Partners {
             && job.gpu_types.contains(&gpu_type)
             && scores.of(job, gpu_type) + scores.of(other, gpu_type) <= MOST_SCORE;
         let up = |gpu: &GpuId| cluster.node_gpus(cluster.node(*gpu)).contains(gpu);
-        may && other.held.iter().all(|gpu| up(gpu) && cluster.takes(job, *gpu, 2)) && follows(cluster, job, &other.held)
+        let takes = |gpu: &GpuId| up(gpu) && cluster.takes(job, *gpu, 2);
+        may && other.held.iter().all(takes) && cluster.follows(job.ask(), &other.held)
     }
-}
-
-/// Whether a gang may have its GPUs on these nodes: by their shape, their CPU and memory, and how near they are to each other.
-fn follows(cluster: &Cluster, job: &Job, gpus: &[GpuId]) -> bool {
-    let ask = job.ask();
-    if ask.is_unbound() {
-        return true;
-    }
-    let mut nodes: BTreeMap<NodeId, u32> = BTreeMap::new();
-    gpus.iter().for_each(|gpu| *nodes.entry(cluster.node(*gpu)).or_insert(0) += 1);
-    let part = |asked: u32, gpus: u32| (u64::from(asked) * u64::from(gpus)).div_ceil(u64::from(ask.gpus.max(1)));
-    let has_room = |(node, gpus): (&NodeId, &u32)| {
-        let [cpu, memory] = cluster.host_left(*node);
-        (ask.gpus_per_node == 0 || *gpus == ask.gpus_per_node)
-            && part(ask.cpu_milli, *gpus) <= cpu
-            && part(ask.host_memory_mib, *gpus) <= memory
-    };
-    let domain = |level: u32| {
-        let mut domains = nodes.keys().map(|node| cluster.domains(*node)[level as usize]);
-        let first = domains.next();
-        domains.all(|domain| Some(domain) == first)
-    };
-    nodes.iter().all(has_room) && ask.required.is_none_or(domain)
 }

@@ -5,12 +5,10 @@
 
 mod network;
 
-use std::rc::Rc;
-
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
-    About, Ask, Backfill, Batch, Cadence, Cluster, Config, GpuTypeId, Job, JobId, Kind, Knowledge, NEVER, Param,
-    Placement, Policy, PolicyError, Reason, Setup,
+    About, Backfill, Batch, Cadence, Cluster, Config, GpuTypeId, Job, JobId, Kind, Knowledge, NEVER, Param, Placement,
+    Policy, PolicyError, Reason, Setup, Shapes,
 };
 
 pub use network::{Input, Network};
@@ -128,23 +126,6 @@ impl Mlp {
         let mut scored: Vec<(f64, JobId)> = self.waiting.iter().zip(seconds).map(score).collect();
         scored.sort_unstable_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
         scored.into_iter().map(|(_, id)| id).collect()
-    }
-}
-
-/// What jobs ask for that have found no place in this call: none that asks for the same finds one.
-#[derive(Default)]
-struct Shapes(Vec<(Ask, Rc<[GpuTypeId]>)>);
-
-impl Shapes {
-    fn place(&mut self, rule: Placement, cluster: &Cluster, job: &Job) -> Option<Vec<u32>> {
-        if self.0.iter().any(|(ask, types)| *ask == job.ask() && *types == job.gpu_types) {
-            return None;
-        }
-        let found = rule.find_any(cluster, &job.gpu_types, job.ask());
-        if found.is_none() {
-            self.0.push((job.ask(), job.gpu_types.clone()));
-        }
-        found
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use crate::free_ahead::FreeAhead;
+use crate::free_ahead::{FreeAhead, ends};
 use crate::residents::Left;
 use crate::{Ask, Backfill, Cluster, GpuId, GpuTypeId, Job, JobId, Lines, Placement, Quantity, Reason, host};
 
@@ -236,11 +236,11 @@ impl Backlog {
         let mut types: Vec<GpuTypeId> = Vec::new();
         let mut asks: Vec<u32> = Vec::new();
         for queue in self.queues.iter().filter(|queue| queue.line == line && !queue.jobs.is_empty()) {
-            types.extend(
-                queue.gpu_types.iter().filter(|gpu_type| !types.contains(gpu_type)).copied().collect::<Vec<_>>(),
-            );
+            types.extend(queue.gpu_types.iter());
             asks.push(queue.ask.gpus);
         }
+        types.sort_unstable();
+        types.dedup();
         let least = asks.into_iter().min().unwrap_or(0);
         if !types.iter().any(|gpu_type| cluster.free_gpus(*gpu_type) >= least) {
             return;
@@ -326,16 +326,11 @@ impl Backlog {
 /// Seconds until the head can start by count, and GPUs left over then. A job without an estimate never ends. A GPU with several jobs is
 /// free when the last of them has ended; a share or a part of one has room as soon as enough of it is left.
 fn reservation(cluster: &Cluster, head: &Job, gpu_type: GpuTypeId) -> (f64, u32) {
-    let holding = cluster.holders().filter(|job| cluster.type_of(job) == gpu_type);
-    let ids: Vec<JobId> = holding.map(|job| job.id).collect();
-    let mut ends: Vec<(f64, JobId)> =
-        cluster.remaining(&ids).into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
-    ends.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
     let mut free = cluster.free_gpus(gpu_type);
     // Of each GPU on which a job has ended: how many are left, and what of it.
     let mut ending: BTreeMap<GpuId, (usize, Left)> = BTreeMap::new();
     let is_fraction = cluster.is_fraction(head.share);
-    for (seconds, id) in ends {
+    for (seconds, id) in ends(cluster, gpu_type) {
         let job = cluster.job(id);
         if !cluster.residents.is_shared() {
             free += cluster.gpus_on_up(job);

@@ -1,8 +1,19 @@
 //! How many GPUs of a type are free from now on, if all estimates hold.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::{Cluster, GpuId, GpuTypeId, JobId};
+
+/// When the jobs that hold GPUs of a type end by their estimates, in seconds from now and in that order; without those that have none.
+pub(crate) fn ends(cluster: &Cluster, gpu_type: GpuTypeId) -> Vec<(f64, JobId)> {
+    let holding = cluster.holders().filter(|job| cluster.type_of(job) == gpu_type);
+    let ids: Vec<JobId> = holding.map(|job| job.id).collect();
+    let mut ends: Vec<(f64, JobId)> =
+        cluster.remaining(&ids).into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
+    ends.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1)));
+    ends
+}
 
 /// Free GPUs by time, in seconds from now.
 pub(crate) struct FreeAhead {
@@ -14,15 +25,10 @@ impl FreeAhead {
     /// What is free and what running jobs will give back. A GPU with several jobs is free when the last of them has ended; a job without an
     /// estimate never ends, one that outlasts its estimate ends right after now.
     pub(crate) fn new(cluster: &Cluster, gpu_type: GpuTypeId) -> FreeAhead {
-        let holding = cluster.holders().filter(|job| cluster.type_of(job) == gpu_type);
-        let ids: Vec<JobId> = holding.map(|job| job.id).collect();
-        let left = cluster.remaining(&ids);
-        let mut ends: Vec<(f64, JobId)> = left.into_iter().zip(ids).filter(|(left, _)| !left.is_nan()).collect();
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut on: BTreeMap<GpuId, usize> = BTreeMap::new();
         let mut free = cluster.free_gpus(gpu_type);
         let mut steps = vec![(0.0, free)];
-        for (seconds, id) in ends {
+        for (seconds, id) in ends(cluster, gpu_type) {
             let job = cluster.job(id);
             let up = job.held.iter().filter(|gpu| cluster.is_up(cluster.node(**gpu)));
             let given = up.filter(|gpu| {

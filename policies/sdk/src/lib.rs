@@ -18,7 +18,7 @@
 //! - [`Param`]: a policy's parameters: their schema, their defaults, and why a value is refused.
 //! - [`host`]: the imports, with a stand-in for native tests; `testing`: a small cluster for them.
 
-#[allow(missing_docs, clippy::all, reason = "generated")]
+#[expect(missing_docs, reason = "generated")]
 pub mod bindings {
     //! Generated from `wit/policy.wit`.
     wit_bindgen::generate!({
@@ -87,7 +87,7 @@ pub use job_map::JobMap;
 pub use line::Stand;
 pub use moves::Moves;
 pub use pair_speeds::PairSpeeds;
-pub use place::Placement;
+pub use place::{Placement, Shapes};
 pub use queue_tree::QueueTree;
 pub use quota::{ByKey, QuotaChanges, QuotaOrder, QuotaQueue};
 pub use random::Draws;

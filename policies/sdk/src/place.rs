@@ -1,7 +1,9 @@
 //! Which GPUs a gang gets. A gang never mixes GPU types.
 
+use std::rc::Rc;
+
 use crate::node_set::NodeSet;
-use crate::{Abilities, Ask, Cluster, GpuId, GpuTypeId, Kind, NodeId, Param, rooms};
+use crate::{Abilities, Ask, Cluster, GpuId, GpuTypeId, Job, Kind, NodeId, Param, rooms};
 
 /// A rule of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +116,24 @@ impl Placement {
     pub fn find_any(self, cluster: &Cluster, gpu_types: &[GpuTypeId], ask: Ask) -> Option<Vec<GpuId>> {
         let on = |own_only| gpu_types.iter().find_map(|gpu_type| self.find_on(cluster, *gpu_type, ask, own_only));
         cluster.own_first(ask, on)
+    }
+}
+
+/// What jobs ask for that have found no place in a call: none that asks for the same finds one until GPUs are given back.
+#[derive(Default)]
+pub struct Shapes(Vec<(Ask, Rc<[GpuTypeId]>)>);
+
+impl Shapes {
+    /// A place for a job by a rule; none where one that asks for the same has found none.
+    pub fn place(&mut self, rule: Placement, cluster: &Cluster, job: &Job) -> Option<Vec<GpuId>> {
+        if self.0.iter().any(|(ask, types)| *ask == job.ask() && *types == job.gpu_types) {
+            return None;
+        }
+        let found = rule.find_any(cluster, &job.gpu_types, job.ask());
+        if found.is_none() {
+            self.0.push((job.ask(), job.gpu_types.clone()));
+        }
+        found
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::config::{self, Config, Param};
 use crate::{GpuType, GpuTypeId, PolicyError, WorkloadProfile};
 
-#[allow(missing_docs, clippy::all, reason = "generated")]
+#[expect(missing_docs, reason = "generated")]
 pub mod bindings {
     //! Generated from `wit/policy.wit`: the other world, with the types of the first.
     wit_bindgen::generate!({

@@ -36,6 +36,23 @@ impl Cluster {
         self.own_first(ask, |own_only| gpu_types.iter().find_map(|gpu_type| on_type(*gpu_type, own_only)))
     }
 
+    /// Whether a gang may have these GPUs, beside the jobs that are on them: by its shape, the CPU and memory that their nodes have left, and how near
+    /// these are to each other.
+    pub fn follows(&self, ask: Ask, gpus: &[GpuId]) -> bool {
+        let mut nodes: BTreeMap<NodeId, u32> = BTreeMap::new();
+        gpus.iter().for_each(|gpu| *nodes.entry(self.node(*gpu)).or_insert(0) += 1);
+        let has_room = |(id, gpus): (&NodeId, &u32)| {
+            let is_shaped = ask.gpus_per_node == 0 || *gpus == ask.gpus_per_node;
+            is_shaped && most_gpus(&self.nodes[*id as usize], ask, *gpus) == *gpus
+        };
+        let is_one = |level: u32| {
+            let mut domains = nodes.keys().map(|node| self.domains(*node).get(level as usize));
+            let first = domains.next().flatten();
+            first.is_some() && domains.all(|domain| domain == first)
+        };
+        ask.is_unbound() || (nodes.iter().all(has_room) && ask.required.is_none_or(is_one))
+    }
+
     /// A place of a job: of one that may not be preempted first on nodes that no owner may take back, then on any.
     pub(crate) fn own_first<T>(&self, ask: Ask, on: impl Fn(bool) -> Option<T>) -> Option<T> {
         let found = if ask.pinned && self.has_owners { on(true) } else { None };

@@ -3,14 +3,13 @@
 //!
 //! A job may have 1, 2, 4, … GPUs of a node or whole nodes of one type, at most twice as many as it has shown; one that may not be preempted has as many as it asks for. Its goodputs are over the least of them;
 //! what costs a restart counts for less the more of a job's life restarts have taken. What is ours: what a job takes alone on one GPU of each type is
-//! what the bound predictor says, where Sia measures it first; who stays keeps its GPUs, the others go to the fullest node that holds them, and where that
-//! splits a gang all that move are placed anew, the largest first; ties go to the present size, then to the fewest GPUs.
+//! what the bound predictor says, where Sia measures it first; a job that stays keeps its GPUs, the others go to the fullest node that holds them, and where
+//! that splits a gang all that may be moved are placed anew, the largest first; ties go to the present size, then to the fewest GPUs.
 
 mod choose;
 mod known;
 
-use std::collections::BTreeMap;
-
+use sandtable_elastic::FreeGpus;
 use sandtable_elastic::place::{Pack, nodes_of, take};
 use sandtable_policy::{
     Abilities, About, Batch, Cadence, Cluster, Config, Event, GpuId, GpuTypeId, Job, JobId, JobPhase, Kind, Knowledge,
@@ -316,31 +315,19 @@ impl Sia {
             is_due && (job.holds() || !lists[*at].is_empty()) && !(job.holds() && self.jobs[*at].list == lists[*at])
         };
         let due: Vec<usize> = (0..self.jobs.len()).filter(changes).collect();
-        let mut taken: BTreeMap<GpuId, ()> = BTreeMap::new();
         let is_due = |id: JobId| due.iter().any(|at| self.jobs[*at].id == id);
+        let all = (0..cluster.node_count() as NodeId).map(|node| cluster.node_gpus(node).end).max();
+        let mut free = FreeGpus::new(all.unwrap_or(0), Vec::new());
         for job in cluster.holders().filter(|job| !is_due(job.id)) {
-            taken.extend(job.held.iter().map(|gpu| (*gpu, ())));
+            job.held.iter().for_each(|gpu| free.mark(*gpu));
         }
-        let mut found: Vec<(usize, Vec<Option<GpuId>>)> = Vec::new();
-        for at in due {
-            let mut held = cluster.job(self.jobs[at].id).held.clone();
-            let keep = |node: &NodeId| {
-                let index = held.iter().position(|gpu| cluster.node(*gpu) == *node)?;
-                let gpu = held.remove(index);
-                taken.insert(gpu, ());
-                Some(gpu)
-            };
-            found.push((at, lists[at].iter().map(keep).collect()));
-        }
-        let mut fill = |at: usize, kept: Vec<Option<GpuId>>| {
-            let take = |(kept, node): (Option<GpuId>, &NodeId)| {
-                let gpu = kept.or_else(|| cluster.node_gpus(*node).find(|gpu| !taken.contains_key(gpu)))?;
-                taken.insert(gpu, ());
-                Some(gpu)
-            };
-            (at, kept.into_iter().zip(&lists[at]).filter_map(take).collect())
+        let keep = |at: &usize| free.keep(cluster, cluster.job(self.jobs[*at].id).held.clone(), &lists[*at]);
+        let kept: Vec<Vec<Option<GpuId>>> = due.iter().map(keep).collect();
+        let mut fill = |(at, kept): (usize, Vec<Option<GpuId>>)| {
+            let nodes = kept.into_iter().zip(&lists[at]);
+            (at, nodes.filter_map(|(gpu, node)| gpu.or_else(|| free.take(cluster.node_gpus(*node)))).collect())
         };
-        found.into_iter().map(|(at, kept)| fill(at, kept)).collect()
+        due.into_iter().zip(kept).map(&mut fill).collect()
     }
 
     /// Sets the best batch of jobs that stay where it has changed.
