@@ -442,3 +442,5 @@ fn doubt(trace: &mut Trace) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_sacct;
