@@ -64,5 +64,5 @@ pub use queue::{Queue, queue_and_groups};
 pub use rates::DurationsOn;
 pub use regime::Regime;
 pub use stages::Stages;
-pub use telemetry::{Device, Reading, Settings, StandIn, Telemetry, differences};
+pub use telemetry::{Device, MoveMemory, Reading, Settings, StandIn, Telemetry, differences};
 pub use time::{Duration, Instant, SECOND};

@@ -72,15 +72,15 @@ pub trait Telemetry: Send {
     /// The environment in which a process sees this device, and no other.
     fn environment(&self, device: usize) -> Vec<(String, String)>;
 
-    /// Moves a stopped process' device memory to the host, or back.
-    ///
-    /// # Errors
-    /// Why it can't be done here.
-    fn suspend(&mut self, process: u32, away: bool) -> Result<(), String> {
-        let _ = (process, away);
-        Err("this device has no way to".into())
+    /// How device memory is moved to the host and back; none: this device has no way to.
+    fn mover(&self) -> Option<MoveMemory> {
+        None
     }
 }
+
+/// Moves a process' device memory to the host where the second argument is true, else back, or says why it can't. The time
+/// that takes grows with the memory: 1.7 s for 2.6 GiB on an H200.
+pub type MoveMemory = fn(u32, bool) -> Result<(), String>;
 
 /// What differs between two looks at the settings, a line each.
 pub fn differences(before: &Settings, after: &Settings) -> Vec<String> {

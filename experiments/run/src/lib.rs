@@ -2,7 +2,8 @@
 //!
 //! # Architecture
 //! - [`execute`]: one cell, from inputs to files, and many in parallel; [`code`]: where compiled code is kept.
-//! - [`observe`]: one cell on the devices of this machine; [`measure`]: what jobs do to each other there.
+//! - [`observe`]: one cell on the devices of this machine; [`measure`]: what jobs do to each other there; [`trial`]: whether they
+//!   can be moved to the host and back.
 //! - [`story`]: a run described in words, through an [`observed_policy`]; the first decision in which two runs differ; [`why`]: why a job
 //!   waits, as its policy sees it.
 //! - [`policy_check`]: checking a policy, for its author.
@@ -16,4 +17,5 @@ pub mod observe;
 pub mod observed_policy;
 pub mod policy_check;
 pub mod story;
+pub mod trial;
 pub mod why;

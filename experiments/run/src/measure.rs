@@ -129,39 +129,62 @@ pub fn measure(plan: &MeasurePlan, say: &dyn Fn(&str)) -> Result<Outcome, Error>
     flag_and_round(&mut cells, names.len());
     let held = bench.held();
     let save = bench.dismiss();
-    let start = Duration::from_micros_f64(median(&mut starts));
+    let start = middle(&mut starts);
     let made = Made { names: &names, cells: &cells, held, start, save };
     let profile = profile(&mut bench, plan, &made)?;
     let text = sandtable_inputs::profile::write(&profile)?;
     Ok(Outcome { digest: digest(text.as_bytes()), text, profile })
 }
 
+/// How a family's work is started on a device, to take steps until it is told to end; `own` is its folder, `mps` that of the
+/// server's pipes.
+pub(crate) fn launch(
+    telemetry: &dyn Telemetry,
+    device: usize,
+    own: &Path,
+    name: &str,
+    mps: Option<&Path>,
+) -> Result<Launch, Error> {
+    std::fs::create_dir_all(own).map_err(|error| Error::file("make", own, &error))?;
+    let mut environment = telemetry.environment(device);
+    // A folder without a server keeps a process from any.
+    let pipes = mps.map_or_else(|| own.join("no-mps"), Path::to_path_buf);
+    environment.push(("CUDA_MPS_PIPE_DIRECTORY".into(), pipes.display().to_string()));
+    environment.push(("SANDTABLE_STATE".into(), own.join("state").display().to_string()));
+    let program = input::program()?;
+    let words = [&program.display().to_string(), "hw-job", name, "--steps", &u64::MAX.to_string()];
+    let argv = words.map(str::to_string).to_vec();
+    let (folder, output) = (own.to_path_buf(), Output::default());
+    Ok(Launch { argv, environment, passed: Vec::new(), file_bytes: 1 << 30, folder, output })
+}
+
+/// Starts it, and waits for its first step.
+pub(crate) fn started(program: &Path, launch: &Launch, name: &str, clock: Clock) -> Result<Process, Error> {
+    let mut process = Process::start(program, launch)
+        .map_err(|error| Error::internal(format!("{name} can't be started: {error}")))?;
+    let began = clock.now();
+    // The second line says that a step was taken.
+    while process.listener.now().lines < 2 {
+        let ended = process.ending();
+        if ended.is_some() || clock.now() > began + PATIENCE {
+            let message = format!("{name} does not run here: {}", launch.output.last(4 << 10).trim());
+            return Err(Error { exit: ExitCode::Hardware, ..Error::usage(message) });
+        }
+        wait(Duration::from_millis(2));
+    }
+    Ok(process)
+}
+
+/// The median of times in microseconds.
+pub(crate) fn middle(spans: &mut [f64]) -> Duration {
+    Duration::from_micros_f64(median(spans))
+}
+
 impl Bench<'_> {
     fn start(&mut self, program: &Path, folder: &Path, family: usize, name: &str, copy: u32) -> Result<(), Error> {
         let own = folder.join(format!("{name}-{copy}"));
-        std::fs::create_dir_all(&own).map_err(|error| Error::file("make", &own, &error))?;
-        let mut environment = self.telemetry.environment(self.device);
-        // A folder without a server keeps a process from any.
-        let pipes = self.plan.mps.clone().unwrap_or_else(|| own.join("no-mps"));
-        environment.push(("CUDA_MPS_PIPE_DIRECTORY".into(), pipes.display().to_string()));
-        environment.push(("SANDTABLE_STATE".into(), own.join("state").display().to_string()));
-        let words = [&program.display().to_string(), "hw-job", name, "--steps", &u64::MAX.to_string()];
-        let argv = words.map(str::to_string).to_vec();
-        let output = Output::default();
-        let launch =
-            Launch { argv, environment, passed: Vec::new(), file_bytes: 1 << 30, folder: own, output: output.clone() };
-        let mut process = Process::start(program, &launch)
-            .map_err(|error| Error::internal(format!("{name} can't be started: {error}")))?;
-        let began = self.clock.now();
-        // The second line says that a step was taken.
-        while process.listener.now().lines < 2 {
-            let ended = process.ending();
-            if ended.is_some() || self.clock.now() > began + PATIENCE {
-                let message = format!("{name} does not run here: {}", output.last(4 << 10).trim());
-                return Err(Error { exit: ExitCode::Hardware, ..Error::usage(message) });
-            }
-            wait(Duration::from_millis(2));
-        }
+        let launch = launch(&*self.telemetry, self.device, &own, name, self.plan.mps.as_deref())?;
+        let process = started(program, &launch, name, self.clock)?;
         process.signal(rustix::process::Signal::STOP);
         self.workers.push(Worker { family, process });
         Ok(())
@@ -269,7 +292,7 @@ impl Bench<'_> {
                 wait(Duration::from_millis(1));
             }
         }
-        Duration::from_micros_f64(median(&mut spans))
+        middle(&mut spans)
     }
 }
 

@@ -62,6 +62,9 @@ pub(crate) struct ProbeArgs {
     /// Folder of the MPS pipes.
     #[arg(long, value_name = "DIR", default_value = "/tmp/nvidia-mps")]
     mps: PathBuf,
+    /// Also run built-in work on the first device, and move its memory to the host and back this many times.
+    #[arg(long = "try", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    cycles: Option<u32>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -151,7 +154,7 @@ fn list(args: &ListArgs) -> Result<ExitCode, Error> {
 
 #[cfg(not(feature = "nvidia"))]
 fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
-    let _ = (&args.mps, args.format);
+    let _ = (&args.mps, args.format, args.cycles);
     sandtable_plan::gpus::open(args.library.path(), None).map(|_| ExitCode::Done)
 }
 
@@ -160,9 +163,19 @@ fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
     use sandtable_hardware::nvidia::{Ability, ProbedDevice, probe};
     let found = probe(args.library.path(), &args.mps);
     let found = found.map_err(|error| Error { exit: ExitCode::Hardware, ..Error::usage(error.to_string()) })?;
+    let trial = match args.cycles {
+        Some(cycles) => {
+            let mut telemetry = sandtable_plan::gpus::open(args.library.path(), None)?;
+            Some(sandtable_run::trial::suspension(&mut *telemetry, cycles)?)
+        }
+        None => None,
+    };
     if args.format != Format::Table {
-        let text = serde_json::to_string(&found).map_err(|error| Error::internal(error.to_string()))?;
-        ui::result(&format!("{text}\n"));
+        let text = serde_json::to_value(&found).and_then(|mut text| {
+            text["tried"] = serde_json::to_value(&trial)?;
+            Ok(text)
+        });
+        ui::result(&format!("{}\n", text.map_err(|error| Error::internal(error.to_string()))?));
         return Ok(ExitCode::Done);
     }
     let mut table = Frame::new(["what", "found"].map(Column::words));
@@ -185,6 +198,12 @@ fn probe(args: &ProbeArgs) -> Result<ExitCode, Error> {
     found.links.iter().for_each(|(pair, link)| add(&format!("devices {pair} meet at"), link.clone()));
     add("MPS", ability(&found.mps));
     found.levels.iter().for_each(|(level, of)| add(&format!("preemption by {level}"), ability(of)));
+    if let Some(trial) = &trial {
+        let size = trial.moved.map_or_else(String::new, |bytes| format!(" with {} MiB", bytes >> 20));
+        let times = format!("{:.2} s away, {:.2} s back", trial.away.as_secs_f64(), trial.back.as_secs_f64());
+        let failed = trial.failed.as_ref().map_or_else(String::new, |why| format!("; then failed: {why}"));
+        add("suspended, tried", format!("{} times{size}, {times}{failed}", trial.cycles));
+    }
     found.settings.iter().for_each(|(setting, value)| add(&format!("setting {setting}"), value.clone()));
     ui::result(&table.text());
     Ok(ExitCode::Done)

@@ -54,6 +54,7 @@ mod slurm;
 mod store;
 mod strangers;
 mod submitting;
+mod suspended;
 mod takeover;
 mod tidy;
 

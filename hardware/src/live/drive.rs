@@ -2,7 +2,8 @@
 
 use super::{LOOK, Live, Phase, wait};
 use crate::{
-    Backend, BackendEvent, Fleet, GpuId, Instant, JobId, Move, NodeId, Sample, Split, StopMode, TimedEvent, TypeId,
+    Backend, BackendEvent, Duration, Fleet, GpuId, Instant, JobId, Move, NodeId, Sample, Split, StopMode, TimedEvent,
+    TypeId,
 };
 
 impl Backend for Live {
@@ -153,7 +154,9 @@ impl Backend for Live {
             return 0.0;
         }
         if steps == 0.0 {
-            return f64::NAN;
+            // Its steps are not known: it takes its duration, and has done what it ran of it.
+            let running = state.running_since.map_or(Duration::ZERO, |since| self.clock.now().saturating_since(since));
+            return of.work.saturating_sub(state.kept + state.unsaved + running).as_secs_f64();
         }
         let left = (steps - self.progress(job)).max(0.0);
         let rate = self.rate(job).filter(|rate| *rate > 0.0);

@@ -24,6 +24,7 @@ pub use clock::{Clock, wait};
 pub use process::{Ending, Launch, Output, Process, SAVED, guard, shim};
 pub use progress::Progress;
 pub use stopping::Level;
+use watch::Moving;
 pub use watch::{Look, Watch};
 
 /// How a job of a live run is carried out.
@@ -85,10 +86,14 @@ struct State {
     process: Option<Process>,
     /// Put aside in this way, with the process still there, on these slots' device.
     aside: Option<(Level, usize)>,
+    /// Its memory is on the way to the host, or back.
+    moving: Option<Moving>,
     launched: Instant,
     running_since: Option<Instant>,
     /// Progress that is saved, in steps of the gang that it asks for.
     saved: f64,
+    /// Time of progress that is saved.
+    kept: Duration,
     /// Time of progress since then, up to when it last began to run.
     unsaved: Duration,
     /// Progress that it lost and that is not reported yet: reported when it next lets its slots go.
@@ -145,6 +150,8 @@ impl Live {
             split: None,
             process: None,
             aside: None,
+            moving: None,
+            kept: Duration::ZERO,
             launched: Instant::START,
             running_since: None,
             saved: 0.0,
@@ -237,12 +244,8 @@ impl Live {
                 self.states[id].launched = now;
                 return Ok(());
             }
-            // Elsewhere it begins anew from what it saved.
-            let state = &mut self.states[id];
-            state.unreported_loss += std::mem::take(&mut state.unsaved);
-            if let Some(process) = state.process.take() {
-                process.dismiss();
-            }
+            // Elsewhere it begins anew.
+            self.begin_anew(id);
         }
         let process = Process::start(&self.setting.program, &self.command(id, device))?;
         let state = &mut self.states[id];
@@ -334,6 +337,9 @@ impl Live {
 
     /// A process that is still there.
     fn goes_on(&mut self, id: JobId, now: Instant) {
+        if self.states[id].phase == Phase::Starting && self.comes_back(id, now) {
+            return;
+        }
         let state = &mut self.states[id];
         let Some(process) = &state.process else { return };
         match state.phase {
@@ -363,7 +369,7 @@ impl Live {
     fn ended(&mut self, id: JobId, ending: Ending) {
         let done = self.progress(id);
         let state = &mut self.states[id];
-        state.process = None;
+        (state.process, state.moving) = (None, None);
         let aside = state.aside.take().is_some();
         let kill_reason = state.kill_reason.take();
         let saved = ending == Ending::Code(SAVED);
@@ -401,7 +407,10 @@ impl Live {
         let now = self.clock.now();
         let state = &mut self.states[id];
         let ran = state.running_since.take().map_or(Duration::ZERO, |since| now.saturating_since(since));
-        state.unsaved = if saved { Duration::ZERO } else { state.unsaved + ran };
+        state.unsaved += ran;
+        if saved {
+            state.kept += std::mem::take(&mut state.unsaved);
+        }
     }
 
     /// Time of progress since it last saved, which is lost now.

@@ -38,24 +38,37 @@ impl Live {
             happened.push(TimedEvent { at: self.now, what });
             return;
         }
+        if state.moving.is_some() {
+            // Its memory is on the way back: what comes of that decides.
+            state.phase = Phase::Stopping { since: self.clock.now(), by: Level::Suspend, again: false };
+            return;
+        }
         let levels = match mode {
             StopMode::Checkpoint => self.setting.tasks[id].levels.clone(),
             StopMode::Kill => Vec::new(),
         };
-        for level in levels.into_iter().chain([Level::Kill]) {
-            match level {
-                Level::Suspend | Level::Pause => match self.freeze(id, level) {
-                    Ok(()) => {
-                        let what = BackendEvent::Released { job: id, cause: Cause::Asked, lost: Duration::ZERO };
-                        self.release_frozen(id, level);
-                        happened.push(TimedEvent { at: self.now, what });
-                        return;
-                    }
-                    Err(why) => self.note(id, &format!("can't be put aside by {level:?}: {why}")),
-                },
-                Level::Save | Level::Kill => return self.ask_to_leave(id, level, false),
+        if let Some(what) = self.step_down(id, &levels) {
+            happened.push(TimedEvent { at: self.now, what });
+        }
+    }
+
+    /// Puts a job aside by the first of these levels that works, else kills it; what has happened at once.
+    fn step_down(&mut self, id: JobId, levels: &[Level]) -> Option<BackendEvent> {
+        for level in levels.iter().copied().chain([Level::Kill]) {
+            let tried = match level {
+                Level::Suspend => self.begin_to_suspend(id).map(|()| None),
+                Level::Pause => self.pause(id).map(Some),
+                Level::Save | Level::Kill => {
+                    self.ask_to_leave(id, level, false);
+                    Ok(None)
+                }
+            };
+            match tried {
+                Ok(happened) => return happened,
+                Err(why) => self.note(id, &format!("can't be put aside by {level:?}: {why}")),
             }
         }
+        None
     }
 
     /// Has a job go on with other slots: it saves, ends and begins anew there.
@@ -97,6 +110,9 @@ impl Live {
         let state = &mut self.states[id];
         let Phase::Stopping { since, by, again } = state.phase else { return };
         let Some(process) = &state.process else { return };
+        if by == Level::Suspend {
+            return self.moved_away(id, again);
+        }
         match by {
             Level::Save if now >= since + patience => {
                 process.signal(Signal::TERM);
@@ -122,31 +138,88 @@ impl Live {
     }
 
     /// Stops a process where it is, or says why not.
-    fn freeze(&mut self, id: JobId, level: Level) -> Result<(), String> {
-        let device = match self.states[id].gpus.first() {
-            Some(gpu) => self.device(*gpu),
-            None => return Err("it holds nothing".into()),
-        };
-        if level == Level::Pause && !self.room_for_paused(id, device) {
+    fn pause(&mut self, id: JobId) -> Result<BackendEvent, String> {
+        let device = self.device_of_job(id)?;
+        if !self.room_for_paused(id, device) {
             return Err("the device has no room for it beside full slots".into());
         }
         let Some(process) = &self.states[id].process else { return Err("it has ended".into()) };
-        if level == Level::Suspend {
-            self.watch.suspend(process.id(), device, true)?;
-        }
         process.signal(Signal::STOP);
+        self.settle(id, false);
+        Ok(self.release_frozen(id, Level::Pause, device))
+    }
+
+    /// Begins to move a job's device memory to the host, or says why not. Its slots are free when that is done.
+    fn begin_to_suspend(&mut self, id: JobId) -> Result<(), String> {
+        let device = self.device_of_job(id)?;
+        let Some(process) = &self.states[id].process else { return Err("it has ended".into()) };
+        // A throttled one can't come to a halt.
+        process.signal(Signal::CONT);
+        let moving = self.watch.suspend(process.id(), device)?;
+        self.settle(id, false);
+        let since = self.clock.now();
+        let state = &mut self.states[id];
+        state.moving = Some(moving);
+        state.phase = Phase::Stopping { since, by: Level::Suspend, again: false };
         Ok(())
     }
 
-    fn release_frozen(&mut self, id: JobId, level: Level) {
-        let device = self.states[id].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
+    /// Looks whether the memory of a job that is to leave has been moved.
+    fn moved_away(&mut self, id: JobId, again: bool) {
+        let state = &mut self.states[id];
+        let Some(moving) = &mut state.moving else { return };
+        let (away, device) = (moving.away, moving.device);
+        let Some(outcome) = moving.outcome() else { return };
+        state.moving = None;
+        let levels = self.setting.tasks[id].levels.clone();
+        let from = levels.iter().position(|level| *level == Level::Suspend).unwrap_or(0);
+        let levels = match (away, outcome) {
+            (true, Ok(())) => {
+                if let Some(process) = &state.process {
+                    process.signal(Signal::STOP);
+                }
+                let gpus = state.gpus.clone();
+                let what = self.release_frozen(id, Level::Suspend, device);
+                if again {
+                    (self.states[id].phase, self.states[id].gpus) = (Phase::Starting, gpus);
+                } else {
+                    self.happens(what);
+                }
+                return;
+            }
+            (true, Err(why)) => {
+                self.note(id, &format!("can't be put aside by {:?}: {why}", Level::Suspend));
+                &levels[from + 1..]
+            }
+            // It was told to leave while it came back.
+            (false, Ok(())) => &levels[from..],
+            (false, Err(why)) => {
+                self.note(id, &format!("its memory can't be moved back: {why}"));
+                &[]
+            }
+        };
+        if again {
+            let saves = levels.contains(&Level::Save);
+            self.ask_to_leave(id, if saves { Level::Save } else { Level::Kill }, true);
+        } else if let Some(what) = self.step_down(id, levels) {
+            self.happens(what);
+        }
+    }
+
+    /// The device that a job is on.
+    fn device_of_job(&self, id: JobId) -> Result<usize, String> {
+        let gpu = self.states[id].gpus.first().ok_or("it holds nothing")?;
+        Ok(self.device(*gpu))
+    }
+
+    fn release_frozen(&mut self, id: JobId, level: Level, device: usize) -> BackendEvent {
         self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
-        self.settle(id, false);
         let state = &mut self.states[id];
         state.gpus.clear();
         state.aside = Some((level, device));
         state.phase = Phase::Waiting;
         (state.milli, state.held) = (1000, false);
+        BackendEvent::Released { job: id, cause: Cause::Asked, lost: Duration::ZERO }
     }
 
     /// Whether a device holds what a paused job keeps beside full slots.
@@ -169,13 +242,43 @@ impl Live {
         .saturating_mul(job.gpus)
     }
 
-    /// Has a process go on that was put aside; whether that was possible.
+    /// Has a process go on that was put aside; whether that is possible. One whose memory is on the host goes on when that is
+    /// back.
     pub(super) fn bring_back(&mut self, id: JobId, level: Level) -> bool {
-        let device = self.states[id].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
         let Some(process) = &self.states[id].process else { return false };
         process.listener.now().forget_rate();
         process.signal(Signal::CONT);
-        level != Level::Suspend || self.watch.suspend(process.id(), device, false).is_ok()
+        if level == Level::Suspend {
+            let device = self.states[id].gpus.first().map_or(0, |gpu| self.fleet.device_of(*gpu));
+            let Ok(moving) = self.watch.restore(process.id(), device) else { return false };
+            self.states[id].moving = Some(moving);
+        }
+        true
+    }
+
+    /// Whether a job that starts waits for its memory to come back from the host; where it can't, the job begins anew.
+    pub(super) fn comes_back(&mut self, id: JobId, now: Instant) -> bool {
+        let state = &mut self.states[id];
+        let Some(moving) = &mut state.moving else { return false };
+        match moving.outcome() {
+            None => return true,
+            Some(Ok(())) => state.launched = now,
+            Some(Err(why)) => {
+                self.note(id, &format!("its memory can't be moved back, it begins anew: {why}"));
+                self.begin_anew(id);
+            }
+        }
+        self.states[id].moving = None;
+        self.states[id].process.is_none()
+    }
+
+    /// Ends the process of a job that starts: it begins anew from what it saved.
+    pub(super) fn begin_anew(&mut self, id: JobId) {
+        let state = &mut self.states[id];
+        state.unreported_loss += std::mem::take(&mut state.unsaved);
+        if let Some(process) = state.process.take() {
+            process.dismiss();
+        }
     }
 
     /// Ends the process of a job at once, in any phase.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::clock::{self, Clock};
-use crate::{Device, Duration, Instant, Reading, Telemetry};
+use crate::{Device, Duration, Instant, MoveMemory, Reading, Telemetry};
 
 /// How often devices are read.
 const EVERY: Duration = Duration::from_millis(100);
@@ -110,31 +110,67 @@ impl Watch {
         seen.readings.iter().rev().find(|reading| reading.device == device)?.memory_used
     }
 
-    /// Moves the device memory of every process of a session to the host, or back: all of them or none.
-    pub(super) fn suspend(&mut self, session: u32, device: usize, away: bool) -> Result<(), String> {
+    /// Begins to move the device memory of every process of a session to the host.
+    ///
+    /// # Errors
+    /// The device has no way to.
+    pub(super) fn suspend(&mut self, session: u32, device: usize) -> Result<Moving, String> {
         let mut telemetry = self.telemetry.lock().unwrap_or_else(PoisonError::into_inner);
-        let processes = match self.suspended.remove(&session) {
-            Some(processes) if !away => processes,
-            _ => {
-                let all = telemetry.processes(device).unwrap_or_default();
-                let own = all.into_iter().map(|(process, _)| process).filter(|process| session_of(*process) == session);
-                let own: Vec<u32> = own.collect();
-                if own.is_empty() { vec![session] } else { own }
-            }
-        };
-        for (at, process) in processes.iter().enumerate() {
-            if let Err(why) = telemetry.suspend(*process, away) {
-                for moved in &processes[..at] {
-                    // The caller kills a process that can be moved neither way.
-                    let _ = telemetry.suspend(*moved, !away);
+        let mover = telemetry.mover().ok_or("this device has no way to")?;
+        let all = telemetry.processes(device).unwrap_or_default();
+        drop(telemetry);
+        let own = all.into_iter().map(|(process, _)| process).filter(|process| session_of(*process) == session);
+        let mut processes: Vec<u32> = own.collect();
+        if processes.is_empty() {
+            processes.push(session);
+        }
+        self.suspended.insert(session, processes.clone());
+        Ok(Moving::begin(mover, processes, device, true))
+    }
+
+    /// Begins to move it back.
+    ///
+    /// # Errors
+    /// It was never moved away.
+    pub(super) fn restore(&mut self, session: u32, device: usize) -> Result<Moving, String> {
+        let mover = self.telemetry.lock().unwrap_or_else(PoisonError::into_inner).mover();
+        let processes = self.suspended.remove(&session);
+        let (mover, processes) = mover.zip(processes).ok_or("its memory is not on the host")?;
+        Ok(Moving::begin(mover, processes, device, false))
+    }
+}
+
+/// Device memory on its way to the host, or back: in a thread, since it takes seconds and other jobs go on.
+pub(super) struct Moving {
+    /// Whether to the host.
+    pub(super) away: bool,
+    /// The device that it leaves, or comes to.
+    pub(super) device: usize,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+impl Moving {
+    /// All of these processes or none.
+    fn begin(mover: MoveMemory, processes: Vec<u32>, device: usize, away: bool) -> Moving {
+        let thread = std::thread::spawn(move || {
+            for (at, process) in processes.iter().enumerate() {
+                if let Err(why) = mover(*process, away) {
+                    for moved in &processes[..at] {
+                        // The loop kills a process that can be moved neither way.
+                        let _ = mover(*moved, !away);
+                    }
+                    return Err(why);
                 }
-                return Err(why);
             }
-        }
-        if away {
-            self.suspended.insert(session, processes);
-        }
-        Ok(())
+            Ok(())
+        });
+        Moving { away, device, thread: Some(thread) }
+    }
+
+    /// What came of it; none: it still moves. Told once.
+    pub(super) fn outcome(&mut self) -> Option<Result<(), String>> {
+        let thread = self.thread.take_if(|thread| thread.is_finished())?;
+        Some(thread.join().unwrap_or_else(|_| Err("its thread panicked".into())))
     }
 }
 

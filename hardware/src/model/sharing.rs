@@ -90,7 +90,7 @@ impl SimulatedBackend {
                 // One task of the job is itself; on a device of several slots its other tasks take their turns too.
                 let own = there.iter().position(|other| *other == id);
                 let others = there.iter().enumerate().filter(|(at, _)| Some(*at) != own).map(|(_, other)| other);
-                let running = others.filter(|other| self.states[**other].phase == Phase::Running);
+                let running = others.filter(|other| **other == id || self.states[**other].phase == Phase::Running);
                 let pairs = running.map(|other| (&self.jobs[*other], self.states[*other].throttle));
                 p = p.min(beside(&self.laws, gpu_type, job, pairs));
             }

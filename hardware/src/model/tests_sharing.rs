@@ -313,3 +313,16 @@ fn parts_of_a_gpu_do_not_disturb_each_other() {
     start(&mut model, JobId::new(1), &[GpuId::new(0)]);
     assert_eq!((model.speed(JobId::new(0)), model.speed(JobId::new(1))), (1.0, 1.0));
 }
+
+#[test]
+fn on_virtual_slots_the_tasks_of_a_gang_slow_each_other_down() {
+    let kind = GpuType { memory_mib: 10_000, ..GpuType::new("g", 1.0) };
+    let fleet = Fleet::new(&[(1, 4, kind)], Costs::default(), None).unwrap().slotted(4).unwrap();
+    let jobs = [job(0, 2, 100), job(0, 1, 100)];
+    let mut model = SimulatedBackend::new(fleet, jobs.to_vec().into(), &laws(profile(), FITTED).unwrap(), 0);
+    // a beside a: 1 / (1 + 1 * 1), from its beginning.
+    start(&mut model, JobId::new(0), &[GpuId::new(0), GpuId::new(1)]);
+    assert_eq!(model.speed(JobId::new(0)), 0.5);
+    start(&mut model, JobId::new(1), &[GpuId::new(2)]);
+    assert_eq!((model.speed(JobId::new(0)), model.speed(JobId::new(1))), (1.0 / 3.0, 1.0 / 3.0));
+}

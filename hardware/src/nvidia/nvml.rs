@@ -16,7 +16,7 @@ use nvml_wrapper::{Device as Handle, Nvml};
 
 use super::driver::cuda_version;
 use super::{CUDA, NVML, NoGpu, checkpoint};
-use crate::{Device, Instant, Reading, Settings, Telemetry, catalogue};
+use crate::{Device, Instant, MoveMemory, Reading, Settings, Telemetry, catalogue};
 
 /// Fine metrics that are read, and what they are called. Percentages but for the last two: those are MiB a second (`nvml.h`;
 /// the wrapper's own text says bytes).
@@ -222,8 +222,10 @@ impl Telemetry for Gpus {
         vec![("CUDA_VISIBLE_DEVICES".into(), self.devices[device].uuid.clone())]
     }
 
-    fn suspend(&mut self, process: u32, away: bool) -> Result<(), String> {
-        let moved = if away { checkpoint::suspend(process) } else { checkpoint::restore(process) };
-        moved.map_err(|error| error.to_string())
+    fn mover(&self) -> Option<MoveMemory> {
+        Some(|process, away| {
+            let moved = if away { checkpoint::suspend(process) } else { checkpoint::restore(process) };
+            moved.map_err(|error| error.to_string())
+        })
     }
 }
