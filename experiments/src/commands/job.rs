@@ -1,6 +1,8 @@
 //! Hidden commands through which the jobs of a live run are started.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -71,6 +73,36 @@ fn told(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// What a rank prints before its first step.
+const READY: &str = "ready\n";
+
+/// Starts all ranks of a gang but the first, and waits until each could take its first step: a gang begins together.
+fn ranks(family: &str, slots: u32) -> Result<Vec<Child>, Error> {
+    let mut ranks = Vec::new();
+    for _ in 1..slots {
+        let mut rank = std::process::Command::new(input::program()?);
+        rank.args(["hw-job", family, "--rank", "--steps", &u64::MAX.to_string()]).stdout(Stdio::piped());
+        rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
+        // The first one saves for all.
+        rank.env_remove("SANDTABLE_STATE");
+        ranks.push(rank.spawn().map_err(|error| Error::usage(format!("no process for a rank: {error}")))?);
+    }
+    let mut ready = true;
+    for rank in &mut ranks {
+        let mut said = String::new();
+        let read = rank.stdout.take().map(|pipe| BufReader::new(pipe).read_line(&mut said));
+        ready &= matches!(read, Some(Ok(_))) && said == READY;
+    }
+    if ready {
+        return Ok(ranks);
+    }
+    for rank in &mut ranks {
+        let _ = rank.kill();
+        let _ = rank.wait();
+    }
+    Err(Error::usage(format!("a rank of {family} ended before its first step")))
+}
+
 /// `hw-job`: the process' exit code, which may be that of a saved job.
 pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
     let Some(family) = work::find(&args.family) else {
@@ -91,17 +123,9 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
         }
     };
     // Of a gang on one device each rank takes its turns: the first one counts the steps of all.
-    let mut ranks = Vec::new();
-    if !args.rank {
-        for _ in 1..slots {
-            let program = input::program()?;
-            let mut rank = std::process::Command::new(program);
-            rank.args(["hw-job", family.name, "--rank", "--steps", &u64::MAX.to_string()]);
-            rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
-            // The first one saves for all.
-            rank.env_remove("SANDTABLE_STATE");
-            ranks.push(rank.spawn().map_err(|error| Error::usage(format!("no process for a rank: {error}")))?);
-        }
+    let mut ranks = if args.rank { Vec::new() } else { ranks(family.name, slots)? };
+    if args.rank {
+        ui::result(READY);
     }
     let orders = Orders {
         steps: args.steps,
