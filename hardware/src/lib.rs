@@ -19,6 +19,7 @@
 //! - [`random`]: seeded streams by name, and the distributions drawn from them.
 
 mod backend;
+mod beginning;
 pub mod catalogue;
 pub mod elastic;
 mod facts;
@@ -46,6 +47,7 @@ mod time;
 pub mod work;
 
 pub use backend::{Backend, BackendEvent, Cause, EpochsOfBatch, Move, Progress, StopMode, TimedEvent};
+pub use beginning::{Beginning, Standing};
 pub use elastic::{Elastic, Rescale, Sample, Split};
 pub use facts::{Counts, Group, ModelFacts};
 pub use fleet::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandtable_hardware::{Instant, Job, PerformanceModel};
+use sandtable_hardware::{Beginning, Instant, Job, PerformanceModel};
 
 use crate::context::Predictors;
 use crate::contract::Abilities;
@@ -16,6 +16,8 @@ use crate::window::Window;
 pub struct Inputs {
     /// By submission; their index is their id.
     pub jobs: Arc<[Job]>,
+    /// Where the run begins: the backend has the same.
+    pub beginning: Arc<Beginning>,
     /// Demands that the policy must follow beside those of `jobs`: where it is only asked whether it would begin, there are none.
     pub follow: Abilities,
     /// The policy's configuration: a JSON object, canonical.
@@ -62,6 +64,7 @@ impl Inputs {
     pub fn plain(jobs: Arc<[Job]>, limits: Limits) -> Inputs {
         Inputs {
             jobs,
+            beginning: Arc::default(),
             follow: Abilities::empty(),
             config: "{}".into(),
             weights: Arc::from([]),

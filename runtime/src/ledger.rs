@@ -4,6 +4,7 @@
 //! promised to another. All sums that must balance are integers, so they balance exactly or not at all.
 
 mod balance;
+mod beginning;
 mod cpu;
 mod free;
 mod integrals;
@@ -53,6 +54,8 @@ pub struct Ledger {
     stays: Option<Stays>,
     /// Stays that are kept, and the GPUs of each.
     stay_size: usize,
+    /// When the run began.
+    began: Instant,
     now: Instant,
     total: u32,
     /// What a start takes, as the fleet has it.
@@ -126,6 +129,7 @@ impl Ledger {
             rows: Rows::new(jobs.clone()),
             stays: keep_segments.then(Stays::default),
             stay_size: 0,
+            began: Instant::START,
             now: Instant::START,
             total: fleet.gpus(),
             start_cost: fleet.costs.start,
@@ -419,16 +423,6 @@ impl Ledger {
         });
         self.demand(job, false);
         self.rows.end(job);
-    }
-
-    /// For how long a job has made progress, and the GPU time that it has held.
-    pub(crate) fn attained(&self, job: JobId) -> (Duration, Duration) {
-        let row = &self.rows[job];
-        let now = row.running_since.map_or(Duration::ZERO, |since| self.now - since);
-        let holds = row.last_gpus.iter().filter(|gpu| self.there[gpu.index()].contains(&job)).count();
-        // While it is on a GPU, the instant at which it came there is taken off.
-        let gpu_time = row.gpu_time + i128::from(self.now.as_micros()) * holds as i128;
-        (row.productive + row.lost + now, Duration::from_micros(gpu_time.max(0) as u64))
     }
 
     /// Stays that are kept, and the GPUs of each, all together.

@@ -108,6 +108,8 @@ pub struct JobRow {
     /// Thousandths of a GPU that it asks for.
     pub(crate) share: u32,
     pub(crate) gpu_time: i128,
+    /// GPU-time that it had held when the run began.
+    pub(crate) had: Duration,
     pub(crate) given_at: Instant,
     /// GPUs that it holds, or held last.
     pub(crate) size: u32,

@@ -9,6 +9,7 @@ mod happening;
 mod leased;
 mod reports;
 mod succession;
+mod taking_up;
 
 use sandtable_hardware::{Backend, Duration, Fleet, Instant, Job, JobId, TimedEvent};
 
@@ -107,6 +108,7 @@ pub const CALLS_WITHOUT_AN_END: u64 = 10_000_000;
 /// A balance that does not close: a defect of this crate or of the backend.
 pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -> Result<Finished, AccountingError> {
     let (mut run, setup) = Run::new(backend, inputs);
+    run.take_up()?;
     let fault = match begin(policy, &setup, run.follow) {
         Ok(Begun { uses, needs, cadence }) => {
             // What is recorded was allowed to the policy that did it.
@@ -151,7 +153,8 @@ pub fn run(policy: &mut dyn Policy, backend: Box<dyn Backend>, inputs: Inputs) -
 impl Run {
     /// A run at its beginning, and what its policy is told first.
     fn new(backend: Box<dyn Backend>, mut inputs: Inputs) -> (Run, Setup) {
-        let mut ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments).measuring(inputs.measured);
+        let ledger = Ledger::new(backend.fleet(), &inputs.jobs, inputs.keep_segments);
+        let mut ledger = ledger.measuring(inputs.measured).beginning(inputs.beginning.at);
         ledger.alone_by(inputs.laws.clone(), backend.fleet().clone());
         ledger.elastic = inputs.jobs.iter().any(|job| inputs.laws.elastic(job).is_some());
         let told = told(backend.fleet(), &inputs);
@@ -312,6 +315,7 @@ impl Run {
         setup: &Setup,
     ) -> Result<Result<(), Fault>, AccountingError> {
         let mut cadence = self.inputs.script.as_ref().map_or(cadence, |script| script.cadence);
+        self.tell_of_beginning();
         self.enter(|decision_log| decision_log.begins(cadence));
         // No round is called twice at one instant.
         let mut no_round_before = Instant::START;

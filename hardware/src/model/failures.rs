@@ -38,23 +38,27 @@ impl SimulatedBackend {
         if let Some(failures) = self.fleet.failures {
             for node in 0..self.fleet.nodes.len() {
                 let mut clock = NodeClock { stream: Stream::new(seed, &format!("failures/{node}")) };
-                let at = clock.draw(failures.mtbf);
+                let at = self.now + clock.draw(failures.mtbf);
                 self.nodes[node].clock = Some(clock);
-                self.schedule(Instant::at(at), Due::NodeDown(NodeId::at(node)), 0);
+                self.schedule(at, Due::NodeDown(NodeId::at(node)), 0);
             }
         }
         for node in NodeId::first(self.fleet.nodes.len()) {
             if let Some(terms) = self.fleet.nodes[node].revocable {
                 let mut clock = NodeClock { stream: Stream::new(seed, &format!("revocations/{node}")) };
-                let at = Instant::at(clock.draw(terms.held));
+                let at = self.now + clock.draw(terms.held);
                 self.nodes[node].owner = Some(clock);
                 self.schedule(at, Due::AskBack(node), 0);
             }
         }
         for at in 0..self.fleet.maintenance.len() {
             let maintenance = self.fleet.maintenance[at];
-            self.schedule(maintenance.announced, Due::Announce(at), 0);
-            self.schedule(maintenance.from, Due::TakeDown(at), 0);
+            if maintenance.to <= self.now && self.now > Instant::START {
+                continue;
+            }
+            // What had begun before the run did begins with it.
+            self.schedule(maintenance.announced.max(self.now), Due::Announce(at), 0);
+            self.schedule(maintenance.from.max(self.now), Due::TakeDown(at), 0);
             self.schedule(maintenance.to, Due::BringBack(at), 0);
         }
     }

@@ -10,6 +10,7 @@ mod leases;
 mod redeploy;
 mod resize;
 mod sharing;
+mod starting;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::{
-    Backend, BackendEvent, Cause, Duration, EpochsOfBatch, Fleet, GpuId, Instant, Job, JobId, Move, NodeId,
+    Backend, BackendEvent, Beginning, Cause, Duration, EpochsOfBatch, Fleet, GpuId, Instant, Job, JobId, Move, NodeId,
     PerformanceModel, Progress, SECOND, Sample, ServiceId, Sharing, Split, StopMode, TimedEvent, TypeId,
 };
 use failures::NodeState;
@@ -109,6 +110,8 @@ pub struct SimulatedBackend {
     gangs: BTreeSet<(GpuId, u32)>,
     due: BinaryHeap<Reverse<(Instant, Due, u32)>>,
     rounds: Rounds,
+    /// What the first call of `advance` tells.
+    opening: Vec<TimedEvent>,
     now: Instant,
 }
 
@@ -134,6 +137,18 @@ impl SimulatedBackend {
     /// # Ok::<(), sandtable_hardware::FleetError>(())
     /// ```
     pub fn new(fleet: Fleet, jobs: Arc<[Job]>, laws: &PerformanceModel, seed: u64) -> SimulatedBackend {
+        SimulatedBackend::beginning(fleet, jobs, laws, seed, &Beginning::default())
+    }
+
+    /// A fleet on which jobs make progress already: what follows at once is told by the first [`Backend::advance`]. Jobs that
+    /// hold GPUs keep to their own batch, and fleets whose GPUs are leased have none.
+    pub fn beginning(
+        fleet: Fleet,
+        jobs: Arc<[Job]>,
+        laws: &PerformanceModel,
+        seed: u64,
+        beginning: &Beginning,
+    ) -> SimulatedBackend {
         let alone = fleet.sharing == Sharing::Exclusive && fleet.slots == 1;
         let mut model = SimulatedBackend {
             states: States::new(jobs.clone()),
@@ -145,13 +160,15 @@ impl SimulatedBackend {
             loaded: vec![None; if fleet.services.is_empty() { 0 } else { fleet.gpus() as usize }],
             due: BinaryHeap::new(),
             rounds: Rounds::default(),
-            now: Instant::START,
+            opening: Vec::new(),
+            now: beginning.at,
             fleet,
             jobs,
         };
         model.begin_training();
         model.begin_regimes();
         model.begin_failures(seed);
+        model.go_on_from(beginning);
         model
     }
 
@@ -233,65 +250,6 @@ impl SimulatedBackend {
         happened.push(TimedEvent { at: self.now, what: BackendEvent::Released { job: id, cause, lost } });
         self.leave(id, &gpus, happened);
     }
-
-    /// A job that waits is given its place, where it makes progress from an instant on.
-    fn prepare(&mut self, job: JobId, speed: f64, from: Instant) {
-        let state = &mut self.states[job];
-        assert_eq!(state.phase, Phase::Waiting, "job {job} is started twice");
-        state.started_before = true;
-        state.speed = speed;
-        state.throttle = 1.0;
-        state.progress_from = from;
-        if self.fleet.costs.leases.is_some() {
-            // Until its lease begins.
-            state.most = 0.0;
-        }
-    }
-
-    /// A job that has its place makes progress, now or later.
-    fn begin_or_wait(&mut self, job: JobId, happened: &mut Vec<TimedEvent>) {
-        let state = &self.states[job];
-        let (from, generation) = (state.progress_from, state.generation);
-        if from > self.now {
-            self.states[job].phase = Phase::Starting;
-            self.schedule(from, Due::Run(job), generation);
-        } else {
-            self.begin(job, happened);
-        }
-    }
-
-    /// A job begins to make progress, if its GPUs' memory takes it.
-    fn begin(&mut self, id: JobId, happened: &mut Vec<TimedEvent>) {
-        if self.dies(id, happened) {
-            return;
-        }
-        let rate = self.rate(id);
-        let state = &mut self.states[id];
-        state.phase = Phase::Running;
-        state.progress_from = self.now;
-        state.rate = rate;
-        self.begin_stay(id);
-        happened.push(TimedEvent { at: self.now, what: BackendEvent::Running(id) });
-        if rate != self.states[id].speed {
-            self.pace(id, happened);
-        }
-        self.schedule_end(id);
-        self.neighbours_repace(id, happened);
-    }
-
-    fn schedule_end(&mut self, id: JobId) {
-        if self.fleet.costs.leases.is_some() {
-            // Its lease says when it ends.
-            return;
-        }
-        let state = &self.states[id];
-        let end = state.progress_from.saturating_add(Duration::from_micros_f64((state.left / state.rate).ceil()));
-        // Beyond the end of time a job never ends.
-        // What is set at an epoch's end holds from before: the next one may be over already.
-        let end = end.max(self.nominal_end(id)).max(self.now).saturating_add(self.linger(id));
-        let end = self.end_of_slot(id, end).min(Instant::END);
-        self.schedule(end, Due::End(id), state.generation);
-    }
 }
 
 impl Backend for SimulatedBackend {
@@ -304,6 +262,9 @@ impl Backend for SimulatedBackend {
     }
 
     fn advance(&mut self, until: Option<Instant>, happened: &mut Vec<TimedEvent>) {
+        if !self.opening.is_empty() {
+            return happened.append(&mut self.opening);
+        }
         loop {
             let next = self.next_due();
             let Some(to) = next.into_iter().chain(until).min() else { return };

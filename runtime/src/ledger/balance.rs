@@ -44,8 +44,9 @@ impl Ledger {
                 Sharing::Packed(most) => u64::from(most),
                 Sharing::Shares | Sharing::Parts => u64::from(Job::WHOLE),
             };
-            if *held > self.now.since_start().saturating_mul(most) {
-                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run: self.now.since_start() });
+            let run = self.now - self.began;
+            if *held > run.saturating_mul(most) {
+                return Err(AccountingError::TooLong { gpu: GpuId::at(gpu), held: *held, run });
             }
         }
         let live: i128 = self.rows.live().into_iter().map(|job| self.rows[job].gpu_time).sum();

@@ -71,6 +71,8 @@ impl TimeIntegrals {
 pub(crate) struct Measured {
     /// What of the run is measured.
     pub(crate) window: Window,
+    /// When the run began.
+    pub(super) began: Instant,
     /// When the window ends.
     end: Instant,
     pub(super) all: TimeIntegrals,
@@ -138,7 +140,9 @@ impl Measured {
             Until::LastArrival => self.inside,
             Until::AllEnded => self.inside_active,
             // As long for every policy: where the last job ends before it does, the rest is idle.
-            Until::At(end) => TimeIntegrals { time: end.saturating_since(self.window.warm_up), ..self.inside },
+            Until::At(end) => {
+                TimeIntegrals { time: end.saturating_since(self.window.warm_up.max(self.began)), ..self.inside }
+            }
         }
     }
 }

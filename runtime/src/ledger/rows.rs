@@ -204,6 +204,7 @@ impl Rows {
             contention: 0,
             share: of.share,
             gpu_time: 0,
+            had: Duration::ZERO,
             given_at: Instant::START,
             draining: false,
             pace: 1.0,

@@ -181,7 +181,9 @@ impl Run {
                 Some(world) => world,
                 None => unreachable!("the world is lent only to a call"),
             };
-            if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job) {
+            // What runs has found its place.
+            let runs = self.inputs.beginning.jobs.get(&id).is_some_and(|standing| !standing.gpus.is_empty());
+            if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job).filter(|_| !runs) {
                 world.cluster.set_phase(id, Phase::Ended);
                 world.backend.forget(id);
                 self.ledger.rejected(id, reason);

@@ -62,7 +62,7 @@ impl Run {
     }
 
     /// All that a policy needs to go on from here.
-    fn tell_everything(&mut self, at: Instant) {
+    pub(super) fn tell_everything(&mut self, at: Instant) {
         self.world().cluster.timers.clear();
         self.introduced.restart();
         self.events.clear();
