@@ -32,6 +32,8 @@ pub enum NodeFormat {
     Native,
     /// Alibaba's openb: `gpu`, `model`, `cpu_milli`, `memory_mib`.
     Openb,
+    /// A cluster at one instant, `sandtable/state@1`: the nodes that take jobs then. JSON, which [`crate::state`] reads.
+    State,
 }
 
 const NATIVE: [&str; 6] = ["gpus", "kind", "cpus", "host_memory_mib", "speed", "name"];
@@ -47,6 +49,7 @@ pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
     table.need(match format {
         NodeFormat::Native => &["gpus", "kind"],
         NodeFormat::Openb => &["gpu", "model", "cpu_milli", "memory_mib"],
+        NodeFormat::State => return Err(Error::internal("a state is no table")),
     })?;
     let unknown = |name: &&String| !NATIVE.contains(&name.as_str());
     if let (NodeFormat::Native, Some(name)) = (format, table.names().iter().find(unknown)) {
@@ -56,7 +59,7 @@ pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
     let mut nodes = Vec::new();
     table.each(&options, |row| {
         nodes.push(match format {
-            NodeFormat::Native => native(row)?,
+            NodeFormat::Native | NodeFormat::State => native(row)?,
             NodeFormat::Openb => NodeRow {
                 gpus: gpus(row, "gpu")?,
                 kind: kind(row, "model")?,

@@ -88,8 +88,12 @@ impl CellBackend for Modelled {
         "a model"
     }
 
-    fn start(&self, cell: &Cell, jobs: Arc<[Job]>, _: &mut Inputs) -> Result<Box<dyn Backend>, Error> {
-        Ok(Box::new(SimulatedBackend::new((*cell.fleet).clone(), jobs, &cell.setting.laws, cell.seed)))
+    fn start(&self, cell: &Cell, jobs: Arc<[Job]>, inputs: &mut Inputs) -> Result<Box<dyn Backend>, Error> {
+        let beginning = cell.setting.workload.beginning(&jobs, &cell.fleet)?;
+        let (fleet, laws) = ((*cell.fleet).clone(), &cell.setting.laws);
+        let model = SimulatedBackend::beginning(fleet, jobs, laws, cell.seed, &beginning);
+        inputs.beginning = Arc::new(beginning);
+        Ok(Box::new(model))
     }
 }
 

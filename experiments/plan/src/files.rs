@@ -30,6 +30,9 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
         all.push(file.clone());
         all.extend(throughputs.clone());
     }
+    if let WorkloadSpec::State { file, .. } = &spec.workload {
+        all.push(file.clone());
+    }
     match &spec.fleet {
         FleetSpec::Replay(file) => all.push(file.clone()),
         FleetSpec::Model { list, .. } => all.extend(list.iter().map(|list| list.file.clone())),

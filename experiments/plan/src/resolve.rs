@@ -127,7 +127,8 @@ fn setting(
         progress: spec.reveal.contains(&RevealSpec::Progress),
     };
     let said = (ties, judge, preset, profile.as_deref());
-    let semantics = semantics(spec, base, backend, said);
+    let mut semantics = semantics(spec, base, backend, said);
+    semantics.extend(jobs.state_in_words());
     let laws = Arc::new(laws);
     let setting = Setting { workload: jobs, laws, ties, judge, reveal, references, measured, limits, semantics };
     Ok((Arc::new(setting), laws_key, workload_key))

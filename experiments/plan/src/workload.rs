@@ -1,6 +1,8 @@
 //! The jobs of a cell, and what of them is in its identity.
 
+mod listed;
 mod read;
+mod state;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -11,6 +13,7 @@ use sandtable_hardware::regime::First;
 use sandtable_hardware::{
     Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, Sharing, TypeId, WorkloadId,
 };
+use sandtable_inputs::state::Modelled;
 use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Resample, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
@@ -29,6 +32,8 @@ pub struct Workload {
     /// What is asked of services, beside what a trace has recorded.
     demand: DemandSpec,
     services: Vec<String>,
+    /// The cluster whose jobs they are, where they are those of one at an instant.
+    state: Option<Arc<Modelled>>,
 }
 
 /// Where jobs come from.

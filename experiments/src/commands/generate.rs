@@ -57,6 +57,8 @@ pub(crate) enum Reference {
     Cli,
     /// What a spec may say, as JSON Schema.
     Spec,
+    /// A cluster at one instant, `sandtable/state@1`, as JSON Schema.
+    State,
     /// The contract between host and policies, as Markdown.
     Contract,
     /// Every metric, as Markdown.
@@ -68,15 +70,17 @@ pub(crate) enum Reference {
 pub(crate) fn reference(args: &ReferenceArgs, of: clap::Command) -> Result<ExitCode, Error> {
     ui::result(&match args.of {
         Reference::Cli => cli_reference(of),
-        Reference::Spec => {
-            let schema = schemars::schema_for!(sandtable_plan::spec::Spec);
-            serde_json::to_string_pretty(&schema).map_err(|error| Error::internal(error.to_string()))? + "\n"
-        }
+        Reference::Spec => schema(&schemars::schema_for!(sandtable_plan::spec::Spec))?,
+        Reference::State => schema(&schemars::schema_for!(sandtable_inputs::state::State))?,
         Reference::Contract => contract_reference(include_str!("../../../wit/policy.wit")),
         Reference::Metrics => sandtable_results::metric::page(),
         Reference::Licences => include_str!("../../licences.txt").to_string(),
     });
     Ok(ExitCode::Done)
+}
+
+fn schema(of: &schemars::Schema) -> Result<String, Error> {
+    Ok(serde_json::to_string_pretty(of).map_err(|error| Error::internal(error.to_string()))? + "\n")
 }
 
 /// A section a command, the options in a table.

@@ -236,9 +236,14 @@ fn links_of_the_book_lead_somewhere() {
 #[test]
 fn what_is_generated_is_what_is_committed() {
     let bless = std::env::var("INSTA_UPDATE").is_ok_and(|word| word == "always");
-    for (what, file) in
-        [("cli", "cli.md"), ("contract", "contract.md"), ("metrics", "metrics.md"), ("spec", "spec.schema.json")]
-    {
+    let all = [
+        ("cli", "cli.md"),
+        ("contract", "contract.md"),
+        ("metrics", "metrics.md"),
+        ("spec", "spec.schema.json"),
+        ("state", "state.schema.json"),
+    ];
+    for (what, file) in all {
         let ran = sandtable(&root(), &["reference", what]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let path = root().join("docs/src/reference").join(file);

@@ -52,6 +52,7 @@ mod results;
 mod shockwave;
 mod sia;
 mod slurm;
+mod states;
 mod store;
 mod strangers;
 mod submitting;

@@ -7,7 +7,8 @@ use super::{AccountingError, Ledger};
 impl Ledger {
     /// Opens the books then.
     pub(crate) fn beginning(mut self, at: Instant) -> Ledger {
-        (self.began, self.now, self.measured.began) = (at, at, at);
+        (self.began, self.now) = (at, at);
+        self.measured.begin(at);
         self.gpu_since.fill(at);
         self
     }

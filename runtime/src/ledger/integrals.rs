@@ -99,6 +99,14 @@ impl Measured {
         measured
     }
 
+    /// The run begins then; where all jobs were submitted before, it is measured until all have ended.
+    pub(super) fn begin(&mut self, at: Instant) {
+        self.began = at;
+        if at > Instant::START && self.window.until == Until::LastArrival && self.end <= at {
+            (self.window.until, self.end) = (Until::AllEnded, Instant::MAX);
+        }
+    }
+
     pub(super) fn advance(&mut self, from: Instant, to: Instant, rates: &Rates) {
         let inside = self.inside(from, to);
         if !inside.is_zero() {

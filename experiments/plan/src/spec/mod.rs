@@ -207,6 +207,35 @@ pub enum WorkloadSpec {
     },
     /// Written down.
     Jobs(Vec<JobSpec>),
+    /// The jobs of a cluster at one instant: those that run go on where they are, those that wait wait. The run begins then, and its
+    /// fleet is `Model(list: NodeList(file: …, format: State))`.
+    State {
+        /// A document `sandtable/state@1`, compressed or not; relative to the spec.
+        file: String,
+        /// How long jobs really take; as long as their limit by default.
+        #[serde(default)]
+        run_times: RunTimesSpec,
+    },
+}
+
+/// How long the jobs of a cluster really take, of which it knows nothing.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+pub enum RunTimesSpec {
+    /// As their time limits say.
+    Limits {
+        /// This part of the limit, above 0 and at most 1; 1 by default. A job that has run for longer takes all of it.
+        #[serde(default)]
+        part: Option<f64>,
+        /// The limit of jobs that have none; without it such jobs are an error.
+        #[serde(default)]
+        otherwise: Option<Span>,
+    },
+}
+
+impl Default for RunTimesSpec {
+    fn default() -> RunTimesSpec {
+        RunTimesSpec::Limits { part: None, otherwise: None }
+    }
 }
 
 /// Jobs drawn from those of a trace by the seed, with replacement, each as likely as any other: as many as offer the load over the span. Those that ask for no GPU, or for more than the fleet's largest type has, are left out.

@@ -5,14 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Duration, Instant, Job, Profile, SECOND};
-use sandtable_inputs::trace::{self, Asked, Fill, Packed, ReadLimits, Resample, Row, Trace};
+use sandtable_hardware::{Duration, Job, Profile, SECOND};
+use sandtable_inputs::trace::{self, Fill, Packed, ReadLimits, Resample};
 use serde_json::{Value, json};
 
 use super::{Drawn, From, Workload};
 use crate::spec::{
-    Arrivals, Deadlines, Durations, FillSpec, Host, JobSpec, Near, ResampleSpec, ServingSpec, Source, TraceFormat,
-    WorkloadSpec,
+    Arrivals, Deadlines, Durations, FillSpec, Host, Near, ResampleSpec, ServingSpec, Source, TraceFormat, WorkloadSpec,
 };
 use crate::{nodes, number};
 
@@ -58,14 +57,20 @@ pub(crate) fn resolve(
     (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
     last: &mut LastTrace,
 ) -> Result<(Workload, Value), Error> {
-    let (from, mut key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
+    let (from, mut key, state) = match spec {
+        WorkloadSpec::State { file, run_times } => super::state::read(source, &folder.join(file), *run_times, limits)?,
+        _ => {
+            let (from, key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
+            (from, key, None)
+        }
+    };
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
     let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
     let asked = crate::serving::demand_key(serving);
     if !asked.is_null() {
         key["demand"] = asked;
     }
-    Ok((Workload { from, profile, slots, demand, services }, key))
+    Ok((Workload { from, profile, slots, demand, services, state }, key))
 }
 
 fn read(
@@ -105,12 +110,13 @@ fn read(
                 }
             }
         }
+        WorkloadSpec::State { .. } => Err(Error::internal("a state has jobs that run")),
         WorkloadSpec::Jobs(list) => {
             if list.is_empty() {
                 return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
             }
-            check_list(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
-            let mut trace = listed(list);
+            super::listed::check_list(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
+            let mut trace = super::listed::listed(list);
             let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
             trace.rows.sort_by_key(|row| row.submit);
             Ok((From::Fixed(Arc::new(Packed::of(trace))), key))
@@ -335,76 +341,6 @@ fn check_deadlines(source: &Source, Deadlines { least, most, share }: Deadlines)
         return wrong("share", format!("expected a part of the jobs above 0 and at most 1, found {share}"));
     }
     Ok(())
-}
-
-/// Checks the jobs that a spec lists.
-fn check_list(list: &[JobSpec]) -> Result<(), String> {
-    for (index, job) in list.iter().enumerate() {
-        let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
-        if let Some(share) = job.share.filter(|share| wrong(*share)) {
-            let found = format!("found {share} of {}", job.gpus);
-            return Err(format!("job {index}: a share is a part of one GPU, above 0 and at most 1: {found}"));
-        }
-        if job.part.is_some() && (job.gpus != 1 || job.share.is_some()) {
-            return Err(format!("job {index}: a part is one of one GPU, and in place of a share"));
-        }
-    }
-    for (index, job) in list.iter().enumerate() {
-        if job.gpus == 0 && job.cpus.is_none() && job.host_memory.is_none() {
-            return Err(format!("job {index}: one of 0 GPUs takes `cpus` or `host_memory` of a node"));
-        }
-        if job.gpus == 0 && job.memory.is_some() {
-            return Err(format!("job {index}: one of 0 GPUs has no device `memory`; that of a node is `host_memory`"));
-        }
-        if let Err(why) = nodes::host(job.cpus, job.host_memory) {
-            return Err(format!("job {index}: {why}"));
-        }
-        let divides = |each: u32| each > 0 && job.gpus > 0 && job.gpus.is_multiple_of(each);
-        if let Some(each) = job.gpus_per_node.filter(|each| !divides(*each)) {
-            return Err(format!("job {index}: expected a divisor of its {} GPUs on each node, found {each}", job.gpus));
-        }
-    }
-    let lacks = |job: &JobSpec| job.duration.is_none() && job.batch.is_none();
-    if let Some(index) = list.iter().position(lacks) {
-        return Err(format!("job {index} needs a `duration`, or as an elastic one a `batch`"));
-    }
-    match list.iter().position(|job| job.service.is_some() && job.gpus != 1) {
-        Some(index) => Err(format!("job {index}: a task of a service has one GPU, found {}", list[index].gpus)),
-        None => Ok(()),
-    }
-}
-
-/// The jobs that a spec lists, as rows.
-fn listed(list: &[JobSpec]) -> Trace {
-    let asked = |job: &JobSpec| Asked {
-        gpus: job.gpus,
-        priority: job.priority,
-        queue: job.queue.clone(),
-        gpus_per_node: job.gpus_per_node.unwrap_or(0),
-        host: nodes::host(job.cpus, job.host_memory).unwrap_or_default(),
-        near: job.near.clone().filter(|near| *near != Near::default()).map(Box::new),
-        kinds: job.kinds.clone(),
-        preemptible: job.preemptible.unwrap_or(true),
-        share: job.share.map_or(Job::WHOLE, |share| ((share * 1000.0 + 0.5) as u32).max(1)),
-        part: job.part.clone(),
-        memory_mib: job.memory.map(|bytes| (bytes.0 >> 20) as u32),
-        workload: job.workload.clone(),
-        user: job.user.clone(),
-        batch: job.batch,
-        service: job.service.clone(),
-    };
-    let rows = list.iter().enumerate().map(|(index, job)| Row {
-        declared: job.declared.map(|span| span.0),
-        deadline: job.deadline.map(|span| Instant::at(span.0)),
-        asked: asked(job).into(),
-        ..Row::new(
-            job.name.clone().unwrap_or_else(|| index.to_string()),
-            Instant::at(job.submit.0),
-            job.gpus,
-            job.duration.map_or(Duration::ZERO, |span| span.0),
-        )
-    });
-    Trace { rows: rows.collect(), ..Trace::default() }
 }
 
 /// blake3 of a file, or of the names and digests of a folder's files.

@@ -218,3 +218,11 @@ pub(super) const LIVE: &str = r#"Experiment(
     workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s")]),
     policies: [Policy(name: "fifo")],
 )"#;
+
+/// A run that begins with the jobs of a cluster.
+pub(super) const BEGUN: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(list: NodeList(file: "s.json", format: State), speed: 1.0),
+    workload: State(file: "s.json", run_times: Limits(part: 0.5, otherwise: "1h")),
+    policies: [Policy(name: "fifo")],
+)"#;

@@ -1,0 +1,126 @@
+//! What no cluster can be: names that stand for two things or for none, GPUs that two jobs hold, times that are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::document::{SharingMode, State, StateNode};
+use super::jobs::StateJob;
+
+/// Times in a document are at most so many seconds from its instant: three hundred years.
+const FARTHEST_S: f64 = 1e10;
+
+/// What contradicts itself, with the place of it.
+pub(super) fn check(state: &State) -> Result<(), String> {
+    state.at.parse::<jiff::Timestamp>().map_err(|error| format!("at: {error}"))?;
+    once("nodes", state.nodes.iter().map(|node| node.name.as_str()))?;
+    once("queues", state.queues.iter().map(|queue| queue.name.as_str()))?;
+    once("jobs", state.jobs.iter().map(|job| job.id.as_str()))?;
+    let queues: BTreeMap<&str, Option<&str>> =
+        state.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref())).collect();
+    acyclic(&queues)?;
+    let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+    let mut held = BTreeMap::new();
+    for node in &state.nodes {
+        for gpu in &node.taken {
+            give(&mut held, node, *gpu, "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
+        }
+    }
+    for job in &state.jobs {
+        let wrong = |why: String| format!("job {:?}: {why}", job.id);
+        times(job).map_err(wrong)?;
+        if let Some(queue) = job.queues.iter().chain(&job.charges).find(|queue| !queues.contains_key(queue.as_str())) {
+            return Err(wrong(format!("no queue {queue:?}")));
+        }
+        places(job, &nodes, &mut held).map_err(wrong)?;
+    }
+    let counts = nodes.values().filter(|node| is_exclusive(node)).map(|node| {
+        let of = |job: &StateJob| job.on.iter().filter(|on| on.node == node.name).map(|on| on.count).sum::<u32>();
+        (node, state.jobs.iter().map(of).sum::<u32>() + node.taken.len() as u32)
+    });
+    match counts.into_iter().find(|(node, count)| *count > node.gpus) {
+        Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
+        None => Ok(()),
+    }
+}
+
+fn once<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    let mut names = names;
+    names.find(|name| !seen.insert(*name)).map_or(Ok(()), |name| Err(format!("{what}: two are called {name:?}")))
+}
+
+/// Queues are in others that there are, and in the end in none.
+fn acyclic(queues: &BTreeMap<&str, Option<&str>>) -> Result<(), String> {
+    for queue in queues.keys() {
+        let (mut at, mut steps) = (*queue, 0);
+        while let Some(Some(parent)) = queues.get(at) {
+            if !queues.contains_key(parent) {
+                return Err(format!("queue {at:?}: no queue {parent:?}"));
+            }
+            steps += 1;
+            if steps > queues.len() {
+                return Err(format!("queue {queue:?} is in itself, by {parent:?}"));
+            }
+            at = parent;
+        }
+    }
+    Ok(())
+}
+
+fn times(job: &StateJob) -> Result<(), String> {
+    let named = [
+        ("submitted_s", job.submitted_s),
+        ("eligible_s", job.eligible_s),
+        ("not_before_s", job.not_before_s),
+        ("started_s", job.started_s),
+        ("held_s", job.held_s),
+        ("limit_s", job.limit_s),
+    ];
+    for (name, value) in named {
+        let Some(value) = value else { continue };
+        if value.is_nan() || value.abs() > FARTHEST_S {
+            return Err(format!("{name}: expected at most {FARTHEST_S:e} s, found {value}"));
+        }
+        let (past, span) = (matches!(name, "submitted_s" | "started_s"), matches!(name, "held_s" | "limit_s"));
+        if past && value > 0.0 || span && value < 0.0 {
+            return Err(format!("{name}: expected {} 0, found {value}", if past { "at most" } else { "at least" }));
+        }
+    }
+    Ok(())
+}
+
+fn is_exclusive(node: &StateNode) -> bool {
+    node.sharing.as_ref().is_none_or(|sharing| sharing.mode == SharingMode::Exclusive)
+}
+
+type Held<'a> = BTreeMap<(&'a str, u32), String>;
+
+fn give<'a>(held: &mut Held<'a>, node: &'a StateNode, gpu: u32, who: &str) -> Result<(), String> {
+    if gpu >= node.gpus {
+        return Err(format!("GPU {gpu} of node {:?}, which has {}", node.name, node.gpus));
+    }
+    match held.insert((&node.name, gpu), who.to_string()).filter(|_| is_exclusive(node)) {
+        Some(other) => Err(format!("GPU {gpu} of node {:?} is held by {other} too", node.name)),
+        None => Ok(()),
+    }
+}
+
+fn places<'a>(job: &'a StateJob, nodes: &BTreeMap<&str, &'a StateNode>, held: &mut Held<'a>) -> Result<(), String> {
+    let mut count = 0u32;
+    for on in &job.on {
+        let node = nodes.get(on.node.as_str()).ok_or_else(|| format!("on: no node {:?}", on.node))?;
+        if !on.gpus.is_empty() && on.gpus.len() != on.count as usize {
+            return Err(format!(
+                "on: {} GPUs of node {:?} are named, and {} counted",
+                on.gpus.len(),
+                on.node,
+                on.count
+            ));
+        }
+        on.gpus.iter().try_for_each(|gpu| give(held, node, *gpu, &format!("job {:?}", job.id)))?;
+        count = count.saturating_add(on.count);
+    }
+    if count > job.gpus {
+        return Err(format!("it has {} GPUs, and holds {count}", job.gpus));
+    }
+    Ok(())
+}

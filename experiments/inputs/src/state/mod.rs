@@ -1,0 +1,49 @@
+//! Clusters at one instant: documents `sandtable/state@1`, what contradicts itself in them, and what a model goes on from.
+
+mod check;
+pub mod document;
+pub mod jobs;
+mod model;
+
+use std::path::Path;
+
+use sandtable_core::error::Error;
+
+pub use document::State;
+pub use model::{Holder, Modelled, RunTimes};
+
+/// The form that is read.
+pub const FORM: &str = "state@1";
+
+/// Reads a document, compressed or not, and checks it.
+///
+/// # Errors
+/// A file that can't be read, another form, a field that is unknown or of another type, or a contradiction: the file and where in it,
+/// what was found and expected.
+pub fn read(path: &Path, most: u64) -> Result<State, Error> {
+    of_bytes(path, &crate::trace::read_bytes(path, most)?)
+}
+
+/// The same of a file that has been read.
+///
+/// # Errors
+/// As [`read`].
+pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<State, Error> {
+    let place = path.display();
+    // The form is looked at first: another one has other fields.
+    let form = serde_json::from_slice::<serde_json::Value>(bytes);
+    let form = form.map_err(|error| Error::usage(format!("{place}: expected JSON: {error}")))?;
+    match form.get("sandtable").and_then(|form| form.as_str()) {
+        Some(FORM) => {}
+        Some(other) => {
+            return Err(Error::usage(format!("{place}: expected a document {FORM:?}, found {other:?}")));
+        }
+        None => {
+            let error = Error::usage(format!("{place}: no state of a cluster: it has no `sandtable: {FORM:?}`"));
+            return Err(error);
+        }
+    }
+    let state: State = serde_json::from_slice(bytes).map_err(|error| Error::usage(format!("{place}: {error}")))?;
+    check::check(&state).map_err(|why| Error::usage(format!("{place}: {why}")))?;
+    Ok(state)
+}

@@ -1,0 +1,295 @@
+//! What a model goes on from: nodes that take jobs, jobs that wait or run, and what is left out or not modelled.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
+
+use super::document::{NodeState, State, StateNode};
+use super::jobs::{JobState, StateJob};
+use crate::nodes::NodeRow;
+use crate::trace::Row;
+
+/// How long jobs really take, of which a document says nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunTimes {
+    /// This part of their limit; one that has run for longer takes all of it.
+    pub of_limit: f64,
+    /// The limit of jobs without one.
+    pub otherwise: Option<Duration>,
+}
+
+/// A job that holds GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    /// Its name.
+    pub job: String,
+    /// Node, by its place among those of [`Modelled`], and GPU of it.
+    pub on: Vec<(usize, u32)>,
+    /// When it was given them.
+    pub since: Instant,
+    /// For how long it has made progress.
+    pub done: Duration,
+}
+
+/// What a model goes on from.
+#[derive(Clone, Debug)]
+pub struct Modelled {
+    /// The instant of the document, counted from the hour before the first submission.
+    pub at: Instant,
+    /// The nodes that take jobs.
+    pub nodes: Vec<NodeRow>,
+    /// Their names.
+    pub names: Vec<String>,
+    /// The jobs, by submission.
+    pub rows: Vec<Row>,
+    /// Those that hold GPUs.
+    pub holders: Vec<Holder>,
+    /// What is left out, or not modelled, and of how many.
+    pub not_modelled: BTreeMap<String, u32>,
+}
+
+/// The origin of a model's time is a whole number of these before a document's instant.
+const HOUR_S: f64 = 3600.0;
+/// A job that has run for its limit ends so much later.
+const OVER: Duration = SECOND;
+
+impl State {
+    /// What a model goes on from.
+    ///
+    /// # Errors
+    /// Jobs without a limit where none is given for them; GPUs that are shared.
+    pub fn modelled(&self, run_times: RunTimes) -> Result<Modelled, String> {
+        let mut all = self.with_nodes(run_times);
+        self.jobs.iter().filter(|job| !job.on.is_empty()).for_each(|job| all.take_named(job));
+        for job in &self.jobs {
+            all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
+        }
+        let limits = self.queues.iter().filter(|queue| !queue.limit.is_empty() || !queue.limit_per_user.is_empty());
+        all.count("limits of queues", limits.count() as u32);
+        all.count("reservations", self.reservations.len() as u32);
+        all.made.rows.sort_by_key(|row| row.submit);
+        Ok(all.made)
+    }
+
+    /// The nodes that take jobs.
+    pub fn modelled_nodes(&self) -> Vec<NodeRow> {
+        self.with_nodes(RunTimes { of_limit: 1.0, otherwise: None }).made.nodes
+    }
+
+    fn with_nodes(&self, run_times: RunTimes) -> Modelling<'_> {
+        let oldest = self.jobs.iter().flat_map(|job| [job.submitted_s, job.started_s]).flatten().fold(0.0, f64::min);
+        let at = Instant::at(seconds((-oldest / HOUR_S).ceil() * HOUR_S));
+        let mut all = Modelling {
+            state: self,
+            run_times,
+            defaults: self.queues.iter().filter_map(|of| Some((of.name.as_str(), of.default_s?))).collect(),
+            ranks: ranks(&self.jobs),
+            nodes: BTreeMap::new(),
+            free: Vec::new(),
+            made: Modelled {
+                at,
+                nodes: Vec::new(),
+                names: Vec::new(),
+                rows: Vec::new(),
+                holders: Vec::new(),
+                not_modelled: BTreeMap::new(),
+            },
+        };
+        self.nodes.iter().for_each(|node| all.node(node));
+        all
+    }
+}
+
+struct Modelling<'a> {
+    state: &'a State,
+    run_times: RunTimes,
+    /// The limits of jobs that say none, by queue.
+    defaults: BTreeMap<&'a str, f64>,
+    /// Priorities as whole numbers.
+    ranks: BTreeMap<u64, i32>,
+    /// Places of nodes that take jobs, by name.
+    nodes: BTreeMap<&'a str, usize>,
+    /// GPUs of each that no job holds by name.
+    free: Vec<BTreeSet<u32>>,
+    made: Modelled,
+}
+
+impl<'a> Modelling<'a> {
+    fn count(&mut self, what: &str, jobs: u32) {
+        if jobs > 0 {
+            *self.made.not_modelled.entry(what.into()).or_default() += jobs;
+        }
+    }
+
+    /// A job that is not in the model.
+    fn leave_out(&mut self, what: &str) -> Result<(), String> {
+        self.count(what, 1);
+        Ok(())
+    }
+
+    fn node(&mut self, node: &'a StateNode) {
+        if node.state != NodeState::Up || node.gpus == 0 {
+            let what = if node.gpus == 0 { "nodes without GPUs" } else { "nodes that take no jobs" };
+            return self.count(what, 1);
+        }
+        if node.gpus as usize == node.taken.len() {
+            return self.count("nodes whose GPUs others hold", 1);
+        }
+        self.count("GPUs that others hold", node.taken.len() as u32);
+        self.nodes.insert(&node.name, self.made.nodes.len());
+        self.free.push((0..node.gpus).filter(|gpu| !node.taken.contains(gpu)).collect());
+        self.made.names.push(node.name.clone());
+        self.made.nodes.push(NodeRow {
+            gpus: node.gpus - node.taken.len() as u32,
+            kind: node.kind.clone().unwrap_or_else(|| "GPU".into()),
+            host: HostResources::UNKNOWN,
+            speed: None,
+        });
+    }
+
+    /// GPUs that are held by their numbers are not chosen for jobs of which only a count is known.
+    fn take_named(&mut self, job: &StateJob) {
+        for on in &job.on {
+            if let Some(at) = self.nodes.get(on.node.as_str()) {
+                on.gpus.iter().for_each(|gpu| _ = self.free[*at].remove(gpu));
+            }
+        }
+    }
+
+    fn job(&mut self, job: &'a StateJob) -> Result<(), String> {
+        if job.gpus == 0 {
+            return self.leave_out("jobs without GPUs");
+        }
+        if job.share_milli.is_some_and(|share| share < 1000) || job.on.iter().any(|on| on.milli.is_some()) {
+            return Err("it asks for a part of a GPU: GPUs are whole here".into());
+        }
+        let left_out = match job.state {
+            JobState::Waiting | JobState::NotBefore => None,
+            JobState::Running | JobState::Suspended | JobState::Ending => return self.runs(job),
+            JobState::Held => Some("jobs that are held"),
+            JobState::Dependent => Some("jobs that wait for others"),
+            JobState::Reserved => Some("jobs that wait for a reservation"),
+        };
+        if let Some(what) = left_out {
+            return self.leave_out(what);
+        }
+        let limit = self.limit(job)?;
+        let submit = job.not_before_s.filter(|_| job.state == JobState::NotBefore).or(job.submitted_s).unwrap_or(0.0);
+        let mut row = self.row(job, job.gpus, submit);
+        (row.declared, row.duration) = (Some(limit), self.takes(limit, Duration::ZERO));
+        let shape = job.nodes.as_ref().and_then(|shape| shape.gpus_each);
+        row.gpus_per_node =
+            shape.filter(|each| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each)).unwrap_or(0);
+        self.asks(job);
+        self.made.rows.push(row);
+        Ok(())
+    }
+
+    /// A job that holds GPUs. What it holds of nodes that take no jobs is nothing that another could have.
+    fn runs(&mut self, job: &'a StateJob) -> Result<(), String> {
+        let mut on = Vec::new();
+        for held in &job.on {
+            let Some(at) = self.nodes.get(held.node.as_str()).copied() else { continue };
+            let gpus: Vec<u32> = match held.gpus.is_empty() {
+                false => held.gpus.clone(),
+                true => (0..held.count).filter_map(|_| self.free[at].pop_first()).collect(),
+            };
+            if gpus.len() < held.count as usize {
+                return Err(format!(
+                    "it holds {} GPUs of node {:?}, which has not so many left",
+                    held.count, held.node
+                ));
+            }
+            // Those that others hold are not there.
+            let taken = self.state.nodes.iter().find(|node| node.name == held.node).map_or(&[][..], |node| &node.taken);
+            on.extend(
+                gpus.into_iter().map(|gpu| (at, gpu - taken.iter().filter(|other| **other < gpu).count() as u32)),
+            );
+        }
+        if on.is_empty() {
+            return self.leave_out("running jobs that hold nothing another could have");
+        }
+        match job.state {
+            JobState::Suspended => self.count("suspended jobs, which are taken to run", 1),
+            JobState::Ending => self.count("jobs that are ending, for a second more", 1),
+            _ => {}
+        }
+        let started = job.started_s.unwrap_or(0.0);
+        let done = seconds(job.held_s.unwrap_or(-started).max(0.0));
+        let mut row = self.row(job, on.len() as u32, job.submitted_s.unwrap_or(started).min(started));
+        row.duration = match job.state {
+            JobState::Ending => done + OVER,
+            _ => {
+                let limit = self.limit(job)?;
+                row.declared = Some(limit);
+                self.takes(limit, done)
+            }
+        };
+        let since = self.instant(started);
+        self.made.holders.push(Holder { job: job.id.clone(), on, since, done });
+        self.made.rows.push(row);
+        Ok(())
+    }
+
+    fn row(&self, job: &StateJob, gpus: u32, submitted_s: f64) -> Row {
+        let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
+        row.user = job.user.clone();
+        row.kinds = job.kinds.clone();
+        row.preemptible = job.preemptible.unwrap_or(true);
+        row.priority = job.priority.map_or(0, |priority| self.ranks.get(&priority.to_bits()).copied().unwrap_or(0));
+        row
+    }
+
+    /// Counts what a job asks for and the model has not.
+    fn asks(&mut self, job: &StateJob) {
+        let asked = [
+            ("features that jobs ask for", job.features.is_empty()),
+            ("nodes that jobs name", job.nodes_in.is_empty() && job.nodes_out.is_empty()),
+            ("whole nodes that jobs ask for", !job.whole_nodes.unwrap_or(false)),
+            ("levels of topology that jobs ask for", job.level.is_none()),
+            ("jobs that start together", job.together.is_none()),
+            ("fewest GPUs with which jobs begin", job.least_gpus.is_none()),
+        ];
+        for (what, _) in asked.iter().filter(|(_, nothing)| !nothing) {
+            self.count(what, 1);
+        }
+    }
+
+    fn instant(&self, seconds_from_at: f64) -> Instant {
+        if seconds_from_at < 0.0 {
+            Instant::at(self.made.at.since_start().saturating_sub(seconds(-seconds_from_at)))
+        } else {
+            self.made.at + seconds(seconds_from_at)
+        }
+    }
+
+    fn limit(&self, job: &StateJob) -> Result<Duration, String> {
+        let default = || job.queues.iter().find_map(|queue| self.defaults.get(queue.as_str()).copied());
+        let known = job.limit_s.or_else(default).map(seconds).or(self.run_times.otherwise);
+        known
+            .filter(|limit| !limit.is_zero())
+            .ok_or_else(|| "it has no time limit: `otherwise` of the run times is for such jobs".into())
+    }
+
+    /// What a job takes that has this limit and has run for so long.
+    fn takes(&self, limit: Duration, done: Duration) -> Duration {
+        let part = Duration::from_micros_f64((limit.as_micros_f64() * self.run_times.of_limit).ceil().max(1.0));
+        let takes = if done < part { part } else { limit };
+        if done < takes { takes } else { done + OVER }
+    }
+}
+
+/// Priorities as whole numbers: themselves where they are, else their ranks.
+fn ranks(jobs: &[StateJob]) -> BTreeMap<u64, i32> {
+    let mut all: Vec<f64> = jobs.iter().filter_map(|job| job.priority).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let whole = |value: &f64| *value == libm::trunc(*value) && value.abs() <= f64::from(i32::MAX);
+    let plain = all.iter().all(whole);
+    let of = |(rank, value): (usize, &f64)| (value.to_bits(), if plain { *value as i32 } else { rank as i32 });
+    all.iter().enumerate().map(of).collect()
+}
+
+fn seconds(value: f64) -> Duration {
+    Duration::from_micros_f64(libm::rint(value * 1e6))
+}
