@@ -2,7 +2,7 @@
 # A real Slurm on 127.0.0.1, private to one directory; no root, no systemd.
 #   slurm-loopback.sh up DIR [NODES]    then: export SLURM_CONF=DIR/slurm.conf
 #   slurm-loopback.sh down DIR          stops all of it, and waits until it is gone
-# SLURM_PORT is the controller's port, the nodes take those after it. Keep DIR short: a socket's path has 108 bytes.
+# SLURM_PORT is the controller's port, the nodes take those after it. SLURM_SCHEDULER is its scheduler. Keep DIR short: a socket's path has 108 bytes.
 set -euo pipefail
 verb=$1
 dir=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -57,6 +57,7 @@ SwitchType=switch/none
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
+SchedulerType=${SLURM_SCHEDULER:-sched/backfill}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,sched_min_interval=0,batch_sched_delay=0,default_queue_depth=200,bf_interval=1

@@ -68,6 +68,9 @@ enum Command {
     /// Manage the store.
     #[command(subcommand)]
     Store(commands::store::StoreCommand),
+    /// Read a cluster as it is, for a run that begins there.
+    #[command(subcommand)]
+    Capture(commands::capture::CaptureCommand),
     /// Import, generate and describe traces.
     #[command(subcommand)]
     Trace(commands::trace::TraceCommand),
@@ -160,6 +163,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Merge(args) => commands::merge::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Store(command) => commands::store::run(&command),
+        Command::Capture(command) => commands::capture::run(&command),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
         Command::Model(command) => commands::model::run(&command),

@@ -5,6 +5,7 @@ mod authors;
 mod bad_specs;
 mod beginnings;
 mod browser;
+mod capture;
 mod claims;
 mod cli;
 mod components;

@@ -214,7 +214,8 @@ fn what_contradicts_itself_is_named() {
     loops["queues"] =
         json!([{"name": "p", "kind": "queue", "parent": "q"}, {"name": "q", "kind": "queue", "parent": "p"}]);
     let cases = [
-        (json!([1]), "no state of a cluster: it has no `sandtable: \"state@1\"`"),
+        (json!({}), "no state of a cluster: it has no `sandtable: \"state@1\"`"),
+        (json!("x"), "expected a state of a cluster: invalid type: string \"x\""),
         (newer, "expected a document \"state@1\", found \"state@2\""),
         (with("gpuz", json!(1)), "unknown field `gpuz`"),
         (with("state", json!("runs")), "unknown variant `runs`"),

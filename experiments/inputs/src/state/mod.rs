@@ -4,6 +4,7 @@ mod check;
 pub mod document;
 pub mod jobs;
 mod model;
+pub mod slurm;
 
 use std::path::Path;
 
@@ -14,6 +15,12 @@ pub use model::{Holder, Modelled, RunTimes};
 
 /// The form that is read.
 pub const FORM: &str = "state@1";
+
+/// A document whose form is looked at alone.
+#[derive(serde::Deserialize)]
+struct Form {
+    sandtable: Option<String>,
+}
 
 /// Reads a document, compressed or not, and checks it.
 ///
@@ -31,9 +38,9 @@ pub fn read(path: &Path, most: u64) -> Result<State, Error> {
 pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<State, Error> {
     let place = path.display();
     // The form is looked at first: another one has other fields.
-    let form = serde_json::from_slice::<serde_json::Value>(bytes);
-    let form = form.map_err(|error| Error::usage(format!("{place}: expected JSON: {error}")))?;
-    match form.get("sandtable").and_then(|form| form.as_str()) {
+    let form = serde_json::from_slice::<Form>(bytes);
+    let form = form.map_err(|error| Error::usage(format!("{place}: expected a state of a cluster: {error}")))?;
+    match form.sandtable.as_deref() {
         Some(FORM) => {}
         Some(other) => {
             return Err(Error::usage(format!("{place}: expected a document {FORM:?}, found {other:?}")));

@@ -1,0 +1,319 @@
+//! The jobs of a Slurm cluster.
+
+use serde_json::{Value, json};
+
+use super::text::{Gres, Text, gpus, hosts, ranges};
+use super::{Capture, list, whole};
+
+/// What Slurm tells of jobs and is mapped.
+pub(super) const MAPPED: [&str; 47] = [
+    "JobId",
+    "ArrayJobId",
+    "ArrayTaskId",
+    "ArrayTaskThrottle",
+    "HetJobId",
+    "HetJobOffset",
+    "JobName",
+    "UserId",
+    "Priority",
+    "Nice",
+    "Account",
+    "QOS",
+    "JobState",
+    "Reason",
+    "Dependency",
+    "Requeue",
+    "Restarts",
+    "RunTime",
+    "TimeLimit",
+    "TimeMin",
+    "SubmitTime",
+    "EligibleTime",
+    "StartTime",
+    "Deadline",
+    "Partition",
+    "ReqNodeList",
+    "ExcNodeList",
+    "NodeList",
+    "SchedNodeList",
+    "NumNodes",
+    "NumCPUs",
+    "TRES",
+    "ReqTRES",
+    "AllocTRES",
+    "JOB_GRES",
+    "Nodes",
+    "GRES",
+    "Features",
+    "OverSubscribe",
+    "Switches",
+    "Reservation",
+    "TresPerNode",
+    "TresPerJob",
+    "TresPerTask",
+    "TresPerSocket",
+    "NumTasks",
+    "Licenses",
+];
+/// What it tells in vain.
+pub(super) const IN_VAIN: [&str; 55] = [
+    "GroupId",
+    "MCS_label",
+    "BatchFlag",
+    "Reboot",
+    "ExitCode",
+    "DerivedExitCode",
+    "AccrueTime",
+    "EndTime",
+    "PreemptEligibleTime",
+    "PreemptTime",
+    "SuspendTime",
+    "SecsPreSuspend",
+    "LastSchedEval",
+    "Scheduler",
+    "AllocNode:Sid",
+    "BatchHost",
+    "CPUs/Task",
+    "ReqB:S:C:T",
+    "Socks/Node",
+    "NtasksPerN:B:S:C",
+    "CoreSpec",
+    "CPU_IDs",
+    "Mem",
+    "MinCPUsNode",
+    "MinMemoryCPU",
+    "MinMemoryNode",
+    "MinTmpDiskNode",
+    "DelayBoot",
+    "Contiguous",
+    "Network",
+    "Command",
+    "WorkDir",
+    "StdErr",
+    "StdIn",
+    "StdOut",
+    "Power",
+    "HetJobIdSet",
+    "Comment",
+    "AdminComment",
+    "SystemComment",
+    "MailUser",
+    "MailType",
+    "CpusPerTres",
+    "MemPerTres",
+    "NtasksPerTRES",
+    "TresBind",
+    "TresFreq",
+    "BurstBuffer",
+    "WCKey",
+    "Shared",
+    "Extra",
+    "PrivateTmp",
+    "RequestedNodes",
+    "ResizeTime",
+    "Container",
+];
+
+/// A job's submission, its number, and itself.
+type Placed = (f64, u64, Value);
+
+impl Capture<'_> {
+    /// The jobs of a record: of an array's waiting tasks all of them; none where it is over.
+    pub(super) fn jobs(&mut self, of: &Text<'_>) -> Result<Vec<Placed>, String> {
+        let state = of.get("JobState").unwrap_or("");
+        let reason = of.get("Reason").unwrap_or("");
+        let Some(state) = state_of(state, reason, of.number("Priority")?) else {
+            self.ignore("jobs that are over".into(), 1);
+            return Ok(Vec::new());
+        };
+        for (key, what) in [("Licenses", "jobs.Licenses"), ("TresPerSocket", "jobs.TresPerSocket")] {
+            if of.get(key).is_some() {
+                self.ignore(what.into(), 1);
+            }
+        }
+        let number = whole(of, "JobId")?.ok_or("it has no number")?;
+        let submitted = of.after("SubmitTime", self.at)?;
+        let mut job = self.job(of, state, reason, submitted)?;
+        let array = whole(of, "ArrayJobId")?;
+        let Some(array) = array else {
+            job["id"] = number.to_string().into();
+            return Ok(vec![(submitted.unwrap_or(0.0), number, job)]);
+        };
+        let tasks = of.get("ArrayTaskId").unwrap_or("");
+        let tasks = tasks.split_once('%').map_or(tasks, |(tasks, _)| tasks);
+        let tasks = ranges(tasks).filter(|all| all.iter().map(|range| range.1 - range.0).sum::<u64>() < 4_000_001);
+        let tasks = tasks.ok_or_else(|| format!("ArrayTaskId: expected numbers, found {:?}", of.get("ArrayTaskId")))?;
+        let most = whole(of, "ArrayTaskThrottle")?.filter(|most| *most > 0);
+        let each = tasks.into_iter().flat_map(|(first, last, _)| first..=last).map(|index| {
+            let mut task = job.clone();
+            task["id"] = format!("{array}_{index}").into();
+            task["array"] = json!({"id": array.to_string(), "index": index, "at_most": most});
+            (submitted.unwrap_or(0.0), number, task)
+        });
+        Ok(each.collect())
+    }
+
+    fn job(&self, of: &Text<'_>, state: &str, reason: &str, submitted: Option<f64>) -> Result<Value, String> {
+        let runs = matches!(state, "running" | "suspended" | "ending");
+        let (least, most) = nodes(of.get("NumNodes").unwrap_or("1"))?;
+        let per_node = gpus(of.get("TresPerNode").unwrap_or(""))?;
+        let each: u32 = per_node.iter().map(|gpu| gpu.count).sum();
+        let asked =
+            [&per_node[..], &gpus(of.get("TresPerJob").unwrap_or(""))?, &gpus(of.get("TresPerTask").unwrap_or(""))?]
+                .concat();
+        let mut kinds: Vec<String> =
+            asked.iter().filter_map(|gpu| gpu.kind.as_deref().map(|kind| self.kind(kind))).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let on = if runs { held(of)? } else { Vec::new() };
+        let shape = (each > 0 || least > 1)
+            .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
+        let start = of.after("StartTime", self.at)?;
+        let eligible = of.after("EligibleTime", self.at)?;
+        let features = of.get("Features").filter(|text| !text.contains(['|', '[', '(', '*']));
+        Ok(json!({
+            "name": of.get("JobName"),
+            "user": of.get("UserId").map(|user| user.split_once('(').map_or(user, |(name, _)| name)),
+            "account": of.get("Account"),
+            "queues": list(of.get("Partition")),
+            "charges": of.get("QOS").map(|qos| vec![format!("qos/{qos}")]),
+            "state": state,
+            "why": (!runs).then(|| why(reason)).flatten(),
+            "priority": of.number("Priority")?,
+            "nice": of.number("Nice")?.filter(|nice| *nice != 0.0),
+            "submitted_s": submitted.map(|submitted| submitted.min(0.0)),
+            "eligible_s": eligible,
+            "not_before_s": eligible.filter(|_| state == "not-before"),
+            "started_s": start.filter(|_| runs).map(|start| start.min(0.0)),
+            "held_s": if runs { of.span("RunTime")? } else { None },
+            "deadline_s": of.after("Deadline", self.at)?,
+            "gpus": total(of, &on, each * least)?,
+            "nodes": shape,
+            "cpus": of.number("NumCPUs")?,
+            "kinds": kinds,
+            "features": features.map(|text| vec![text.split('&').collect::<Vec<_>>()]),
+            "nodes_in": hosts(of.get("ReqNodeList").unwrap_or(""))?,
+            "nodes_out": hosts(of.get("ExcNodeList").unwrap_or(""))?,
+            "whole_nodes": (of.get("OverSubscribe") == Some("NO") && !runs).then_some(true),
+            "limit_s": of.span("TimeLimit")?,
+            "least_limit_s": of.span("TimeMin")?,
+            "requeues": of.get("Requeue").map(|word| word == "1"),
+            "restarts": whole(of, "Restarts")?,
+            "on": on,
+            "planned_s": start.filter(|_| !runs),
+            "planned_on": hosts(of.get("SchedNodeList").unwrap_or(""))?,
+            "after": after(of.get("Dependency").unwrap_or(""))?,
+            "reservation": of.get("Reservation"),
+            "together": whole(of, "HetJobId")?.map(|id| format!("het/{id}")),
+        }))
+    }
+}
+
+/// `1`, `2-4`.
+fn nodes(text: &str) -> Result<(u32, u32), String> {
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    match (least.parse(), most.parse()) {
+        (Ok(least), Ok(most)) => Ok((least, most)),
+        _ => Err(format!("NumNodes: expected a number of nodes, found {text:?}")),
+    }
+}
+
+/// What a running job holds: nodes of a group hold the same numbers.
+fn held(of: &Text<'_>) -> Result<Vec<Value>, String> {
+    let mut on = Vec::new();
+    for (nodes, text) in of.all("Nodes").zip(of.all("GRES")) {
+        let all = gpus(text)?;
+        let count: u32 = all.iter().map(|gpu| gpu.count).sum();
+        let mut numbers: Vec<u32> = all.into_iter().flat_map(|Gres { numbers, .. }| numbers).collect();
+        numbers.sort_unstable();
+        if count > 0 {
+            let known = numbers.len() == count as usize;
+            on.extend(
+                hosts(nodes)?
+                    .into_iter()
+                    .map(|node| json!({"node": node, "count": count, "gpus": known.then_some(&numbers)})),
+            );
+        }
+    }
+    Ok(on)
+}
+
+/// How many GPUs a job asks for in all: as accounted, where GPUs are; else what it holds, or asks of each node, each task or in all.
+fn total(of: &Text<'_>, on: &[Value], of_nodes: u32) -> Result<u64, String> {
+    for key in ["AllocTRES", "ReqTRES", "TRES"] {
+        let counted =
+            of.get(key).into_iter().flat_map(|text| text.split(',')).find_map(|word| word.strip_prefix("gres/gpu="));
+        if let Some(count) = counted {
+            return count.parse().map_err(|_| format!("{key}: expected a number of GPUs, found {count:?}"));
+        }
+    }
+    let holds: u64 = on.iter().filter_map(|on| on["count"].as_u64()).sum();
+    if holds > 0 {
+        return Ok(holds);
+    }
+    let sum =
+        |key: &str| gpus(of.get(key).unwrap_or("")).map(|all| all.iter().map(|gpu| u64::from(gpu.count)).sum::<u64>());
+    let tasks = whole(of, "NumTasks")?.unwrap_or(1);
+    let asked = [u64::from(of_nodes), sum("TresPerJob")?, sum("TresPerTask")? * tasks];
+    Ok(asked.into_iter().find(|count| *count > 0).unwrap_or(0))
+}
+
+/// In which of our states a job is; none: it is over.
+fn state_of(state: &str, reason: &str, priority: Option<f64>) -> Option<&'static str> {
+    Some(match state {
+        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => match reason {
+            "JobHeldUser" | "JobHeldAdmin" => "held",
+            "Dependency" => "dependent",
+            "BeginTime" => "not-before",
+            "Reservation" => "reserved",
+            _ if priority == Some(0.0) => "held",
+            _ => "waiting",
+        },
+        "RUNNING" | "CONFIGURING" | "RESIZING" | "SIGNALING" => "running",
+        "SUSPENDED" | "STOPPED" => "suspended",
+        "COMPLETING" | "STAGE_OUT" => "ending",
+        _ => return None,
+    })
+}
+
+/// Why a job waits: in our words and in Slurm's.
+fn why(reason: &str) -> Option<Value> {
+    let code = match reason {
+        "" => return None,
+        "Resources" => "no-free-gpus",
+        "Priority" => "behind",
+        "Dependency" => "dependency",
+        "DependencyNeverSatisfied" | "BadConstraints" | "PartitionTimeLimit" | "PartitionNodeLimit" => "never",
+        "BeginTime" => "not-before",
+        "JobHeldUser" | "JobHeldAdmin" => "held",
+        "Reservation" => "reservation",
+        "Licenses" => "licence",
+        "PartitionDown" | "PartitionInactive" => "queue-closed",
+        "ReqNodeNotAvail" => "node-named",
+        _ if ["QOS", "Assoc", "MaxGRES", "JobArrayTaskLimit"].iter().any(|begin| reason.starts_with(begin)) => "quota",
+        _ => "unknown",
+    };
+    Some(json!({"code": code, "said": reason}))
+}
+
+/// `afterok:5(unfulfilled),after:7+10(unfulfilled)`: what is not met yet.
+fn after(text: &str) -> Result<Vec<Value>, String> {
+    let any = text.contains('?');
+    let mut all = Vec::new();
+    for one in text.split([',', '?']).filter(|one| one.contains("(unfulfilled)")) {
+        let wrong = || format!("Dependency: expected one as afterok:5(unfulfilled), found {one:?}");
+        let (word, rest) = one.trim_end_matches("(unfulfilled)").split_once(':').ok_or_else(wrong)?;
+        let (job, minutes) = rest.split_once('+').unwrap_or((rest, "0"));
+        let minutes: f64 = minutes.parse().map_err(|_| wrong())?;
+        let when = match word {
+            "afterok" => "ok",
+            "afternotok" => "failed",
+            "after" => "started",
+            "aftercorr" => "same-index",
+            _ => "ended",
+        };
+        let plus = (minutes > 0.0).then_some(minutes * 60.0);
+        all.push(json!({"job": job.trim_end_matches("_*"), "when": when, "plus_s": plus, "any": any.then_some(true)}));
+    }
+    Ok(all)
+}

@@ -1,0 +1,427 @@
+//! A cluster that Slurm schedules, from what its commands print: read-only ones, with times in UTC. Slurm 22.05; others by the same
+//! names.
+
+mod jobs;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use text::{Text, gpus, hosts, records};
+
+/// A command whose output is read, and the file that holds it.
+pub struct Command {
+    /// The file's name in a folder of outputs.
+    pub file: &'static str,
+    /// The program and its arguments.
+    pub argv: &'static [&'static str],
+    /// Whether there is no state without it.
+    pub needed: bool,
+}
+
+const fn command(file: &'static str, argv: &'static [&'static str], needed: bool) -> Command {
+    Command { file, argv, needed }
+}
+
+/// All that is ever run: commands that read. `TZ=UTC` is set for them.
+pub const COMMANDS: [Command; 6] = [
+    command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-d", "-o"], true),
+    command("scontrol-show-node-d.txt", &["scontrol", "show", "node", "-d", "-o"], true),
+    command("scontrol-show-partition.txt", &["scontrol", "show", "partition", "-o"], true),
+    command("scontrol-show-reservation.txt", &["scontrol", "show", "reservation", "-o"], false),
+    command("scontrol-show-topology.txt", &["scontrol", "show", "topology"], false),
+    command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
+];
+
+/// What the commands printed, by the file's name.
+pub type Outputs = BTreeMap<&'static str, String>;
+
+/// What Slurm tells of nodes and is mapped.
+const NODE: [&str; 10] = [
+    "NodeName",
+    "CPUTot",
+    "ActiveFeatures",
+    "Gres",
+    "RealMemory",
+    "State",
+    "Weight",
+    "Partitions",
+    "Version",
+    "Reason",
+];
+/// What it tells in vain.
+const NODE_IN_VAIN: [&str; 38] = [
+    "Arch",
+    "CoresPerSocket",
+    "CPUAlloc",
+    "CPUEfctv",
+    "CPULoad",
+    "AvailableFeatures",
+    "GresDrain",
+    "GresUsed",
+    "NodeAddr",
+    "NodeHostName",
+    "Port",
+    "OS",
+    "AllocMem",
+    "FreeMem",
+    "Sockets",
+    "Boards",
+    "ThreadsPerCore",
+    "TmpDisk",
+    "Owner",
+    "MCS_label",
+    "BootTime",
+    "SlurmdStartTime",
+    "LastBusyTime",
+    "CfgTRES",
+    "AllocTRES",
+    "CapWatts",
+    "CurrentWatts",
+    "AveWatts",
+    "ExtSensorsJoules",
+    "ExtSensorsWatts",
+    "ExtSensorsTemp",
+    "Comment",
+    "CPUSpecList",
+    "MemSpecLimit",
+    "CoreSpecCount",
+    "ResumeAfterTime",
+    "NextState",
+    "Extra",
+];
+const PARTITION: [&str; 8] = [
+    "PartitionName",
+    "DefaultTime",
+    "MaxTime",
+    "PriorityTier",
+    "PriorityJobFactor",
+    "State",
+    "PreemptMode",
+    "GraceTime",
+];
+const PARTITION_IN_VAIN: [&str; 34] = [
+    "AllowGroups",
+    "AllowAccounts",
+    "AllowQos",
+    "AllocNodes",
+    "Default",
+    "QoS",
+    "DisableRootJobs",
+    "ExclusiveUser",
+    "Hidden",
+    "MaxNodes",
+    "MinNodes",
+    "LLN",
+    "MaxCPUsPerNode",
+    "MaxCPUsPerSocket",
+    "Nodes",
+    "RootOnly",
+    "ReqResv",
+    "OverSubscribe",
+    "OverTimeLimit",
+    "TotalCPUs",
+    "TotalNodes",
+    "SelectTypeParameters",
+    "JobDefaults",
+    "DefMemPerNode",
+    "MaxMemPerNode",
+    "DefMemPerCPU",
+    "MaxMemPerCPU",
+    "TRES",
+    "TRESBillingWeights",
+    "DenyAccounts",
+    "DenyQos",
+    "Alternate",
+    "ResumeTimeout",
+    "SuspendTime",
+];
+const RESERVATION_IN_VAIN: [&str; 12] = [
+    "Duration",
+    "NodeCnt",
+    "CoreCnt",
+    "Features",
+    "PartitionName",
+    "TRES",
+    "Groups",
+    "Licenses",
+    "State",
+    "BurstBuffer",
+    "Watts",
+    "MaxStartDelay",
+];
+const RESERVATION: [&str; 7] = ["ReservationName", "StartTime", "EndTime", "Nodes", "Users", "Accounts", "Flags"];
+
+/// A cluster as a document `sandtable/state@1`; `kinds` are names of GPU kinds by what the site calls them.
+///
+/// # Errors
+/// What can't be understood: the record, the field, what was found and expected.
+pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, String>) -> Result<Value, String> {
+    let mut capture = Capture { at, kinds, ignored: BTreeMap::new() };
+    let of = |file: &str| outputs.get(file).map_or("", String::as_str);
+    let paths = paths(of("scontrol-show-topology.txt"))?;
+    let levels = paths.values().map(Vec::len).max().unwrap_or(0);
+    let nodes = capture.read("nodes", of("scontrol-show-node-d.txt"), "NodeName", &NODE, &NODE_IN_VAIN);
+    let version = nodes.iter().find_map(|node| node.get("Version")).map(str::to_string);
+    let nodes = named(nodes, "NodeName", |node| capture.node(node, &paths, levels))?;
+    let partitions =
+        capture.read("partitions", of("scontrol-show-partition.txt"), "PartitionName", &PARTITION, &PARTITION_IN_VAIN);
+    let mut queues = named(partitions, "PartitionName", partition)?;
+    let reservations = capture.read(
+        "reservations",
+        of("scontrol-show-reservation.txt"),
+        "ReservationName",
+        &RESERVATION,
+        &RESERVATION_IN_VAIN,
+    );
+    let reservations = named(reservations, "ReservationName", |of| reservation(of, at))?;
+    let records = capture.read("jobs", of("scontrol-show-job-d.txt"), "JobId", &jobs::MAPPED, &jobs::IN_VAIN);
+    let mut all = Vec::new();
+    for record in &records {
+        let id = record.get("JobId").unwrap_or("").to_string();
+        all.extend(capture.jobs(record).map_err(|why| format!("job {id}: {why}"))?);
+    }
+    all.sort_by(|a: &(f64, u64, Value), b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let all: Vec<Value> = all.into_iter().map(|(_, _, job)| job).collect();
+    // Limits of quality of service are in a database that is not asked.
+    let charged = all.iter().flat_map(|job: &Value| job["charges"].as_array().into_iter().flatten());
+    let mut charged: Vec<&str> = charged.filter_map(Value::as_str).collect();
+    charged.sort_unstable();
+    charged.dedup();
+    queues.extend(charged.into_iter().map(|name| json!({"name": name, "kind": "qos"})));
+    let level_names: Vec<String> = (0..levels).map(|level| format!("level-{level}")).collect();
+    let unknown = [
+        ("jobs.checkpoint", "Slurm does not know what a job has saved"),
+        ("nodes.memory_mib", "Slurm does not know the memory of GPUs"),
+        ("queues.limit", "limits of accounts and of quality of service are in a database that is not asked"),
+    ];
+    Ok(lean(json!({
+        "sandtable": super::FORM,
+        "at": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(of("scontrol-show-config.txt"))},
+        "levels": level_names,
+        "nodes": nodes,
+        "queues": queues,
+        "jobs": all,
+        "reservations": reservations,
+        "unknown": unknown.map(|(what, why)| json!({"what": what, "why": why})),
+        "ignored": capture.ignored.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
+    })))
+}
+
+/// The instant of the outputs, where the configuration's says it.
+pub fn instant(outputs: &Outputs) -> Option<jiff::Timestamp> {
+    let first = outputs.get("scontrol-show-config.txt")?.lines().next()?;
+    let time: jiff::civil::DateTime = first.strip_prefix("Configuration data as of ")?.trim().parse().ok()?;
+    jiff::tz::TimeZone::UTC.to_timestamp(time).ok()
+}
+
+struct Capture<'a> {
+    at: jiff::Timestamp,
+    kinds: &'a BTreeMap<String, String>,
+    ignored: BTreeMap<String, u32>,
+}
+
+impl Capture<'_> {
+    /// The records of an output; what of them is not mapped is counted.
+    fn read<'t>(&mut self, what: &str, text: &'t str, first: &str, mapped: &[&str], in_vain: &[&str]) -> Vec<Text<'t>> {
+        let keys: Vec<&str> = mapped.iter().chain(in_vain).copied().collect();
+        let mut unknown = BTreeMap::new();
+        let found = records(text, first, &keys, &mut unknown);
+        for (key, count) in unknown {
+            self.ignore(format!("{what}.{key}"), count);
+        }
+        for (key, _) in
+            found.iter().flat_map(Text::fields).filter(|(key, value)| in_vain.contains(key) && is_said(value))
+        {
+            self.ignore(format!("{what}.{key}"), 1);
+        }
+        found
+    }
+
+    fn ignore(&mut self, what: String, count: u32) {
+        *self.ignored.entry(what).or_default() += count;
+    }
+
+    /// The catalogue's name of a kind of GPU.
+    fn kind(&self, word: &str) -> String {
+        self.kinds.get(word).cloned().unwrap_or_else(|| word.to_string())
+    }
+
+    fn node(&mut self, node: &Text<'_>, paths: &BTreeMap<String, Vec<String>>, levels: usize) -> Result<Value, String> {
+        let name = node.get("NodeName").unwrap_or("");
+        let all = gpus(node.get("Gres").unwrap_or(""))?;
+        if all.len() > 1 {
+            self.ignore("nodes.Gres: a second kind of GPU on a node".into(), 1);
+        }
+        let (kind, count) = all.first().map_or((None, 0), |gpu| (gpu.kind.clone(), gpu.count));
+        let mut path = paths.get(name).cloned().map(|path| path.into_iter().map(Some).collect::<Vec<_>>());
+        if let Some(path) = &mut path {
+            path.resize(levels, None);
+        }
+        Ok(json!({
+            "name": name,
+            "kind": kind.as_deref().map(|kind| self.kind(kind)),
+            "source_kind": kind,
+            "gpus": count,
+            "cpus": whole(node, "CPUTot")?,
+            "ram_mib": whole(node, "RealMemory")?,
+            "features": list(node.get("ActiveFeatures")),
+            "levels": path,
+            "weight": node.number("Weight")?,
+            "state": health(node.get("State").unwrap_or("")),
+            "reason": node.get("Reason"),
+            "queues": list(node.get("Partitions")),
+        }))
+    }
+}
+
+/// Whether a field says anything.
+fn is_said(value: &str) -> bool {
+    !matches!(value, "" | "(null)" | "N/A" | "None" | "0" | "NO" | "n/a" | "*" | "0:0")
+}
+
+fn list(text: Option<&str>) -> Vec<&str> {
+    text.into_iter().flat_map(|text| text.split(',')).filter(|word| !word.is_empty()).collect()
+}
+
+fn whole(of: &Text<'_>, key: &str) -> Result<Option<u64>, String> {
+    let Some(number) = of.number(key)? else { return Ok(None) };
+    let is_whole = number >= 0.0 && number == libm::trunc(number) && number < 9e15;
+    if is_whole { Ok(Some(number as u64)) } else { Err(format!("{key}: expected a whole number, found {number}")) }
+}
+
+/// How a node is, by Slurm's state and flags: `MIXED+DRAIN`.
+fn health(state: &str) -> &'static str {
+    let flags: Vec<&str> =
+        state.split('+').map(|word| word.trim_end_matches(['*', '~', '#', '$', '@', '-', '%', '!'])).collect();
+    let is = |words: &[&str]| flags.iter().any(|flag| words.contains(flag));
+    let busy = is(&["ALLOCATED", "MIXED", "COMPLETING"]);
+    if is(&["DRAIN", "DRAINED", "DRAINING"]) {
+        return if busy { "draining" } else { "drained" };
+    }
+    let lost = [
+        "DOWN",
+        "ERROR",
+        "FAIL",
+        "FAILING",
+        "UNKNOWN",
+        "FUTURE",
+        "NOT_RESPONDING",
+        "INVALID_REG",
+        "POWERED_DOWN",
+        "POWERING_DOWN",
+        "POWER_DOWN",
+    ];
+    // A node that does not answer is marked by a star.
+    if is(&lost) || state.contains('*') { "down" } else { "up" }
+}
+
+fn partition(of: &Text<'_>) -> Result<Value, String> {
+    let mode = of.get("PreemptMode").unwrap_or("OFF").to_lowercase();
+    let known = ["off", "requeue", "suspend", "cancel"];
+    Ok(json!({
+        "name": of.get("PartitionName"),
+        "kind": "partition",
+        "open": of.get("State").map(|state| state == "UP"),
+        "tier": of.number("PriorityTier")?,
+        "weight": of.number("PriorityJobFactor")?,
+        "default_s": of.span("DefaultTime")?,
+        "most_s": of.span("MaxTime")?,
+        "preempt": known.iter().find(|known| mode.starts_with(**known)),
+        "grace_s": of.number("GraceTime")?.filter(|grace| *grace > 0.0),
+    }))
+}
+
+fn reservation(of: &Text<'_>, at: jiff::Timestamp) -> Result<Value, String> {
+    let flags = list(of.get("Flags"));
+    Ok(json!({
+        "name": of.get("ReservationName"),
+        "nodes": hosts(of.get("Nodes").unwrap_or(""))?,
+        "from_s": of.after("StartTime", at)?.unwrap_or(0.0),
+        "to_s": of.after("EndTime", at)?.unwrap_or(0.0),
+        "users": list(of.get("Users")),
+        "accounts": list(of.get("Accounts")),
+        "maintenance": flags.contains(&"MAINT"),
+        "over_running": flags.contains(&"IGNORE_JOBS"),
+    }))
+}
+
+/// Switches from the widest down to each node.
+fn paths(text: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
+    let keys = ["SwitchName", "Level", "LinkSpeed", "Nodes", "Switches"];
+    let mut above: BTreeMap<String, String> = BTreeMap::new();
+    let mut leaf: BTreeMap<String, String> = BTreeMap::new();
+    for switch in records(text, "SwitchName", &keys, &mut BTreeMap::new()) {
+        let Some(name) = switch.get("SwitchName") else { continue };
+        match switch.get("Switches") {
+            Some(below) => hosts(below)?.into_iter().for_each(|below| _ = above.insert(below, name.into())),
+            None => hosts(switch.get("Nodes").unwrap_or(""))?
+                .into_iter()
+                .for_each(|node| _ = leaf.insert(node, name.into())),
+        }
+    }
+    let path = |switch: &String| {
+        let mut path = vec![switch.clone()];
+        while let Some(wider) = path.last().and_then(|last| above.get(last)).filter(|wider| !path.contains(wider)) {
+            path.push(wider.clone());
+        }
+        path.reverse();
+        path
+    };
+    Ok(leaf.iter().map(|(node, switch)| (node.clone(), path(switch))).collect())
+}
+
+/// How the cluster is scheduled, by its configuration.
+fn scheduler(config: &str) -> Value {
+    let of = |key: &str| {
+        let line = config.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == key))?;
+        line.split_once('=').map(|(_, value)| value.trim())
+    };
+    let parameter = |name: &str| {
+        let all = of("SchedulerParameters")?;
+        all.split(',').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse::<f64>().ok())
+    };
+    let Some(kind) = of("SchedulerType") else { return Value::Null };
+    let backfill = kind == "sched/backfill";
+    json!({
+        "kind": kind,
+        "order": if of("PriorityType") == Some("priority/multifactor") { "priority" } else { "fifo" },
+        "backfill": backfill,
+        "backfill_tick_s": backfill.then(|| parameter("bf_interval").unwrap_or(30.0)),
+        "resolution_s": backfill.then(|| parameter("bf_resolution").unwrap_or(60.0)),
+        "window_s": backfill.then(|| parameter("bf_window").unwrap_or(1440.0) * 60.0),
+    })
+}
+
+fn named(
+    all: Vec<Text<'_>>,
+    key: &str,
+    mut one: impl FnMut(&Text<'_>) -> Result<Value, String>,
+) -> Result<Vec<Value>, String> {
+    let of = |text: &Text<'_>| one(text).map_err(|why| format!("{key} {}: {why}", text.get(key).unwrap_or("")));
+    all.iter().map(of).collect()
+}
+
+/// Without what is unknown: nulls, and empty lists but for those that every document has.
+fn lean(mut document: Value) -> Value {
+    fn without(value: &mut Value, top: bool) {
+        match value {
+            Value::Object(fields) => {
+                fields.values_mut().for_each(|value| without(value, false));
+                fields.retain(|_, value| !(value.is_null() || !top && value.as_array().is_some_and(Vec::is_empty)));
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| without(value, false)),
+            Value::Number(number) => {
+                // Whole seconds are written as such.
+                let whole = number.as_f64().filter(|number| *number == libm::trunc(*number) && number.abs() < 9e15);
+                if let Some(whole) = whole {
+                    *value = (whole as i64).into();
+                }
+            }
+            _ => {}
+        }
+    }
+    without(&mut document, true);
+    document
+}

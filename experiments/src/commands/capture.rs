@@ -1,0 +1,138 @@
+//! `sandtable capture`: a cluster as it is, as a document that a run begins with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::{digest, input, output};
+use sandtable_inputs::state::{self, State, slurm};
+
+use crate::ui;
+
+/// A cluster as it is.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum CaptureCommand {
+    /// Read a cluster that Slurm schedules, by `scontrol show` alone.
+    Slurm(SlurmArgs),
+    /// Check a document, and say what a run from it would begin with.
+    Check(CheckArgs),
+}
+
+/// Slurm's cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SlurmArgs {
+    /// Output file of the document.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Read what the commands printed, with times in UTC, from the files of this folder [default: run the commands].
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Instant of the files [default: as `scontrol show config` says].
+    #[arg(long, value_name = "TIME", requires = "from")]
+    at: Option<jiff::Timestamp>,
+    /// Name of a kind of GPU by the site's word for it, as a100=A100-SXM4-80GB.
+    #[arg(long = "kind", value_name = "WORD=NAME", value_delimiter = ',')]
+    kinds: Vec<String>,
+}
+
+/// A document.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// A document `sandtable/state@1`.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(command: &CaptureCommand) -> Result<ExitCode, Error> {
+    match command {
+        CaptureCommand::Slurm(args) => slurm(args),
+        CaptureCommand::Check(args) => describe(&args.file, &state::read(&args.file, input::DATA)?),
+    }
+}
+
+fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
+    let mut kinds = BTreeMap::new();
+    for pair in &args.kinds {
+        let Some((word, name)) = pair.split_once('=').filter(|(word, name)| !word.is_empty() && !name.is_empty())
+        else {
+            return Err(Error::usage(format!("--kind: expected WORD=NAME, found {pair:?}")));
+        };
+        kinds.insert(word.to_string(), name.to_string());
+    }
+    let mut outputs = slurm::Outputs::new();
+    for command in &slurm::COMMANDS {
+        let text = match &args.from {
+            Some(folder) => file(folder, command)?,
+            None => asked(command)?,
+        };
+        outputs.extend(text.map(|text| (command.file, text)));
+    }
+    let at = args.at.or_else(|| slurm::instant(&outputs));
+    let at = at.ok_or_else(|| {
+        let error = Error::usage("the files do not say when they were made: there is no scontrol-show-config.txt");
+        error.hint("--at 2026-11-22T01:05:32Z")
+    })?;
+    let document = slurm::state(&outputs, at, &kinds).map_err(|why| Error::usage(format!("slurm: {why}")))?;
+    let mut text = serde_json::to_string_pretty(&document).map_err(|error| Error::internal(error.to_string()))?;
+    text.push('\n');
+    // What is written can be read.
+    let state = state::of_bytes(&args.output, text.as_bytes())?;
+    output::write(&args.output, &text)?;
+    ui::note(&format!("{}: {} ({} bytes)", args.output.display(), digest::digest(text.as_bytes()), text.len()));
+    describe(&args.output, &state)
+}
+
+/// What a command printed, by a file of a folder.
+fn file(folder: &Path, command: &slurm::Command) -> Result<Option<String>, Error> {
+    let path = folder.join(command.file);
+    if !path.exists() {
+        if !command.needed {
+            return Ok(None);
+        }
+        let error = Error::usage(format!("{}: no such file", path.display()));
+        return Err(error.hint(format!("TZ=UTC {} > {}", command.argv.join(" "), command.file)));
+    }
+    input::text(&path, input::DATA).map(Some)
+}
+
+/// What a command prints now.
+fn asked(command: &slurm::Command) -> Result<Option<String>, Error> {
+    let (program, arguments) = (command.argv[0], &command.argv[1..]);
+    let ran = Command::new(program).args(arguments).env("TZ", "UTC").env("SLURM_TIME_FORMAT", "standard").output();
+    let lacking = |message: String| Error { exit: ExitCode::Hardware, ..Error::usage(message) };
+    let ran = ran.map_err(|error| {
+        let error = lacking(format!("`{program}` can't be run: {error}"));
+        error.hint("--from DIR reads files that hold what the commands printed")
+    })?;
+    if ran.status.success() {
+        return Ok(Some(String::from_utf8_lossy(&ran.stdout).into_owned()));
+    }
+    if !command.needed {
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&ran.stderr).trim().to_string();
+    Err(lacking(format!("`{}` failed: {said}", command.argv.join(" "))))
+}
+
+/// Prints what a run from a document begins with.
+fn describe(file: &Path, state: &State) -> Result<ExitCode, Error> {
+    let otherwise = Some(sandtable_hardware::SECOND);
+    let modelled = state.modelled(state::RunTimes { of_limit: 1.0, otherwise });
+    let modelled = modelled.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+    let gpus: u32 = modelled.nodes.iter().map(|node| node.gpus).sum();
+    let (nodes, running) = (modelled.nodes.len(), modelled.holders.len());
+    let waiting = modelled.rows.len() - running;
+    let mut text = format!("{nodes} nodes that take jobs, {gpus} GPUs, {running} running and {waiting} waiting jobs\n");
+    modelled.not_modelled.iter().for_each(|(what, count)| text.push_str(&format!("not modelled: {count} {what}\n")));
+    state.unknown.iter().for_each(|of| text.push_str(&format!("unknown: {}: {}\n", of.what, of.why)));
+    if !state.ignored.is_empty() {
+        let values: u64 = state.ignored.iter().map(|of| u64::from(of.count)).sum();
+        text.push_str(&format!(
+            "ignored: {values} values of {} fields, as `ignored` of the document says\n",
+            state.ignored.len()
+        ));
+    }
+    ui::result(&text);
+    Ok(ExitCode::Done)
+}

@@ -1,0 +1,127 @@
+//! Reading clusters: outputs of a real Slurm, and what is wrong with outputs.
+
+use std::path::Path;
+
+use sandtable_inputs::state::slurm;
+use sandtable_needs::needs;
+use serde_json::Value;
+
+use crate::help::{command, data, ran, sandtable};
+
+fn document(folder: &Path, file: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join(file)).expect("a document")).expect("JSON")
+}
+
+/// One record of each kind of a real cluster's jobs, against a document that was made from other outputs of the same state.
+#[needs("data:cluster-state")]
+#[test]
+fn a_real_slurm_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = data("cluster-state/slurm").display().to_string();
+    let kinds = "a100=A100-SXM4-40GB,v100=V100-SXM2-16GB";
+    let args =
+        ["capture", "slurm", "--from", &from, "--at", "2026-11-22T01:05:32Z", "--kind", kinds, "-o", "slurm.json"];
+    let ran = sandtable(folder.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let said = "5 nodes that take jobs, 18 GPUs, 5 running and 18 waiting jobs\nnot modelled: 2 jobs that are held\n";
+    assert!(ran.stdout.starts_with(said), "{}", ran.stdout);
+    let found = document(folder.path(), "slurm.json");
+    let expected = document(&data("cluster-state/expected"), "slurm.state.json");
+    let mut compared = 0;
+    for job in found["jobs"].as_array().expect("jobs") {
+        let other =
+            expected["jobs"].as_array().expect("jobs").iter().find(|other| other["id"] == job["id"]).expect("it");
+        let mut job = job.as_object().expect("a job").clone();
+        // What the other outputs do not say.
+        job.remove("planned_on");
+        assert_eq!(&job, other.as_object().expect("a job"));
+        compared += 1;
+    }
+    assert_eq!(compared, 29);
+    assert_eq!(found["reservations"], expected["reservations"]);
+    for (node, other) in
+        found["nodes"].as_array().expect("nodes").iter().zip(expected["nodes"].as_array().expect("nodes"))
+    {
+        for key in ["name", "kind", "gpus", "features", "levels", "weight", "state", "queues", "cpus", "ram_mib"] {
+            assert_eq!(node[key], other[key], "{} {key}", node["name"]);
+        }
+    }
+}
+
+const NODE: &str = "NodeName=n[0] Gres=gpu:a100:4 State=IDLE CPUTot=8\n";
+
+/// A capture of these outputs: its exit code, what it says on standard error, and the document.
+fn captured(job: &str, node: &str) -> (i32, String, Option<Value>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).expect("written");
+    write("scontrol-show-job-d.txt", job);
+    write("scontrol-show-node-d.txt", node);
+    write("scontrol-show-partition.txt", "PartitionName=p State=UP DefaultTime=00:10:00 PriorityTier=1\n");
+    write(
+        "scontrol-show-config.txt",
+        "Configuration data as of 2026-11-22T01:05:32\nSchedulerType           = sched/builtin\n",
+    );
+    let ran = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
+    (ran.code, ran.stderr, (ran.code == 0).then(|| document(folder.path(), "s.json")))
+}
+
+#[test]
+fn what_is_not_known_is_counted_and_what_is_wrong_is_named() {
+    let job = "JobId=7 JobName=a Priority=9 TresPerNode=gres/gpu:9 UserId=u(1) Priority=5 JobState=PENDING Reason=Resources RunTime=00:00:00 \
+               SubmitTime=2026-11-22T01:05:02 Partition=p NumNodes=2 TresPerNode=gres:gpu:a100:2 NewKey=3";
+    let (code, stderr, document) = captured(job, &NODE.replace("n[0]", "n0"));
+    assert_eq!(code, 0, "{stderr}");
+    let document = document.expect("a document");
+    assert_eq!(document["source"]["scheduler"]["kind"], "sched/builtin");
+    let found = &document["jobs"][0];
+    assert_eq!((&found["submitted_s"], &found["gpus"]), (&Value::from(-30), &Value::from(4)));
+    assert_eq!(found["nodes"], serde_json::json!({"least": 2, "most": 2, "gpus_each": 2}));
+    let ignored = document["ignored"].as_array().expect("a list");
+    assert!(ignored.contains(&serde_json::json!({"what": "jobs.NewKey", "count": 1})), "{ignored:?}");
+    let wrong = [
+        (
+            job.replace("01:05:02", "soon"),
+            "job 7: SubmitTime: expected a time as 2026-11-22T01:04:53, found \"2026-11-22Tsoon\"",
+        ),
+        (job.replace("gpu:a100:2", "gpu:a100:x"), "job 7: expected GPUs as gpu:a100:2"),
+        (job.replace("NumNodes=2", "NumNodes=two"), "job 7: NumNodes: expected a number of nodes, found \"two\""),
+        (job.replace("JobId=7", "JobId=-7"), "job -7: JobId: expected a whole number, found -7"),
+        (
+            job.replace("NewKey", "Dependency=afterok(unfulfilled) NewKey"),
+            "job 7: Dependency: expected one as afterok:5(unfulfilled)",
+        ),
+        (
+            job.replace("JobId=7", "JobId=7 ArrayJobId=7 ArrayTaskId=0-9999999999"),
+            "job 7: ArrayTaskId: expected numbers",
+        ),
+    ];
+    for (job, expected) in wrong {
+        let (code, stderr, _) = captured(&job, &NODE.replace("n[0]", "n0"));
+        assert!(code == 2 && stderr.contains(expected), "expected {expected}, found {stderr}");
+    }
+    let (code, stderr, _) = captured(job, "NodeName=n0 Gres=gpu:a100:many State=IDLE\n");
+    assert!(
+        code == 2 && stderr.contains("NodeName n0: expected GPUs as gpu:a100:2, found \"gpu:a100:many\""),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_cluster_is_only_read() {
+    for command in &slurm::COMMANDS {
+        assert_eq!(command.argv[..2], ["scontrol", "show"], "{}", command.file);
+        assert!(command.argv[2..].iter().all(|word| !word.contains('=')), "{}", command.file);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let gone = ran(command(folder.path(), &["capture", "slurm", "-o", "s.json"]).env("PATH", folder.path()));
+    assert!(gone.code == 5 && gone.stderr.contains("`scontrol` can't be run"), "{}", gone.stderr);
+    assert!(gone.stderr.contains("hint: --from DIR reads files"), "{}", gone.stderr);
+    let nothing = sandtable(folder.path(), &["capture", "slurm", "--from", ".", "-o", "s.json"]);
+    assert!(
+        nothing.code == 2 && nothing.stderr.contains("scontrol-show-job-d.txt: no such file"),
+        "{}",
+        nothing.stderr
+    );
+    assert!(nothing.stderr.contains("TZ=UTC scontrol show job -d -o > scontrol-show-job-d.txt"), "{}", nothing.stderr);
+    assert!(!folder.path().join("s.json").exists());
+}
