@@ -77,7 +77,8 @@ fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
     let mut text = serde_json::to_string_pretty(&document).map_err(|error| Error::internal(error.to_string()))?;
     text.push('\n');
     // What is written can be read.
-    let state = state::of_bytes(&args.output, text.as_bytes())?;
+    let read = args.from.as_deref().unwrap_or(Path::new("scontrol"));
+    let state = state::of_bytes(read, text.as_bytes())?;
     output::write(&args.output, &text)?;
     ui::note(&format!("{}: {} ({} bytes)", args.output.display(), digest::digest(text.as_bytes()), text.len()));
     describe(&args.output, &state)
@@ -91,7 +92,7 @@ fn file(folder: &Path, command: &slurm::Command) -> Result<Option<String>, Error
             return Ok(None);
         }
         let error = Error::usage(format!("{}: no such file", path.display()));
-        return Err(error.hint(format!("TZ=UTC {} > {}", command.argv.join(" "), command.file)));
+        return Err(error.hint(format!("TZ=UTC SLURM_BITSTR_LEN=0 {} > {}", command.argv.join(" "), command.file)));
     }
     input::text(&path, input::DATA).map(Some)
 }
@@ -99,7 +100,10 @@ fn file(folder: &Path, command: &slurm::Command) -> Result<Option<String>, Error
 /// What a command prints now.
 fn asked(command: &slurm::Command) -> Result<Option<String>, Error> {
     let (program, arguments) = (command.argv[0], &command.argv[1..]);
-    let ran = Command::new(program).args(arguments).env("TZ", "UTC").env("SLURM_TIME_FORMAT", "standard").output();
+    let mut command_line = Command::new(program);
+    let ran = command_line.args(arguments).env("TZ", "UTC").env("SLURM_TIME_FORMAT", "standard");
+    // Lists of an array's tasks are cut otherwise.
+    let ran = ran.env("SLURM_BITSTR_LEN", "0").output();
     let lacking = |message: String| Error { exit: ExitCode::Hardware, ..Error::usage(message) };
     let ran = ran.map_err(|error| {
         let error = lacking(format!("`{program}` can't be run: {error}"));
@@ -126,6 +130,10 @@ fn describe(file: &Path, state: &State) -> Result<ExitCode, Error> {
     let mut text = format!("{nodes} nodes that take jobs, {gpus} GPUs, {running} running and {waiting} waiting jobs\n");
     modelled.not_modelled.iter().for_each(|(what, count)| text.push_str(&format!("not modelled: {count} {what}\n")));
     state.unknown.iter().for_each(|of| text.push_str(&format!("unknown: {}: {}\n", of.what, of.why)));
+    for refused in &state.refused {
+        let id = refused.id.as_deref().map_or_else(String::new, |id| format!(" {id}"));
+        text.push_str(&format!("refused: {}{id}: {}\n", refused.what, refused.why));
+    }
     if !state.ignored.is_empty() {
         let values: u64 = state.ignored.iter().map(|of| u64::from(of.count)).sum();
         text.push_str(&format!(

@@ -73,6 +73,14 @@ fn told(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
+/// Ends the ranks of a gang.
+fn end(ranks: &mut [Child]) {
+    for rank in ranks {
+        let _ = rank.kill();
+        let _ = rank.wait();
+    }
+}
+
 /// What a rank prints before its first step.
 const READY: &str = "ready\n";
 
@@ -85,7 +93,13 @@ fn ranks(family: &str, slots: u32) -> Result<Vec<Child>, Error> {
         rank.env("SANDTABLE_SLOTS", "1").env_remove("SANDTABLE_PROGRESS_FD").env_remove("SANDTABLE_RESTORE");
         // The first one saves for all.
         rank.env_remove("SANDTABLE_STATE");
-        ranks.push(rank.spawn().map_err(|error| Error::usage(format!("no process for a rank: {error}")))?);
+        match rank.spawn() {
+            Ok(rank) => ranks.push(rank),
+            Err(error) => {
+                end(&mut ranks);
+                return Err(Error::usage(format!("no process for a rank: {error}")));
+            }
+        }
     }
     let mut ready = true;
     for rank in &mut ranks {
@@ -96,10 +110,7 @@ fn ranks(family: &str, slots: u32) -> Result<Vec<Child>, Error> {
     if ready {
         return Ok(ranks);
     }
-    for rank in &mut ranks {
-        let _ = rank.kill();
-        let _ = rank.wait();
-    }
+    end(&mut ranks);
     Err(Error::usage(format!("a rank of {family} ended before its first step")))
 }
 
@@ -136,10 +147,7 @@ pub(crate) fn work(args: &WorkArgs) -> Result<u8, Error> {
     };
     let never = Arc::new(AtomicBool::new(false));
     let ended = work::run(&orders, &mut *engine, if args.rank { &never } else { &save });
-    for rank in &mut ranks {
-        let _ = rank.kill();
-        let _ = rank.wait();
-    }
+    end(&mut ranks);
     match ended {
         Ok(code) => Ok(code as u8),
         Err(why) => {

@@ -92,12 +92,28 @@ fn what_is_not_known_is_counted_and_what_is_wrong_is_named() {
         ),
         (
             job.replace("JobId=7", "JobId=7 ArrayJobId=7 ArrayTaskId=0-9999999999"),
-            "job 7: ArrayTaskId: expected numbers",
+            "job 7: ArrayTaskId: expected at most 100000 numbers as 0-9:3, found \"0-9999999999\"",
         ),
     ];
     for (job, expected) in wrong {
-        let (code, stderr, _) = captured(&job, &NODE.replace("n[0]", "n0"));
-        assert!(code == 2 && stderr.contains(expected), "expected {expected}, found {stderr}");
+        // A record that can't be read is named in the document, and does not cost the others.
+        let (code, stderr, document) = captured(&job, &NODE.replace("n[0]", "n0"));
+        let document = document.unwrap_or_else(|| panic!("{code}: {stderr}"));
+        let refused = &document["refused"][0];
+        let found = format!("job {}: {}", refused["id"].as_str().unwrap_or(""), refused["why"].as_str().unwrap_or(""));
+        assert!(found.contains(expected), "expected {expected}, found {document}");
+    }
+    let steps = job.replace("JobId=7", "JobId=7 ArrayJobId=7 ArrayTaskId=0-20:5%2 ArrayTaskThrottle=2");
+    let (_, _, document) = captured(&steps, &NODE.replace("n[0]", "n0"));
+    let document = document.expect("a document");
+    let ids: Vec<&str> =
+        document["jobs"].as_array().expect("jobs").iter().filter_map(|job| job["id"].as_str()).collect();
+    assert_eq!(ids, ["7_0", "7_5", "7_10", "7_15", "7_20"]);
+    // A name that looks like fields, a state of the future, a partition that is not shown.
+    for (change, to) in [("JobState=PENDING", "JobState=DREAMING"), ("Partition=p", "Partition=hidden")] {
+        let (code, stderr, document) = captured(&job.replace(change, to), &NODE.replace("n[0]", "n0"));
+        let document = document.unwrap_or_else(|| panic!("{code}: {stderr}"));
+        assert_eq!(document["jobs"].as_array().map_or(0, Vec::len), usize::from(change == "Partition=p"), "{document}");
     }
     let (code, stderr, _) = captured(job, "NodeName=n0 Gres=gpu:a100:many State=IDLE\n");
     assert!(
@@ -122,6 +138,10 @@ fn a_cluster_is_only_read() {
         "{}",
         nothing.stderr
     );
-    assert!(nothing.stderr.contains("TZ=UTC scontrol show job -d -o > scontrol-show-job-d.txt"), "{}", nothing.stderr);
+    assert!(
+        nothing.stderr.contains("TZ=UTC SLURM_BITSTR_LEN=0 scontrol show job -a -d -o > scontrol-show-job-d.txt"),
+        "{}",
+        nothing.stderr
+    );
     assert!(!folder.path().join("s.json").exists());
 }

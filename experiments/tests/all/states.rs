@@ -144,6 +144,9 @@ fn documents_of_four_sources_are_read() {
             "jobs that wait for others",
             "jobs that wait for a reservation",
             "jobs without GPUs",
+            "jobs that can never start",
+            "jobs in closed queues",
+            "jobs whose kinds of GPU no node has that takes jobs",
             "running jobs that hold nothing another could have",
         ];
         let out: u32 = words.iter().filter_map(|what| modelled.not_modelled.get(*what)).sum();
@@ -193,7 +196,7 @@ fn nodes_that_take_no_jobs_and_what_others_hold_are_not_there() {
     assert!(!found.contains_key("elsewhere") && !found.contains_key("held"));
     let plan = sandtable(folder.path(), &["plan", "spec.ron", "--policies", &dist()]);
     let words = "begins with 2 running and 2 waiting jobs; not modelled: 1 GPUs that others hold, 1 jobs that are held, 2 nodes that take no jobs, \
-                 1 running jobs that hold nothing another could have";
+                 1 running jobs of which a part is here, which keep it, 1 running jobs that hold nothing another could have";
     assert!(plan.stdout.contains(words), "{}", plan.stdout);
 }
 
@@ -246,6 +249,11 @@ fn what_contradicts_itself_is_named() {
             ),
             "node \"n\" has 2 GPUs, and jobs hold 3",
         ),
+        (
+            document(&[json!({"name": "n", "gpus": 4_000_000_000u32, "state": "up"})], &[]),
+            "node \"n\": expected at most 1024 GPUs",
+        ),
+        (with("limit_s", json!(0)), "job \"a\": its time limit is 0"),
         (document(&nodes, &[]), "no job that waits or holds GPUs"),
     ];
     for (state, expected) in cases {
@@ -265,4 +273,52 @@ fn what_contradicts_itself_is_named() {
         "{}",
         ran.stderr
     );
+}
+
+#[test]
+fn queues_kinds_shapes_and_deadlines_are_kept_or_counted() {
+    let node = |name: &str, kind: &str, queue: &str, state: &str| json!({"name": name, "kind": kind, "gpus": 4, "state": state, "queues": [queue]});
+    let nodes = [node("a", "x", "p", "up"), node("b", "x", "q", "up"), node("c", "z", "q", "down")];
+    let job = |id: &str, more: Value| {
+        let mut job = json!({"id": id, "state": "waiting", "gpus": 1, "submitted_s": -10, "limit_s": 100});
+        more.as_object().expect("fields").iter().for_each(|(key, value)| job[key] = value.clone());
+        job
+    };
+    let jobs = [
+        job("part", json!({"queues": ["q"]})),
+        job("closed", json!({"queues": ["shut"]})),
+        job("never", json!({"why": {"code": "never"}})),
+        job("gone", json!({"kinds": ["z"]})),
+        job("quota", json!({"why": {"code": "quota"}})),
+        job("shape", json!({"gpus": 6, "nodes": {"least": 2, "most": 2, "gpus_each": 4}})),
+        // It asks for a kind that its node no longer is said to be.
+        job(
+            "runs",
+            json!({"state": "running", "started_s": -5, "held_s": 5, "kinds": ["z"], "on": [{"node": "b", "gpus": [3], "count": 1}]}),
+        ),
+        job("past", json!({"state": "not-before", "submitted_s": -7, "not_before_s": -90})),
+    ];
+    let mut state = document(&nodes, &jobs);
+    state["queues"] = json!([{"name": "p", "kind": "queue"}, {"name": "q", "kind": "queue"}, {"name": "shut", "kind": "queue", "open": false}]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let found = continued(folder.path(), &state);
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    assert_eq!(names, ["part", "past", "quota", "runs", "shape"]);
+    let plan = sandtable(folder.path(), &["plan", "spec.ron", "--policies", &dist()]);
+    let words = "begins with 1 running and 4 waiting jobs; not modelled: 1 jobs in closed queues, 1 jobs that can never start, 1 jobs that may not be on \
+                 all nodes, by their queue, 1 jobs that wait for a quota, which start as others, 1 jobs whose kinds of GPU no node has that takes jobs, \
+                 1 nodes that take no jobs, 1 numbers of nodes that jobs ask for, 3 queues: their limits, weights and order";
+    assert!(plan.stdout.contains(words), "{}", plan.stdout);
+    // Other nodes, and GPUs that are said to be faster.
+    let other = json!([node("b", "y", "q", "up"), node("a", "x", "p", "up")]);
+    state["nodes"] = other;
+    std::fs::write(folder.path().join("other.json"), state.to_string()).expect("written");
+    for (from, to, expected) in [
+        ("NodeList(file: \"now.json\"", "NodeList(file: \"other.json\"", "the jobs of a state run on its own nodes"),
+        ("speed: 1.0", "speed: 2.0", "the run times of a state are those on its own GPUs"),
+    ] {
+        std::fs::write(folder.path().join("wrong.ron"), SPEC.replacen(from, to, 1)).expect("written");
+        let ran = sandtable(folder.path(), &["run", "wrong.ron", "--policies", &dist(), "--store", "wrong"]);
+        assert!(ran.code == 2 && ran.stderr.contains(expected), "{}", ran.stderr);
+    }
 }

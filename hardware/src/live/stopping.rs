@@ -20,13 +20,19 @@ pub enum Level {
     Kill,
 }
 
+/// Moving memory may take so many times as long as saving.
+const MOVES_LONGER: u64 = 10;
+
 impl Live {
     /// Has a job leave its slots in the best way that works.
     pub(super) fn put_aside(&mut self, id: JobId, mode: StopMode, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.states[id];
-        if let Phase::Stopping { again, .. } = &mut state.phase {
+        if let Phase::Stopping { again, by, .. } = &mut state.phase {
             // It was about to move: now it only leaves.
             *again = false;
+            if *by == Level::Suspend && mode == StopMode::Kill {
+                self.dismiss(id);
+            }
             return;
         }
         if state.process.is_none() || state.aside.is_some() {
@@ -38,7 +44,7 @@ impl Live {
             happened.push(TimedEvent { at: self.now, what });
             return;
         }
-        if state.moving.is_some() {
+        if state.moving.is_some() && mode == StopMode::Checkpoint {
             // Its memory is on the way back: what comes of that decides.
             state.phase = Phase::Stopping { since: self.clock.now(), by: Level::Suspend, again: false };
             return;
@@ -111,7 +117,14 @@ impl Live {
         let Phase::Stopping { since, by, again } = state.phase else { return };
         let Some(process) = &state.process else { return };
         if by == Level::Suspend {
-            return self.moved_away(id, again);
+            self.moved_away(id, again);
+            // The driver has not answered for so long that it will not.
+            let state = &self.states[id];
+            if state.moving.is_some() && now >= since + patience * MOVES_LONGER {
+                self.note(id, "ended: its memory was not moved in time");
+                self.dismiss(id);
+            }
+            return;
         }
         match by {
             Level::Save if now >= since + patience => {
@@ -178,11 +191,13 @@ impl Live {
                 if let Some(process) = &state.process {
                     process.signal(Signal::STOP);
                 }
-                let gpus = state.gpus.clone();
-                let what = self.release_frozen(id, Level::Suspend, device);
                 if again {
-                    (self.states[id].phase, self.states[id].gpus) = (Phase::Starting, gpus);
+                    // It goes on with other slots, which only a new process can.
+                    self.there.iter_mut().for_each(|there| there.retain(|other| *other != id));
+                    self.begin_anew(id);
+                    self.states[id].phase = Phase::Starting;
                 } else {
+                    let what = self.release_frozen(id, Level::Suspend, device);
                     self.happens(what);
                 }
                 return;

@@ -6,7 +6,9 @@ use super::document::{SharingMode, State, StateNode};
 use super::jobs::StateJob;
 
 /// Times in a document are at most so many seconds from its instant: three hundred years.
-const FARTHEST_S: f64 = 1e10;
+pub(super) const FARTHEST_S: f64 = 1e10;
+/// Most GPUs of a node, and of a job.
+const MOST_GPUS: (u32, u32) = (1024, 10_000_000);
 
 /// What contradicts itself, with the place of it.
 pub(super) fn check(state: &State) -> Result<(), String> {
@@ -20,12 +22,18 @@ pub(super) fn check(state: &State) -> Result<(), String> {
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let mut held = BTreeMap::new();
     for node in &state.nodes {
+        if node.gpus > MOST_GPUS.0 {
+            return Err(format!("node {:?}: expected at most {} GPUs, found {}", node.name, MOST_GPUS.0, node.gpus));
+        }
         for gpu in &node.taken {
             give(&mut held, node, *gpu, "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
         }
     }
     for job in &state.jobs {
         let wrong = |why: String| format!("job {:?}: {why}", job.id);
+        if job.gpus > MOST_GPUS.1 {
+            return Err(wrong(format!("expected at most {} GPUs, found {}", MOST_GPUS.1, job.gpus)));
+        }
         times(job).map_err(wrong)?;
         if let Some(queue) = job.queues.iter().chain(&job.charges).find(|queue| !queues.contains_key(queue.as_str())) {
             return Err(wrong(format!("no queue {queue:?}")));
@@ -33,10 +41,11 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         places(job, &nodes, &mut held).map_err(wrong)?;
     }
     let counts = nodes.values().filter(|node| is_exclusive(node)).map(|node| {
-        let of = |job: &StateJob| job.on.iter().filter(|on| on.node == node.name).map(|on| on.count).sum::<u32>();
-        (node, state.jobs.iter().map(of).sum::<u32>() + node.taken.len() as u32)
+        let of =
+            |job: &StateJob| job.on.iter().filter(|on| on.node == node.name).map(|on| u64::from(on.count)).sum::<u64>();
+        (node, state.jobs.iter().map(of).sum::<u64>() + node.taken.len() as u64)
     });
-    match counts.into_iter().find(|(node, count)| *count > node.gpus) {
+    match counts.into_iter().find(|(node, count)| *count > u64::from(node.gpus)) {
         Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
         None => Ok(()),
     }
@@ -72,6 +81,7 @@ fn times(job: &StateJob) -> Result<(), String> {
         ("eligible_s", job.eligible_s),
         ("not_before_s", job.not_before_s),
         ("started_s", job.started_s),
+        ("deadline_s", job.deadline_s),
         ("held_s", job.held_s),
         ("limit_s", job.limit_s),
     ];

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
 
-use super::document::{NodeState, State, StateNode};
-use super::jobs::{JobState, StateJob};
+use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
+use super::jobs::{JobState, StateJob, WhyCode};
 use crate::nodes::NodeRow;
 use crate::trace::Row;
 
@@ -64,8 +64,7 @@ impl State {
         for job in &self.jobs {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
-        let limits = self.queues.iter().filter(|queue| !queue.limit.is_empty() || !queue.limit_per_user.is_empty());
-        all.count("limits of queues", limits.count() as u32);
+        all.count("queues: their limits, weights and order", self.queues.len() as u32);
         all.count("reservations", self.reservations.len() as u32);
         all.made.rows.sort_by_key(|row| row.submit);
         Ok(all.made)
@@ -76,13 +75,22 @@ impl State {
         self.with_nodes(RunTimes { of_limit: 1.0, otherwise: None }).made.nodes
     }
 
+    /// The limits of jobs that say none. Slurm's jobs all say theirs: one without has none.
+    fn defaults(&self) -> BTreeMap<&str, f64> {
+        let slurm = self.source.kind == SourceKind::Slurm;
+        let of = |queue: &StateQueue| if slurm { queue.most_s } else { queue.default_s };
+        let sane = |limit: &f64| *limit > 0.0 && *limit <= super::check::FARTHEST_S;
+        let all = self.queues.iter().filter_map(|queue| Some((queue.name.as_str(), of(queue).filter(sane)?)));
+        all.collect()
+    }
+
     fn with_nodes(&self, run_times: RunTimes) -> Modelling<'_> {
         let oldest = self.jobs.iter().flat_map(|job| [job.submitted_s, job.started_s]).flatten().fold(0.0, f64::min);
         let at = Instant::at(seconds((-oldest / HOUR_S).ceil() * HOUR_S));
         let mut all = Modelling {
             state: self,
             run_times,
-            defaults: self.queues.iter().filter_map(|of| Some((of.name.as_str(), of.default_s?))).collect(),
+            defaults: self.defaults(),
             ranks: ranks(&self.jobs),
             nodes: BTreeMap::new(),
             free: Vec::new(),
@@ -128,8 +136,14 @@ impl<'a> Modelling<'a> {
     }
 
     fn node(&mut self, node: &'a StateNode) {
-        if node.state != NodeState::Up || node.gpus == 0 {
-            let what = if node.gpus == 0 { "nodes without GPUs" } else { "nodes that take no jobs" };
+        let shared = node.sharing.as_ref().is_some_and(|sharing| sharing.mode != SharingMode::Exclusive);
+        let left_out = match node.state {
+            _ if node.gpus == 0 => Some("nodes without GPUs"),
+            NodeState::Up if shared => Some("nodes whose GPUs are shared"),
+            NodeState::Up => None,
+            _ => Some("nodes that take no jobs"),
+        };
+        if let Some(what) = left_out {
             return self.count(what, 1);
         }
         if node.gpus as usize == node.taken.len() {
@@ -170,19 +184,43 @@ impl<'a> Modelling<'a> {
             JobState::Dependent => Some("jobs that wait for others"),
             JobState::Reserved => Some("jobs that wait for a reservation"),
         };
-        if let Some(what) = left_out {
+        let closed = |queue: &String| self.state.queues.iter().any(|of| of.name == *queue && of.open == Some(false));
+        let never = match job.why.as_ref().map(|why| why.code) {
+            Some(WhyCode::Never) => Some("jobs that can never start"),
+            _ if !job.queues.is_empty() && job.queues.iter().all(closed) => Some("jobs in closed queues"),
+            _ if !self.has_kinds(job) => Some("jobs whose kinds of GPU no node has that takes jobs"),
+            _ => None,
+        };
+        if let Some(what) = left_out.or(never) {
             return self.leave_out(what);
         }
         let limit = self.limit(job)?;
-        let submit = job.not_before_s.filter(|_| job.state == JobState::NotBefore).or(job.submitted_s).unwrap_or(0.0);
+        let submitted = job.submitted_s.unwrap_or(0.0);
+        let submit =
+            job.not_before_s.filter(|_| job.state == JobState::NotBefore).map_or(submitted, |at| at.max(submitted));
         let mut row = self.row(job, job.gpus, submit);
         (row.declared, row.duration) = (Some(limit), self.takes(limit, Duration::ZERO));
         let shape = job.nodes.as_ref().and_then(|shape| shape.gpus_each);
         row.gpus_per_node =
             shape.filter(|each| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each)).unwrap_or(0);
-        self.asks(job);
+        row.kinds.retain(|kind| self.made.nodes.iter().any(|node| node.kind == *kind));
+        let kept = row.gpus_per_node > 0 || job.gpus == 1;
+        self.asks(job, job.nodes.is_none() || kept);
         self.made.rows.push(row);
         Ok(())
+    }
+
+    /// Whether a node that takes jobs has GPUs that a job may run on.
+    fn has_kinds(&self, job: &StateJob) -> bool {
+        job.kinds.is_empty() || self.made.nodes.iter().any(|node| job.kinds.contains(&node.kind))
+    }
+
+    /// Whether a job may be on every node that takes jobs, as far as its queues say.
+    fn has_all_nodes(&self, job: &StateJob) -> bool {
+        let allowed =
+            |node: &StateNode| node.queues.is_empty() || node.queues.iter().any(|queue| job.queues.contains(queue));
+        let there = |node: &&StateNode| self.nodes.contains_key(node.name.as_str());
+        job.queues.is_empty() || self.state.nodes.iter().filter(there).all(allowed)
     }
 
     /// A job that holds GPUs. What it holds of nodes that take no jobs is nothing that another could have.
@@ -214,9 +252,17 @@ impl<'a> Modelling<'a> {
             JobState::Ending => self.count("jobs that are ending, for a second more", 1),
             _ => {}
         }
+        // What it is given again would be what it asks for, and the model has only a part of it.
+        let whole = on.len() == job.gpus as usize;
+        if !whole {
+            self.count("running jobs of which a part is here, which keep it", 1);
+        }
         let started = job.started_s.unwrap_or(0.0);
         let done = seconds(job.held_s.unwrap_or(-started).max(0.0));
         let mut row = self.row(job, on.len() as u32, job.submitted_s.unwrap_or(started).min(started));
+        row.preemptible &= whole;
+        // Where it runs it may run.
+        row.kinds.retain(|kind| on.iter().all(|(at, _)| self.made.nodes[*at].kind == *kind));
         row.duration = match job.state {
             JobState::Ending => done + OVER,
             _ => {
@@ -236,13 +282,18 @@ impl<'a> Modelling<'a> {
         row.user = job.user.clone();
         row.kinds = job.kinds.clone();
         row.preemptible = job.preemptible.unwrap_or(true);
+        row.deadline = job.deadline_s.map(|at| self.instant(at));
         row.priority = job.priority.map_or(0, |priority| self.ranks.get(&priority.to_bits()).copied().unwrap_or(0));
         row
     }
 
     /// Counts what a job asks for and the model has not.
-    fn asks(&mut self, job: &StateJob) {
+    fn asks(&mut self, job: &StateJob, shaped: bool) {
+        let quota = job.why.as_ref().is_some_and(|why| why.code == WhyCode::Quota);
         let asked = [
+            ("jobs that wait for a quota, which start as others", !quota),
+            ("jobs that may not be on all nodes, by their queue", self.has_all_nodes(job)),
+            ("numbers of nodes that jobs ask for", shaped),
             ("features that jobs ask for", job.features.is_empty()),
             ("nodes that jobs name", job.nodes_in.is_empty() && job.nodes_out.is_empty()),
             ("whole nodes that jobs ask for", !job.whole_nodes.unwrap_or(false)),
@@ -265,10 +316,11 @@ impl<'a> Modelling<'a> {
 
     fn limit(&self, job: &StateJob) -> Result<Duration, String> {
         let default = || job.queues.iter().find_map(|queue| self.defaults.get(queue.as_str()).copied());
-        let known = job.limit_s.or_else(default).map(seconds).or(self.run_times.otherwise);
-        known
-            .filter(|limit| !limit.is_zero())
-            .ok_or_else(|| "it has no time limit: `otherwise` of the run times is for such jobs".into())
+        match job.limit_s.or_else(default).map(seconds).or(self.run_times.otherwise) {
+            None => Err("it has no time limit: `otherwise` of the run times is for such jobs".into()),
+            Some(limit) if limit.is_zero() => Err("its time limit is 0".into()),
+            Some(limit) => Ok(limit),
+        }
     }
 
     /// What a job takes that has this limit and has run for so long.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Job, JobId, Sharing, Standing};
+use sandtable_hardware::{Beginning, Fleet, GpuId, Job, JobId, Sharing, Standing};
 use sandtable_inputs::state::{Modelled, RunTimes, State};
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Trace};
 use serde_json::{Value, json};
@@ -61,12 +61,22 @@ impl Workload {
     pub(crate) fn beginning(&self, jobs: &[Job], fleet: &Fleet) -> Result<Beginning, Error> {
         let Some(state) = &self.state else { return Ok(Beginning::default()) };
         let same = fleet.nodes.len() == state.nodes.len()
-            && fleet.nodes.iter().zip(&state.nodes).all(|(node, of)| node.gpus == of.gpus);
+            && fleet
+                .nodes
+                .iter()
+                .zip(&state.nodes)
+                .all(|(node, of)| node.gpus == of.gpus && fleet.types[node.gpu_type].name == of.kind);
         if !same {
             let error = Error::usage("the jobs of a state run on its own nodes, and the fleet has others");
             return Err(
                 error.hint("fleet: Model(list: NodeList(file: …, format: State), speed: 1.0), of the same file")
             );
+        }
+        if fleet.types.iter().any(|kind| kind.speed != 1.0) {
+            let error = Error::usage(
+                "the run times of a state are those on its own GPUs, and the fleet says that they are faster or slower",
+            );
+            return Err(error.hint("fleet: Model(list: NodeList(file: …, format: State), speed: 1.0)"));
         }
         if fleet.sharing != Sharing::Exclusive || fleet.slots > 1 || fleet.costs.leases.is_some() {
             let message =
@@ -82,12 +92,10 @@ impl Workload {
                 GpuId::new(fleet.nodes[sandtable_hardware::NodeId::at(*node)].first_gpu.number() + gpu)
             };
             let gpus: Vec<GpuId> = holder.on.iter().map(gpu).collect();
-            let speed = gpus.first().map_or(1.0, |gpu| fleet.types[fleet.type_of(*gpu)].speed);
             let standing = Standing {
                 since: holder.since,
                 first_start: holder.since,
-                // Work is counted at speed 1.
-                done: Duration::from_micros_f64(holder.done.as_micros_f64() * speed),
+                done: holder.done,
                 held: state.at.saturating_since(holder.since),
                 productive: holder.done,
                 gpu_time: holder.done * gpus.len() as u64,

@@ -122,10 +122,18 @@ impl Capture<'_> {
     pub(super) fn jobs(&mut self, of: &Text<'_>) -> Result<Vec<Placed>, String> {
         let state = of.get("JobState").unwrap_or("");
         let reason = of.get("Reason").unwrap_or("");
-        let Some(state) = state_of(state, reason, of.number("Priority")?) else {
-            self.ignore("jobs that are over".into(), 1);
-            return Ok(Vec::new());
+        let state = match state_of(state, reason, of.number("Priority")?) {
+            Some(state) => state,
+            None if is_over(state) => {
+                self.ignore("jobs that are over".into(), 1);
+                return Ok(Vec::new());
+            }
+            None => return Err(format!("JobState: expected one of Slurm's states, found {state:?}")),
         };
+        let asked = ["TresPerNode", "TresPerJob", "TresPerTask", "GRES"].into_iter().flat_map(|key| of.all(key));
+        if asked.into_iter().any(|text| text.contains("shard:") || text.contains("mps:")) {
+            self.ignore("jobs.GRES: parts of GPUs, which others find free".into(), 1);
+        }
         for (key, what) in [("Licenses", "jobs.Licenses"), ("TresPerSocket", "jobs.TresPerSocket")] {
             if of.get(key).is_some() {
                 self.ignore(what.into(), 1);
@@ -141,16 +149,22 @@ impl Capture<'_> {
         };
         let tasks = of.get("ArrayTaskId").unwrap_or("");
         let tasks = tasks.split_once('%').map_or(tasks, |(tasks, _)| tasks);
-        let tasks = ranges(tasks).filter(|all| all.iter().map(|range| range.1 - range.0).sum::<u64>() < 4_000_001);
-        let tasks = tasks.ok_or_else(|| format!("ArrayTaskId: expected numbers, found {:?}", of.get("ArrayTaskId")))?;
+        let found = tasks;
+        let tasks = indices(tasks)
+            .ok_or_else(|| format!("ArrayTaskId: expected at most {MOST_TASKS} numbers as 0-9:3, found {found:?}"))?;
         let most = whole(of, "ArrayTaskThrottle")?.filter(|most| *most > 0);
-        let each = tasks.into_iter().flat_map(|(first, last, _)| first..=last).map(|index| {
+        let each = tasks.into_iter().map(|index| {
             let mut task = job.clone();
             task["id"] = format!("{array}_{index}").into();
             task["array"] = json!({"id": array.to_string(), "index": index, "at_most": most});
             (submitted.unwrap_or(0.0), number, task)
         });
         Ok(each.collect())
+    }
+
+    /// The most time of a job without a limit, in its partition.
+    fn longest(&self, of: &Text<'_>) -> Option<f64> {
+        list(of.get("Partition")).into_iter().find_map(|partition| self.most.get(partition).copied())
     }
 
     fn job(&self, of: &Text<'_>, state: &str, reason: &str, submitted: Option<f64>) -> Result<Value, String> {
@@ -187,7 +201,7 @@ impl Capture<'_> {
             "started_s": start.filter(|_| runs).map(|start| start.min(0.0)),
             "held_s": if runs { of.span("RunTime")? } else { None },
             "deadline_s": of.after("Deadline", self.at)?,
-            "gpus": total(of, &on, each * least)?,
+            "gpus": total(of, &on, u64::from(each) * u64::from(least))?,
             "nodes": shape,
             "cpus": of.number("NumCPUs")?,
             "kinds": kinds,
@@ -195,7 +209,7 @@ impl Capture<'_> {
             "nodes_in": hosts(of.get("ReqNodeList").unwrap_or(""))?,
             "nodes_out": hosts(of.get("ExcNodeList").unwrap_or(""))?,
             "whole_nodes": (of.get("OverSubscribe") == Some("NO") && !runs).then_some(true),
-            "limit_s": of.span("TimeLimit")?,
+            "limit_s": of.span("TimeLimit")?.or_else(|| self.longest(of)),
             "least_limit_s": of.span("TimeMin")?,
             "requeues": of.get("Requeue").map(|word| word == "1"),
             "restarts": whole(of, "Restarts")?,
@@ -239,7 +253,7 @@ fn held(of: &Text<'_>) -> Result<Vec<Value>, String> {
 }
 
 /// How many GPUs a job asks for in all: as accounted, where GPUs are; else what it holds, or asks of each node, each task or in all.
-fn total(of: &Text<'_>, on: &[Value], of_nodes: u32) -> Result<u64, String> {
+fn total(of: &Text<'_>, on: &[Value], of_nodes: u64) -> Result<u64, String> {
     for key in ["AllocTRES", "ReqTRES", "TRES"] {
         let counted =
             of.get(key).into_iter().flat_map(|text| text.split(',')).find_map(|word| word.strip_prefix("gres/gpu="));
@@ -254,14 +268,15 @@ fn total(of: &Text<'_>, on: &[Value], of_nodes: u32) -> Result<u64, String> {
     let sum =
         |key: &str| gpus(of.get(key).unwrap_or("")).map(|all| all.iter().map(|gpu| u64::from(gpu.count)).sum::<u64>());
     let tasks = whole(of, "NumTasks")?.unwrap_or(1);
-    let asked = [u64::from(of_nodes), sum("TresPerJob")?, sum("TresPerTask")? * tasks];
+    let asked = [of_nodes, sum("TresPerJob")?, sum("TresPerTask")? * tasks];
     Ok(asked.into_iter().find(|count| *count > 0).unwrap_or(0))
 }
 
 /// In which of our states a job is; none: it is over.
 fn state_of(state: &str, reason: &str, priority: Option<f64>) -> Option<&'static str> {
     Some(match state {
-        "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => match reason {
+        "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => "held",
+        "PENDING" | "REQUEUED" => match reason {
             "JobHeldUser" | "JobHeldAdmin" => "held",
             "Dependency" => "dependent",
             "BeginTime" => "not-before",
@@ -274,6 +289,44 @@ fn state_of(state: &str, reason: &str, priority: Option<f64>) -> Option<&'static
         "COMPLETING" | "STAGE_OUT" => "ending",
         _ => return None,
     })
+}
+
+/// Whether a job in this state has ended.
+fn is_over(state: &str) -> bool {
+    let over = [
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "TIMEOUT",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "PREEMPTED",
+        "BOOT_FAIL",
+        "DEADLINE",
+        "REVOKED",
+        "LAUNCH_FAILED",
+        "RECONFIG_FAIL",
+    ];
+    over.iter().any(|word| state.starts_with(word))
+}
+
+/// Most tasks of an array that are told one by one.
+const MOST_TASKS: u64 = 100_000;
+
+/// The tasks of an array: `0-9`, `1,5`, `0-20:5`.
+fn indices(text: &str) -> Option<Vec<u64>> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
+        let step: usize = step.parse().ok().filter(|step| *step > 0)?;
+        for (first, last, _) in ranges(range)? {
+            if last - first >= MOST_TASKS || all.len() as u64 >= MOST_TASKS {
+                return None;
+            }
+            all.extend((first..=last).step_by(step));
+        }
+    }
+    Some(all)
 }
 
 /// Why a job waits: in our words and in Slurm's.

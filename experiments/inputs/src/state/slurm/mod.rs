@@ -25,9 +25,9 @@ const fn command(file: &'static str, argv: &'static [&'static str], needed: bool
 
 /// All that is ever run: commands that read. `TZ=UTC` is set for them.
 pub const COMMANDS: [Command; 6] = [
-    command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-d", "-o"], true),
-    command("scontrol-show-node-d.txt", &["scontrol", "show", "node", "-d", "-o"], true),
-    command("scontrol-show-partition.txt", &["scontrol", "show", "partition", "-o"], true),
+    command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-a", "-d", "-o"], true),
+    command("scontrol-show-node-d.txt", &["scontrol", "show", "node", "-a", "-d", "-o"], true),
+    command("scontrol-show-partition.txt", &["scontrol", "show", "partition", "-a", "-o"], true),
     command("scontrol-show-reservation.txt", &["scontrol", "show", "reservation", "-o"], false),
     command("scontrol-show-topology.txt", &["scontrol", "show", "topology"], false),
     command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
@@ -157,7 +157,7 @@ const RESERVATION: [&str; 7] = ["ReservationName", "StartTime", "EndTime", "Node
 /// # Errors
 /// What can't be understood: the record, the field, what was found and expected.
 pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, String>) -> Result<Value, String> {
-    let mut capture = Capture { at, kinds, ignored: BTreeMap::new() };
+    let mut capture = Capture { at, kinds, most: BTreeMap::new(), ignored: BTreeMap::new() };
     let of = |file: &str| outputs.get(file).map_or("", String::as_str);
     let paths = paths(of("scontrol-show-topology.txt"))?;
     let levels = paths.values().map(Vec::len).max().unwrap_or(0);
@@ -167,6 +167,8 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let partitions =
         capture.read("partitions", of("scontrol-show-partition.txt"), "PartitionName", &PARTITION, &PARTITION_IN_VAIN);
     let mut queues = named(partitions, "PartitionName", partition)?;
+    let most = queues.iter().filter_map(|queue| Some((queue["name"].as_str()?.to_string(), queue["most_s"].as_f64()?)));
+    capture.most = most.collect();
     let reservations = capture.read(
         "reservations",
         of("scontrol-show-reservation.txt"),
@@ -176,10 +178,12 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     );
     let reservations = named(reservations, "ReservationName", |of| reservation(of, at))?;
     let records = capture.read("jobs", of("scontrol-show-job-d.txt"), "JobId", &jobs::MAPPED, &jobs::IN_VAIN);
-    let mut all = Vec::new();
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
     for record in &records {
-        let id = record.get("JobId").unwrap_or("").to_string();
-        all.extend(capture.jobs(record).map_err(|why| format!("job {id}: {why}"))?);
+        match capture.jobs(record) {
+            Ok(jobs) => all.extend(jobs),
+            Err(why) => refused.push(json!({"what": "jobs", "id": record.get("JobId"), "why": why})),
+        }
     }
     all.sort_by(|a: &(f64, u64, Value), b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let all: Vec<Value> = all.into_iter().map(|(_, _, job)| job).collect();
@@ -188,6 +192,12 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     let mut charged: Vec<&str> = charged.filter_map(Value::as_str).collect();
     charged.sort_unstable();
     charged.dedup();
+    // A partition may be hidden from who asks.
+    let known: Vec<&str> = queues.iter().filter_map(|queue| queue["name"].as_str()).collect();
+    let named = all.iter().flat_map(|job| job["queues"].as_array().into_iter().flatten()).filter_map(Value::as_str);
+    let hidden: std::collections::BTreeSet<&str> = named.filter(|name| !known.contains(name)).collect();
+    let hidden: Vec<Value> = hidden.into_iter().map(|name| json!({"name": name, "kind": "partition"})).collect();
+    queues.extend(hidden);
     queues.extend(charged.into_iter().map(|name| json!({"name": name, "kind": "qos"})));
     let level_names: Vec<String> = (0..levels).map(|level| format!("level-{level}")).collect();
     let unknown = [
@@ -205,6 +215,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
         "jobs": all,
         "reservations": reservations,
         "unknown": unknown.map(|(what, why)| json!({"what": what, "why": why})),
+        "refused": refused,
         "ignored": capture.ignored.iter().map(|(what, count)| json!({"what": what, "count": count})).collect::<Vec<_>>(),
     })))
 }
@@ -219,6 +230,8 @@ pub fn instant(outputs: &Outputs) -> Option<jiff::Timestamp> {
 struct Capture<'a> {
     at: jiff::Timestamp,
     kinds: &'a BTreeMap<String, String>,
+    /// The most time of a job, by partition.
+    most: BTreeMap<String, f64>,
     ignored: BTreeMap<String, u32>,
 }
 
@@ -252,9 +265,11 @@ impl Capture<'_> {
         let name = node.get("NodeName").unwrap_or("");
         let all = gpus(node.get("Gres").unwrap_or(""))?;
         if all.len() > 1 {
-            self.ignore("nodes.Gres: a second kind of GPU on a node".into(), 1);
+            self.ignore("nodes.Gres: a second kind of GPU on a node, taken for the first".into(), 1);
         }
-        let (kind, count) = all.first().map_or((None, 0), |gpu| (gpu.kind.clone(), gpu.count));
+        // Slurm numbers the GPUs of all kinds of a node together.
+        let kind = all.first().and_then(|gpu| gpu.kind.clone());
+        let count: u32 = all.iter().map(|gpu| gpu.count).fold(0, u32::saturating_add);
         let mut path = paths.get(name).cloned().map(|path| path.into_iter().map(Some).collect::<Vec<_>>());
         if let Some(path) = &mut path {
             path.resize(levels, None);
@@ -307,6 +322,8 @@ fn health(state: &str) -> &'static str {
         "FAILING",
         "UNKNOWN",
         "FUTURE",
+        "BLOCKED",
+        "INVAL",
         "NOT_RESPONDING",
         "INVALID_REG",
         "POWERED_DOWN",
