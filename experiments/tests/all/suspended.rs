@@ -111,8 +111,12 @@ impl Bench {
 
     /// Told to leave: what happens at once.
     fn stop(&mut self, job: JobId) -> Vec<BackendEvent> {
+        self.stop_by(job, StopMode::Checkpoint)
+    }
+
+    fn stop_by(&mut self, job: JobId, mode: StopMode) -> Vec<BackendEvent> {
         let mut happened = Vec::new();
-        self.live.stop(job, StopMode::Checkpoint, &mut happened);
+        self.live.stop(job, mode, &mut happened);
         happened.into_iter().map(|event| event.what).collect()
     }
 
@@ -203,4 +207,30 @@ fn a_job_that_is_told_to_leave_while_it_comes_back_leaves_when_it_has_come() {
     ANSWERS.give(false);
     let BackendEvent::Released { job: LONG, lost, .. } = bench.next() else { panic!("it is killed") };
     assert!(lost > Duration::ZERO);
+}
+
+#[test]
+fn a_job_that_is_to_be_killed_does_not_wait_for_its_memory() {
+    static ANSWERS: Answers = Answers::none();
+    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend]);
+    let killed = |bench: &mut Bench| {
+        let BackendEvent::Released { job: LONG, lost, .. } = bench.next() else { panic!("it is killed") };
+        assert!(lost > Duration::ZERO);
+    };
+    bench.start(LONG);
+    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    // While its memory moves away; the driver answers when it is over.
+    assert_eq!((bench.stop(LONG), bench.stop_by(LONG, StopMode::Kill)), (vec![], vec![]));
+    killed(&mut bench);
+    ANSWERS.give(false);
+    // And while it comes back.
+    bench.start(LONG);
+    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    assert_eq!(bench.stop(LONG), []);
+    ANSWERS.give(true);
+    assert_eq!(bench.next(), RELEASED);
+    bench.start(LONG);
+    assert_eq!(bench.stop_by(LONG, StopMode::Kill), []);
+    killed(&mut bench);
+    ANSWERS.give(false);
 }
