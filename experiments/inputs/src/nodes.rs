@@ -7,6 +7,7 @@ use sandtable_hardware::HostResources;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::state::ModelledNode;
 use crate::trace::native::cores;
 use crate::trace::table::{Record, Table, TraceError};
 use crate::trace::{Options, read_bytes};
@@ -32,11 +33,14 @@ pub enum NodeFormat {
     Native,
     /// Alibaba's openb: `gpu`, `model`, `cpu_milli`, `memory_mib`.
     Openb,
-    /// A cluster at one instant, `sandtable/state@1`: the nodes that take jobs then. JSON, which [`crate::state`] reads.
+    /// A cluster at one instant, `sandtable/state@1`: the nodes that take jobs then. No CSV but JSON.
     State,
 }
 
 const NATIVE: [&str; 6] = ["gpus", "kind", "cpus", "host_memory_mib", "speed", "name"];
+
+/// How a row of a format is read.
+type ReadRow = fn(&Record<'_>) -> Result<NodeRow, TraceError>;
 
 /// Reads a list of nodes, compressed or not.
 ///
@@ -45,12 +49,13 @@ const NATIVE: [&str; 6] = ["gpus", "kind", "cpus", "host_memory_mib", "speed", "
 pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
     let options = Options::default();
     let bytes = read_bytes(path, options.limits.bytes)?;
+    let (needed, one): (&[&str], ReadRow) = match format {
+        NodeFormat::Native => (&["gpus", "kind"], native),
+        NodeFormat::Openb => (&["gpu", "model", "cpu_milli", "memory_mib"], openb),
+        NodeFormat::State => return of_state(path, &bytes),
+    };
     let table = Table::new(path, &bytes, b',', true)?;
-    table.need(match format {
-        NodeFormat::Native => &["gpus", "kind"],
-        NodeFormat::Openb => &["gpu", "model", "cpu_milli", "memory_mib"],
-        NodeFormat::State => return Err(Error::internal("a state is no table")),
-    })?;
+    table.need(needed)?;
     let unknown = |name: &&String| !NATIVE.contains(&name.as_str());
     if let (NodeFormat::Native, Some(name)) = (format, table.names().iter().find(unknown)) {
         let error = Error::usage(format!("{}:1: a list of nodes has no column `{name}`", path.display()));
@@ -58,18 +63,26 @@ pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
     }
     let mut nodes = Vec::new();
     table.each(&options, |row| {
-        nodes.push(match format {
-            NodeFormat::Native | NodeFormat::State => native(row)?,
-            NodeFormat::Openb => NodeRow {
-                gpus: gpus(row, "gpu")?,
-                kind: kind(row, "model")?,
-                host: HostResources { cpu_milli: row.whole("cpu_milli")?, memory_mib: row.whole("memory_mib")? },
-                speed: None,
-            },
-        });
+        nodes.push(one(row)?);
         Ok(())
     })?;
     if nodes.is_empty() { Err(Error::usage(format!("{}: no node in it", path.display()))) } else { Ok(nodes) }
+}
+
+/// The nodes of a cluster that take jobs.
+fn of_state(path: &Path, bytes: &[u8]) -> Result<Vec<NodeRow>, Error> {
+    let nodes = crate::state::of_bytes(path, bytes)?.modelled_nodes();
+    if nodes.is_empty() {
+        return Err(Error::usage(format!("{}: no node that takes jobs", path.display())));
+    }
+    let of =
+        |node: ModelledNode| NodeRow { gpus: node.gpus, kind: node.kind, host: HostResources::UNKNOWN, speed: None };
+    Ok(nodes.into_iter().map(of).collect())
+}
+
+fn openb(row: &Record<'_>) -> Result<NodeRow, TraceError> {
+    let host = HostResources { cpu_milli: row.whole("cpu_milli")?, memory_mib: row.whole("memory_mib")? };
+    Ok(NodeRow { gpus: gpus(row, "gpu")?, kind: kind(row, "model")?, host, speed: None })
 }
 
 fn native(row: &Record<'_>) -> Result<NodeRow, TraceError> {

@@ -9,8 +9,8 @@ use sandtable_core::units::Bytes;
 use sandtable_hardware::{
     Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId, Pool, Revocable, SECOND,
 };
-use sandtable_inputs::nodes::{NodeFormat, NodeRow};
-use sandtable_inputs::trace::{Near, ReadLimits, Row};
+use sandtable_inputs::nodes::NodeRow;
+use sandtable_inputs::trace::{Near, Row};
 use serde_json::{Value, json};
 
 use crate::spec::{FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, RevocableSpec, Source};
@@ -130,12 +130,7 @@ pub(super) fn listed(
     folder: &Path,
     speed: Option<f64>,
 ) -> Result<Vec<Group>, Error> {
-    let path = folder.join(&list.file);
-    let rows = match list.format {
-        NodeFormat::State => of_state(&path),
-        format => sandtable_inputs::nodes::read(&path, format),
-    };
-    let rows = rows.map_err(|error| {
+    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format).map_err(|error| {
         let shown = source.error("fleet.list", &error.message, "this list");
         Error { hint: error.hint, ..shown }
     })?;
@@ -164,15 +159,6 @@ pub(super) fn listed(
         }
     };
     Ok(rows.chunk_by(NodeRow::eq).map(group).collect())
-}
-
-/// The nodes of a cluster that take jobs.
-fn of_state(path: &Path) -> Result<Vec<NodeRow>, Error> {
-    let nodes = sandtable_inputs::state::read(path, ReadLimits::default().bytes)?.modelled_nodes();
-    if nodes.is_empty() {
-        return Err(Error::usage(format!("{}: no node that takes jobs", path.display())));
-    }
-    Ok(nodes)
 }
 
 /// Their part of a fleet's identity.

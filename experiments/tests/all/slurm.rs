@@ -431,7 +431,7 @@ fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
     let mut waited = 0;
     for job in state["jobs"].as_array_mut().expect("jobs") {
         // What Slurm did not know then: how long they ran. It looks once a second, and gives GPUs away a second after they came free:
-        // in ten gaps here always.
+        // so it was in all four gaps that were looked at.
         let [start, end] = slurm.ran(job["id"].as_str().expect("an id"));
         job["limit_s"] = (end.duration_since(start).as_secs_f64() + 1.0).into();
         waited += u32::from(job["state"] == "waiting");

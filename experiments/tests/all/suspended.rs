@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use sandtable_hardware::live::{Level, Live, Output, Setting, Task};
 use sandtable_hardware::{
-    Backend, BackendEvent, Cause, Costs, Device, Duration, Fleet, GpuId, GpuType, Instant, Job, JobId, MoveMemory,
-    PerformanceModel, Reading, SECOND, Settings, StandIn, StopMode, Telemetry,
+    Backend, BackendEvent, Cause, Costs, Device, Duration, Fleet, GpuId, GpuType, Instant, Job, JobId, Move,
+    MoveMemory, PerformanceModel, Reading, SECOND, Settings, StandIn, StopMode, Telemetry,
 };
 
 /// The answers that a mover gives, in order; it waits for each.
@@ -120,6 +120,27 @@ impl Bench {
         happened.into_iter().map(|event| event.what).collect()
     }
 
+    /// The long job runs.
+    fn runs(mover: MoveMemory, levels: &[Level]) -> Bench {
+        let mut bench = Bench::new(mover, levels);
+        bench.start(LONG);
+        assert_eq!(bench.next(), BackendEvent::Running(LONG));
+        bench
+    }
+
+    /// The memory of the long job, which runs, is moved to the host.
+    fn suspend(&mut self, answers: &Answers) {
+        assert_eq!(self.stop(LONG), []);
+        answers.give(true);
+        assert_eq!(self.next(), RELEASED);
+    }
+
+    /// The long job is killed, and what it did is lost.
+    fn is_killed(&mut self) {
+        let BackendEvent::Released { job: LONG, lost, .. } = self.next() else { panic!("it is killed") };
+        assert!(lost > Duration::ZERO);
+    }
+
     /// What happens next.
     fn next(&mut self) -> BackendEvent {
         let mut happened = Vec::new();
@@ -137,9 +158,7 @@ const RELEASED: BackendEvent = BackendEvent::Released { job: LONG, cause: Cause:
 #[test]
 fn while_memory_moves_other_jobs_start_and_end() {
     static ANSWERS: Answers = Answers::none();
-    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend]);
-    bench.start(LONG);
-    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend]);
     assert_eq!(bench.stop(LONG), [], "its slots are not free before its memory is");
     bench.start(SHORT);
     assert_eq!([bench.next(), bench.next()], [BackendEvent::Running(SHORT), BackendEvent::Ended(SHORT)]);
@@ -155,9 +174,7 @@ fn while_memory_moves_other_jobs_start_and_end() {
 #[test]
 fn where_memory_cannot_be_moved_the_next_way_is_taken() {
     static ANSWERS: Answers = Answers::none();
-    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend, Level::Pause]);
-    bench.start(LONG);
-    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend, Level::Pause]);
     assert_eq!(bench.stop(LONG), []);
     ANSWERS.give(false);
     assert_eq!(bench.next(), RELEASED);
@@ -169,12 +186,8 @@ fn where_memory_cannot_be_moved_the_next_way_is_taken() {
 #[test]
 fn where_memory_cannot_be_brought_back_the_job_begins_anew() {
     static ANSWERS: Answers = Answers::none();
-    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend]);
-    bench.start(LONG);
-    assert_eq!(bench.next(), BackendEvent::Running(LONG));
-    assert_eq!(bench.stop(LONG), []);
-    ANSWERS.give(true);
-    assert_eq!(bench.next(), RELEASED);
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend]);
+    bench.suspend(&ANSWERS);
     bench.start(LONG);
     ANSWERS.give(false);
     assert_eq!(bench.next(), BackendEvent::Running(LONG));
@@ -183,19 +196,14 @@ fn where_memory_cannot_be_brought_back_the_job_begins_anew() {
     // What it had done is lost, and told when it next lets its slots go.
     assert_eq!(bench.stop(LONG), []);
     ANSWERS.give(false);
-    let BackendEvent::Released { job: LONG, lost, .. } = bench.next() else { panic!("it is killed") };
-    assert!(lost > Duration::ZERO);
+    bench.is_killed();
 }
 
 #[test]
 fn a_job_that_is_told_to_leave_while_it_comes_back_leaves_when_it_has_come() {
     static ANSWERS: Answers = Answers::none();
-    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend]);
-    bench.start(LONG);
-    assert_eq!(bench.next(), BackendEvent::Running(LONG));
-    assert_eq!(bench.stop(LONG), []);
-    ANSWERS.give(true);
-    assert_eq!(bench.next(), RELEASED);
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend]);
+    bench.suspend(&ANSWERS);
     bench.start(LONG);
     assert_eq!(bench.stop(LONG), []);
     ANSWERS.give(true);
@@ -205,32 +213,37 @@ fn a_job_that_is_told_to_leave_while_it_comes_back_leaves_when_it_has_come() {
     assert_eq!(bench.stop(LONG), []);
     // That it can't come back leaves only its end.
     ANSWERS.give(false);
-    let BackendEvent::Released { job: LONG, lost, .. } = bench.next() else { panic!("it is killed") };
-    assert!(lost > Duration::ZERO);
+    bench.is_killed();
 }
 
 #[test]
 fn a_job_that_is_to_be_killed_does_not_wait_for_its_memory() {
     static ANSWERS: Answers = Answers::none();
-    let mut bench = Bench::new(|_, _| ANSWERS.take(), &[Level::Suspend]);
-    let killed = |bench: &mut Bench| {
-        let BackendEvent::Released { job: LONG, lost, .. } = bench.next() else { panic!("it is killed") };
-        assert!(lost > Duration::ZERO);
-    };
-    bench.start(LONG);
-    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend]);
     // While its memory moves away; the driver answers when it is over.
     assert_eq!((bench.stop(LONG), bench.stop_by(LONG, StopMode::Kill)), (vec![], vec![]));
-    killed(&mut bench);
+    bench.is_killed();
     ANSWERS.give(false);
     // And while it comes back.
     bench.start(LONG);
     assert_eq!(bench.next(), BackendEvent::Running(LONG));
-    assert_eq!(bench.stop(LONG), []);
-    ANSWERS.give(true);
-    assert_eq!(bench.next(), RELEASED);
+    bench.suspend(&ANSWERS);
     bench.start(LONG);
     assert_eq!(bench.stop_by(LONG, StopMode::Kill), []);
-    killed(&mut bench);
+    bench.is_killed();
     ANSWERS.give(false);
+}
+
+#[test]
+fn a_job_that_moves_meanwhile_begins_anew_with_its_other_slots() {
+    static ANSWERS: Answers = Answers::none();
+    let mut bench = Bench::runs(|_, _| ANSWERS.take(), &[Level::Suspend]);
+    assert_eq!(bench.stop(LONG), []);
+    let elsewhere = Move { job: LONG, gpus: vec![GpuId::new(1)], split: None };
+    bench.live.reassign(vec![elsewhere], &mut Vec::new());
+    ANSWERS.give(true);
+    assert_eq!(bench.next(), BackendEvent::Running(LONG));
+    // What it did before it moved is lost, and told now.
+    assert_eq!(bench.stop_by(LONG, StopMode::Kill), []);
+    bench.is_killed();
 }

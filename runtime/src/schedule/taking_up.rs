@@ -18,13 +18,14 @@ impl Run {
         for (job, standing) in &beginning.jobs {
             self.ledger.stood(*job, standing);
         }
-        for (job, standing) in beginning.holders() {
+        let holders = beginning.holders();
+        for (job, standing) in &holders {
             let world = self.world();
-            world.cluster.give(world.backend.fleet(), job, standing.gpus.clone(), None);
-            self.ledger.given_before(job, standing)?;
+            world.cluster.give(world.backend.fleet(), *job, standing.gpus.clone(), None);
+            self.ledger.given_before(*job, standing)?;
         }
         // What the backend tells at once: that they run, and how fast.
-        if !beginning.holders().is_empty() {
+        if !holders.is_empty() {
             self.advance(Some(beginning.at))?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use std::path::Path;
 use sandtable_core::error::Error;
 
 pub use document::State;
-pub use model::{Holder, Modelled, RunTimes};
+pub use model::{Holder, Modelled, ModelledNode, RunTimes};
 
 /// The form that is read.
 pub const FORM: &str = "state@1";

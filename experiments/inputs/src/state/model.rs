@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{Duration, HostResources, Instant, SECOND};
+use sandtable_hardware::{Duration, Instant, SECOND};
 
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, WhyCode};
-use crate::nodes::NodeRow;
 use crate::trace::Row;
 
 /// How long jobs really take, of which a document says nothing.
@@ -31,15 +30,22 @@ pub struct Holder {
     pub done: Duration,
 }
 
+/// A node that takes jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelledNode {
+    /// Its GPUs, but for those that others hold.
+    pub gpus: u32,
+    /// Their kind.
+    pub kind: String,
+}
+
 /// What a model goes on from.
 #[derive(Clone, Debug)]
 pub struct Modelled {
     /// The instant of the document, counted from the hour before the first submission.
     pub at: Instant,
     /// The nodes that take jobs.
-    pub nodes: Vec<NodeRow>,
-    /// Their names.
-    pub names: Vec<String>,
+    pub nodes: Vec<ModelledNode>,
     /// The jobs, by submission.
     pub rows: Vec<Row>,
     /// Those that hold GPUs.
@@ -71,7 +77,7 @@ impl State {
     }
 
     /// The nodes that take jobs.
-    pub fn modelled_nodes(&self) -> Vec<NodeRow> {
+    pub fn modelled_nodes(&self) -> Vec<ModelledNode> {
         self.with_nodes(RunTimes { of_limit: 1.0, otherwise: None }).made.nodes
     }
 
@@ -97,7 +103,6 @@ impl State {
             made: Modelled {
                 at,
                 nodes: Vec::new(),
-                names: Vec::new(),
                 rows: Vec::new(),
                 holders: Vec::new(),
                 not_modelled: BTreeMap::new(),
@@ -152,12 +157,9 @@ impl<'a> Modelling<'a> {
         self.count("GPUs that others hold", node.taken.len() as u32);
         self.nodes.insert(&node.name, self.made.nodes.len());
         self.free.push((0..node.gpus).filter(|gpu| !node.taken.contains(gpu)).collect());
-        self.made.names.push(node.name.clone());
-        self.made.nodes.push(NodeRow {
+        self.made.nodes.push(ModelledNode {
             gpus: node.gpus - node.taken.len() as u32,
             kind: node.kind.clone().unwrap_or_else(|| "GPU".into()),
-            host: HostResources::UNKNOWN,
-            speed: None,
         });
     }
 

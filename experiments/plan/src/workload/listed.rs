@@ -1,13 +1,31 @@
 //! Jobs that a spec writes down.
 
-use sandtable_hardware::{Duration, Instant, Job};
-use sandtable_inputs::trace::{Asked, Row, Trace};
+use std::sync::Arc;
 
+use sandtable_core::digest::digest;
+use sandtable_core::error::Error;
+use sandtable_hardware::{Duration, Instant, Job};
+use sandtable_inputs::trace::{Asked, Packed, Row, Trace};
+use serde_json::{Value, json};
+
+use super::From;
 use crate::nodes;
-use crate::spec::{JobSpec, Near};
+use crate::spec::{JobSpec, Near, Source};
+
+/// The jobs that a spec lists; the second is their part of the identity.
+pub(super) fn read(source: &Source, list: &[JobSpec]) -> Result<(From, Value), Error> {
+    if list.is_empty() {
+        return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
+    }
+    check(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
+    let mut trace = rows(list);
+    let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
+    trace.rows.sort_by_key(|row| row.submit);
+    Ok((From::Fixed(Arc::new(Packed::of(trace))), key))
+}
 
 /// Checks the jobs that a spec lists.
-pub(super) fn check_list(list: &[JobSpec]) -> Result<(), String> {
+fn check(list: &[JobSpec]) -> Result<(), String> {
     for (index, job) in list.iter().enumerate() {
         let wrong = |share: f64| !(share > 0.0 && share <= 1.0) || (share < 1.0 && job.gpus != 1);
         if let Some(share) = job.share.filter(|share| wrong(*share)) {
@@ -44,7 +62,7 @@ pub(super) fn check_list(list: &[JobSpec]) -> Result<(), String> {
 }
 
 /// The jobs that a spec lists, as rows.
-pub(super) fn listed(list: &[JobSpec]) -> Trace {
+fn rows(list: &[JobSpec]) -> Trace {
     let asked = |job: &JobSpec| Asked {
         gpus: job.gpus,
         priority: job.priority,

@@ -57,12 +57,11 @@ pub(crate) fn resolve(
     (slots, serving, limits): (u32, Option<&ServingSpec>, ReadLimits),
     last: &mut LastTrace,
 ) -> Result<(Workload, Value), Error> {
-    let (from, mut key, state) = match spec {
+    let ((from, mut key), state) = match spec {
+        WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
+        WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
+        WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
         WorkloadSpec::State { file, run_times } => super::state::read(source, &folder.join(file), *run_times, limits)?,
-        _ => {
-            let (from, key) = read(source, spec, (folder, limits), profile.as_deref(), last)?;
-            (from, key, None)
-        }
     };
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
     let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());
@@ -73,53 +72,41 @@ pub(crate) fn resolve(
     Ok((Workload { from, profile, slots, demand, services, state }, key))
 }
 
-fn read(
+/// The jobs of a trace.
+fn traced(
     source: &Source,
     spec: &WorkloadSpec,
     (folder, limits): (&Path, ReadLimits),
-    profile: Option<&Profile>,
     last: &mut LastTrace,
 ) -> Result<(From, Value), Error> {
-    match spec {
-        WorkloadSpec::Generate { .. } => generated(source, spec, profile),
-        WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill, resample } => {
-            let path = folder.join(file);
-            sandtable_core::input::open(&path).map_err(|error| {
-                let shown = source.error("workload.file", &error.message, "this file");
-                Error { hint: error.hint, ..shown }
-            })?;
-            let throughputs = throughputs.as_ref().map(|file| folder.join(file));
-            let (filter, columns) = (filter.clone(), columns.clone());
-            let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
-            let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, timeless, limits };
-            let (trace, mut key) = last.read(path, *format, options)?;
-            match (fill, resample) {
-                (None, None) => Ok((From::Fixed(trace), key)),
-                (Some(fill), None) => {
-                    let fill = checked_fill(source, *fill)?;
-                    key["fill"] = json!([number(fill.share), fill.every]);
-                    Ok((From::Filled(trace, fill), key))
-                }
-                (None, Some(resample)) => {
-                    let (how, drawn) = checked_resample(source, resample)?;
-                    key["resample"] = drawn;
-                    Ok((From::Resampled(trace, how, OnceLock::new()), key))
-                }
-                (Some(_), Some(_)) => {
-                    Err(source.error("workload.resample", "jobs fill the fleet or are drawn again", "this and `fill`"))
-                }
-            }
+    let WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill, resample } = spec
+    else {
+        return Err(Error::internal("only a trace is read from a table"));
+    };
+    let path = folder.join(file);
+    sandtable_core::input::open(&path).map_err(|error| {
+        let shown = source.error("workload.file", &error.message, "this file");
+        Error { hint: error.hint, ..shown }
+    })?;
+    let throughputs = throughputs.as_ref().map(|file| folder.join(file));
+    let (filter, columns) = (filter.clone(), columns.clone());
+    let (cpu_jobs, timeless) = (*cpu_jobs, fill.is_some());
+    let options = trace::Options { jobs: *jobs, filter, columns, throughputs, cpu_jobs, timeless, limits };
+    let (trace, mut key) = last.read(path, *format, options)?;
+    match (fill, resample) {
+        (None, None) => Ok((From::Fixed(trace), key)),
+        (Some(fill), None) => {
+            let fill = checked_fill(source, *fill)?;
+            key["fill"] = json!([number(fill.share), fill.every]);
+            Ok((From::Filled(trace, fill), key))
         }
-        WorkloadSpec::State { .. } => Err(Error::internal("a state has jobs that run")),
-        WorkloadSpec::Jobs(list) => {
-            if list.is_empty() {
-                return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
-            }
-            super::listed::check_list(list).map_err(|why| source.error("workload", &why, "these jobs"))?;
-            let mut trace = super::listed::listed(list);
-            let key = json!({"trace": {"blake3": digest(trace.to_csv().as_bytes()), "format": "Native"}});
-            trace.rows.sort_by_key(|row| row.submit);
-            Ok((From::Fixed(Arc::new(Packed::of(trace))), key))
+        (None, Some(resample)) => {
+            let (how, drawn) = checked_resample(source, resample)?;
+            key["resample"] = drawn;
+            Ok((From::Resampled(trace, how, OnceLock::new()), key))
+        }
+        (Some(_), Some(_)) => {
+            Err(source.error("workload.resample", "jobs fill the fleet or are drawn again", "this and `fill`"))
         }
     }
 }

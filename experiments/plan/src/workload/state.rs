@@ -21,7 +21,7 @@ pub(super) fn read(
     path: &Path,
     RunTimesSpec::Limits { part, otherwise }: RunTimesSpec,
     limits: ReadLimits,
-) -> Result<(From, Value, Option<Arc<Modelled>>), Error> {
+) -> Result<((From, Value), Option<Arc<Modelled>>), Error> {
     let of_limit = part.unwrap_or(1.0);
     if !(of_limit > 0.0 && of_limit <= 1.0) {
         let message = format!("expected a part of the limit above 0 and at most 1, found {of_limit}");
@@ -41,7 +41,7 @@ pub(super) fn read(
     }
     let key = json!({"state": {"blake3": digest(&bytes), "of_limit": number(of_limit), "otherwise": otherwise}});
     let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
-    Ok((From::Fixed(Arc::new(Packed::of(trace))), key, Some(Arc::new(modelled))))
+    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(modelled))))
 }
 
 impl Workload {
