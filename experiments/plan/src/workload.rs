@@ -36,6 +36,9 @@ pub struct Workload {
     state: Option<Arc<Modelled>>,
 }
 
+/// Where jobs come from, and their part of the identity.
+type Keyed = (From, serde_json::Value);
+
 /// Where jobs come from.
 enum From {
     /// Drawn anew for every seed.

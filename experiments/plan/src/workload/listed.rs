@@ -6,14 +6,14 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job};
 use sandtable_inputs::trace::{Asked, Packed, Row, Trace};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::From;
+use super::{From, Keyed};
 use crate::nodes;
 use crate::spec::{JobSpec, Near, Source};
 
 /// The jobs that a spec lists; the second is their part of the identity.
-pub(super) fn read(source: &Source, list: &[JobSpec]) -> Result<(From, Value), Error> {
+pub(super) fn read(source: &Source, list: &[JobSpec]) -> Result<Keyed, Error> {
     if list.is_empty() {
         return Err(source.error("workload", "a workload needs at least one job, found none", "no job"));
     }

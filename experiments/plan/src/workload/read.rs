@@ -9,7 +9,7 @@ use sandtable_hardware::{Duration, Job, Profile, SECOND};
 use sandtable_inputs::trace::{self, Fill, Packed, ReadLimits, Resample};
 use serde_json::{Value, json};
 
-use super::{Drawn, From, Workload};
+use super::{Drawn, From, Keyed, Workload};
 use crate::spec::{
     Arrivals, Deadlines, Durations, FillSpec, Host, Near, ResampleSpec, ServingSpec, Source, TraceFormat, WorkloadSpec,
 };
@@ -78,7 +78,7 @@ fn traced(
     spec: &WorkloadSpec,
     (folder, limits): (&Path, ReadLimits),
     last: &mut LastTrace,
-) -> Result<(From, Value), Error> {
+) -> Result<Keyed, Error> {
     let WorkloadSpec::Trace { file, format, jobs, filter, columns, throughputs, cpu_jobs, fill, resample } = spec
     else {
         return Err(Error::internal("only a trace is read from a table"));
@@ -167,7 +167,7 @@ fn check_arrivals(source: &Source, place: &str, arrivals: Arrivals) -> Result<()
 }
 
 /// Jobs that are drawn by the parameters of a spec.
-fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) -> Result<(From, Value), Error> {
+fn generated(source: &Source, spec: &WorkloadSpec, profile: Option<&Profile>) -> Result<Keyed, Error> {
     let WorkloadSpec::Generate {
         jobs,
         arrivals,

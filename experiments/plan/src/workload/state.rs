@@ -9,9 +9,9 @@ use sandtable_core::error::Error;
 use sandtable_hardware::{Beginning, Fleet, GpuId, Job, JobId, Sharing, Standing};
 use sandtable_inputs::state::{Modelled, RunTimes, State};
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Trace};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{From, Workload};
+use super::{From, Keyed, Workload};
 use crate::number;
 use crate::spec::{RunTimesSpec, Source};
 
@@ -21,7 +21,7 @@ pub(super) fn read(
     path: &Path,
     RunTimesSpec::Limits { part, otherwise }: RunTimesSpec,
     limits: ReadLimits,
-) -> Result<((From, Value), Option<Arc<Modelled>>), Error> {
+) -> Result<(Keyed, Option<Arc<Modelled>>), Error> {
     let of_limit = part.unwrap_or(1.0);
     if !(of_limit > 0.0 && of_limit <= 1.0) {
         let message = format!("expected a part of the limit above 0 and at most 1, found {of_limit}");
