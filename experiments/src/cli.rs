@@ -71,6 +71,8 @@ enum Command {
     /// Read a cluster as it is, for a run that begins there.
     #[command(subcommand)]
     Capture(commands::capture::CaptureCommand),
+    /// Forecast when the waiting jobs of a cluster start, under policies, and with changes to it.
+    WhatIf(commands::what_if::WhatIfArgs),
     /// Import, generate and describe traces.
     #[command(subcommand)]
     Trace(commands::trace::TraceCommand),
@@ -164,6 +166,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Verify(args) => commands::verify::run(&args),
         Command::Store(command) => commands::store::run(&command),
         Command::Capture(command) => commands::capture::run(&command),
+        Command::WhatIf(args) => commands::what_if::run(&args),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
         Command::Model(command) => commands::model::run(&command),

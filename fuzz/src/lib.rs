@@ -292,8 +292,13 @@ fn judge(bytes: &[u8]) {
     let hosts = [5, 0, 3].map(|cpu_milli| HostResources { cpu_milli, memory_mib: 0 });
     let at = |seconds: u32| Instant::at(u64::from(seconds) * SECOND);
     let from = bytes.less(60);
-    let planned =
-        Maintenance { node: NodeId::new(bytes.less(3)), announced: at(from / 2), from: at(from), to: at(from + 9) };
+    let planned = Maintenance {
+        node: NodeId::new(bytes.less(3)),
+        announced: at(from / 2),
+        from: at(from),
+        to: at(from + 9),
+        jobs_go_on: from % 2 == 1,
+    };
     let fleet = fleet.hosted(&hosts).levelled(&[("rack".into(), 2)]).expect("levels").maintained(vec![planned]);
     let cut = fleet.parts.clone();
     let jobs: Vec<Job> = (0..1 + bytes.less(7))

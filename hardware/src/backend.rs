@@ -63,7 +63,8 @@ pub enum BackendEvent {
         /// When it goes down.
         until: Instant,
     },
-    /// The node failed, or was taken down. The jobs on it are [`BackendEvent::Released`] at the same instant.
+    /// The node failed, or was taken down: then the jobs on it are [`BackendEvent::Released`] at the same instant. Or it takes no jobs
+    /// any more, and those on it go on.
     NodeDown(NodeId),
     /// The node is back.
     NodeUp(NodeId),

@@ -186,6 +186,8 @@ pub struct Maintenance {
     pub from: Instant,
     /// When it is back.
     pub to: Instant,
+    /// What runs there goes on: it only takes no jobs, and that is not announced.
+    pub jobs_go_on: bool,
 }
 
 /// The machines.

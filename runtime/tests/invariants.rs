@@ -231,7 +231,13 @@ fn simulate(case: &Case) -> Finished {
         let from = SECOND * (50 * at + case.seed % 40);
         let announced = Instant::at(from.saturating_sub(SECOND * (case.seed % 30)));
         let node = NodeId::at((case.seed / 3 + at) as usize % case.nodes.len());
-        Maintenance { node, announced, from: Instant::at(from), to: Instant::at(from + SECOND * (1 + case.seed % 70)) }
+        Maintenance {
+            node,
+            announced,
+            from: Instant::at(from),
+            to: Instant::at(from + SECOND * (1 + case.seed % 70)),
+            jobs_go_on: case.seed % 3 == 0,
+        }
     };
     let fleet = fleet.maintained((0..case.seed % 4).map(maintenance).collect());
     // Of every other fleet some nodes are others'.

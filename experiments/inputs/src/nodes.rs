@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::HostResources;
+use sandtable_hardware::{HostResources, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::state::ModelledNode;
+use crate::state::{Change, ModelledNode};
 use crate::trace::native::cores;
 use crate::trace::table::{Record, Table, TraceError};
 use crate::trace::{Options, read_bytes};
@@ -23,6 +23,8 @@ pub struct NodeRow {
     pub host: HostResources,
     /// Work that its GPUs do in a second, where the file says it.
     pub speed: Option<f64>,
+    /// When it takes no jobs: from and to. Those that run there go on.
+    pub closed: Vec<(Instant, Instant)>,
 }
 
 /// The columns of a list of nodes.
@@ -42,17 +44,17 @@ const NATIVE: [&str; 6] = ["gpus", "kind", "cpus", "host_memory_mib", "speed", "
 /// How a row of a format is read.
 type ReadRow = fn(&Record<'_>) -> Result<NodeRow, TraceError>;
 
-/// Reads a list of nodes, compressed or not.
+/// Reads a list of nodes, compressed or not, with the changes to a cluster's state.
 ///
 /// # Errors
 /// A file that can't be read, or a row that can't be understood: file, line, column, what was found and expected.
-pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
+pub fn read(path: &Path, format: NodeFormat, changes: &[Change]) -> Result<Vec<NodeRow>, Error> {
     let options = Options::default();
     let bytes = read_bytes(path, options.limits.bytes)?;
     let (needed, one): (&[&str], ReadRow) = match format {
         NodeFormat::Native => (&["gpus", "kind"], native),
         NodeFormat::Openb => (&["gpu", "model", "cpu_milli", "memory_mib"], openb),
-        NodeFormat::State => return of_state(path, &bytes),
+        NodeFormat::State => return of_state(path, &bytes, changes),
     };
     let table = Table::new(path, &bytes, b',', true)?;
     table.need(needed)?;
@@ -70,19 +72,22 @@ pub fn read(path: &Path, format: NodeFormat) -> Result<Vec<NodeRow>, Error> {
 }
 
 /// The nodes of a cluster that take jobs.
-fn of_state(path: &Path, bytes: &[u8]) -> Result<Vec<NodeRow>, Error> {
-    let nodes = crate::state::of_bytes(path, bytes)?.modelled_nodes();
+fn of_state(path: &Path, bytes: &[u8], changes: &[Change]) -> Result<Vec<NodeRow>, Error> {
+    let state = crate::state::of_bytes(path, bytes)?.changed(changes);
+    let nodes = state.map_err(|why| Error::usage(format!("{}, changed: {why}", path.display())))?.modelled_nodes();
     if nodes.is_empty() {
         return Err(Error::usage(format!("{}: no node that takes jobs", path.display())));
     }
-    let of =
-        |node: ModelledNode| NodeRow { gpus: node.gpus, kind: node.kind, host: HostResources::UNKNOWN, speed: None };
+    let of = |node: ModelledNode| {
+        let ModelledNode { gpus, kind, closed } = node;
+        NodeRow { gpus, kind, host: HostResources::UNKNOWN, speed: None, closed }
+    };
     Ok(nodes.into_iter().map(of).collect())
 }
 
 fn openb(row: &Record<'_>) -> Result<NodeRow, TraceError> {
     let host = HostResources { cpu_milli: row.whole("cpu_milli")?, memory_mib: row.whole("memory_mib")? };
-    Ok(NodeRow { gpus: gpus(row, "gpu")?, kind: kind(row, "model")?, host, speed: None })
+    Ok(NodeRow { gpus: gpus(row, "gpu")?, kind: kind(row, "model")?, host, speed: None, closed: Vec::new() })
 }
 
 fn native(row: &Record<'_>) -> Result<NodeRow, TraceError> {
@@ -91,7 +96,7 @@ fn native(row: &Record<'_>) -> Result<NodeRow, TraceError> {
     let memory_mib = if given("host_memory_mib") { row.whole("host_memory_mib")? } else { 0 };
     let speed = if given("speed") { Some(row.number("speed")?) } else { None };
     let host = HostResources { cpu_milli, memory_mib };
-    Ok(NodeRow { gpus: gpus(row, "gpus")?, kind: kind(row, "kind")?, host, speed })
+    Ok(NodeRow { gpus: gpus(row, "gpus")?, kind: kind(row, "kind")?, host, speed, closed: Vec::new() })
 }
 
 fn kind(row: &Record<'_>, column: &str) -> Result<String, TraceError> {
@@ -116,13 +121,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("nodes.csv");
         std::fs::write(&path, text).expect("written");
-        read(&path, format).map_err(|error| error.message.replace(&format!("{}", path.display()), "nodes.csv"))
+        read(&path, format, &[]).map_err(|error| error.message.replace(&format!("{}", path.display()), "nodes.csv"))
     }
 
     #[test]
     fn both_formats_say_the_same() {
         let host = HostResources { cpu_milli: 96_500, memory_mib: 4096 };
-        let expected = |speed| vec![NodeRow { gpus: 8, kind: "T4".into(), host, speed }];
+        let expected = |speed| vec![NodeRow { gpus: 8, kind: "T4".into(), host, speed, closed: Vec::new() }];
         let native = "name,gpus,kind,cpus,host_memory_mib,speed\na,8,T4,96.5,4096,0.5\n";
         assert_eq!(read_text(native, NodeFormat::Native), Ok(expected(Some(0.5))));
         let openb = "sn,cpu_milli,memory_mib,gpu,model\na,96500,4096,8,T4\n";

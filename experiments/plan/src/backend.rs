@@ -126,6 +126,7 @@ pub(super) fn group(backend: &dyn CellBackend) -> Option<Group> {
         host_memory: None,
         revocable: None,
         pool: Pool::Training,
+        closed: Vec::new(),
     })
 }
 

@@ -30,8 +30,9 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
         all.push(file.clone());
         all.extend(throughputs.clone());
     }
-    if let WorkloadSpec::State { file, .. } = &spec.workload {
+    if let WorkloadSpec::State { file, run_times, .. } = &spec.workload {
         all.push(file.clone());
+        all.extend(run_times.file().cloned());
     }
     match &spec.fleet {
         FleetSpec::Replay(file) => all.push(file.clone()),

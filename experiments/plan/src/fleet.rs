@@ -16,7 +16,7 @@ use super::backend::{self, CellBackend};
 use super::number;
 use super::preset::Preset;
 use crate::spec::RescaleSpec;
-use crate::spec::{FleetSpec, Group, LinksSpec, ProfileSpec, Source, Spec};
+use crate::spec::{FleetSpec, Group, LinksSpec, ProfileSpec, Source, Spec, WorkloadSpec};
 
 /// Links between the GPUs of all nodes together.
 const MOST_LINKS: u64 = 16_000_000;
@@ -44,7 +44,11 @@ pub(super) fn groups(
     let alone = speed.is_none() && memory.is_none() && !host && revocable.is_none();
     let (groups, places): (Vec<Group>, Vec<String>) = match (nodes, gpus, kind, groups.is_empty(), list) {
         (None, None, None, true, Some(list)) if memory.is_none() && !host && revocable.is_none() => {
-            let groups = super::nodes::listed(source, list, folder, *speed)?;
+            let changes = match &spec.workload {
+                WorkloadSpec::State { file, changes, .. } if *file == list.file => changes.as_slice(),
+                _ => &[],
+            };
+            let groups = super::nodes::listed(source, list, folder, *speed, changes)?;
             let places = vec!["fleet.list".to_string(); groups.len()];
             (groups, places)
         }
@@ -59,6 +63,7 @@ pub(super) fn groups(
                 host_memory: *host_memory,
                 revocable: *revocable,
                 pool: Pool::Training,
+                closed: Vec::new(),
             };
             (vec![one], vec!["fleet".into()])
         }

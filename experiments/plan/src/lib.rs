@@ -50,7 +50,7 @@ use axes::{at, clash, pick, texts};
 pub use backend::{CellBackend, LiveDevices};
 pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding, Weights};
 pub use claims::Claim;
-pub use workload::Workload;
+pub use workload::{StateJobs, Workload};
 
 /// The schema of the files that the store keeps of a cell (`schema.rs` of sandtable-results) and of their identity. Raise it when one
 /// of them changes its form: it is part of every id.
@@ -265,6 +265,16 @@ pub fn plan(path: &Path, options: &Options) -> Result<Plan, Error> {
     Ok(Plan { claims: expansion.claims()?, ..plan })
 }
 
+/// Reads and expands a spec that is in memory; files that it names are relative to the folder of `origin`, which need not be there.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_text(origin: &Path, text: String, options: &Options) -> Result<Plan, Error> {
+    let mut expansion = Expansion::of_text(origin, text, options)?;
+    let plan = expansion.part(usize::MAX)?;
+    Ok(Plan { claims: expansion.claims()?, ..plan })
+}
+
 /// A spec whose cells are made a part at a time: all cells of a large sweep fill a machine's memory.
 pub struct Expansion<'a> {
     source: Source,
@@ -295,6 +305,11 @@ impl<'a> Expansion<'a> {
         let text = sandtable_core::input::text(path, sandtable_core::input::SPEC)?;
         // Some editors begin a file with a byte-order mark.
         let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
+        Expansion::of_text(path, text, options)
+    }
+
+    /// Reads a spec that is in memory, as if it were in a file.
+    fn of_text(path: &Path, text: String, options: &'a Options) -> Result<Expansion<'a>, Error> {
         let mut source = Source { origin: path.display().to_string(), text };
         // Mistakes of the file itself come first, without any edit.
         let spec = source.parse()?;

@@ -10,6 +10,7 @@ use sandtable_hardware::{
     Duration, Fleet, HostResources, Instant, Job, Maintenance, Nearness, NodeId, Pool, Revocable, SECOND,
 };
 use sandtable_inputs::nodes::NodeRow;
+use sandtable_inputs::state::Change;
 use sandtable_inputs::trace::{Near, Row};
 use serde_json::{Value, json};
 
@@ -58,6 +59,16 @@ pub(super) fn equip(source: &Source, spec: &FleetSpec, groups: &[Group], fleet: 
         let found = maintained(planned, &fleet);
         all.extend(found.map_err(|why| source.error(&format!("fleet.maintenance.{index}"), &why, "here"))?);
     }
+    let mut first = 0;
+    for group in groups {
+        let nodes = || (first..first + group.nodes).map(NodeId::new);
+        let closed = |(from, to): &(Instant, Instant)| {
+            let (from, to) = (*from, *to);
+            nodes().map(move |node| Maintenance { node, announced: from, from, to, jobs_go_on: true })
+        };
+        all.extend(group.closed.iter().flat_map(closed));
+        first += group.nodes;
+    }
     Ok(fleet.maintained(all))
 }
 
@@ -89,7 +100,7 @@ fn maintained(planned: &MaintenanceSpec, fleet: &Fleet) -> Result<Vec<Maintenanc
     }
     let (from, to) = (Instant::at(from.0), Instant::at(to.0));
     let announced = Instant::at(from.since_start().saturating_sub(notice.map_or(Duration::ZERO, |notice| notice.0)));
-    Ok(nodes.into_iter().map(|node| Maintenance { node, announced, from, to }).collect())
+    Ok(nodes.into_iter().map(|node| Maintenance { node, announced, from, to, jobs_go_on: false }).collect())
 }
 
 /// How nodes are taken back.
@@ -129,8 +140,9 @@ pub(super) fn listed(
     list: &NodeListSpec,
     folder: &Path,
     speed: Option<f64>,
+    changes: &[Change],
 ) -> Result<Vec<Group>, Error> {
-    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format).map_err(|error| {
+    let rows = sandtable_inputs::nodes::read(&folder.join(&list.file), list.format, changes).map_err(|error| {
         let shown = source.error("fleet.list", &error.message, "this list");
         Error { hint: error.hint, ..shown }
     })?;
@@ -144,7 +156,7 @@ pub(super) fn listed(
         return Err(error.hint("a column `speed` in a native list, or `speed: 1.0` beside it for all"));
     }
     let group = |of: &[NodeRow]| {
-        let NodeRow { gpus, kind, host, speed: own } = &of[0];
+        let NodeRow { gpus, kind, host, speed: own, closed } = &of[0];
         let HostResources { cpu_milli, memory_mib } = *host;
         Group {
             nodes: of.len() as u32,
@@ -156,6 +168,7 @@ pub(super) fn listed(
             host_memory: (memory_mib > 0).then_some(Bytes((memory_mib as usize) << 20)),
             revocable: None,
             pool: Pool::Training,
+            closed: closed.clone(),
         }
     };
     Ok(rows.chunk_by(NodeRow::eq).map(group).collect())
@@ -172,7 +185,10 @@ pub(super) fn fleet_key(fleet: &Fleet, key: &mut Value) {
         key["levels"] = fleet.levels.iter().enumerate().map(level).collect();
     }
     if !fleet.maintenance.is_empty() {
-        let of = |of: &Maintenance| json!([of.node, of.announced, of.from, of.to]);
+        let of = |of: &Maintenance| match of.jobs_go_on {
+            false => json!([of.node, of.announced, of.from, of.to]),
+            true => json!([of.node, "closed", of.from, of.to]),
+        };
         key["maintenance"] = fleet.maintenance.iter().map(of).collect();
     }
     if fleet.nodes.iter().any(|node| node.revocable.is_some()) {

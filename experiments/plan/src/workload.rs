@@ -13,7 +13,6 @@ use sandtable_hardware::regime::First;
 use sandtable_hardware::{
     Fleet, HostResources, Job, Nearness, Profile, Regime, Request, ServiceId, Sharing, TypeId, WorkloadId,
 };
-use sandtable_inputs::state::Modelled;
 use sandtable_inputs::trace::{self, Asked, Fill, FleetShape, Packed, Recipe, Resample, Row, Trace};
 use sandtable_runtime::Capacities;
 use sandtable_runtime::contract::Abilities;
@@ -21,6 +20,7 @@ use sandtable_runtime::contract::Abilities;
 use super::{nodes, parts};
 use crate::spec::{Arrivals, Deadlines, DemandSpec, Durations, Host, Near, Ties};
 pub(super) use read::{LastTrace, resolve};
+pub use state::StateJobs;
 
 /// The jobs of a spec.
 pub struct Workload {
@@ -33,7 +33,7 @@ pub struct Workload {
     demand: DemandSpec,
     services: Vec<String>,
     /// The cluster whose jobs they are, where they are those of one at an instant.
-    state: Option<Arc<Modelled>>,
+    state: Option<Arc<StateJobs>>,
 }
 
 /// Where jobs come from, and their part of the identity.
@@ -99,6 +99,11 @@ impl Workload {
             From::Fixed(trace) | From::Filled(trace, _) | From::Resampled(trace, ..) => Some(trace),
             From::Generated(_) => None,
         }
+    }
+
+    /// The cluster whose jobs they are, where they are those of one at an instant.
+    pub fn state(&self) -> Option<&StateJobs> {
+        self.state.as_deref()
     }
 
     /// How many jobs it has on a fleet, about: the cost of a cell, as far as it can be told before it runs.
@@ -170,7 +175,13 @@ impl Workload {
     /// Jobs that never fill the fleet.
     pub fn trace(&self, seed: u64, fleet: &Fleet) -> Result<Trace, Error> {
         let mut all = match &self.from {
-            From::Fixed(trace) => trace.trace(),
+            From::Fixed(trace) => {
+                let mut all = trace.trace();
+                if let Some(state) = &self.state {
+                    all.rows = all.rows.into_iter().map(|row| state.timed(row, seed)).collect();
+                }
+                all
+            }
             From::Filled(trace, how) => filled(trace, *how, seed, fleet.gpus() / self.slots)?,
             From::Resampled(trace, how, _) => resampled(trace, how, seed, fleet)?,
             From::Generated(drawn) => self.recipe(drawn, fleet, |recipe| trace::generate(recipe, seed)),
@@ -243,7 +254,10 @@ impl Workload {
             From::Generated(drawn) if is_recorded => {
                 self.recipe(drawn, fleet, |recipe| trace::draw(recipe, seed).try_for_each(&mut add))?;
             }
-            From::Fixed(trace) if is_recorded => trace.rows().try_for_each(add)?,
+            From::Fixed(trace) if is_recorded => match &self.state {
+                Some(state) => trace.rows().map(|row| state.timed(row, seed)).try_for_each(add)?,
+                None => trace.rows().try_for_each(add)?,
+            },
             // These need all rows at once.
             _ => self.trace(seed, fleet)?.rows.into_iter().try_for_each(add)?,
         }

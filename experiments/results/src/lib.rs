@@ -15,6 +15,7 @@ pub mod calibrate;
 pub mod claim;
 pub mod compare;
 pub mod explain;
+pub mod forecast;
 pub mod merge;
 pub mod metric;
 pub mod producer;

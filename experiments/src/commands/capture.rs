@@ -122,7 +122,7 @@ fn asked(command: &slurm::Command) -> Result<Option<String>, Error> {
 /// Prints what a run from a document begins with.
 fn describe(file: &Path, state: &State) -> Result<ExitCode, Error> {
     let otherwise = Some(sandtable_hardware::SECOND);
-    let modelled = state.modelled(state::RunTimes { of_limit: 1.0, otherwise });
+    let modelled = state.modelled(state::RunTimes { of_limit: 1.0, otherwise, without_limits: false });
     let modelled = modelled.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
     let gpus: u32 = modelled.nodes.iter().map(|node| node.gpus).sum();
     let (nodes, running) = (modelled.nodes.len(), modelled.holders.len());

@@ -24,6 +24,7 @@ pub(crate) mod store;
 pub(crate) mod submit;
 pub(crate) mod trace;
 pub(crate) mod verify;
+pub(crate) mod what_if;
 
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt as _;

@@ -400,7 +400,7 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[CellStatu
 }
 
 /// Says which cells have no result and why; the exit code.
-fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
+pub(super) fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
     let mut code = ExitCode::Done;
     let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
     let mut refused = 0;

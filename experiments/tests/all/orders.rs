@@ -65,7 +65,7 @@ fn demand(mut stream: Stream, fleet: Fleet, jobs: &mut [Job]) -> Fleet {
     let maintenance = |draw: &mut Stream| {
         let (node, from) = (NodeId::at((draw.integer() % fleet.nodes.len() as u64) as usize), draw.integer() % 30);
         let announced = at(from.saturating_sub(draw.integer() % 8));
-        Maintenance { node, announced, from: at(from), to: at(from + 1 + draw.integer() % 9) }
+        Maintenance { node, announced, from: at(from), to: at(from + 1 + draw.integer() % 9), jobs_go_on: false }
     };
     let planned = (0..of(draw, &[0, 0, 1, 2])).map(|_| maintenance(draw)).collect();
     fleet.hosted(&hosts).levelled(&[rack]).expect("levels").maintained(planned)

@@ -135,8 +135,9 @@ fn documents_of_four_sources_are_read() {
         let file = data(&format!("cluster-state/expected/{source}.state.json"));
         let state = sandtable_inputs::state::read(&file, 1 << 30).expect("a state");
         let otherwise = Some(sandtable_hardware::SECOND);
-        let modelled =
-            state.modelled(sandtable_inputs::state::RunTimes { of_limit: 1.0, otherwise }).expect("modelled");
+        let modelled = state
+            .modelled(sandtable_inputs::state::RunTimes { of_limit: 1.0, otherwise, without_limits: false })
+            .expect("modelled");
         assert!(!modelled.holders.is_empty() && modelled.rows.len() > modelled.holders.len(), "{source}");
         // Every job is there or is counted.
         let words = [
@@ -154,7 +155,9 @@ fn documents_of_four_sources_are_read() {
     }
     let kai = sandtable_inputs::state::read(&data("cluster-state/expected/kai.state.json"), 1 << 30).expect("a state");
     let otherwise = Some(sandtable_hardware::SECOND);
-    let why = kai.modelled(sandtable_inputs::state::RunTimes { of_limit: 1.0, otherwise }).expect_err("shares");
+    let why = kai
+        .modelled(sandtable_inputs::state::RunTimes { of_limit: 1.0, otherwise, without_limits: false })
+        .expect_err("shares");
     assert!(why.contains("it asks for a part of a GPU"), "{why}");
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Due, JobState, Phase, SimulatedBackend};
 use crate::random::Stream;
-use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, NodeId, Revocable, SECOND, TimedEvent};
+use crate::{BackendEvent, Cause, Duration, GpuId, Instant, JobId, Maintenance, NodeId, Revocable, SECOND, TimedEvent};
 
 /// Why a node is down, and what is to happen to it.
 #[derive(Default)]
@@ -14,6 +14,8 @@ pub(super) struct NodeState {
     failed: bool,
     /// Times of maintenance that have begun and are not over.
     away: u32,
+    /// Times in which it takes no jobs, and what runs there goes on.
+    closed: u32,
     /// Of one that its owner may take back.
     owner: Option<NodeClock>,
     /// Its owner has taken it back.
@@ -29,6 +31,10 @@ struct NodeClock {
 impl NodeState {
     fn is_up(&self) -> bool {
         !self.failed && self.away == 0 && !self.taken
+    }
+
+    fn takes_jobs(&self) -> bool {
+        self.is_up() && self.closed == 0
     }
 }
 
@@ -57,17 +63,19 @@ impl SimulatedBackend {
                 continue;
             }
             // What had begun before the run did begins with it.
-            self.schedule(maintenance.announced.max(self.now), Due::Announce(at), 0);
+            if !maintenance.jobs_go_on {
+                self.schedule(maintenance.announced.max(self.now), Due::Announce(at), 0);
+            }
             self.schedule(maintenance.from.max(self.now), Due::TakeDown(at), 0);
             self.schedule(maintenance.to, Due::BringBack(at), 0);
         }
     }
 
     pub(super) fn fail(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
-        let was_up = self.nodes[node].is_up();
+        let (was_up, took_jobs) = (self.nodes[node].is_up(), self.nodes[node].takes_jobs());
         self.nodes[node].failed = true;
         if was_up {
-            self.down(node, Cause::NodeLost, happened);
+            self.down(node, Cause::NodeLost, took_jobs, happened);
         }
         if let Some(back) = self.drawn(node, |failures| failures.repair) {
             self.schedule(back, Due::NodeUp(node), 0);
@@ -92,7 +100,7 @@ impl SimulatedBackend {
     fn drain(&mut self, node: NodeId, until: Instant, happened: &mut Vec<TimedEvent>) {
         let state = &mut self.nodes[node];
         state.announced.push(until);
-        if state.is_up() && until > self.now {
+        if state.takes_jobs() && until > self.now {
             happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDrains { node, until } });
         }
     }
@@ -116,10 +124,10 @@ impl SimulatedBackend {
     /// The owner of a node has it back.
     pub(super) fn take_back(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         self.no_longer_announced(node, self.now);
-        let was_up = self.nodes[node].is_up();
+        let (was_up, took_jobs) = (self.nodes[node].is_up(), self.nodes[node].takes_jobs());
         self.nodes[node].taken = true;
         if was_up {
-            self.down(node, Cause::NodeTakenBack, happened);
+            self.down(node, Cause::NodeTakenBack, took_jobs, happened);
         }
         self.after_owner(node, |terms| terms.away, Due::HandBack(node));
     }
@@ -141,24 +149,35 @@ impl SimulatedBackend {
 
     /// Maintenance begins.
     pub(super) fn take_down(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
-        let (node, from) = (self.fleet.maintenance[at].node, self.fleet.maintenance[at].from);
+        let Maintenance { node, from, jobs_go_on, .. } = self.fleet.maintenance[at];
+        let (was_up, took_jobs) = (self.nodes[node].is_up(), self.nodes[node].takes_jobs());
+        if jobs_go_on {
+            self.nodes[node].closed += 1;
+            if took_jobs {
+                happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
+            }
+            return;
+        }
         self.no_longer_announced(node, from);
-        let was_up = self.nodes[node].is_up();
         self.nodes[node].away += 1;
         if was_up {
-            self.down(node, Cause::NodeLost, happened);
+            self.down(node, Cause::NodeLost, took_jobs, happened);
         }
     }
 
     /// Maintenance is over.
     pub(super) fn bring_back(&mut self, at: usize, happened: &mut Vec<TimedEvent>) {
-        let node = self.fleet.maintenance[at].node;
-        self.nodes[node].away -= 1;
+        let Maintenance { node, jobs_go_on, .. } = self.fleet.maintenance[at];
+        let state = &mut self.nodes[node];
+        *if jobs_go_on { &mut state.closed } else { &mut state.away } -= 1;
         self.up(node, happened);
     }
 
-    fn down(&mut self, node: NodeId, cause: Cause, happened: &mut Vec<TimedEvent>) {
-        happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
+    /// What runs on a node is lost. That a node which took no jobs is down is no news.
+    fn down(&mut self, node: NodeId, cause: Cause, took_jobs: bool, happened: &mut Vec<TimedEvent>) {
+        if took_jobs {
+            happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeDown(node) });
+        }
         let place = &self.fleet.nodes[node];
         // What was being saved there is gone: no start waits for it.
         self.drained[place.gpu_indices()].fill(self.now);
@@ -174,7 +193,7 @@ impl SimulatedBackend {
     /// The node is back, where nothing else keeps it down.
     fn up(&mut self, node: NodeId, happened: &mut Vec<TimedEvent>) {
         let state = &self.nodes[node];
-        if !state.is_up() {
+        if !state.takes_jobs() {
             return;
         }
         happened.push(TimedEvent { at: self.now, what: BackendEvent::NodeUp(node) });

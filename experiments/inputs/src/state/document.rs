@@ -36,6 +36,20 @@ pub struct State {
     /// Things that could not be understood at all.
     #[serde(default)]
     pub refused: Vec<Refused>,
+    /// When nodes are to take no jobs: no part of the document, but of a change to it.
+    #[serde(skip)]
+    pub drains: Vec<Drain>,
+}
+
+/// A node takes no jobs for a while; those that run there go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drain {
+    /// Its name.
+    pub node: String,
+    /// From, at least 0.
+    pub from_s: f64,
+    /// To; none: for good.
+    pub to_s: Option<f64>,
 }
 
 /// Where the document is from.
@@ -60,7 +74,7 @@ pub struct Source {
 }
 
 /// A node.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateNode {
     /// Its name.
@@ -311,10 +325,11 @@ pub enum SourceKind {
 }
 
 /// `state` of a node.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names are the document's own")]
 pub enum NodeState {
+    #[default]
     Up,
     Down,
     Draining,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A job that has not ended.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateJob {
     /// Its id.
@@ -108,7 +108,7 @@ pub struct StateJob {
 }
 
 /// Why a job waits.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Why {
     /// In our words.
@@ -187,10 +187,11 @@ pub struct Array {
 }
 
 /// `state` of a job.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names are the document's own")]
 pub enum JobState {
+    #[default]
     Waiting,
     Running,
     Suspended,

@@ -1,17 +1,24 @@
 //! Clusters at one instant: documents `sandtable/state@1`, what contradicts itself in them, and what a model goes on from.
 
+mod changes;
 mod check;
 pub mod document;
 pub mod jobs;
 mod model;
+mod reasons;
+mod run_times;
 pub mod slurm;
 
 use std::path::Path;
 
 use sandtable_core::error::Error;
+use sandtable_hardware::Duration;
 
+pub use changes::Change;
 pub use document::State;
-pub use model::{Holder, Modelled, ModelledNode, RunTimes};
+pub use model::{Holder, KnownJob, Modelled, ModelledNode, RunTimes};
+pub use reasons::{Reasons, Waits};
+pub use run_times::{Calibration, History, RunTimeModel};
 
 /// The form that is read.
 pub const FORM: &str = "state@1";
@@ -53,4 +60,12 @@ pub fn of_bytes(path: &Path, bytes: &[u8]) -> Result<State, Error> {
     let state: State = serde_json::from_slice(bytes).map_err(|error| Error::usage(format!("{place}: {error}")))?;
     check::check(&state).map_err(|why| Error::usage(format!("{place}: {why}")))?;
     Ok(state)
+}
+
+impl State {
+    /// Its instant, counted from 1970.
+    pub fn since_1970(&self) -> Duration {
+        let at = self.at.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_microsecond);
+        Duration::from_micros(u64::try_from(at).unwrap_or(0))
+    }
 }

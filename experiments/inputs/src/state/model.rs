@@ -2,19 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{Duration, Instant, SECOND};
+use sandtable_hardware::{Duration, Instant};
 
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
-use super::jobs::{JobState, StateJob, WhyCode};
+use super::jobs::{JobState, StateJob, Why, WhyCode};
+use super::run_times::OVER;
 use crate::trace::Row;
 
-/// How long jobs really take, of which a document says nothing.
+/// How long jobs really take, where nothing better is known than their limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunTimes {
     /// This part of their limit; one that has run for longer takes all of it.
     pub of_limit: f64,
     /// The limit of jobs without one.
     pub otherwise: Option<Duration>,
+    /// Whether jobs may have no limit: then how long they take has to come from elsewhere.
+    pub without_limits: bool,
+}
+
+/// What is known of a job beside its row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownJob {
+    /// For how long it has made progress.
+    pub age: Duration,
+    /// What its user called it.
+    pub name: Option<String>,
+    /// Its account.
+    pub account: Option<String>,
+    /// It is ending.
+    pub ends: bool,
+    /// Why it waits, as its scheduler says.
+    pub why: Option<Why>,
+    /// When its scheduler plans to start it, seconds from the instant.
+    pub planned_s: Option<f64>,
 }
 
 /// A job that holds GPUs.
@@ -37,6 +57,8 @@ pub struct ModelledNode {
     pub gpus: u32,
     /// Their kind.
     pub kind: String,
+    /// When it takes no jobs: from and to. Those that run there go on.
+    pub closed: Vec<(Instant, Instant)>,
 }
 
 /// What a model goes on from.
@@ -50,14 +72,14 @@ pub struct Modelled {
     pub rows: Vec<Row>,
     /// Those that hold GPUs.
     pub holders: Vec<Holder>,
+    /// What is known of jobs beside their rows, by name.
+    pub known: BTreeMap<String, KnownJob>,
     /// What is left out, or not modelled, and of how many.
     pub not_modelled: BTreeMap<String, u32>,
 }
 
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
-/// A job that has run for its limit ends so much later.
-const OVER: Duration = SECOND;
 
 impl State {
     /// What a model goes on from.
@@ -78,7 +100,7 @@ impl State {
 
     /// The nodes that take jobs.
     pub fn modelled_nodes(&self) -> Vec<ModelledNode> {
-        self.with_nodes(RunTimes { of_limit: 1.0, otherwise: None }).made.nodes
+        self.with_nodes(RunTimes { of_limit: 1.0, otherwise: None, without_limits: true }).made.nodes
     }
 
     /// The limits of jobs that say none. Slurm's jobs all say theirs: one without has none.
@@ -105,6 +127,7 @@ impl State {
                 nodes: Vec::new(),
                 rows: Vec::new(),
                 holders: Vec::new(),
+                known: BTreeMap::new(),
                 not_modelled: BTreeMap::new(),
             },
         };
@@ -160,7 +183,14 @@ impl<'a> Modelling<'a> {
         self.made.nodes.push(ModelledNode {
             gpus: node.gpus - node.taken.len() as u32,
             kind: node.kind.clone().unwrap_or_else(|| "GPU".into()),
+            closed: self.closed(&node.name),
         });
+    }
+
+    /// When a node takes no jobs.
+    fn closed(&self, node: &str) -> Vec<(Instant, Instant)> {
+        let here = self.state.drains.iter().filter(|drain| drain.node == node);
+        here.map(|drain| (self.instant(drain.from_s), drain.to_s.map_or(Instant::END, |to| self.instant(to)))).collect()
     }
 
     /// GPUs that are held by their numbers are not chosen for jobs of which only a count is known.
@@ -201,14 +231,14 @@ impl<'a> Modelling<'a> {
         let submit =
             job.not_before_s.filter(|_| job.state == JobState::NotBefore).map_or(submitted, |at| at.max(submitted));
         let mut row = self.row(job, job.gpus, submit);
-        (row.declared, row.duration) = (Some(limit), self.takes(limit, Duration::ZERO));
+        (row.declared, row.duration) = (limit, self.takes(limit, Duration::ZERO));
         let shape = job.nodes.as_ref().and_then(|shape| shape.gpus_each);
         row.gpus_per_node =
             shape.filter(|each| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each)).unwrap_or(0);
         row.kinds.retain(|kind| self.made.nodes.iter().any(|node| node.kind == *kind));
         let kept = row.gpus_per_node > 0 || job.gpus == 1;
         self.asks(job, job.nodes.is_none() || kept);
-        self.made.rows.push(row);
+        self.keep(job, row, Duration::ZERO);
         Ok(())
     }
 
@@ -269,14 +299,22 @@ impl<'a> Modelling<'a> {
             JobState::Ending => done + OVER,
             _ => {
                 let limit = self.limit(job)?;
-                row.declared = Some(limit);
+                row.declared = limit;
                 self.takes(limit, done)
             }
         };
         let since = self.instant(started);
         self.made.holders.push(Holder { job: job.id.clone(), on, since, done });
-        self.made.rows.push(row);
+        self.keep(job, row, done);
         Ok(())
+    }
+
+    /// A job that is in the model.
+    fn keep(&mut self, job: &StateJob, row: Row, age: Duration) {
+        let (name, account, why) = (job.name.clone(), job.account.clone(), job.why.clone());
+        let ends = job.state == JobState::Ending;
+        self.made.known.insert(job.id.clone(), KnownJob { age, name, account, ends, why, planned_s: job.planned_s });
+        self.made.rows.push(row);
     }
 
     fn row(&self, job: &StateJob, gpus: u32, submitted_s: f64) -> Row {
@@ -316,17 +354,19 @@ impl<'a> Modelling<'a> {
         }
     }
 
-    fn limit(&self, job: &StateJob) -> Result<Duration, String> {
+    fn limit(&self, job: &StateJob) -> Result<Option<Duration>, String> {
         let default = || job.queues.iter().find_map(|queue| self.defaults.get(queue.as_str()).copied());
         match job.limit_s.or_else(default).map(seconds).or(self.run_times.otherwise) {
+            None if self.run_times.without_limits => Ok(None),
             None => Err("it has no time limit: `otherwise` of the run times is for such jobs".into()),
             Some(limit) if limit.is_zero() => Err("its time limit is 0".into()),
-            Some(limit) => Ok(limit),
+            limit => Ok(limit),
         }
     }
 
     /// What a job takes that has this limit and has run for so long.
-    fn takes(&self, limit: Duration, done: Duration) -> Duration {
+    fn takes(&self, limit: Option<Duration>, done: Duration) -> Duration {
+        let Some(limit) = limit else { return done + OVER };
         let part = Duration::from_micros_f64((limit.as_micros_f64() * self.run_times.of_limit).ceil().max(1.0));
         let takes = if done < part { part } else { limit };
         if done < takes { takes } else { done + OVER }

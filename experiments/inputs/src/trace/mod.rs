@@ -16,7 +16,7 @@
 //! one), `part` (the part of one GPU that the job asks for, where the experiment's are cut into parts: `1g.10gb`; empty: none), `memory_mib` (on each GPU; empty: as the profile says), `workload` (a name of the profile; empty: none),
 //! `user` (the user), `batch` (samples of a step: of an elastic job, whose duration then is not looked at but where its workload says how fast it is and not how long it takes, or of the first steps of one that changes its batch) and
 //! `service` (which service it is a task of). What a log recorded of a job's run may be in `submitted_s` (where it was
-//! eligible only later), `start_s`, `end_s`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
+//! eligible only later), `start_s`, `end_s`, `job_name`, `outcome`, `account`, `partition`, `qos`, `priority` and `nodes`: it moves no
 //! schedule, and `trace calibrate` compares with it.
 //! Rows need not be sorted: their order breaks ties.
 
@@ -143,6 +143,8 @@ pub struct Recorded {
     pub start: Option<Instant>,
     /// When it last ended.
     pub end: Option<Instant>,
+    /// What its user called it.
+    pub job_name: Option<String>,
     /// How, in the log's own word.
     pub outcome: Option<String>,
     /// Its account.
@@ -247,7 +249,7 @@ impl Trace {
         fn level(row: &Row, get: fn(&Near) -> &Option<String>) -> Option<String> {
             get(row.near.as_deref()?).as_ref().map(|name| csv_cell(name).into_owned())
         }
-        let optional: [Column; 27] = [
+        let optional: [Column; 28] = [
             ("declared_s", |row| row.declared.map(seconds)),
             ("deadline_s", |row| row.deadline.map(|at| seconds(at.since_start()))),
             ("job_priority", |row| (row.priority != 0).then(|| row.priority.to_string())),
@@ -269,6 +271,7 @@ impl Trace {
             ("submitted_s", |row| at(row, |log| log.submitted)),
             ("start_s", |row| at(row, |log| log.start)),
             ("end_s", |row| at(row, |log| log.end)),
+            ("job_name", |row| of(row, |log| &log.job_name)),
             ("outcome", |row| of(row, |log| &log.outcome)),
             ("account", |row| of(row, |log| &log.account)),
             ("partition", |row| of(row, |log| &log.partition)),

@@ -11,7 +11,7 @@ use super::table::{Read, Record, Table, TraceError, Unit};
 use super::{Asked, Near, Recorded, Row, Trace, plain};
 
 /// The columns that it may have.
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 32] = [
     "job_id",
     "submit_s",
     "gpus",
@@ -37,6 +37,7 @@ const KNOWN: [&str; 31] = [
     "submitted_s",
     "start_s",
     "end_s",
+    "job_name",
     "outcome",
     "account",
     "partition",
@@ -171,6 +172,7 @@ fn recorded(row: &Record<'_>) -> Result<Option<Box<Recorded>>, TraceError> {
         submitted: at("submitted_s")?,
         start: at("start_s")?,
         end: at("end_s")?,
+        job_name: words("job_name"),
         outcome: words("outcome"),
         account: words("account"),
         partition: words("partition"),

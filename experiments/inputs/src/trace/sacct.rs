@@ -117,6 +117,7 @@ fn run(row: &Record<'_>, id: &str, rows: &mut Rows) -> Result<Option<Run>, Trace
         limit,
         user: words("User").map(plain),
         recorded: Recorded {
+            job_name: words("JobName"),
             outcome: state,
             account: words("Account"),
             partition: words("Partition"),

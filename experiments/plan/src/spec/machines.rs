@@ -172,6 +172,9 @@ pub struct Group {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub pool: sandtable_hardware::Pool,
+    /// When they take no jobs: no field of a spec, but what a cluster's state or a change to it says.
+    #[serde(skip)]
+    pub closed: Vec<(sandtable_hardware::Instant, sandtable_hardware::Instant)>,
 }
 
 /// A level at which nodes are near each other: blocks, racks.

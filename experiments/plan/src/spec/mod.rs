@@ -7,6 +7,7 @@ mod queues;
 mod serving;
 mod sharing;
 mod source;
+mod state;
 pub mod tree;
 mod window;
 
@@ -22,10 +23,12 @@ pub use machines::{
     DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, PartSpec, RevocableSpec,
 };
 pub use queues::QueueSpec;
+pub use sandtable_inputs::state::Change;
 pub use sandtable_inputs::trace::{Arrivals, Deadlines, DemandBursts, DemandSpec, Durations, Host, Near, TraceFormat};
 pub use serving::{RescaleSpec, ServiceSpec, ServingSpec};
 pub use sharing::{CommunicationSpec, InterferenceSpec, LawSpec, LinksSpec, ProfileSpec};
 pub use source::Source;
+pub use state::RunTimesSpec;
 pub use window::{UntilSpec, WindowSpec};
 
 /// An experiment.
@@ -215,27 +218,10 @@ pub enum WorkloadSpec {
         /// How long jobs really take; as long as their limit by default.
         #[serde(default)]
         run_times: RunTimesSpec,
-    },
-}
-
-/// How long the jobs of a cluster really take, of which it knows nothing.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-pub enum RunTimesSpec {
-    /// As their time limits say.
-    Limits {
-        /// This part of the limit, above 0 and at most 1; 1 by default. A job that has run for longer takes all of it.
+        /// What would be otherwise in the cluster; nothing by default. Of nodes too, where the fleet is of the same file.
         #[serde(default)]
-        part: Option<f64>,
-        /// The limit of jobs that have none; without it such jobs are an error.
-        #[serde(default)]
-        otherwise: Option<Span>,
+        changes: Vec<Change>,
     },
-}
-
-impl Default for RunTimesSpec {
-    fn default() -> RunTimesSpec {
-        RunTimesSpec::Limits { part: None, otherwise: None }
-    }
 }
 
 /// Jobs drawn from those of a trace by the seed, with replacement, each as likely as any other: as many as offer the load over the span. Those that ask for no GPU, or for more than the fleet's largest type has, are left out.

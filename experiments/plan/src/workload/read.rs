@@ -61,7 +61,9 @@ pub(crate) fn resolve(
         WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
         WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
         WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
-        WorkloadSpec::State { file, run_times } => super::state::read(source, &folder.join(file), *run_times, limits)?,
+        WorkloadSpec::State { file, run_times, changes } => {
+            super::state::read(source, folder, super::state::Asked { file, run_times, changes }, limits)?
+        }
     };
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();
     let services = serving.map_or_else(Vec::new, |serving| serving.services.keys().cloned().collect());

@@ -6,52 +6,182 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Beginning, Fleet, GpuId, Job, JobId, Sharing, Standing};
-use sandtable_inputs::state::{Modelled, RunTimes, State};
-use sandtable_inputs::trace::{self, Packed, ReadLimits, Trace};
-use serde_json::json;
+use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Job, JobId, Sharing, Standing};
+use sandtable_inputs::state::{Calibration, Change, History, Modelled, RunTimeModel, RunTimes, State};
+use sandtable_inputs::trace::{self, Packed, ReadLimits, Row, Trace};
+use serde_json::{Value, json};
 
 use super::{From, Keyed, Workload};
 use crate::number;
-use crate::spec::{RunTimesSpec, Source};
+use crate::spec::{RunTimesSpec, Source, TraceFormat};
+
+/// The jobs of a cluster at an instant.
+pub struct StateJobs {
+    /// What a model goes on from.
+    pub modelled: Modelled,
+    /// How long they take, where the seed draws it or a file says it.
+    pub times: Option<RunTimeModel>,
+}
+
+impl StateJobs {
+    /// A job with its run time under a seed.
+    pub(super) fn timed(&self, mut row: Row, seed: u64) -> Row {
+        row.duration = self.run_time(&row, seed);
+        row
+    }
+
+    /// How long a job takes in all under a seed.
+    pub fn run_time(&self, row: &Row, seed: u64) -> Duration {
+        match (&self.times, self.modelled.known.get(row.name.as_str())) {
+            (Some(times), Some(known)) => times.run_time(row, known, seed),
+            _ => row.duration,
+        }
+    }
+
+    /// How good the history is from which run times are drawn.
+    pub fn calibration(&self) -> Option<Calibration> {
+        match &self.times {
+            Some(RunTimeModel::History(history)) => history.calibration,
+            _ => None,
+        }
+    }
+
+    /// How long jobs are taken to run, in words; none: as their limits say.
+    pub fn times_in_words(&self) -> Option<String> {
+        let jobs = self.modelled.rows.iter();
+        let jobs = jobs.filter_map(|row| Some((row, self.modelled.known.get(row.name.as_str())?)));
+        Some(match self.times.as_ref()? {
+            RunTimeModel::Noisy { part, sigma } => format!("log-normal around {part} of the limit, sigma {sigma}"),
+            RunTimeModel::History(history) => history.in_words(jobs),
+            RunTimeModel::Known(times) => {
+                let known = jobs.filter(|(row, _)| times.contains_key(row.name.as_str())).count();
+                format!("known of {known} jobs of {}, as their limits say of the others", self.modelled.rows.len())
+            }
+        })
+    }
+}
+
+/// What a spec says of a state.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) file: &'a str,
+    pub(super) run_times: &'a RunTimesSpec,
+    pub(super) changes: &'a [Change],
+}
 
 /// Reads the jobs of a state; the second is their part of the identity.
 pub(super) fn read(
     source: &Source,
-    path: &Path,
-    RunTimesSpec::Limits { part, otherwise }: RunTimesSpec,
+    folder: &Path,
+    asked: Asked<'_>,
     limits: ReadLimits,
-) -> Result<(Keyed, Option<Arc<Modelled>>), Error> {
+) -> Result<(Keyed, Option<Arc<StateJobs>>), Error> {
+    let path = folder.join(asked.file);
+    let here = |error: Error| {
+        let shown = source.error("workload.file", &error.message, "this file");
+        Error { hint: error.hint, ..shown }
+    };
+    let bytes = trace::read_bytes(&path, limits.bytes).map_err(here)?;
+    let state: State = sandtable_inputs::state::of_bytes(&path, &bytes).map_err(here)?;
+    let at = state.since_1970();
+    let state = state.changed(asked.changes);
+    let state = state.map_err(|why| source.error("workload.changes", &format!("{}: {why}", path.display()), "here"))?;
+    let (how, key) = limits_of(source, asked.run_times)?;
+    let modelled = state.modelled(how);
+    let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
+    if modelled.rows.is_empty() {
+        return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
+    }
+    let (times, times_key) = times(source, folder, asked.run_times, (at, limits))?;
+    let mut key = json!({"state": {"blake3": digest(&bytes), "of_limit": key.0, "otherwise": key.1}});
+    if !times_key.is_null() {
+        key["state"]["run_times"] = times_key;
+    }
+    if !asked.changes.is_empty() {
+        key["state"]["changes"] = json!(digest(format!("{:?}", asked.changes).as_bytes()));
+    }
+    let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
+    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times }))))
+}
+
+/// What is made of limits, and its part of the identity.
+fn limits_of(source: &Source, spec: &RunTimesSpec) -> Result<(RunTimes, (Value, Option<Duration>)), Error> {
+    let (part, otherwise, without_limits) = match spec {
+        RunTimesSpec::Limits { part, otherwise } | RunTimesSpec::Noisy { part, otherwise, .. } => {
+            (*part, *otherwise, false)
+        }
+        RunTimesSpec::History { otherwise, .. } | RunTimesSpec::Known { otherwise, .. } => (None, *otherwise, true),
+    };
     let of_limit = part.unwrap_or(1.0);
     if !(of_limit > 0.0 && of_limit <= 1.0) {
         let message = format!("expected a part of the limit above 0 and at most 1, found {of_limit}");
         return Err(source.error("workload.run_times", &message, "here"));
     }
-    let here = |error: Error| {
-        let shown = source.error("workload.file", &error.message, "this file");
-        Error { hint: error.hint, ..shown }
-    };
-    let bytes = trace::read_bytes(path, limits.bytes).map_err(here)?;
-    let state: State = sandtable_inputs::state::of_bytes(path, &bytes).map_err(here)?;
     let otherwise = otherwise.map(|span| span.0);
-    let modelled = state.modelled(RunTimes { of_limit, otherwise });
-    let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
-    if modelled.rows.is_empty() {
-        return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
-    }
-    let key = json!({"state": {"blake3": digest(&bytes), "of_limit": number(of_limit), "otherwise": otherwise}});
-    let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
-    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(modelled))))
+    Ok((RunTimes { of_limit, otherwise, without_limits }, (number(of_limit), otherwise)))
+}
+
+/// How long jobs take where that is drawn or known, and its part of the identity.
+fn times(
+    source: &Source,
+    folder: &Path,
+    spec: &RunTimesSpec,
+    (at, limits): (Duration, ReadLimits),
+) -> Result<(Option<RunTimeModel>, Value), Error> {
+    let read = |file: &String, format: TraceFormat| {
+        let path = folder.join(file);
+        let found = trace::read_bytes(&path, limits.bytes).and_then(|bytes| {
+            let options = trace::Options { limits, ..trace::Options::default() };
+            Ok((digest(&bytes), trace::of_bytes(&path, &bytes, format, &options)?))
+        });
+        found.map_err(|error| {
+            let shown = source.error("workload.run_times.file", &error.message, "this file");
+            Error { hint: error.hint, ..shown }
+        })
+    };
+    Ok(match spec {
+        RunTimesSpec::Limits { .. } => (None, Value::Null),
+        RunTimesSpec::Noisy { part, sigma, .. } => {
+            if !(*sigma > 0.0 && *sigma <= 5.0) {
+                let message = format!("expected a deviation above 0 and at most 5, found {sigma}");
+                return Err(source.error("workload.run_times.sigma", &message, "here"));
+            }
+            let model = RunTimeModel::Noisy { part: part.unwrap_or(1.0), sigma: *sigma };
+            (Some(model), json!({"noisy": number(*sigma)}))
+        }
+        RunTimesSpec::History { file, format, least, .. } => {
+            let (bytes, trace) = read(file, *format)?;
+            let least = least.unwrap_or(5).max(1) as usize;
+            // Of a trace with dates only what was over by then is known.
+            let origin = trace.account.origin.or_else(|| trace.imported.as_ref()?.1.origin);
+            let until = origin.map(|origin| at.saturating_sub(origin));
+            let history = History::of(&trace, least, until);
+            if history.is_empty() {
+                let message =
+                    format!("{}: no job that had ended by the cluster's instant", folder.join(file).display());
+                return Err(source.error("workload.run_times.file", &message, "this file"));
+            }
+            let key = json!({"history": {"blake3": bytes, "format": format, "least": least, "until": until}});
+            (Some(RunTimeModel::History(history)), key)
+        }
+        RunTimesSpec::Known { file, format, .. } => {
+            let (bytes, trace) = read(file, *format)?;
+            let times = trace.rows.iter().map(|row| (row.name.to_string(), row.duration)).collect();
+            (Some(RunTimeModel::Known(times)), json!({"known": {"blake3": bytes, "format": format}}))
+        }
+    })
 }
 
 impl Workload {
     /// What of a cluster's state is left out or not modelled, in words.
     pub(crate) fn state_in_words(&self) -> Option<String> {
-        let state = self.state.as_ref()?;
+        let jobs = self.state.as_ref()?;
+        let state = &jobs.modelled;
         let not: Vec<String> = state.not_modelled.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let times = jobs.times_in_words().map_or_else(String::new, |words| format!("; run times: {words}"));
         let (jobs, running) = (state.rows.len(), state.holders.len());
         let not = if not.is_empty() { String::new() } else { format!("; not modelled: {}", not.join(", ")) };
-        Some(format!("begins with {running} running and {} waiting jobs{not}", jobs - running))
+        Some(format!("begins with {running} running and {} waiting jobs{times}{not}", jobs - running))
     }
 
     /// Where a run of these jobs begins.
@@ -59,7 +189,7 @@ impl Workload {
     /// # Errors
     /// A fleet that is not the state's, or one on which a run can't begin in the middle.
     pub(crate) fn beginning(&self, jobs: &[Job], fleet: &Fleet) -> Result<Beginning, Error> {
-        let Some(state) = &self.state else { return Ok(Beginning::default()) };
+        let Some(state) = self.state.as_ref().map(|jobs| &jobs.modelled) else { return Ok(Beginning::default()) };
         let same = fleet.nodes.len() == state.nodes.len()
             && fleet
                 .nodes

@@ -1,0 +1,190 @@
+//! What would be otherwise: changes to a cluster's state, of which a user asks what would become of it.
+
+use sandtable_core::text::nearest;
+use sandtable_core::units::Span;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::check::check;
+use super::document::{Drain, NodeState, State, StateNode};
+use super::jobs::{JobState, Shape, StateJob};
+
+/// A change to a cluster's state. Times are counted from its instant.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub enum Change {
+    /// There is a job more, which waits.
+    Add {
+        /// What it is called.
+        name: String,
+        /// GPUs of its gang.
+        gpus: u32,
+        /// GPUs on each of its nodes; by default they are split over nodes in any way.
+        #[serde(default)]
+        gpus_per_node: Option<u32>,
+        /// Its time limit.
+        #[serde(default)]
+        limit: Option<Span>,
+        /// When it is submitted; at once by default.
+        #[serde(default)]
+        at: Option<Span>,
+        /// Its user.
+        #[serde(default)]
+        user: Option<String>,
+        /// Its account.
+        #[serde(default)]
+        account: Option<String>,
+        /// Kinds of GPU that it may run on; any by default.
+        #[serde(default)]
+        kinds: Vec<String>,
+        /// Its priority, as the cluster counts it.
+        #[serde(default)]
+        priority: Option<f64>,
+    },
+    /// There are nodes more, after the others.
+    AddNodes {
+        /// How many.
+        nodes: u32,
+        /// GPUs of each.
+        gpus: u32,
+        /// Their kind; that of the first node by default.
+        #[serde(default)]
+        kind: Option<String>,
+    },
+    /// A node takes no jobs; those that run there go on.
+    Drain {
+        /// Its name.
+        node: String,
+        /// From then on; at once by default.
+        #[serde(default)]
+        from: Option<Span>,
+        /// Until then; for good by default.
+        #[serde(default)]
+        to: Option<Span>,
+    },
+    /// A node takes jobs again that did not.
+    Resume(String),
+    /// A job that waits is held.
+    Hold(String),
+    /// A job is gone, and what it held is free.
+    Kill(String),
+    /// A job has another priority, as the cluster counts it.
+    Priority(String, f64),
+}
+
+impl State {
+    /// The state with these changes, one after the other.
+    ///
+    /// # Errors
+    /// A change of what is not there, or that contradicts what is.
+    pub fn changed(mut self, changes: &[Change]) -> Result<State, String> {
+        for change in changes {
+            self.change(change)?;
+        }
+        check(&self)?;
+        Ok(self)
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Add { .. } => self.jobs.push(added(change)),
+            Change::AddNodes { nodes, gpus, kind } => {
+                if *nodes == 0 || *nodes > 1_000_000 || *gpus == 0 {
+                    return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
+                }
+                let kind = kind.clone().or_else(|| self.nodes.iter().find_map(|node| node.kind.clone()));
+                let names = (1..).map(|at| format!("added-{at}"));
+                let names: Vec<String> = names
+                    .filter(|name| self.nodes.iter().all(|node| node.name != *name))
+                    .take(*nodes as usize)
+                    .collect();
+                // Jobs of every queue may be there.
+                let queues: Vec<String> = match self.nodes.iter().all(|node| node.queues.is_empty()) {
+                    true => Vec::new(),
+                    false => self.queues.iter().map(|queue| queue.name.clone()).collect(),
+                };
+                let node = |name| StateNode {
+                    name,
+                    gpus: *gpus,
+                    kind: kind.clone(),
+                    queues: queues.clone(),
+                    ..StateNode::default()
+                };
+                self.nodes.extend(names.into_iter().map(node));
+            }
+            Change::Drain { node, from, to } => {
+                let (from_s, to_s) = (from.map_or(0.0, seconds), to.map(seconds));
+                if to_s.is_some_and(|to| to <= from_s) {
+                    return Err(format!("node {node:?}: expected an end of the drain after its beginning"));
+                }
+                let found = self.node(node)?;
+                match (from_s, to_s) {
+                    (0.0, None) => found.state = NodeState::Draining,
+                    _ => self.drains.push(Drain { node: node.clone(), from_s, to_s }),
+                }
+            }
+            Change::Resume(node) => self.node(node)?.state = NodeState::Up,
+            Change::Hold(job) => {
+                let found = self.job(job)?;
+                if !found.on.is_empty()
+                    || !matches!(found.state, JobState::Waiting | JobState::NotBefore | JobState::Held)
+                {
+                    return Err(format!("job {job:?} does not wait: only one that waits is held"));
+                }
+                found.state = JobState::Held;
+            }
+            Change::Kill(job) => {
+                self.job(job)?;
+                self.jobs.retain(|known| known.id != *job);
+            }
+            Change::Priority(job, priority) => self.job(job)?.priority = Some(*priority),
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, name: &str) -> Result<&mut StateNode, String> {
+        let there = self.nodes.iter().position(|node| node.name == name);
+        let Some(at) = there else {
+            let near = nearest(name, self.nodes.iter().map(|node| node.name.as_str()));
+            return Err(format!("no node {name:?}{}", suggested(near)));
+        };
+        Ok(&mut self.nodes[at])
+    }
+
+    fn job(&mut self, id: &str) -> Result<&mut StateJob, String> {
+        let there = self.jobs.iter().position(|job| job.id == id);
+        let Some(at) = there else {
+            let near = nearest(id, self.jobs.iter().map(|job| job.id.as_str()));
+            return Err(format!("no job {id:?}{}", suggested(near)));
+        };
+        Ok(&mut self.jobs[at])
+    }
+}
+
+fn suggested(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!(": did you mean {near:?}?"))
+}
+
+fn added(change: &Change) -> StateJob {
+    let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority } = change else {
+        unreachable!("only an added job is made");
+    };
+    let shape = |each| Shape { least: None, most: None, gpus_each: Some(each) };
+    StateJob {
+        id: name.clone(),
+        user: user.clone(),
+        account: account.clone(),
+        state: if at.is_some() { JobState::NotBefore } else { JobState::Waiting },
+        not_before_s: at.map(seconds),
+        submitted_s: Some(0.0),
+        gpus: *gpus,
+        nodes: gpus_per_node.map(shape),
+        limit_s: limit.map(seconds),
+        kinds: kinds.clone(),
+        priority: *priority,
+        ..StateJob::default()
+    }
+}
+
+fn seconds(span: Span) -> f64 {
+    span.0.as_secs_f64()
+}

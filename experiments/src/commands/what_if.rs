@@ -1,0 +1,434 @@
+//! `sandtable what-if`: what would become of a cluster's queue.
+
+mod check;
+mod fleet;
+mod spec;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use sandtable_core::display::{Unit, span};
+use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::text::nearest;
+use sandtable_inputs::state::{KnownJob, State};
+use sandtable_inputs::trace::Row;
+use sandtable_plan::{Cell, Options, Plan, StateJobs, plan_text};
+use sandtable_results::forecast::{Forecast, forecasts, quantile};
+use sandtable_results::status::{CellStatus, lookup};
+use sandtable_results::store::Store;
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
+use sandtable_runtime::Summary;
+use serde_json::json;
+
+use super::run::report;
+use super::{Format, StoreArgs, begin, threads};
+use crate::ui;
+use check::Check;
+
+/// Forecast when the waiting jobs of a cluster start, under policies, and with changes to it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WhatIfArgs {
+    /// A document `sandtable/state@1`, as `sandtable capture` writes it.
+    #[arg(value_name = "STATE")]
+    state: PathBuf,
+    #[command(flatten)]
+    asked: spec::Asked,
+    /// Show only this job.
+    #[arg(long = "job", value_name = "ID")]
+    jobs: Vec<String>,
+    /// Exit with code 1 unless this holds of every job that is shown under every policy, such as `p90(wait) <= 2h`. A quantity is
+    /// `start` (from now on), `wait` (from the submission on) or `end` (from now on).
+    #[arg(long = "check", value_name = "CONDITION")]
+    checks: Vec<Check>,
+    /// Print the spec that is run, and run nothing.
+    #[arg(long)]
+    print_spec: bool,
+    /// Output format; `json` and `csv` have a row for each job and policy.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Search this folder for shipped policies first.
+    #[arg(long, value_name = "DIR")]
+    policies: Option<PathBuf>,
+    /// Set a value of the spec by its path, such as `costs.start=30s`.
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Number of cells to run at a time [default: the number of cores].
+    #[arg(long, short, value_name = "N")]
+    threads: Option<std::num::NonZeroUsize>,
+    /// Do not show a progress bar.
+    #[arg(long)]
+    no_progress: bool,
+}
+
+/// Jobs that a table shows, unless they are asked for.
+const SHOWN: usize = 50;
+
+pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
+    let state = sandtable_inputs::state::read(&args.state, sandtable_core::input::DATA)?;
+    let text = args.asked.spec(&args.state, &state)?;
+    if args.print_spec {
+        ui::result(&text);
+        return Ok(ExitCode::Done);
+    }
+    let pair = |text: &String| {
+        let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
+        found.ok_or_else(|| Error::usage(format!("--set: expected PATH=VALUE, found {text:?}")))
+    };
+    let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
+    let options = Options { set, policies: args.policies.clone(), ..Options::default() };
+    let plan = plan_text(Path::new("what-if.ron"), text, &options)?;
+    let store = args.store.open(None)?;
+    let known = complete(args, &plan, &store)?;
+    let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
+    let code = report(&of, &store, &known);
+    let asked = Asked::of(&plan, &store, &known)?;
+    let names = asked.names(&args.jobs)?;
+    match args.format {
+        Format::Table => {
+            ui::result(&asked.head(&state));
+            ui::result(&asked.table(&names, args.jobs.is_empty()).text());
+            ui::result(&format!("\n{}", fleet::table(&asked.runs).text()));
+        }
+        format => ui::result(&format.of(&asked.long(&names))),
+    }
+    let failed = asked.failed(&names, &args.checks);
+    failed.iter().for_each(|line| ui::note(&format!("error: {line}")));
+    Ok(if code == ExitCode::Done && !failed.is_empty() { ExitCode::CheckFailed } else { code })
+}
+
+/// Runs the cells without a result.
+fn complete(args: &WhatIfArgs, plan: &Plan, store: &Store) -> Result<Vec<CellStatus>, Error> {
+    let missing: Vec<&Cell> = plan.cells.iter().filter(|cell| !store.has(&cell.id)).collect();
+    if !missing.is_empty() {
+        let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
+        begin::all_begin(plan, &missing, &compiled)?;
+        let bar = ui::progress(missing.len() as u64, args.no_progress);
+        let (stop, done) = (AtomicBool::new(false), |_: &Cell| bar.inc(1));
+        let workers = Workers { threads: threads(args.threads), stop: &stop, done: &done };
+        let ran = in_parallel(&missing, &workers, |cell| execute_within(cell, &compiled, None)?.put(store, cell));
+        bar.finish_and_clear();
+        ran?;
+    }
+    plan.cells.iter().map(|cell| lookup(cell, store)).collect()
+}
+
+/// What was asked: each policy, as it is and changed.
+struct Asked<'a> {
+    sides: Vec<Side<'a>>,
+    runs: Vec<fleet::Runs>,
+    seeds: usize,
+    changed: bool,
+}
+
+/// A policy on the cluster as it is, or changed.
+struct Side<'a> {
+    policy: &'a str,
+    /// Whether the cluster is changed.
+    changed: bool,
+    jobs: &'a StateJobs,
+    now: BTreeMap<&'a str, Now<'a>>,
+    forecasts: BTreeMap<String, Forecast>,
+}
+
+/// A job as it is now.
+struct Now<'a> {
+    row: &'a Row,
+    waits: bool,
+    why: Option<Why>,
+    planned_s: Option<f64>,
+}
+
+/// Why a job waits.
+struct Why {
+    /// In the words of a document, `behind`, or `none`.
+    code: String,
+    /// For people.
+    text: String,
+    /// The jobs whose ends make room for it.
+    after: Vec<String>,
+}
+
+impl Why {
+    fn of(code: &str, text: &str) -> Why {
+        Why { code: code.into(), text: text.into(), after: Vec::new() }
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn of(plan: &'a Plan, store: &Store, known: &[CellStatus]) -> Result<Asked<'a>, Error> {
+        let mut sides: Vec<Side<'a>> = Vec::new();
+        let (mut seeds, mut summaries) = (0, Vec::new());
+        let cells: Vec<(&Cell, &CellStatus)> = plan.cells.iter().zip(known).collect();
+        for of in cells.chunk_by(|a, b| a.0.differs_in_seed_alone(b.0)) {
+            let (first, _) = of[0];
+            let done = of.iter().filter(|(_, known)| matches!(known, CellStatus::Done(_)));
+            let ids: Vec<&str> = done.map(|(cell, _)| cell.id.as_str()).collect();
+            let Some(jobs) = first.setting.workload.state() else { continue };
+            let changed = first.variant.iter().any(|(path, value)| path == spec::CHANGES && value.trim() != "[]");
+            let forecasts = forecasts(store, &ids, jobs.modelled.at)?;
+            seeds = seeds.max(of.len());
+            summaries.push(of.iter().map(|(_, known)| summary(known)).collect());
+            sides.push(Side { policy: &first.label, changed, jobs, now: standing(jobs), forecasts });
+        }
+        let changed = sides.iter().any(|side| side.changed);
+        let mut asked = Asked { sides, runs: Vec::new(), seeds, changed };
+        asked.runs = asked.sides.iter().zip(summaries).map(|(side, by_seed)| asked.runs_of(side, by_seed)).collect();
+        Ok(asked)
+    }
+
+    fn runs_of(&self, side: &Side<'_>, by_seed: Vec<Option<Box<Summary>>>) -> fleet::Runs {
+        fleet::Runs { head: self.head_of(side), policy: side.policy.to_string(), changed: side.changed, by_seed }
+    }
+
+    /// What is asked, in a few lines.
+    fn head(&self, state: &State) -> String {
+        let Some(first) = self.sides.first() else { return String::new() };
+        let modelled = &first.jobs.modelled;
+        let (nodes, running) = (modelled.nodes.len(), modelled.holders.len());
+        let (gpus, waiting) = (modelled.nodes.iter().map(|node| node.gpus).sum::<u32>(), modelled.rows.len() - running);
+        let seeds = if self.seeds == 1 { "one seed".to_string() } else { format!("{} seeds", self.seeds) };
+        let mut out = format!(
+            "{waiting} waiting and {running} running jobs, {nodes} nodes of {gpus} GPUs at {}; {seeds}\n",
+            state.at
+        );
+        let times = first.jobs.times_in_words().unwrap_or_else(|| "as time limits say".into());
+        out.push_str(&format!("run times: {times}\n"));
+        if let Some(within) =
+            first.jobs.calibration().map(|calibration| calibration.within_p90).filter(|part| *part < 0.8)
+        {
+            out.push_str(&format!(
+                "warning: the P90 of run times holds of {:.0} % of jobs, not of 90 %\n",
+                within * 100.0
+            ));
+        }
+        let mut said = Vec::new();
+        for side in self.sides.iter().filter(|side| side.policy == first.policy) {
+            let not: Vec<String> =
+                side.jobs.modelled.not_modelled.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            if !not.is_empty() && !said.contains(&not) {
+                out.push_str(&format!(
+                    "not modelled{}: {}\n",
+                    if side.changed { ", changed" } else { "" },
+                    not.join(", ")
+                ));
+                said.push(not);
+            }
+        }
+        out.push('\n');
+        out
+    }
+
+    /// The jobs that are shown: those that wait, in the order of their submission, or those that are asked for.
+    fn names(&self, asked: &[String]) -> Result<Vec<String>, Error> {
+        let (mut all, mut seen): (Vec<String>, BTreeSet<&str>) = Default::default();
+        for row in self.sides.iter().flat_map(|side| &side.jobs.modelled.rows) {
+            let waits = || self.now(&row.name).is_some_and(|now| now.waits);
+            if seen.insert(&row.name) && (!asked.is_empty() || waits()) {
+                all.push(row.name.to_string());
+            }
+        }
+        if let Some(unknown) = asked.iter().find(|job| !all.contains(job)) {
+            let error = Error::usage(format!("--job: no job {unknown:?} waits or runs"));
+            return Err(match nearest(unknown, all.iter().map(String::as_str)) {
+                Some(near) => error.hint(format!("did you mean {near:?}?")),
+                None => error.hint("`sandtable capture check` says which jobs are left out, and why"),
+            });
+        }
+        if !asked.is_empty() {
+            all.retain(|name| asked.contains(name));
+        }
+        Ok(all)
+    }
+
+    fn now(&self, name: &str) -> Option<&Now<'a>> {
+        self.sides.iter().find_map(|side| side.now.get(name))
+    }
+
+    fn head_of(&self, side: &Side<'_>) -> String {
+        match (self.changed, side.changed) {
+            (false, _) => side.policy.to_string(),
+            (true, false) => format!("{}, as it is", side.policy),
+            (true, true) => format!("{}, changed", side.policy),
+        }
+    }
+
+    /// A row a job, for people.
+    fn table(&self, names: &[String], cut: bool) -> Frame {
+        let planned = names.iter().any(|name| self.now(name).is_some_and(|now| now.planned_s.is_some()));
+        let many = self.seeds > 1;
+        let mut columns = vec![
+            Column::words("job"),
+            Column::words("user"),
+            Column::of("gpus", Unit::Count).head("GPUs"),
+            Column::of("waited_s", Unit::Seconds).head("waited"),
+            Column::words("why").head("waits for"),
+        ];
+        let kind = if many { "P10 / P50 / P90" } else { "start" };
+        columns.extend(
+            self.sides.iter().map(|side| Column::words("start").head(format!("{}: {kind}", self.head_of(side)))),
+        );
+        columns.extend(planned.then(|| Column::words("planned").head("its own plan")));
+        let mut frame = Frame::new(columns);
+        for name in &names[..if cut { names.len().min(SHOWN) } else { names.len() }] {
+            let Some(now) = self.now(name) else { continue };
+            let mut row: Vec<Value> = vec![
+                name.into(),
+                now.row.user.clone().map_or(Value::Unknown, Value::Text),
+                u64::from(now.row.gpus).into(),
+                self.waited(name).map_or(Value::Unknown, Value::Number),
+                now.why.as_ref().map_or_else(|| "runs".into(), |why| why.text.as_str().into()),
+            ];
+            row.extend(self.sides.iter().map(|side| {
+                let Some(of) = side.forecasts.get(name) else { return Value::Unknown };
+                let (values, ends) = if now.waits { (&of.starts, "") } else { (&of.ends, "ends ") };
+                let shares: &[f64] = if many { &[0.1, 0.5, 0.9] } else { &[0.5] };
+                let words: Vec<String> = shares.iter().filter_map(|share| quantile(values, *share)).map(text).collect();
+                format!("{ends}{}", words.join(" / ")).into()
+            }));
+            row.extend(planned.then(|| now.planned_s.map_or(Value::Unknown, |at| text(at).into())));
+            frame.push(row);
+        }
+        if cut && names.len() > SHOWN {
+            ui::note(&format!("{} more jobs wait: --job ID, or --format csv, shows them", names.len() - SHOWN));
+        }
+        frame
+    }
+
+    /// Seconds since a job was submitted.
+    fn waited(&self, name: &str) -> Option<f64> {
+        let found = self.sides.iter().find_map(|side| Some((side, side.now.get(name).filter(|now| now.waits)?)));
+        found.map(|(side, now)| side.jobs.modelled.at.saturating_since(now.row.submit).as_secs_f64())
+    }
+
+    /// A row for each job under each policy, for programs.
+    fn long(&self, names: &[String]) -> Frame {
+        let time = |name: &'static str| Column::of(name, Unit::Seconds);
+        let mut frame = Frame::new([
+            Column::words("job"),
+            Column::words("policy"),
+            Column::words("cluster"),
+            Column::words("user"),
+            Column::of("gpus", Unit::Count),
+            time("waited_s"),
+            time("start_p10_s"),
+            time("start_p50_s"),
+            time("start_p90_s"),
+            time("end_p10_s"),
+            time("end_p50_s"),
+            time("end_p90_s"),
+            Column::of("started_share", Unit::Share),
+            Column::of("preempted_share", Unit::Share),
+            Column::words("why"),
+            Column::words("why_text"),
+            Column::words("after").only_in_json(),
+            time("planned_s"),
+        ]);
+        for (name, side) in names.iter().flat_map(|name| self.sides.iter().map(move |side| (name, side))) {
+            let (Some(now), Some(of)) = (side.now.get(name.as_str()), side.forecasts.get(name)) else { continue };
+            let at = |values: &[f64], share: f64| {
+                quantile(values, share).filter(|value| value.is_finite()).map_or(Value::Unknown, Value::Number)
+            };
+            let started = of.starts.iter().filter(|start| start.is_finite()).count() as f64 / of.starts.len() as f64;
+            let words = |get: fn(&Why) -> &String| now.why.as_ref().map_or(Value::Unknown, |why| get(why).into());
+            let after = now.why.as_ref().map_or(&[][..], |why| &why.after);
+            frame.push([
+                name.into(),
+                side.policy.into(),
+                if side.changed { "changed" } else { "as it is" }.into(),
+                now.row.user.clone().map_or(Value::Unknown, Value::Text),
+                u64::from(now.row.gpus).into(),
+                self.waited(name).map_or(Value::Unknown, Value::Number),
+                at(&of.starts, 0.1),
+                at(&of.starts, 0.5),
+                at(&of.starts, 0.9),
+                at(&of.ends, 0.1),
+                at(&of.ends, 0.5),
+                at(&of.ends, 0.9),
+                started.into(),
+                of.preempted.into(),
+                words(|why| &why.code),
+                words(|why| &why.text),
+                Value::Json(Box::new(json!(after))),
+                now.planned_s.map_or(Value::Unknown, Value::Number),
+            ]);
+        }
+        frame
+    }
+
+    /// Which conditions do not hold, and of which jobs.
+    fn failed(&self, names: &[String], checks: &[Check]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for check in checks {
+            for side in &self.sides {
+                let found = |name: &String| {
+                    let waited = self.waited(name).unwrap_or(0.0);
+                    let value = check.value(side.forecasts.get(name)?, waited)?;
+                    (!check.holds(value)).then(|| format!("{name} ({})", text(value)))
+                };
+                let fails: Vec<String> = names.iter().filter_map(found).collect();
+                if !fails.is_empty() {
+                    let (some, more) =
+                        (fails.iter().take(5).cloned().collect::<Vec<_>>().join(", "), fails.len().saturating_sub(5));
+                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                    lines.push(format!("{check} does not hold under {}: {some}{more}", self.head_of(side)));
+                }
+            }
+        }
+        lines
+    }
+}
+
+fn summary(known: &CellStatus) -> Option<Box<Summary>> {
+    match known {
+        CellStatus::Done(summary) => Some(summary.clone()),
+        _ => None,
+    }
+}
+
+/// The jobs of a cluster as they are now, by name.
+fn standing(jobs: &StateJobs) -> BTreeMap<&str, Now<'_>> {
+    let modelled = &jobs.modelled;
+    let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+    let mut reasons = modelled.reasons(|row| jobs.run_time(row, 0));
+    // The first that waits for room: those after it that have room wait behind it, where a policy keeps to the order.
+    let mut first: Option<&str> = None;
+    let mut all = BTreeMap::new();
+    for row in &modelled.rows {
+        let (name, known) = (row.name.as_str(), modelled.known.get(row.name.as_str()));
+        let waits = !running.contains(name);
+        let mut why = None;
+        if waits {
+            let later = row.submit.saturating_since(modelled.at);
+            why = known.and_then(KnownJob::said).map(|said| Why::of(said.split(' ').next().unwrap_or_default(), &said));
+            if why.is_none() && !later.is_zero() {
+                why = Some(Why::of("not-before", &format!("not before {}", text(later.as_secs_f64()))));
+            }
+            if why.is_none() {
+                why = match (reasons.waits(row), first) {
+                    (Some(waits), _) => {
+                        first = first.or(Some(name));
+                        Some(Why { code: waits.code.into(), text: waits.text, after: waits.after })
+                    }
+                    (None, Some(first)) => Some(Why::of("behind", &format!("has room; behind {first}"))),
+                    (None, None) => Some(Why::of("none", "has room")),
+                };
+            }
+        }
+        all.insert(name, Now { row, waits, why, planned_s: known.and_then(|known| known.planned_s) });
+    }
+    all
+}
+
+/// A time from now on, for people.
+fn text(seconds: f64) -> String {
+    match seconds {
+        never if never.is_infinite() => "never".into(),
+        at if at.abs() < 1.0 => "now".into(),
+        at => span(at),
+    }
+}

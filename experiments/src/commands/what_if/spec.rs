@@ -1,0 +1,253 @@
+//! What is asked as options, as a spec.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::Path;
+
+use sandtable_core::error::Error;
+use sandtable_core::units;
+use sandtable_inputs::state::State;
+
+/// The place of the changes in a spec.
+pub(super) const CHANGES: &str = "workload.changes";
+/// Seeds where run times are drawn.
+const SEEDS: u64 = 50;
+
+/// Policies, run times and changes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asked {
+    /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: what the
+    /// state says of its scheduler, else `fifo` and `fifo,backfill=easy`].
+    #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
+    policies: Vec<String>,
+    /// How long jobs really take: `limits` or `limits=0.5` (a part of the time limit), `noisy=0.5` (log-normal around the limit),
+    /// `history=FILE` (as jobs that have ended: a trace, or what `sacct --parsable2` printed), `known=FILE` (likewise, by name).
+    #[arg(long, value_name = "MODEL", default_value = "limits")]
+    run_times: String,
+    /// Time limit of jobs that have none.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    otherwise: Option<String>,
+    /// Number of seeds [default: 50 where run times are drawn, else 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: Option<u64>,
+    /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `kind`, `priority`.
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    add: Vec<String>,
+    /// Change: nodes more, as in `4x8` or `4x8:H100-SXM-80GB`: so many of so many GPUs.
+    #[arg(long, value_name = "NxGPUS[:KIND]")]
+    add_nodes: Vec<String>,
+    /// Change: a node takes no jobs, and those that run there go on; `n3@2h..6h` from and to a time from now.
+    #[arg(long, value_name = "NODE[@FROM[..TO]]")]
+    drain: Vec<String>,
+    /// Change: a node takes jobs again.
+    #[arg(long, value_name = "NODE")]
+    resume: Vec<String>,
+    /// Change: a job that waits is held.
+    #[arg(long, value_name = "JOB")]
+    hold: Vec<String>,
+    /// Change: a job is gone.
+    #[arg(long, value_name = "JOB")]
+    kill: Vec<String>,
+    /// Change: a job has this priority, as the cluster counts it.
+    #[arg(long, value_name = "JOB=NUMBER")]
+    priority: Vec<String>,
+}
+
+fn time(text: &str) -> Result<String, String> {
+    units::span(text).map(|_| text.to_string())
+}
+
+impl Asked {
+    /// The spec; paths in it are as they are given.
+    pub(super) fn spec(&self, file: &Path, state: &State) -> Result<String, Error> {
+        let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
+        let (run_times, drawn) = self.run_times()?;
+        let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
+        let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
+        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []),");
+        let policies = self.policies(state)?;
+        let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
+        let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
+        let seeds = self.seeds.unwrap_or(if drawn { SEEDS } else { 1 });
+        let _ = writeln!(text, "    seeds: Range(0, {seeds}),");
+        let changes = self.changes()?;
+        if !changes.is_empty() {
+            let list: String = changes.iter().map(|change| format!("        {change},\n")).collect();
+            let _ = writeln!(text, "    sweep: {{{CHANGES:?}: [[], [\n{list}    ]]}},");
+        }
+        text.push_str(")\n");
+        Ok(text)
+    }
+
+    fn policies(&self, state: &State) -> Result<Vec<String>, Error> {
+        let said = state.source.scheduler.as_ref();
+        let usual: &[&str] = match (said.and_then(|of| of.backfill), said.and_then(|of| of.kind.as_deref())) {
+            (Some(true), _) | (_, Some("sched/backfill")) => &["fifo,backfill=easy"],
+            (Some(false), _) | (_, Some("sched/builtin")) => &["fifo"],
+            _ => &["fifo", "fifo,backfill=easy"],
+        };
+        let all: Vec<&str> = match self.policies.is_empty() {
+            true => usual.to_vec(),
+            false => self.policies.iter().map(String::as_str).collect(),
+        };
+        all.into_iter().map(policy).collect()
+    }
+
+    /// How long jobs take, and whether that is drawn.
+    fn run_times(&self) -> Result<(String, bool), Error> {
+        let wrong = || {
+            let error = Error::usage(format!("--run-times: expected a model of run times, found {:?}", self.run_times));
+            error.hint("limits, limits=0.5, noisy=0.5, history=FILE or known=FILE")
+        };
+        let otherwise = self.otherwise.as_ref().map_or_else(String::new, |time| format!(", otherwise: {time:?}"));
+        let (name, value) = self.run_times.split_once('=').unwrap_or((&self.run_times, ""));
+        let number = || value.parse::<f64>().map(|number| format!("{number:?}")).map_err(|_| wrong());
+        let file = || match value {
+            "" => Err(wrong()),
+            file => Ok(format!("file: {file:?}, format: {}", format_of(Path::new(file))?)),
+        };
+        let (fields, drawn) = match (name, value) {
+            ("limits", "") => ("Limits(".to_string(), false),
+            ("limits", _) => (format!("Limits(part: {}", number()?), false),
+            ("noisy", _) => (format!("Noisy(sigma: {}", number()?), true),
+            ("history", _) => (format!("History({}", file()?), true),
+            ("known", _) => (format!("Known({}", file()?), false),
+            _ => return Err(wrong()),
+        };
+        let otherwise = if fields.ends_with('(') { otherwise.trim_start_matches(", ") } else { &otherwise };
+        Ok((format!("{fields}{otherwise})"), drawn))
+    }
+
+    /// The changes as a spec writes them: what is taken away before what comes.
+    fn changes(&self) -> Result<Vec<String>, Error> {
+        let mut all = Vec::new();
+        all.extend(self.resume.iter().map(|node| format!("Resume({node:?})")));
+        for text in &self.drain {
+            all.push(drain(text)?);
+        }
+        for text in &self.add_nodes {
+            all.push(nodes(text)?);
+        }
+        all.extend(self.kill.iter().map(|job| format!("Kill({job:?})")));
+        all.extend(self.hold.iter().map(|job| format!("Hold({job:?})")));
+        for text in &self.priority {
+            let wrong = || Error::usage(format!("--priority: expected JOB=NUMBER, found {text:?}"));
+            let (job, value) = text.rsplit_once('=').ok_or_else(wrong)?;
+            let value: f64 = value.parse().map_err(|_| wrong())?;
+            all.push(format!("Priority({job:?}, {value:?})"));
+        }
+        for text in &self.add {
+            all.push(job(text)?);
+        }
+        Ok(all)
+    }
+}
+
+/// A policy and its parameters.
+fn policy(text: &str) -> Result<String, Error> {
+    let mut parts = text.split(',');
+    let name = parts.next().unwrap_or_default();
+    let mut with = Vec::new();
+    for part in parts {
+        let Some((key, value)) = part.split_once('=') else {
+            let error = Error::usage(format!("--policy: expected KEY=VALUE, found {part:?} in {text:?}"));
+            return Err(error.hint("fifo,backfill=easy"));
+        };
+        // A number or a truth is one, and anything else is a word.
+        let literal = value.parse::<f64>().is_ok_and(f64::is_finite) || matches!(value, "true" | "false");
+        with.push(if literal { format!("{key:?}: {value}") } else { format!("{key:?}: {value:?}") });
+    }
+    let shown = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
+    let label = text.replacen(name, shown, 1).replace(',', " ");
+    let with =
+        if with.is_empty() { String::new() } else { format!(", label: {label:?}, with: {{{}}}", with.join(", ")) };
+    Ok(format!("        Policy(name: {name:?}{with}),\n"))
+}
+
+/// What a file of ended jobs is: what `sacct --parsable2` prints has bars in its head.
+fn format_of(file: &Path) -> Result<&'static str, Error> {
+    let bytes = sandtable_inputs::trace::read_bytes(file, sandtable_core::input::DATA)?;
+    let mut head = Vec::new();
+    let _ = bytes.as_slice().take(4096).read_to_end(&mut head);
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(if line.contains(&b'|') { "Sacct" } else { "Native" })
+}
+
+fn drain(text: &str) -> Result<String, Error> {
+    let wrong = |why: String| Error::usage(format!("--drain: {why}, found {text:?}")).hint("n3, n3@2h or n3@2h..6h");
+    let (node, times) = text.split_once('@').map_or((text, None), |(node, times)| (node, Some(times)));
+    let mut out = format!("Drain(node: {node:?}");
+    let (from, to) = times.map_or((None, None), |times| match times.split_once("..") {
+        Some((from, to)) => (Some(from).filter(|from| !from.is_empty()), Some(to)),
+        None => (Some(times), None),
+    });
+    for (name, value) in [("from", from), ("to", to)] {
+        let Some(value) = value.map(|value| value.trim_start_matches('+')) else { continue };
+        units::span(value).map_err(wrong)?;
+        let _ = write!(out, ", {name}: {value:?}");
+    }
+    Ok(out + ")")
+}
+
+fn nodes(text: &str) -> Result<String, Error> {
+    let wrong = || Error::usage(format!("--add-nodes: expected NxGPUS or NxGPUS:KIND, found {text:?}"));
+    let (size, kind) = text.split_once(':').map_or((text, None), |(size, kind)| (size, Some(kind)));
+    let (nodes, gpus) = size.split_once('x').ok_or_else(wrong)?;
+    let (nodes, gpus): (u32, u32) = (nodes.parse().map_err(|_| wrong())?, gpus.parse().map_err(|_| wrong())?);
+    let kind = kind.map_or_else(String::new, |kind| format!(", kind: {kind:?}"));
+    Ok(format!("AddNodes(nodes: {nodes}, gpus: {gpus}{kind})"))
+}
+
+/// What is said of a job more: whether it is a word.
+const OF_A_JOB: [(&str, bool); 9] = [
+    ("name", true),
+    ("gpus", false),
+    ("gpus_per_node", false),
+    ("limit", true),
+    ("at", true),
+    ("user", true),
+    ("account", true),
+    ("kind", true),
+    ("priority", false),
+];
+
+fn job(text: &str) -> Result<String, Error> {
+    let mut fields: Vec<String> = Vec::new();
+    let mut named = false;
+    for part in text.split(',') {
+        let known = part.split_once('=').and_then(|(key, value)| {
+            let (name, word) = OF_A_JOB.iter().find(|(name, _)| *name == key)?;
+            Some((*name, *word, value))
+        });
+        let Some((name, word, value)) = known else {
+            let names: Vec<&str> = OF_A_JOB.iter().map(|(name, _)| *name).collect();
+            let error = Error::usage(format!("--add: expected KEY=VALUE, found {part:?}"));
+            return Err(error.hint(format!("keys are {}", names.join(", "))));
+        };
+        named |= name == "name";
+        fields.push(match (name, word) {
+            ("kind", _) => format!("kinds: [{value:?}]"),
+            ("limit" | "at", _) => {
+                units::span(value).map_err(|why| Error::usage(format!("--add: {name}: {why}")))?;
+                format!("{name}: {value:?}")
+            }
+            ("priority", _) => {
+                let number: f64 = value
+                    .parse()
+                    .map_err(|_| Error::usage(format!("--add: priority: expected a number, found {value:?}")))?;
+                format!("{name}: {number:?}")
+            }
+            (_, true) => format!("{name}: {value:?}"),
+            (_, false) => {
+                let count: u32 = value
+                    .parse()
+                    .map_err(|_| Error::usage(format!("--add: {name}: expected a whole number, found {value:?}")))?;
+                format!("{name}: {count}")
+            }
+        });
+    }
+    if !named {
+        fields.insert(0, "name: \"added\"".into());
+    }
+    Ok(format!("Add({})", fields.join(", ")))
+}
