@@ -236,7 +236,7 @@ fn simulate(case: &Case) -> Finished {
             announced,
             from: Instant::at(from),
             to: Instant::at(from + SECOND * (1 + case.seed % 70)),
-            jobs_go_on: case.seed % 3 == 0,
+            jobs_go_on: case.seed.is_multiple_of(3),
         }
     };
     let fleet = fleet.maintained((0..case.seed % 4).map(maintenance).collect());

@@ -58,7 +58,7 @@ pub(crate) struct WhatIfArgs {
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Number of cells to run at a time [default: the number of cores].
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short = 'j', value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
     /// Do not show a progress bar.
     #[arg(long)]

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::help::root;
 use specs::{
-    BEGUN, CATALOGUE, CUT, DRAWN, ELASTIC, FILLED, FILLS, LIVE, PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED,
-    TABLE, UNIFORM, WRITTEN,
+    BEGINS, BEGUN, CATALOGUE, CHANGED, CHANGES, CUT, DRAWN, ELASTIC, FILLED, FILLS, KNOWN, KNOWS, LIVE, NOISES, NOISY,
+    PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN,
 };
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
@@ -21,16 +21,10 @@ type Edits = (&'static str, &'static [(&'static str, &'static str, &'static str)
 /// Field or case of the schema, and what is written in its place: an edit that moves the identity.
 const MOVES: &[Edits] = &[
     (FILLED, FILLS),
-    (
-        BEGUN,
-        &[
-            ("WorkloadSpec.State.file", "State(file: \"s.json\"", "State(file: \"r.json\""),
-            ("WorkloadSpec.State.run_times", ", run_times: Limits(part: 0.5, otherwise: \"1h\")", ""),
-            ("RunTimesSpec.Limits.part", "part: 0.5, ", ""),
-            ("RunTimesSpec.Limits.otherwise", "1h", "2h"),
-            ("NodeFormat.State", "list: NodeList(file: \"s.json\", format: State)", "list: NodeList(file: \"s.csv\")"),
-        ],
-    ),
+    (BEGUN, BEGINS),
+    (CHANGED, CHANGES),
+    (NOISY, NOISES),
+    (KNOWN, KNOWS),
     (RESAMPLED, RESAMPLES),
     (DRAWN, &[("WorkloadSpec.Generate.shares", "shares: {300: 1, 1000: 1}, ", "")]),
     (
@@ -472,8 +466,14 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
     std::fs::write(folder.path().join("m.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,9\n").expect("written");
     std::fs::write(folder.path().join("o.csv"), "gpu,model,cpu_milli,memory_mib\n4,T4,8000,1\n").expect("written");
     let state = r#"{"sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "source": {"kind": "other"}, "queues": [], "reservations": [],
-        "unknown": [], "ignored": [], "nodes": [{"name": "n", "gpus": 2, "kind": "g", "state": "up"}],
-        "jobs": [{"id": "j", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}]}"#;
+        "unknown": [], "ignored": [], "nodes": [{"name": "n", "gpus": 2, "kind": "g", "state": "up"}, {"name": "m", "gpus": 2, "kind": "g", "state": "down"}],
+        "jobs": [{"id": "j", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}, {"id": "k", "state": "waiting", "gpus": 1,
+        "limit_s": 60, "submitted_s": -9}, {"id": "l", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}]}"#;
+    std::fs::write(folder.path().join("h.csv"), "submit_s,gpus,duration_s\n0,1,30\n1,1,40\n").expect("written");
+    std::fs::write(folder.path().join("i.csv"), "submit_s,gpus,duration_s\n0,1,30\n1,1,50\n").expect("written");
+    let log =
+        "JobID|Submit|Start|End|ReqTRES\n1|2026-11-19T00:00:00|2026-11-19T00:00:00|2026-11-19T00:01:00|gres/gpu=1\n";
+    std::fs::write(folder.path().join("h.txt"), log).expect("written");
     std::fs::write(folder.path().join("s.json"), state).expect("written");
     std::fs::write(folder.path().join("r.json"), state.replace("60", "61")).expect("written");
     std::fs::write(folder.path().join("s.csv"), "gpus,kind\n2,h\n").expect("written");

@@ -60,6 +60,7 @@ mod submitting;
 mod suspended;
 mod takeover;
 mod tidy;
+mod what_if;
 
 /// The guests of the sandbox's own tests, here as files for the command.
 #[path = "../../../runtime/tests/adversarial/guest.rs"]

@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use crate::help::{data, dist, sandtable};
 
 /// A job of a real run: its times are seconds from the first submission.
-struct Real {
-    id: String,
-    submit: f64,
+pub(crate) struct Real {
+    pub(crate) id: String,
+    pub(crate) submit: f64,
     nodes: u32,
     each: u32,
     sleep: f64,
-    start: f64,
-    end: f64,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
     on: Vec<String>,
 }
 
-fn real(run: &str) -> Vec<Real> {
+pub(crate) fn real(run: &str) -> Vec<Real> {
     let text = std::fs::read_to_string(data(&format!("cluster-state/slurm-runs/{run}.csv"))).expect("a run");
     let row = |line: &str| {
         let words: Vec<&str> = line.split(',').collect();
@@ -40,7 +40,7 @@ fn real(run: &str) -> Vec<Real> {
 }
 
 /// What of a run was there at an instant. Limits are the true run times: half a second more than a job sleeps.
-fn captured(run: &[Real], at: f64) -> Value {
+pub(crate) fn captured(run: &[Real], at: f64) -> Value {
     let there = run.iter().filter(|job| job.submit <= at && job.end > at);
     let job = |job: &Real| {
         let mut value = json!({
@@ -59,7 +59,7 @@ fn captured(run: &[Real], at: f64) -> Value {
     document(&nodes, &there.map(job).collect::<Vec<_>>())
 }
 
-fn document(nodes: &[Value], jobs: &[Value]) -> Value {
+pub(crate) fn document(nodes: &[Value], jobs: &[Value]) -> Value {
     json!({
         "sandtable": "state@1", "at": "2026-11-20T01:05:32Z", "source": {"kind": "other"}, "nodes": nodes, "queues": [],
         "jobs": jobs, "reservations": [], "unknown": [], "ignored": [],

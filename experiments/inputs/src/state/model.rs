@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{Duration, Instant};
+use sandtable_hardware::{Duration, Instant, SECOND};
 
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
-use super::run_times::OVER;
 use crate::trace::Row;
 
 /// How long jobs really take, where nothing better is known than their limits.
@@ -80,6 +79,8 @@ pub struct Modelled {
 
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
+/// A job that has run for its limit ends so much later.
+pub(super) const OVER: Duration = SECOND;
 
 impl State {
     /// What a model goes on from.

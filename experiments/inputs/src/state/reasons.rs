@@ -136,7 +136,6 @@ impl KnownJob {
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::state::RunTimes;
 
     #[test]

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use sandtable_hardware::random::Stream;
-use sandtable_hardware::{Duration, SECOND};
+use sandtable_hardware::{Duration, Instant};
 
-use super::model::KnownJob;
+use super::model::{KnownJob, OVER};
 use crate::trace::{Row, Trace};
 
-/// A job that has run for its limit ends so much later.
-pub(super) const OVER: Duration = SECOND;
 /// A draw that is not more than a job's age is made again, so often.
 const TRIES: u32 = 1000;
 
@@ -205,7 +203,7 @@ fn keys_of(row: &Row) -> Keys {
 fn ended(row: &Row) -> Option<Duration> {
     match row.recorded.as_deref() {
         Some(recorded) if recorded.outcome.as_deref() == Some("running") => None,
-        Some(recorded) if recorded.end.is_some() => recorded.end.map(|end| end.since_start()),
+        Some(recorded) if recorded.end.is_some() => recorded.end.map(Instant::since_start),
         _ => Some((row.submit + row.duration).since_start()),
     }
 }
@@ -216,7 +214,7 @@ mod tests {
 
     use super::*;
     use crate::trace::Recorded;
-    use sandtable_hardware::Instant;
+    use sandtable_hardware::SECOND;
 
     fn ran(user: &str, name: &str, seconds: u64, end: u64) -> Row {
         let mut row = Row::new("j".into(), Instant::START, 1, seconds * SECOND);

@@ -11,13 +11,13 @@ use sandtable_results::forecast::{Forecast, quantile};
 pub(crate) struct Check {
     text: String,
     share: f64,
-    of: Quantity,
+    of: Moment,
     compare: Compare,
     bound_s: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Quantity {
+enum Moment {
     Start,
     Wait,
     End,
@@ -31,8 +31,7 @@ enum Compare {
     AtLeast,
 }
 
-const QUANTITIES: [(&str, Quantity); 3] =
-    [("start", Quantity::Start), ("wait", Quantity::Wait), ("end", Quantity::End)];
+const MOMENTS: [(&str, Moment); 3] = [("start", Moment::Start), ("wait", Moment::Wait), ("end", Moment::End)];
 /// The longer ones first: one begins as another does.
 const COMPARES: [(&str, Compare); 4] =
     [("<=", Compare::AtMost), (">=", Compare::AtLeast), ("<", Compare::Less), (">", Compare::More)];
@@ -50,7 +49,7 @@ impl FromStr for Check {
         if !(percent > 0.0 && percent <= 100.0) {
             return Err(format!("expected a percentile above 0 and at most 100, found {percent}"));
         }
-        let (_, of) = QUANTITIES.iter().find(|(name, _)| *name == of.trim()).ok_or_else(wrong)?;
+        let (_, of) = MOMENTS.iter().find(|(name, _)| *name == of.trim()).ok_or_else(wrong)?;
         let bound_s = units::span(right.trim())?.as_secs_f64();
         Ok(Check { text: text.to_string(), share: percent / 100.0, of: *of, compare: *compare, bound_s })
     }
@@ -66,9 +65,9 @@ impl Check {
     /// The value of a job that has waited for so long, seconds.
     pub(super) fn value(&self, of: &Forecast, waited_s: f64) -> Option<f64> {
         match self.of {
-            Quantity::Start => quantile(&of.starts, self.share),
-            Quantity::Wait => quantile(&of.starts, self.share).map(|start| start + waited_s),
-            Quantity::End => quantile(&of.ends, self.share),
+            Moment::Start => quantile(&of.starts, self.share),
+            Moment::Wait => quantile(&of.starts, self.share).map(|start| start + waited_s),
+            Moment::End => quantile(&of.ends, self.share),
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Asked {
     /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: what the
     /// state says of its scheduler, else `fifo` and `fifo,backfill=easy`].
     #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
-    policies: Vec<String>,
+    policy: Vec<String>,
     /// How long jobs really take: `limits` or `limits=0.5` (a part of the time limit), `noisy=0.5` (log-normal around the limit),
     /// `history=FILE` (as jobs that have ended: a trace, or what `sacct --parsable2` printed), `known=FILE` (likewise, by name).
     #[arg(long, value_name = "MODEL", default_value = "limits")]
@@ -86,9 +86,9 @@ impl Asked {
             (Some(false), _) | (_, Some("sched/builtin")) => &["fifo"],
             _ => &["fifo", "fifo,backfill=easy"],
         };
-        let all: Vec<&str> = match self.policies.is_empty() {
+        let all: Vec<&str> = match self.policy.is_empty() {
             true => usual.to_vec(),
-            false => self.policies.iter().map(String::as_str).collect(),
+            false => self.policy.iter().map(String::as_str).collect(),
         };
         all.into_iter().map(policy).collect()
     }

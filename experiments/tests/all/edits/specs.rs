@@ -226,3 +226,86 @@ pub(super) const BEGUN: &str = r#"Experiment(
     workload: State(file: "s.json", run_times: Limits(part: 0.5, otherwise: "1h")),
     policies: [Policy(name: "fifo")],
 )"#;
+
+/// Edits of it.
+pub(super) const BEGINS: &[(&str, &str, &str)] = &[
+    ("WorkloadSpec.State.file", "State(file: \"s.json\"", "State(file: \"r.json\""),
+    ("WorkloadSpec.State.run_times", ", run_times: Limits(part: 0.5, otherwise: \"1h\")", ""),
+    ("RunTimesSpec.Limits.part", "part: 0.5, ", ""),
+    ("RunTimesSpec.Limits.otherwise", "1h", "2h"),
+    ("NodeFormat.State", "list: NodeList(file: \"s.json\", format: State)", "list: NodeList(file: \"s.csv\")"),
+];
+
+/// One whose run times are drawn from ended jobs, with every change.
+pub(super) const CHANGED: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(list: NodeList(file: "s.json", format: State), speed: 1.0),
+    workload: State(file: "s.json", run_times: History(file: "h.csv", format: Native, least: 2, otherwise: "1h"), changes: [
+        Add(name: "x", gpus: 2, gpus_per_node: 1, limit: "3h", at: "5min", user: "u", account: "a", kinds: ["g"], priority: 3),
+        AddNodes(nodes: 3, gpus: 4, kind: "g"),
+        Drain(node: "n", from: "6h", to: "7h"),
+        Resume("m"),
+        Hold("k"),
+        Kill("l"),
+        Priority("j", 9),
+    ]),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Edits of it.
+pub(super) const CHANGES: &[(&str, &str, &str)] = &[
+    ("RunTimesSpec.History.file", "h.csv", "i.csv"),
+    ("RunTimesSpec.History.format", "file: \"h.csv\", format: Native", "file: \"h.txt\", format: Sacct"),
+    ("RunTimesSpec.History.least", "least: 2", "least: 3"),
+    ("RunTimesSpec.History.otherwise", "otherwise: \"1h\"", "otherwise: \"2h\""),
+    ("WorkloadSpec.State.changes", "        Priority(\"j\", 9),\n", ""),
+    ("Change.Add.name", "name: \"x\"", "name: \"y\""),
+    ("Change.Add.gpus", "gpus: 2, gpus_per_node", "gpus: 3, gpus_per_node"),
+    ("Change.Add.gpus_per_node", "gpus_per_node: 1", "gpus_per_node: 2"),
+    ("Change.Add.limit", "3h", "4h"),
+    ("Change.Add.at", "5min", "6min"),
+    ("Change.Add.user", "user: \"u\"", "user: \"v\""),
+    ("Change.Add.account", "account: \"a\"", "account: \"b\""),
+    ("Change.Add.kinds", "kinds: [\"g\"]", "kinds: []"),
+    ("Change.Add.priority", "priority: 3", "priority: 4"),
+    ("Change.AddNodes.nodes", "nodes: 3", "nodes: 4"),
+    ("Change.AddNodes.gpus", "gpus: 4", "gpus: 5"),
+    ("Change.AddNodes.kind", "gpus: 4, kind: \"g\"", "gpus: 4, kind: \"h\""),
+    ("Change.Drain.node", "Drain(node: \"n\"", "Drain(node: \"m\""),
+    ("Change.Drain.from", "6h", "5h"),
+    ("Change.Drain.to", "7h", "8h"),
+    ("Change.Resume", "Resume(\"m\")", "Resume(\"n\")"),
+    ("Change.Hold", "Hold(\"k\")", "Hold(\"j\")"),
+    ("Change.Kill", "Kill(\"l\")", "Kill(\"k\")"),
+    ("Change.Priority", "Priority(\"j\", 9)", "Priority(\"j\", 8)"),
+];
+
+/// One whose run times are drawn around the limits.
+pub(super) const NOISY: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(list: NodeList(file: "s.json", format: State), speed: 1.0),
+    workload: State(file: "s.json", run_times: Noisy(part: 0.5, sigma: 0.25, otherwise: "1h")),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Edits of it.
+pub(super) const NOISES: &[(&str, &str, &str)] = &[
+    ("RunTimesSpec.Noisy.part", "part: 0.5", "part: 0.6"),
+    ("RunTimesSpec.Noisy.sigma", "sigma: 0.25", "sigma: 0.35"),
+    ("RunTimesSpec.Noisy.otherwise", "1h", "2h"),
+];
+
+/// One whose run times are known.
+pub(super) const KNOWN: &str = r#"Experiment(
+    title: "a",
+    fleet: Model(list: NodeList(file: "s.json", format: State), speed: 1.0),
+    workload: State(file: "s.json", run_times: Known(file: "h.csv", format: Native, otherwise: "1h")),
+    policies: [Policy(name: "fifo")],
+)"#;
+
+/// Edits of it.
+pub(super) const KNOWS: &[(&str, &str, &str)] = &[
+    ("RunTimesSpec.Known.file", "h.csv", "i.csv"),
+    ("RunTimesSpec.Known.format", "file: \"h.csv\", format: Native", "file: \"h.txt\", format: Sacct"),
+    ("RunTimesSpec.Known.otherwise", "1h", "2h"),
+];

@@ -1,0 +1,236 @@
+//! What would become of a queue: forecasts against what a real Slurm then did, and changes by hand.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sandtable_needs::needs;
+use serde_json::{Value, json};
+
+use crate::help::{Ran, dist, sandtable, told};
+use crate::states::{captured, document, real};
+
+fn what_if(folder: &Path, more: &[&str]) -> Ran {
+    let dist = dist();
+    let mut args = vec!["what-if", "now.json", "--policies", &dist, "--store", "store", "--no-progress"];
+    args.extend(more);
+    sandtable(folder, &args)
+}
+
+/// The rows of a forecast by job, policy, and whether the cluster is changed.
+fn rows(folder: &Path, more: &[&str]) -> BTreeMap<(String, String, bool), Value> {
+    let ran = what_if(folder, &[more, &["--format", "json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let of = |line: &str| {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        let word = |key: &str| row[key].as_str().expect("a word").to_string();
+        ((word("job"), word("policy"), word("cluster") == "changed"), row)
+    };
+    ran.stdout.lines().map(of).collect()
+}
+
+#[needs("data:cluster-state")]
+#[test]
+fn a_forecast_that_knows_of_a_drain_is_nearer_to_what_a_real_slurm_did() {
+    // Thirty jobs under `sched/builtin`; n3 was drained when this was captured. The bound is the page's.
+    let (real, at) = (real("f4"), 20.3);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("now.json"), captured(&real, at).to_string()).expect("written");
+    let found = rows(folder.path(), &["--policy", "fifo", "--drain", "n3"]);
+    let mut worst = [0.0f64; 2];
+    let mut waiting = 0;
+    for job in real.iter().filter(|job| job.submit <= at && job.start > at) {
+        waiting += 1;
+        for (side, worst) in worst.iter_mut().enumerate() {
+            let start = &found[&(job.id.clone(), "fifo".into(), side == 1)]["start_p50_s"];
+            *worst = worst.max((start.as_f64().expect("it starts") - (job.start - at)).abs());
+        }
+    }
+    told(&format!(
+        "f4 at {at} s: {waiting} jobs waited, starts at most {:.1} s off, {:.1} s without the drain",
+        worst[1], worst[0]
+    ));
+    assert!(waiting >= 15 && worst[1] <= 14.0 && worst[1] < worst[0]);
+}
+
+/// Two nodes of four GPUs; three running and four waiting jobs.
+fn cluster() -> Value {
+    let node = |name: &str| json!({"name": name, "kind": "A100-SXM4-80GB", "gpus": 4, "state": "up"});
+    let runs = |id: &str, user: &str, node: &str, count: u32, age: u32| {
+        json!({"id": id, "user": user, "state": "running", "gpus": count, "submitted_s": -(f64::from(age)), "limit_s": 7200,
+            "started_s": -(f64::from(age)), "held_s": age, "on": [{"node": node, "count": count}]})
+    };
+    let waits = |id: &str, user: &str, gpus: u32| {
+        json!({"id": id, "user": user, "state": "waiting", "gpus": gpus, "submitted_s": -60, "limit_s": 3600,
+            "nodes": {"gpus_each": gpus}})
+    };
+    document(
+        &[node("a"), node("b")],
+        &[
+            runs("r1", "ada", "a", 3, 600),
+            runs("r2", "bob", "b", 2, 1800),
+            waits("w1", "ada", 4),
+            waits("w2", "bob", 1),
+            waits("w3", "bob", 2),
+        ],
+    )
+}
+
+fn folder_of(state: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
+    folder
+}
+
+#[test]
+fn draws_are_the_same_under_every_policy_and_every_change() {
+    let folder = folder_of(&cluster());
+    let policies = ["--policy", "fifo", "--policy", "fifo,backfill=easy", "--run-times", "noisy=0.5", "--seeds", "9"];
+    let found = rows(
+        folder.path(),
+        &[&policies[..], &["--job", "r1", "--job", "r2", "--job", "w1", "--add-nodes", "1x4"]].concat(),
+    );
+    assert_eq!(found.len(), 12);
+    // What runs ends when it ends.
+    for job in ["r1", "r2"] {
+        let ends: Vec<&Value> =
+            found.iter().filter(|((name, ..), _)| name == job).map(|(_, row)| &row["end_p50_s"]).collect();
+        assert!(ends.len() == 4 && ends.iter().all(|end| *end == ends[0]), "{job}: {ends:?}");
+    }
+    // A job takes as long wherever it starts: with a node more at once, without it later.
+    let of = |policy: &str, changed: bool, key: &str| {
+        found[&("w1".into(), policy.into(), changed)][key].as_f64().expect("a time")
+    };
+    assert_eq!(of("fifo", true, "start_p90_s"), 0.0);
+    assert!(of("fifo", false, "start_p10_s") > 0.0);
+    assert_eq!(of("fifo", true, "end_p90_s"), of("fifo backfill=easy", true, "end_p90_s"));
+    // Threads change nothing.
+    for threads in ["1", "2"] {
+        let dist = dist();
+        let asked = ["what-if", "now.json", "--policies", &dist, "--store", &format!("store-{threads}"), "-j", threads];
+        let ran = sandtable(folder.path(), &[&asked[..], &policies[..]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        std::fs::write(folder.path().join(threads), ran.stdout).expect("written");
+    }
+    let text = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("written");
+    assert_eq!(text("1"), text("2"));
+}
+
+#[test]
+fn every_change_does_what_it_says() {
+    let folder = folder_of(&cluster());
+    let start = |job: &str, more: &[&str]| {
+        let found = rows(folder.path(), &[&["--policy", "fifo"], more].concat());
+        found.get(&(job.to_string(), "fifo".into(), true)).map(|row| row["start_p50_s"].as_f64())
+    };
+    // As it is w1 starts when r2 ends, after 5,400 s.
+    let plain = rows(folder.path(), &["--policy", "fifo"]);
+    let of = |job: &str| &plain[&(job.to_string(), "fifo".into(), false)];
+    assert_eq!(of("w1")["start_p50_s"], 5400.0);
+    assert_eq!(
+        (of("w1")["why"].as_str(), of("w1")["why_text"].as_str()),
+        (Some("no-free-gpus"), Some("3 of 4 GPUs free"))
+    );
+    assert_eq!((&of("w1")["after"], of("w2")["why"].as_str()), (&json!(["r2"]), Some("behind")));
+    assert_eq!(of("w2")["waited_s"], 60.0);
+    assert_eq!(start("w1", &["--add-nodes", "1x4"]), Some(Some(0.0)));
+    assert_eq!(start("w1", &["--kill", "r2"]), Some(Some(0.0)));
+    // Without the first of the queue the others have room.
+    assert_eq!(start("w2", &["--hold", "w1"]), Some(Some(0.0)));
+    assert_eq!(start("w1", &["--hold", "w1"]), None);
+    // b is closed when r2 ends: w1 waits for a. From half past on it takes jobs again.
+    assert_eq!(start("w1", &["--drain", "b@1h"]), Some(Some(6600.0)));
+    assert_eq!(start("w1", &["--drain", "b@+1h..+95min"]), Some(Some(5700.0)));
+    // r2 goes on although its node is closed from now on.
+    assert_eq!(start("w1", &["--drain", "b"]), Some(Some(6600.0)));
+    let closed = rows(folder.path(), &["--policy", "fifo", "--drain", "b@10min", "--job", "r2"]);
+    assert_eq!(closed[&("r2".into(), "fifo".into(), true)]["end_p50_s"], 5400.0);
+    // A job more comes last, or at its time.
+    assert_eq!(start("mine", &["--add", "name=mine,gpus=1,limit=1h", "--hold", "w1"]), Some(Some(3600.0)));
+    assert_eq!(start("mine", &["--add", "name=mine,gpus=1,limit=1h,at=2h,user=eve"]), Some(Some(7200.0)));
+    let found = rows(folder.path(), &["--policy", "priority", "--priority", "w3=7", "--priority", "w2=5"]);
+    assert_eq!(found[&("w3".into(), "priority".into(), true)]["start_p50_s"], 0.0);
+}
+
+#[test]
+fn the_printed_spec_is_what_is_run() {
+    let folder = folder_of(&cluster());
+    let asked = ["--run-times", "noisy=0.5", "--seeds", "3", "--drain", "b@1h", "--add", "name=mine,gpus=2,limit=1h"];
+    assert_eq!(what_if(folder.path(), &asked).code, 0);
+    let spec = what_if(folder.path(), &[&asked[..], &["--print-spec"]].concat());
+    std::fs::write(folder.path().join("asked.ron"), spec.stdout).expect("written");
+    let ran = sandtable(folder.path(), &["run", "asked.ron", "--policies", &dist(), "--store", "store"]);
+    assert!(ran.code == 0 && ran.stderr.contains("12 cells, 12 cached"), "{}", ran.stderr);
+    let verified = sandtable(folder.path(), &["verify", "asked.ron", "--policies", &dist(), "--store", "store"]);
+    assert_eq!(verified.code, 0, "{}", verified.stderr);
+}
+
+#[test]
+fn run_times_come_from_ended_jobs() {
+    let folder = folder_of(&cluster());
+    // Ada's jobs of three GPUs took an hour or more, Bob's of two 40 min; others are not like them.
+    let mut log = String::from("JobID|JobName|User|Submit|Start|End|State|Timelimit|ReqTRES|AllocTRES\n");
+    for (user, gpus, minutes) in [("ada", 3, 60), ("bob", 2, 40)] {
+        for more in 0..6u32 {
+            let end = minutes + more;
+            log.push_str(&format!(
+                "{user}{more}|x|{user}|2026-11-18T00:00:00|2026-11-18T00:00:00|2026-11-18T{:02}:{:02}:00|COMPLETED|04:00:00|gres/gpu={gpus}|gres/gpu={gpus}\n",
+                end / 60, end % 60,
+            ));
+        }
+    }
+    // One that ended after the cluster's instant is not known yet.
+    log.push_str("late|x|bob|2026-11-18T00:00:00|2026-11-18T00:00:00|2026-11-25T00:00:00|COMPLETED|04:00:00|gres/gpu=2|gres/gpu=2\n");
+    std::fs::write(folder.path().join("log.txt"), log).expect("written");
+    let asked = ["--policy", "fifo", "--run-times", "history=log.txt", "--job", "r1", "--job", "r2"];
+    let found = rows(folder.path(), &asked);
+    let ends = |job: &str| {
+        let row = &found[&(job.to_string(), "fifo".into(), false)];
+        ["end_p10_s", "end_p50_s", "end_p90_s"].map(|key| row[key].as_f64().expect("a time") / 60.0)
+    };
+    // r1 has run for 10 min, r2 for 30.
+    assert_eq!((ends("r1")[0], ends("r1")[2]), (50.0, 55.0));
+    assert_eq!((ends("r2")[0], ends("r2")[2]), (10.0, 15.0));
+    let said = what_if(folder.path(), &asked);
+    let words = "run times: history of 12 jobs (by user and GPUs 3, all 2; too few to say how good it is)";
+    assert!(said.stdout.contains(words), "{}", said.stdout);
+    // Known by name: what is not named takes its limit.
+    std::fs::write(folder.path().join("known.csv"), "job_id,submit_s,gpus,duration_s\nr2,0,2,2400\n").expect("written");
+    let found =
+        rows(folder.path(), &["--policy", "fifo", "--run-times", "known=known.csv", "--job", "r1", "--job", "r2"]);
+    assert_eq!(found[&("r2".into(), "fifo".into(), false)]["end_p50_s"], 600.0);
+    assert_eq!(found[&("r1".into(), "fifo".into(), false)]["end_p50_s"], 6600.0);
+}
+
+#[test]
+fn conditions_fail_the_command_and_mistakes_are_named() {
+    let folder = folder_of(&cluster());
+    let asked = |more: &[&str]| what_if(folder.path(), &[&["--policy", "fifo"], more].concat());
+    assert_eq!(asked(&["--check", "p90(wait) <= 2h"]).code, 0);
+    let failed = asked(&["--check", "p50(start) < 1h", "--check", "p90(end) <= 9d"]);
+    assert_eq!(failed.code, 1);
+    assert!(
+        failed.stderr.contains("error: p50(start) < 1h does not hold under fifo: w1 (90.0 min), w2 (90.0 min), w3"),
+        "{}",
+        failed.stderr
+    );
+    let cases: [(&[&str], &str); 12] = [
+        (&["--job", "w11"], "--job: no job \"w11\" waits or runs"),
+        (&["--kill", "r3"], "no job \"r3\": did you mean \"r"),
+        (&["--drain", "c"], "no node \"c\""),
+        (&["--drain", "a@soon"], "--drain: expected a time"),
+        (&["--drain", "a@2h..1h"], "expected an end of the drain after its beginning"),
+        (&["--hold", "r1"], "job \"r1\" does not wait"),
+        (&["--add", "name=w1,gpus=1,limit=1h"], "jobs: two are called \"w1\""),
+        (&["--add", "gpus=1,size=3"], "--add: expected KEY=VALUE, found \"size=3\""),
+        (&["--add-nodes", "4"], "--add-nodes: expected NxGPUS"),
+        (&["--run-times", "history"], "--run-times: expected a model of run times, found \"history\""),
+        (&["--run-times", "history=none.csv"], "none.csv"),
+        (&["--check", "wait < 2h"], "expected a condition such as"),
+    ];
+    for (more, expected) in cases {
+        let ran = asked(more);
+        assert!(ran.code == 2 && ran.stderr.contains(expected), "{more:?}: expected {expected}, found {}", ran.stderr);
+    }
+    let gone = sandtable(folder.path(), &["what-if", "none.json"]);
+    assert!(gone.code == 2 && gone.stderr.contains("none.json"), "{}", gone.stderr);
+}
