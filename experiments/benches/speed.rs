@@ -143,7 +143,7 @@ fn elastic(scale: u32) -> String {
     )
 }
 
-const PACKING: [&str; 27] = [
+const PACKING: [&str; 28] = [
     "fifo",
     "sjf",
     "srtf",
@@ -152,6 +152,7 @@ const PACKING: [&str; 27] = [
     "edf",
     "priority",
     "chronus-like",
+    "slurm-backfill",
     "share",
     "packer",
     "horus",

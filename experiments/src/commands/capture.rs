@@ -13,7 +13,7 @@ use crate::ui;
 /// A cluster as it is.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum CaptureCommand {
-    /// Read a cluster that Slurm schedules, by `scontrol show` alone.
+    /// Read a cluster that Slurm schedules, by `scontrol show` and `sdiag`.
     Slurm(SlurmArgs),
     /// Check a document, and say what a run from it would begin with.
     Check(CheckArgs),

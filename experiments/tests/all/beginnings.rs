@@ -23,6 +23,7 @@ const POLICIES: &[(&str, &str)] = &[
     ("srtf", "{}"),
     ("priority", "{}"),
     ("edf", "{}"),
+    ("slurm-backfill", "{\"lag\": 0}"),
 ];
 
 /// One that remembers in which order jobs came into its queues.

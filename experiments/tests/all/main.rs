@@ -53,6 +53,7 @@ mod results;
 mod shockwave;
 mod sia;
 mod slurm;
+mod slurm_backfill;
 mod states;
 mod store;
 mod strangers;

@@ -12,12 +12,14 @@ use crate::help::{data, dist, sandtable};
 pub(crate) struct Real {
     pub(crate) id: String,
     pub(crate) submit: f64,
-    nodes: u32,
-    each: u32,
-    sleep: f64,
+    pub(crate) nodes: u32,
+    pub(crate) each: u32,
+    pub(crate) sleep: f64,
+    /// The time limit.
+    pub(crate) limit: f64,
     pub(crate) start: f64,
     pub(crate) end: f64,
-    on: Vec<String>,
+    pub(crate) on: Vec<String>,
 }
 
 pub(crate) fn real(run: &str) -> Vec<Real> {
@@ -30,6 +32,7 @@ pub(crate) fn real(run: &str) -> Vec<Real> {
             submit: number(1),
             nodes: number(2) as u32,
             each: number(3) as u32,
+            limit: number(4),
             sleep: number(5),
             start: number(6),
             end: number(7),

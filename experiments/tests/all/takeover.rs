@@ -22,6 +22,8 @@ use crate::help::root;
 
 /// Policies, by what they need.
 const RIGID: &[&str] = &["fifo", "sjf", "srsf", "srtf", "las", "edf", "priority"];
+/// Beside them, where GPUs are whole.
+const WHOLE: &[&str] = &["slurm-backfill"];
 const PACKED: &[&str] = &[
     "fifo",
     "share",
@@ -67,7 +69,7 @@ fn rigid() -> String {
          costs: Costs(checkpoint: \"10s\", restore: \"20s\"), workload: Generate(jobs: 24, arrivals: Poisson(load: 1.2), \
          durations: LogNormal(median: \"10min\", sigma: 1.0), gpus: {{1: 4, 2: 2, 4: 1}}, deadlines: Deadlines(least: 1, most: 4), priorities: {{0: 2, 5: 1}}), policies: [{}], \
          predictors: {{\"remaining\": Oracle}})",
-        policies(RIGID)
+        policies(&[RIGID, WHOLE].concat())
     )
 }
 
@@ -84,7 +86,8 @@ fn leased() -> String {
 fn cut() -> String {
     let gpus = "gpus: {1: 4, 2: 2, 4: 1}";
     let parts = "gpus: {1: 6, 2: 1}, parts: {\"1g.5gb\": 2, \"3g.20gb\": 2, \"2g.10gb\": 1, \"whole\": 1}";
-    let cut = rigid().replace("kind: \"T4\"", "kind: \"A100-SXM4-40GB\", sharing: Parts").replace(gpus, parts);
+    let rigid = rigid().replace(&policies(&[RIGID, WHOLE].concat()), &policies(RIGID));
+    let cut = rigid.replace("kind: \"T4\"", "kind: \"A100-SXM4-40GB\", sharing: Parts").replace(gpus, parts);
     assert!(cut.contains(parts));
     cut.replace("jobs: 24", "jobs: 60").replace("nodes: 2", "nodes: 1")
 }

@@ -259,6 +259,8 @@ pub struct Scheduler {
     pub tick_s: Option<f64>,
     /// Time between two looks of the backfill.
     pub backfill_tick_s: Option<f64>,
+    /// When it last looked: its looks are so many ticks from there.
+    pub backfilled_s: Option<f64>,
     /// What times are rounded to.
     pub resolution_s: Option<f64>,
     /// How far it looks ahead.

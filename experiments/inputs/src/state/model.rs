@@ -113,9 +113,14 @@ impl State {
         all.collect()
     }
 
-    fn with_nodes(&self, run_times: RunTimes) -> Modelling<'_> {
+    /// The instant of the document, on the clock of a model of it.
+    pub fn instant(&self) -> Instant {
         let oldest = self.jobs.iter().flat_map(|job| [job.submitted_s, job.started_s]).flatten().fold(0.0, f64::min);
-        let at = Instant::at(seconds((-oldest / HOUR_S).ceil() * HOUR_S));
+        Instant::at(seconds((-oldest / HOUR_S).ceil() * HOUR_S))
+    }
+
+    fn with_nodes(&self, run_times: RunTimes) -> Modelling<'_> {
+        let at = self.instant();
         let mut all = Modelling {
             state: self,
             run_times,

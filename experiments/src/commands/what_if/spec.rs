@@ -7,6 +7,7 @@ use std::path::Path;
 use sandtable_core::error::Error;
 use sandtable_core::units;
 use sandtable_inputs::state::State;
+use sandtable_inputs::state::document::SourceKind;
 
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
@@ -16,8 +17,8 @@ const SEEDS: u64 = 50;
 /// Policies, run times and changes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Asked {
-    /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: what the
-    /// state says of its scheduler, else `fifo` and `fifo,backfill=easy`].
+    /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: of Slurm
+    /// `slurm-backfill` or `fifo`, as the state says that it is, else `fifo` and `fifo,backfill=easy`].
     #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
     policy: Vec<String>,
     /// How long jobs really take: `limits` or `limits=0.5` (a part of the time limit), `noisy=0.5` (log-normal around the limit),
@@ -81,16 +82,14 @@ impl Asked {
 
     fn policies(&self, state: &State) -> Result<Vec<String>, Error> {
         let said = state.source.scheduler.as_ref();
-        let usual: &[&str] = match (said.and_then(|of| of.backfill), said.and_then(|of| of.kind.as_deref())) {
-            (Some(true), _) | (_, Some("sched/backfill")) => &["fifo,backfill=easy"],
-            (Some(false), _) | (_, Some("sched/builtin")) => &["fifo"],
-            _ => &["fifo", "fifo,backfill=easy"],
-        };
-        let all: Vec<&str> = match self.policy.is_empty() {
-            true => usual.to_vec(),
-            false => self.policy.iter().map(String::as_str).collect(),
-        };
-        all.into_iter().map(policy).collect()
+        if !self.policy.is_empty() {
+            return self.policy.iter().map(|text| policy(text)).collect();
+        }
+        match (state.source.kind, said.and_then(|of| of.backfill)) {
+            (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
+            (SourceKind::Slurm, Some(false)) => Ok(vec![policy("fifo")?]),
+            _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
+        }
     }
 
     /// How long jobs take, and whether that is drawn.
@@ -141,6 +140,23 @@ impl Asked {
         }
         Ok(all)
     }
+}
+
+/// Slurm's backfill as a state says that it is.
+fn slurm_backfill(state: &State) -> String {
+    let said = state.source.scheduler.as_ref();
+    let mut with = Vec::new();
+    let tick = said.and_then(|of| of.backfill_tick_s);
+    let resolution = said.and_then(|of| of.resolution_s);
+    // Its looks are so many ticks from the last one.
+    let phase = tick.zip(said.and_then(|of| of.backfilled_s)).filter(|(tick, _)| *tick > 0.0).map(|(tick, last)| {
+        let since = state.instant().as_secs_f64() + last;
+        since - (since / tick).floor() * tick
+    });
+    for (name, value) in [("tick", tick), ("resolution", resolution), ("phase", phase)] {
+        with.extend(value.map(|value| format!("{name:?}: {value}")));
+    }
+    format!("        Policy(name: \"slurm-backfill\", with: {{{}}}),\n", with.join(", "))
 }
 
 /// A policy and its parameters.

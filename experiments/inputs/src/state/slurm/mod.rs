@@ -24,13 +24,14 @@ const fn command(file: &'static str, argv: &'static [&'static str], needed: bool
 }
 
 /// All that is ever run: commands that read. `TZ=UTC` is set for them.
-pub const COMMANDS: [Command; 6] = [
+pub const COMMANDS: [Command; 7] = [
     command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-a", "-d", "-o"], true),
     command("scontrol-show-node-d.txt", &["scontrol", "show", "node", "-a", "-d", "-o"], true),
     command("scontrol-show-partition.txt", &["scontrol", "show", "partition", "-a", "-o"], true),
     command("scontrol-show-reservation.txt", &["scontrol", "show", "reservation", "-o"], false),
     command("scontrol-show-topology.txt", &["scontrol", "show", "topology"], false),
     command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
+    command("sdiag.txt", &["sdiag"], false),
 ];
 
 /// What the commands printed, by the file's name.
@@ -208,7 +209,7 @@ pub fn state(outputs: &Outputs, at: jiff::Timestamp, kinds: &BTreeMap<String, St
     Ok(lean(json!({
         "sandtable": super::FORM,
         "at": at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(of("scontrol-show-config.txt"))},
+        "source": {"kind": "slurm", "version": version, "scheduler": scheduler(of("scontrol-show-config.txt"), backfilled(of("sdiag.txt"), at))},
         "levels": level_names,
         "nodes": nodes,
         "queues": queues,
@@ -389,8 +390,17 @@ fn paths(text: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
     Ok(leaf.iter().map(|(node, switch)| (node.clone(), path(switch))).collect())
 }
 
+/// When the backfill last looked, seconds from an instant; none: sdiag does not say it, or it has not looked yet.
+fn backfilled(sdiag: &str, at: jiff::Timestamp) -> Option<f64> {
+    let (_, backfilling) = sdiag.split_once("Backfilling stats")?;
+    let line = backfilling.lines().find_map(|line| line.trim().strip_prefix("Last cycle when:"))?;
+    let (_, epoch) = line.trim().strip_suffix(')')?.rsplit_once('(')?;
+    let epoch: i64 = epoch.parse().ok().filter(|epoch| *epoch > 0)?;
+    Some((epoch - at.as_second()) as f64)
+}
+
 /// How the cluster is scheduled, by its configuration.
-fn scheduler(config: &str) -> Value {
+fn scheduler(config: &str, backfilled: Option<f64>) -> Value {
     let of = |key: &str| {
         let line = config.lines().find(|line| line.split('=').next().is_some_and(|word| word.trim() == key))?;
         line.split_once('=').map(|(_, value)| value.trim())
@@ -407,6 +417,8 @@ fn scheduler(config: &str) -> Value {
         "backfill": backfill,
         "backfill_tick_s": backfill.then(|| parameter("bf_interval").unwrap_or(30.0)),
         "resolution_s": backfill.then(|| parameter("bf_resolution").unwrap_or(60.0)),
+        "backfilled_s": backfilled.filter(|_| backfill),
+        "depth": backfill.then(|| parameter("bf_max_job_test").unwrap_or(500.0)),
         "window_s": backfill.then(|| parameter("bf_window").unwrap_or(1440.0) * 60.0),
     })
 }

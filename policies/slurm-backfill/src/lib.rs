@@ -1,0 +1,316 @@
+//! What Slurm's `sched/backfill` does: jobs start in the order of their priority and submission, up to the first that finds no place; and at
+//! each tick a plan is made by time limits in which later jobs may start first where they delay none before them.
+//!
+//! A reconstruction from what a real Slurm 22.05 did (its schedules are goldens of the tests), as far as that was understood: plans are for whole
+//! nodes, begin at multiples of a resolution and last that much longer. Priorities are those of the jobs; they do not change
+//! with age or fair share, and nothing is preempted.
+
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Abilities, About, Batch, Cadence, Cluster, Config, GpuId, Instant, Job, JobId, Kind, Knowledge, Node, Param,
+    Policy, PolicyError, Setup, Trigger,
+};
+
+use plan::{End, Need, Nodes, Place, Planner};
+
+const SECOND: u64 = 1_000_000;
+/// A limit that is unknown, µs: longer than any run.
+const ENDLESS: u64 = 1 << 52;
+
+/// Where a job stands: by priority, then by submission.
+type Rank = (i64, Instant, JobId);
+
+/// The policy.
+pub struct SlurmBackfill {
+    nodes: Vec<Node>,
+    /// µs between plans; 0: none is made.
+    tick: u64,
+    phase: u64,
+    resolution: u64,
+    depth: usize,
+    lag: u64,
+    place: Place,
+    whole_nodes: bool,
+    waiting: BTreeSet<Rank>,
+    /// When the main scheduler looks next.
+    look: Option<Instant>,
+    /// The tick that was planned last.
+    planned: Option<Instant>,
+    /// Until then a plan is what the last one was, unless something happens: no running job is over its limit.
+    settled: Option<Instant>,
+}
+
+const SECONDS: Kind = Kind::Number { min: 0.0, max: 1e6 };
+
+impl Policy for SlurmBackfill {
+    fn about() -> About {
+        About {
+            name: "slurm-backfill",
+            about: "Slurm's main scheduler and its backfill: plans by time limits on whole nodes at each tick (a reconstruction from its schedules)",
+            uses: Abilities::TIMERS | Abilities::SHAPE,
+            needs: Knowledge::REMAINING,
+            params: &[
+                Param {
+                    name: "tick",
+                    kind: SECONDS,
+                    default: "30",
+                    about: "Seconds between plans, Slurm's bf_interval; 0: none are made, as with sched/builtin.",
+                },
+                Param {
+                    name: "phase",
+                    kind: SECONDS,
+                    default: "0",
+                    about: "Seconds of the first tick from the beginning of the experiment's clock; of a real Slurm sdiag says it.",
+                },
+                Param {
+                    name: "resolution",
+                    kind: SECONDS,
+                    default: "60",
+                    about: "Seconds, Slurm's bf_resolution: plans begin at multiples of it, rounded down, and last that much longer.",
+                },
+                Param {
+                    name: "depth",
+                    kind: Kind::Number { min: 1.0, max: 1e6 },
+                    default: "100",
+                    about: "How many waiting jobs are planned at a tick, Slurm's bf_max_job_test (500 there); the time that it takes grows with the square.",
+                },
+                Param {
+                    name: "lag",
+                    kind: SECONDS,
+                    default: "0.5",
+                    about: "Seconds from an end or an arrival until the main scheduler looks.",
+                },
+                Param {
+                    name: "whole_nodes",
+                    kind: Kind::Flag,
+                    default: "true",
+                    about: "Plans reserve whole nodes, as Slurm's do, and not only GPUs of them.",
+                },
+                Param {
+                    name: "placement",
+                    kind: Kind::Choice(&["packed", "first"]),
+                    default: "\"packed\"",
+                    about: "Nodes that a job gets: those with the fewest free GPUs that are enough, or the first.",
+                },
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        if !setup.knowledge.contains(Knowledge::REMAINING) {
+            return Err(PolicyError::Unsupported("it plans by time limits: bind a predictor to `remaining`".into()));
+        }
+        Ok(SlurmBackfill {
+            nodes: setup.topology.nodes.clone(),
+            tick: config.micros("tick"),
+            phase: config.micros("phase"),
+            resolution: config.micros("resolution"),
+            depth: config.number("depth") as usize,
+            lag: config.micros("lag"),
+            place: if config.choice("placement") == "first" { Place::First } else { Place::Packed },
+            whole_nodes: config.flag("whole_nodes"),
+            waiting: BTreeSet::new(),
+            look: None,
+            planned: None,
+            settled: None,
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        Cadence::WHILE_WAITING
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let now = batch.now;
+        let before = self.waiting.len();
+        for job in batch.events.iter().flat_map(|event| cluster.queued_by(event)) {
+            self.waiting.insert((-i64::from(job.priority), job.submitted, job.id));
+        }
+        // A timer that this policy set is no news; anything else may be.
+        let news = batch.trigger != Trigger::Timer || self.waiting.len() > before;
+        if news {
+            self.settled = None;
+        }
+        if news && self.look.is_none() && !self.waiting.is_empty() {
+            self.look = Some(now + self.lag);
+        }
+        if self.look.is_some_and(|at| at <= now) {
+            self.look = None;
+            self.start_in_order(cluster);
+        }
+        let due = self.is_tick(now) && self.planned != Some(now);
+        if due && self.settled.is_none_or(|until| until <= now) {
+            self.planned = Some(now);
+            self.plan(cluster);
+        }
+        if !self.waiting.is_empty() {
+            let next = self.next_tick(now).into_iter().chain(self.look).min();
+            next.into_iter().for_each(|at| cluster.call_by(at));
+        }
+        Ok(())
+    }
+}
+
+impl SlurmBackfill {
+    fn is_tick(&self, now: Instant) -> bool {
+        self.tick > 0 && now >= self.phase && (now - self.phase).is_multiple_of(self.tick)
+    }
+
+    fn next_tick(&self, now: Instant) -> Option<Instant> {
+        let ticks = now.checked_sub(self.phase).map_or(0, |since| since.checked_div(self.tick).unwrap_or(0) + 1);
+        (self.tick > 0).then(|| self.phase + ticks * self.tick)
+    }
+
+    /// Starts jobs in their order, up to the first that finds no place.
+    fn start_in_order(&mut self, cluster: &mut Cluster) {
+        let mut free = self.free(cluster);
+        while let Some(rank) = self.waiting.first().copied() {
+            let Some(job) = cluster.get(rank.2).filter(|job| job.waits()) else {
+                self.waiting.remove(&rank);
+                continue;
+            };
+            let need = self.need(job);
+            let Some(on) = free.find(&need, self.place) else { break };
+            self.start(cluster, rank.2, &on);
+            free.take(&on);
+            self.settled = None;
+            self.waiting.remove(&rank);
+        }
+    }
+
+    /// Plans waiting jobs one after the other, and starts those whose plan begins now.
+    fn plan(&mut self, cluster: &mut Cluster) {
+        let now = cluster.now();
+        self.waiting.retain(|rank| cluster.get(rank.2).is_some_and(Job::waits));
+        let free = self.free(cluster);
+        let mut all: Vec<(Rank, Need)> = Vec::new();
+        all.extend(self.waiting.iter().take(self.depth).map(|rank| (*rank, self.need(cluster.job(rank.2)))));
+        // A plan is there for jobs behind it that could start now: behind the last of these there is nothing to plan.
+        let mut fits: BTreeMap<Need, bool> = BTreeMap::new();
+        let mut could = |(_, need): &(Rank, Need)| {
+            *fits.entry(need.clone()).or_insert_with(|| free.find(need, self.place).is_some())
+        };
+        let last = all.iter().rposition(&mut could);
+        all.truncate(last.map_or(0, |last| last + 1));
+        let ends = self.ends(cluster);
+        self.settled = Some(ends.first().map_or(Instant::MAX, |end| end.at));
+        let ids: Vec<JobId> = all.iter().map(|(rank, _)| rank.2).collect();
+        let mut planner = Planner {
+            now,
+            free,
+            ends,
+            plans: Vec::new(),
+            resolution: self.resolution,
+            place: self.place,
+            whole_nodes: self.whole_nodes,
+        };
+        for ((rank, need), limit) in all.iter().zip(limits(cluster, &ids)) {
+            let Some((at, on)) = planner.earliest(need, limit) else { continue };
+            if at > now {
+                planner.reserve(at, limit, &on);
+                continue;
+            }
+            self.start(cluster, rank.2, &on);
+            planner.start(&on, now / SECOND * SECOND + limit);
+            self.waiting.remove(rank);
+            self.settled = None;
+        }
+    }
+
+    /// GPUs of each node that are free.
+    fn free(&self, cluster: &Cluster) -> Nodes {
+        let free = |node: &Node| match cluster.is_up(node.id) {
+            true => (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu)).count() as u32,
+            false => 0,
+        };
+        Nodes {
+            free: self.nodes.iter().map(free).collect(),
+            gpus: self.nodes.iter().map(|node| if cluster.is_up(node.id) { node.gpus } else { 0 }).collect(),
+            types: self.nodes.iter().map(|node| node.gpu_type).collect(),
+        }
+    }
+
+    /// When running jobs are at their limits, and what they give back, in the order of time. Slurm counts from whole seconds.
+    fn ends(&self, cluster: &Cluster) -> Vec<End> {
+        let now = cluster.now();
+        let ids: Vec<JobId> = cluster.holders().map(|job| job.id).collect();
+        let end = |(id, limit): (&JobId, u64)| {
+            let job = cluster.job(*id);
+            let ran = job.run_time(now);
+            let started = now.saturating_sub(ran) / SECOND * SECOND;
+            let mut on: Vec<(usize, u32)> = Vec::new();
+            let mut nodes: Vec<usize> = job.held.iter().map(|gpu| cluster.node(*gpu) as usize).collect();
+            nodes.sort_unstable();
+            let up = |node: &&[usize]| cluster.is_up(node[0] as u32);
+            on.extend(nodes.chunk_by(|a, b| a == b).filter(up).map(|of| (of[0], of.len() as u32)));
+            // One that is over its limit ends right after now.
+            End { at: (started + ran + limit).max(now + 1), on }
+        };
+        let mut ends: Vec<End> = ids.iter().zip(limits(cluster, &ids)).map(end).collect();
+        ends.sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.on.cmp(&b.on)));
+        ends
+    }
+
+    /// The nodes that a job asks for.
+    fn need(&self, job: &Job) -> Need {
+        let largest = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1).max(1);
+        let each = match job.gpus_per_node {
+            0 => job.gpus.min(largest),
+            each => each,
+        };
+        let types = job.gpu_types.to_vec();
+        Need { nodes: job.gpus / each.max(1), each, rest: job.gpus % each.max(1), types }
+    }
+
+    fn start(&self, cluster: &mut Cluster, job: JobId, on: &[(usize, u32)]) {
+        let mut gpus: Vec<GpuId> = Vec::new();
+        for (node, count) in on {
+            let node = &self.nodes[*node];
+            let free = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu));
+            gpus.extend(free.take(*count as usize));
+        }
+        cluster.start(job, gpus);
+    }
+}
+
+/// What is left of the limits of jobs, µs.
+fn limits(cluster: &Cluster, jobs: &[JobId]) -> Vec<u64> {
+    let micros = |left: f64| if left.is_nan() { ENDLESS } else { ((left.max(0.0) * 1e6).ceil() as u64).min(ENDLESS) };
+    cluster.remaining(jobs).into_iter().map(micros).collect()
+}
+
+sandtable_policy::export!(SlurmBackfill);
+
+#[cfg(test)]
+mod tests {
+    use super::SlurmBackfill;
+    use sandtable_policy::testing::{TINY, completion_times, refusal};
+
+    #[test]
+    fn without_ticks_it_is_fifo() {
+        let with = r#"{"tick": 0, "lag": 0}"#;
+        assert_eq!(completion_times::<SlurmBackfill>(with, TINY.0, TINY.1), [5000, 6000]);
+    }
+
+    #[test]
+    fn at_a_tick_a_later_job_starts_where_it_delays_no_plan() {
+        // One GPU of two is held until 1,000 s; the gang waits for both. A short job starts at the tick, a long one would delay it.
+        let jobs = [(0, 1, 1000), (10, 2, 100), (20, 1, 500), (20, 1, 2000)];
+        let with = r#"{"lag": 0, "whole_nodes": false, "resolution": 1}"#;
+        assert_eq!(completion_times::<SlurmBackfill>(with, &[2], &jobs), [1000, 1090, 510, 3080]);
+        // A plan of whole nodes keeps the node from 1,000 s on, and until then the short job may be there.
+        let with = r#"{"lag": 0}"#;
+        assert_eq!(completion_times::<SlurmBackfill>(with, &[2], &jobs), [1000, 1090, 510, 3080]);
+    }
+
+    #[test]
+    fn what_it_needs_is_named() {
+        assert_eq!(
+            refusal::<SlurmBackfill>(r#"{"tick": -1}"#),
+            "`tick`: expected a number from 0 to 1000000, found -1"
+        );
+    }
+}

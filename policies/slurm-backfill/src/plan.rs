@@ -1,0 +1,252 @@
+//! Plans of jobs on nodes, by time limits. Times are µs of the experiment's clock.
+
+use sandtable_policy::{GpuTypeId, Instant};
+
+/// Which of several nodes a job gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Those with the fewest free GPUs that are enough.
+    Packed,
+    /// The first.
+    First,
+}
+
+/// What a job asks for: so many nodes with so many GPUs each, and one more with the rest.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Need {
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs on each.
+    pub each: u32,
+    /// GPUs on one more; 0: none.
+    pub rest: u32,
+    /// The types that it may run on.
+    pub types: Vec<GpuTypeId>,
+}
+
+/// Nodes, and what is free of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Nodes {
+    /// GPUs of each that are free.
+    pub free: Vec<u32>,
+    /// All of them; 0: it is down.
+    pub gpus: Vec<u32>,
+    /// Their type.
+    pub types: Vec<GpuTypeId>,
+}
+
+impl Nodes {
+    fn suits(&self, need: &Need, node: usize) -> bool {
+        need.types.contains(&self.types[node])
+    }
+
+    /// Nodes for a job, and the GPUs to take of each.
+    pub fn find(&self, need: &Need, place: Place) -> Option<Vec<(usize, u32)>> {
+        let least = if need.nodes > 0 { need.each } else { need.rest };
+        let fits = |node: &usize| self.free[*node] >= least && self.suits(need, *node);
+        let mut fitting: Vec<usize> = (0..self.free.len()).filter(fits).collect();
+        if fitting.len() < need.nodes as usize {
+            return None;
+        }
+        let order = |nodes: &mut Vec<usize>| {
+            if place == Place::Packed {
+                nodes.sort_by_key(|node| (self.free[*node], *node));
+            }
+        };
+        order(&mut fitting);
+        let mut found: Vec<(usize, u32)> =
+            fitting.into_iter().take(need.nodes as usize).map(|node| (node, need.each)).collect();
+        if need.rest > 0 {
+            let other = |node: &usize| {
+                self.free[*node] >= need.rest && self.suits(need, *node) && found.iter().all(|(known, _)| known != node)
+            };
+            let mut others: Vec<usize> = (0..self.free.len()).filter(other).collect();
+            order(&mut others);
+            found.push((*others.first()?, need.rest));
+        }
+        Some(found)
+    }
+
+    /// Takes GPUs.
+    pub fn take(&mut self, on: &[(usize, u32)]) {
+        on.iter().for_each(|(node, gpus)| self.free[*node] -= gpus);
+    }
+}
+
+/// A running job gives back what it holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct End {
+    /// When, by its limit.
+    pub at: Instant,
+    /// Nodes and GPUs.
+    pub on: Vec<(usize, u32)>,
+}
+
+/// GPUs of a node that are kept for a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    /// From.
+    from: Instant,
+    /// To.
+    to: Instant,
+    node: usize,
+    gpus: u32,
+}
+
+/// The plans of a tick.
+pub struct Planner {
+    /// The tick.
+    pub now: Instant,
+    /// What is free now.
+    pub free: Nodes,
+    /// The ends of running jobs, ascending.
+    pub ends: Vec<End>,
+    /// What is planned so far.
+    pub plans: Vec<Reserved>,
+    /// Plans begin at multiples of this, and last so much longer.
+    pub resolution: u64,
+    /// Which nodes jobs get.
+    pub place: Place,
+    /// Whether plans keep whole nodes.
+    pub whole_nodes: bool,
+}
+
+impl Planner {
+    /// When a job of this limit can start beside what is planned, and where. From now, and then from the end of each plan, the first time
+    /// is looked for at which ends of running jobs have made room on nodes that no plan keeps while it would run from there; where one
+    /// keeps them while it would run from that time, the next is tried.
+    pub fn earliest(&self, need: &Need, limit: u64) -> Option<(Instant, Vec<(usize, u32)>)> {
+        let mut from: Vec<Instant> = self.plans.iter().map(|plan| plan.to).filter(|to| *to > self.now).collect();
+        from.push(self.now);
+        from.sort_unstable();
+        from.dedup();
+        let suited: Vec<bool> = (0..self.free.free.len()).map(|node| self.free.suits(need, node)).collect();
+        // What is kept of each node, and what is free of it: for each time anew.
+        let (mut kept, mut then) = (vec![0u32; suited.len()], Vec::with_capacity(suited.len()));
+        from.into_iter().find_map(|from| {
+            self.keep(from, limit, &mut kept);
+            let (at, on) = self.room((need, &suited), from, &kept, &mut then)?;
+            if at > from {
+                self.keep(at, limit, &mut kept);
+            }
+            let has_room = |(node, gpus): &(usize, u32)| kept[*node] + gpus <= self.free.gpus[*node];
+            on.iter().all(has_room).then_some((at, on))
+        })
+    }
+
+    /// GPUs of each node that plans keep while a job would run from a time on.
+    fn keep(&self, from: Instant, limit: u64, kept: &mut [u32]) {
+        kept.fill(0);
+        for plan in self.plans.iter().filter(|plan| plan.from < from + limit && from < plan.to) {
+            let node = &mut kept[plan.node];
+            *node = if self.whole_nodes { self.free.gpus[plan.node] } else { *node + plan.gpus };
+        }
+    }
+
+    /// The first time from `from` on at which there is room, as running jobs end.
+    fn room(
+        &self,
+        (need, suited): (&Need, &[bool]),
+        from: Instant,
+        kept: &[u32],
+        free: &mut Vec<u32>,
+    ) -> Option<(Instant, Vec<(usize, u32)>)> {
+        free.clear();
+        free.extend_from_slice(&self.free.free);
+        let later = if from > self.now { self.ends.partition_point(|end| end.at <= from) } else { 0 };
+        self.ends[..later].iter().flat_map(|end| &end.on).for_each(|(node, gpus)| free[*node] += gpus);
+        let least = need.each.max(1);
+        let enough = |free: u32, node: usize| suited[node] && free >= least + kept[node];
+        // Whether there may be room: counted, since to look for it takes longer.
+        let mut count = (0..free.len()).filter(|node| enough(free[*node], *node)).count();
+        let (mut at, mut next) = (from, later);
+        loop {
+            if count >= need.nodes as usize {
+                let left = free.iter().zip(kept).map(|(free, kept)| free.saturating_sub(*kept)).collect();
+                let nodes = Nodes { free: left, gpus: Vec::new(), types: self.free.types.clone() };
+                if let Some(on) = nodes.find(need, self.place) {
+                    return Some((at, on));
+                }
+            }
+            at = self.ends.get(next)?.at;
+            while let Some(end) = self.ends.get(next).filter(|end| end.at == at) {
+                for (node, gpus) in &end.on {
+                    count -= usize::from(enough(free[*node], *node));
+                    free[*node] += gpus;
+                    count += usize::from(enough(free[*node], *node));
+                }
+                next += 1;
+            }
+        }
+    }
+
+    /// Keeps room for a job.
+    pub fn reserve(&mut self, at: Instant, limit: u64, on: &[(usize, u32)]) {
+        let (from, longer) = match self.resolution {
+            // Slurm's second is the finest.
+            0..=1_000_000 => (at, 0),
+            resolution => (at / resolution * resolution, resolution),
+        };
+        let to = from + limit + longer;
+        self.plans.extend(on.iter().map(|(node, gpus)| Reserved { from, to, node: *node, gpus: *gpus }));
+    }
+
+    /// A job has started and is at its limit then.
+    pub fn start(&mut self, on: &[(usize, u32)], end: Instant) {
+        self.free.take(on);
+        let at = self.ends.partition_point(|other| other.at <= end);
+        self.ends.insert(at, End { at: end, on: on.to_vec() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planner(free: &[u32], ends: &[(u64, usize, u32)]) -> Planner {
+        let gpus = vec![4; free.len()];
+        let ends = ends.iter().map(|(at, node, gpus)| End { at: *at, on: vec![(*node, *gpus)] }).collect();
+        let free = Nodes { free: free.to_vec(), gpus, types: vec![0; free.len()] };
+        Planner { now: 0, free, ends, plans: Vec::new(), resolution: 0, place: Place::Packed, whole_nodes: true }
+    }
+
+    fn need(nodes: u32, each: u32) -> Need {
+        Need { nodes, each, rest: 0, types: vec![0] }
+    }
+
+    #[test]
+    fn a_job_goes_where_the_fewest_free_gpus_are_enough() {
+        let nodes = planner(&[4, 2, 3], &[]).free;
+        assert_eq!(nodes.find(&need(1, 2), Place::Packed), Some(vec![(1, 2)]));
+        assert_eq!(nodes.find(&need(1, 2), Place::First), Some(vec![(0, 2)]));
+        assert_eq!(nodes.find(&need(2, 3), Place::Packed), Some(vec![(2, 3), (0, 3)]));
+        assert_eq!(nodes.find(&need(2, 4), Place::Packed), None);
+        let rest = Need { rest: 1, ..need(1, 4) };
+        assert_eq!(nodes.find(&rest, Place::Packed), Some(vec![(0, 4), (1, 1)]));
+    }
+
+    #[test]
+    fn plans_of_whole_nodes_keep_them_from_others() {
+        // Both nodes are needed, and the second is free at 100.
+        let mut all = planner(&[4, 1], &[(100, 1, 3)]);
+        let (at, on) = all.earliest(&need(2, 4), 50).expect("a plan");
+        assert_eq!((at, on.len()), (100, 2));
+        all.reserve(at, 50, &on);
+        // Until then a short job may be there; a long one is planned behind.
+        assert_eq!(all.earliest(&need(1, 1), 100), Some((0, vec![(1, 1)])));
+        assert_eq!(all.earliest(&need(1, 1), 101).map(|(at, _)| at), Some(150));
+        // Where only GPUs are kept there is none beside four of four, either.
+        all.whole_nodes = false;
+        assert_eq!(all.earliest(&need(1, 1), 101).map(|(at, _)| at), Some(150));
+    }
+
+    #[test]
+    fn plans_begin_at_multiples_of_the_resolution_and_last_longer() {
+        let mut all = planner(&[0], &[(130_000_000, 0, 4)]);
+        all.resolution = 60_000_000;
+        let (at, on) = all.earliest(&need(1, 4), 60_000_000).expect("a plan");
+        all.reserve(at, 60_000_000, &on);
+        let kept: Vec<(u64, u64)> = all.plans.iter().map(|plan| (plan.from, plan.to)).collect();
+        assert_eq!((at, kept), (130_000_000, vec![(120_000_000, 240_000_000)]));
+    }
+}
