@@ -43,6 +43,9 @@ pub(crate) struct WhatIfArgs {
     /// `start` (from now on), `wait` (from the submission on) or `end` (from now on).
     #[arg(long = "check", value_name = "CONDITION")]
     checks: Vec<Check>,
+    /// Compare with what really happened: a later document of the cluster, a trace with dates, or what `sacct --parsable2` printed.
+    #[arg(long, value_name = "FILE")]
+    recorded: Option<PathBuf>,
     /// Print the spec that is run, and run nothing.
     #[arg(long)]
     print_spec: bool,
@@ -86,13 +89,20 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let known = complete(args, &plan, &store)?;
     let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
     let code = report(&of, &store, &known);
-    let asked = Asked::of(&plan, &store, &known)?;
+    let recorded = args.recorded.as_ref().map(|file| {
+        let format = spec::trace_format(file)?;
+        state.recorded_starts(file, format, sandtable_core::input::DATA)
+    });
+    let asked = Asked { recorded: recorded.transpose()?, ..Asked::of(&plan, &store, &known)? };
     let names = asked.names(&args.jobs)?;
     match args.format {
         Format::Table => {
             ui::result(&asked.head(&state));
             ui::result(&asked.table(&names, args.jobs.is_empty()).text());
             ui::result(&format!("\n{}", fleet::table(&asked.runs).text()));
+            if let Some(recorded) = &asked.recorded {
+                ui::result(&format!("\n{}", fleet::accuracy(&asked.accuracies(recorded)).text()));
+            }
         }
         format => ui::result(&format.of(&asked.long(&names))),
     }
@@ -123,6 +133,8 @@ struct Asked<'a> {
     runs: Vec<fleet::Runs>,
     seeds: usize,
     changed: bool,
+    /// When jobs really started, seconds from now on.
+    recorded: Option<BTreeMap<String, f64>>,
 }
 
 /// A policy on the cluster as it is, or changed.
@@ -176,13 +188,36 @@ impl<'a> Asked<'a> {
             sides.push(Side { policy: &first.label, changed, jobs, now: standing(jobs), forecasts });
         }
         let changed = sides.iter().any(|side| side.changed);
-        let mut asked = Asked { sides, runs: Vec::new(), seeds, changed };
+        let mut asked = Asked { sides, runs: Vec::new(), seeds, changed, recorded: None };
         asked.runs = asked.sides.iter().zip(summaries).map(|(side, by_seed)| asked.runs_of(side, by_seed)).collect();
         Ok(asked)
     }
 
     fn runs_of(&self, side: &Side<'_>, by_seed: Vec<Option<Box<Summary>>>) -> fleet::Runs {
         fleet::Runs { head: self.head_of(side), policy: side.policy.to_string(), changed: side.changed, by_seed }
+    }
+
+    /// How each forecast, and the cluster's own plan, agree with what happened.
+    fn accuracies(&self, recorded: &BTreeMap<String, f64>) -> Vec<fleet::Accuracy> {
+        let waited = |side: &Side<'_>, job: &str| side.now.get(job).is_some_and(|now| now.waits);
+        let of_side = |side: &Side<'_>| {
+            let real = recorded.iter().filter(|(job, _)| waited(side, job));
+            let both = real.filter_map(|(job, real)| {
+                let starts = &side.forecasts.get(job)?.starts;
+                Some(([quantile(starts, 0.1)?, quantile(starts, 0.5)?, quantile(starts, 0.9)?], *real))
+            });
+            fleet::Accuracy { head: self.head_of(side), jobs: both.collect(), drawn: self.seeds > 1 }
+        };
+        let mut all: Vec<fleet::Accuracy> = self.sides.iter().map(of_side).collect();
+        let planned = recorded.iter().filter_map(|(job, real)| {
+            let planned = self.now(job).filter(|now| now.waits)?.planned_s?;
+            Some(([planned; 3], *real))
+        });
+        let planned: Vec<_> = planned.collect();
+        if !planned.is_empty() {
+            all.push(fleet::Accuracy { head: "its own plan".into(), jobs: planned, drawn: false });
+        }
+        all
     }
 
     /// What is asked, in a few lines.
@@ -273,6 +308,7 @@ impl<'a> Asked<'a> {
             self.sides.iter().map(|side| Column::words("start").head(format!("{}: {kind}", self.head_of(side)))),
         );
         columns.extend(planned.then(|| Column::words("planned").head("its own plan")));
+        columns.extend(self.recorded.as_ref().map(|_| Column::words("recorded").head("really")));
         let mut frame = Frame::new(columns);
         for name in &names[..if cut { names.len().min(SHOWN) } else { names.len() }] {
             let Some(now) = self.now(name) else { continue };
@@ -291,6 +327,7 @@ impl<'a> Asked<'a> {
                 format!("{ends}{}", words.join(" / ")).into()
             }));
             row.extend(planned.then(|| now.planned_s.map_or(Value::Unknown, |at| text(at).into())));
+            row.extend(self.recorded.as_ref().map(|all| all.get(name).map_or(Value::Unknown, |at| text(*at).into())));
             frame.push(row);
         }
         if cut && names.len() > SHOWN {
@@ -327,6 +364,7 @@ impl<'a> Asked<'a> {
             Column::words("why_text"),
             Column::words("after").only_in_json(),
             time("planned_s"),
+            time("recorded_start_s"),
         ]);
         for (name, side) in names.iter().flat_map(|name| self.sides.iter().map(move |side| (name, side))) {
             let (Some(now), Some(of)) = (side.now.get(name.as_str()), side.forecasts.get(name)) else { continue };
@@ -355,6 +393,7 @@ impl<'a> Asked<'a> {
                 words(|why| &why.text),
                 Value::Json(Box::new(json!(after))),
                 now.planned_s.map_or(Value::Unknown, Value::Number),
+                self.recorded.as_ref().and_then(|all| all.get(name)).map_or(Value::Unknown, |at| (*at).into()),
             ]);
         }
         frame

@@ -52,6 +52,53 @@ fn a_forecast_that_knows_of_a_drain_is_nearer_to_what_a_real_slurm_did() {
     assert!(waiting >= 15 && worst[1] <= 14.0 && worst[1] < worst[0]);
 }
 
+#[needs("data:cluster-state")]
+#[test]
+fn a_forecast_is_compared_with_what_happened() {
+    // What accounting would have said of a real run: whole seconds.
+    let (real, at) = (real("f1"), 75.0);
+    let state = captured(&real, at);
+    let folder = folder_of(&state);
+    let now: jiff::Timestamp = state["at"].as_str().expect("a time").parse().expect("a time");
+    let mut log = String::from("JobID|Submit|Start|End|State|Timelimit|ReqTRES|AllocTRES\n");
+    let time = |of: f64| {
+        let at = now + jiff::SignedDuration::from_millis(((of - at) * 1000.0) as i64);
+        at.strftime("%Y-%m-%dT%H:%M:%S").to_string()
+    };
+    for job in &real {
+        let gpus = job.nodes * job.each;
+        let (submit, start, end) = (time(job.submit), time(job.start), time(job.end));
+        log.push_str(&format!(
+            "{}|{submit}|{start}|{end}|COMPLETED|00:05:00|gres/gpu={gpus}|gres/gpu={gpus}\n",
+            job.id
+        ));
+    }
+    std::fs::write(folder.path().join("log.txt"), log).expect("written");
+    let asked = ["--policy", "fifo", "--run-times", "known=log.txt", "--recorded", "log.txt"];
+    let said = what_if(folder.path(), &asked);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let accuracy: Vec<&str> = said.stdout.lines().rev().take(2).collect();
+    assert!(accuracy[1].starts_with("forecast  jobs  P50 off: median  90th percentile"), "{}", said.stdout);
+    assert!(accuracy[0].starts_with("fifo        16 "), "{}", said.stdout);
+    for row in rows(folder.path(), &asked).values() {
+        let (forecast, real) =
+            (row["start_p50_s"].as_f64().expect("a time"), row["recorded_start_s"].as_f64().expect("a time"));
+        assert!((forecast - real).abs() <= 2.0, "{row}");
+    }
+    // A later document knows of those that run then.
+    let mut later = captured(&real, 100.0);
+    later["at"] = (now + jiff::SignedDuration::from_secs(25)).to_string().into();
+    std::fs::write(folder.path().join("later.json"), later.to_string()).expect("written");
+    let found = rows(folder.path(), &["--policy", "fifo", "--recorded", "later.json"]);
+    let known = found.values().filter(|row| !row["recorded_start_s"].is_null()).count();
+    assert!(known > 0 && known < found.len(), "{known} of {}", found.len());
+    let earlier = what_if(folder.path(), &["--policy", "fifo", "--recorded", "now.json"]);
+    assert!(earlier.code == 2 && earlier.stderr.contains("expected a later document"), "{}", earlier.stderr);
+    std::fs::write(folder.path().join("bare.csv"), "submit_s,gpus,duration_s\n0,1,30\n").expect("written");
+    let bare = what_if(folder.path(), &["--policy", "fifo", "--recorded", "bare.csv"]);
+    assert!(bare.code == 2 && bare.stderr.contains("its times have no date"), "{}", bare.stderr);
+}
+
 /// Two nodes of four GPUs; three running and four waiting jobs.
 fn cluster() -> Value {
     let node = |name: &str| json!({"name": name, "kind": "A100-SXM4-80GB", "gpus": 4, "state": "up"});

@@ -6,6 +6,7 @@ pub mod document;
 pub mod jobs;
 mod model;
 mod reasons;
+mod recorded;
 mod run_times;
 pub mod slurm;
 

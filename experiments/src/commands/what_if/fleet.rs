@@ -2,6 +2,7 @@
 
 use sandtable_core::display::{Unit, span};
 use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_results::forecast::quantile;
 use sandtable_results::stats::{Estimate, estimate};
 use sandtable_runtime::Summary;
 
@@ -55,6 +56,46 @@ pub(super) fn table(all: &[Runs]) -> Frame {
             }
         }
         frame.push(row);
+    }
+    frame
+}
+
+/// How a forecast agrees with what happened.
+pub(super) struct Accuracy {
+    pub(super) head: String,
+    /// Of each job of which both are known: the forecast's P10, P50 and P90, and when it really started; seconds from now on.
+    pub(super) jobs: Vec<([f64; 3], f64)>,
+    /// Whether P10 and P90 are of draws.
+    pub(super) drawn: bool,
+}
+
+/// A row a forecast: how far its P50 is off, and how many real starts are between P10 and P90.
+pub(super) fn accuracy(all: &[Accuracy]) -> Frame {
+    let mut frame = Frame::new([
+        Column::words("forecast"),
+        Column::of("jobs", Unit::Count),
+        Column::of("median_off_s", Unit::Seconds).head("P50 off: median"),
+        Column::of("p90_off_s", Unit::Seconds).head("90th percentile"),
+        Column::of("early", Unit::Share).head("started before P50"),
+        Column::of("within", Unit::Share).head("between P10 and P90"),
+    ]);
+    for of in all {
+        let mut off: Vec<f64> = of.jobs.iter().map(|([_, p50, _], real)| (p50 - real).abs()).collect();
+        off.sort_by(f64::total_cmp);
+        let at = |share: f64| quantile(&off, share).map_or(Value::Unknown, Value::Number);
+        let share = |is: fn(&([f64; 3], f64)) -> bool| {
+            let count = of.jobs.iter().filter(|job| is(job)).count();
+            if of.jobs.is_empty() { Value::Unknown } else { (count as f64 / of.jobs.len() as f64).into() }
+        };
+        let within = share(|([p10, _, p90], real)| (p10..=p90).contains(&real));
+        frame.push([
+            of.head.clone().into(),
+            (of.jobs.len() as u64).into(),
+            at(0.5),
+            at(0.9),
+            share(|([_, p50, _], real)| real < p50),
+            if of.drawn { within } else { Value::Unknown },
+        ]);
     }
     frame
 }

@@ -1,13 +1,13 @@
 //! What is asked as options, as a spec.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::units;
 use sandtable_inputs::state::State;
 use sandtable_inputs::state::document::SourceKind;
+use sandtable_inputs::trace::TraceFormat;
 
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
@@ -103,7 +103,7 @@ impl Asked {
         let number = || value.parse::<f64>().map(|number| format!("{number:?}")).map_err(|_| wrong());
         let file = || match value {
             "" => Err(wrong()),
-            file => Ok(format!("file: {file:?}, format: {}", format_of(Path::new(file))?)),
+            file => Ok(format!("file: {file:?}, format: {:?}", trace_format(Path::new(file))?)),
         };
         let (fields, drawn) = match (name, value) {
             ("limits", "") => ("Limits(".to_string(), false),
@@ -180,13 +180,11 @@ fn policy(text: &str) -> Result<String, Error> {
     Ok(format!("        Policy(name: {name:?}{with}),\n"))
 }
 
-/// What a file of ended jobs is: what `sacct --parsable2` prints has bars in its head.
-fn format_of(file: &Path) -> Result<&'static str, Error> {
+/// What a file of jobs is: what `sacct --parsable2` prints has bars in its head.
+pub(super) fn trace_format(file: &Path) -> Result<TraceFormat, Error> {
     let bytes = sandtable_inputs::trace::read_bytes(file, sandtable_core::input::DATA)?;
-    let mut head = Vec::new();
-    let _ = bytes.as_slice().take(4096).read_to_end(&mut head);
-    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(if line.contains(&b'|') { "Sacct" } else { "Native" })
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(if line.contains(&b'|') { TraceFormat::Sacct } else { TraceFormat::Native })
 }
 
 fn drain(text: &str) -> Result<String, Error> {
