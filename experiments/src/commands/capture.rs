@@ -6,7 +6,8 @@ use std::process::Command;
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::{digest, input, output};
-use sandtable_inputs::state::{self, State, slurm};
+use sandtable_inputs::state::{self, State, kube, slurm};
+use serde_json::Value;
 
 use crate::ui;
 
@@ -15,6 +16,9 @@ use crate::ui;
 pub(crate) enum CaptureCommand {
     /// Read a cluster that Slurm schedules, by `scontrol show` and `sdiag`.
     Slurm(SlurmArgs),
+    /// Read a Kubernetes cluster from dumped objects: of Kueue, Volcano or KAI, or pods alone.
+    #[command(visible_alias = "kai")]
+    Kube(KubeArgs),
     /// Check a document, and say what a run from it would begin with.
     Check(CheckArgs),
 }
@@ -36,6 +40,23 @@ pub(crate) struct SlurmArgs {
     kinds: Vec<String>,
 }
 
+/// Kubernetes' cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KubeArgs {
+    /// What `kubectl get nodes,pods,workloads,clusterqueues,… -A -o json` printed, or KAI's snapshot, a zip.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Output file of the document.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Instant at which the objects were listed: they do not say it.
+    #[arg(long, value_name = "TIME")]
+    at: jiff::Timestamp,
+    /// Name of a kind of GPU by the word of the label nvidia.com/gpu.product, as NVIDIA-A100-SXM4-80GB=A100-SXM4-80GB.
+    #[arg(long = "kind", value_name = "WORD=NAME", value_delimiter = ',')]
+    kinds: Vec<String>,
+}
+
 /// A document.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
@@ -47,19 +68,13 @@ pub(crate) struct CheckArgs {
 pub(crate) fn run(command: &CaptureCommand) -> Result<ExitCode, Error> {
     match command {
         CaptureCommand::Slurm(args) => slurm(args),
+        CaptureCommand::Kube(args) => kube(args),
         CaptureCommand::Check(args) => describe(&args.file, &state::read(&args.file, input::DATA)?),
     }
 }
 
 fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
-    let mut kinds = BTreeMap::new();
-    for pair in &args.kinds {
-        let Some((word, name)) = pair.split_once('=').filter(|(word, name)| !word.is_empty() && !name.is_empty())
-        else {
-            return Err(Error::usage(format!("--kind: expected WORD=NAME, found {pair:?}")));
-        };
-        kinds.insert(word.to_string(), name.to_string());
-    }
+    let kinds = kinds(&args.kinds)?;
     let mut outputs = slurm::Outputs::new();
     for command in &slurm::COMMANDS {
         let text = match &args.from {
@@ -74,14 +89,36 @@ fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
         error.hint("--at 2026-11-22T01:05:32Z")
     })?;
     let document = slurm::state(&outputs, at, &kinds).map_err(|why| Error::usage(format!("slurm: {why}")))?;
-    let mut text = serde_json::to_string_pretty(&document).map_err(|error| Error::internal(error.to_string()))?;
+    written(args.from.as_deref().unwrap_or(Path::new("scontrol")), &document, &args.output)
+}
+
+fn kube(args: &KubeArgs) -> Result<ExitCode, Error> {
+    let kinds = kinds(&args.kinds)?;
+    let read = |file: &PathBuf| Ok((file.display().to_string(), kube::read(file, input::DATA)?));
+    let files: kube::Files = args.files.iter().map(read).collect::<Result<_, Error>>()?;
+    let document = kube::state(&files, args.at, &kinds).map_err(|why| Error::usage(format!("kube: {why}")))?;
+    written(&args.files[0], &document, &args.output)
+}
+
+/// Names of kinds of GPU by a site's words.
+fn kinds(pairs: &[String]) -> Result<BTreeMap<String, String>, Error> {
+    let pair = |pair: &String| {
+        let found = pair.split_once('=').filter(|(word, name)| !word.is_empty() && !name.is_empty());
+        let found = found.map(|(word, name)| (word.to_string(), name.to_string()));
+        found.ok_or_else(|| Error::usage(format!("--kind: expected WORD=NAME, found {pair:?}")))
+    };
+    pairs.iter().map(pair).collect()
+}
+
+/// Writes a document that was read from a place.
+fn written(from: &Path, document: &Value, to: &Path) -> Result<ExitCode, Error> {
+    let mut text = serde_json::to_string_pretty(document).map_err(|error| Error::internal(error.to_string()))?;
     text.push('\n');
     // What is written can be read.
-    let read = args.from.as_deref().unwrap_or(Path::new("scontrol"));
-    let state = state::of_bytes(read, text.as_bytes())?;
-    output::write(&args.output, &text)?;
-    ui::note(&format!("{}: {} ({} bytes)", args.output.display(), digest::digest(text.as_bytes()), text.len()));
-    describe(&args.output, &state)
+    let state = state::of_bytes(from, text.as_bytes())?;
+    output::write(to, &text)?;
+    ui::note(&format!("{}: {} ({} bytes)", to.display(), digest::digest(text.as_bytes()), text.len()));
+    describe(to, &state)
 }
 
 /// What a command printed, by a file of a folder.

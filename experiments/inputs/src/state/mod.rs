@@ -4,6 +4,8 @@ mod changes;
 mod check;
 pub mod document;
 pub mod jobs;
+pub mod kube;
+mod lean;
 mod model;
 mod reasons;
 mod recorded;

@@ -7,6 +7,8 @@ mod text;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+
+use super::lean::lean;
 use text::{Text, gpus, hosts, records};
 
 /// A command whose output is read, and the file that holds it.
@@ -430,27 +432,4 @@ fn named(
 ) -> Result<Vec<Value>, String> {
     let of = |text: &Text<'_>| one(text).map_err(|why| format!("{key} {}: {why}", text.get(key).unwrap_or("")));
     all.iter().map(of).collect()
-}
-
-/// Without what is unknown: nulls, and empty lists but for those that every document has.
-fn lean(mut document: Value) -> Value {
-    fn without(value: &mut Value, top: bool) {
-        match value {
-            Value::Object(fields) => {
-                fields.values_mut().for_each(|value| without(value, false));
-                fields.retain(|_, value| !(value.is_null() || !top && value.as_array().is_some_and(Vec::is_empty)));
-            }
-            Value::Array(values) => values.iter_mut().for_each(|value| without(value, false)),
-            Value::Number(number) => {
-                // Whole seconds are written as such.
-                let whole = number.as_f64().filter(|number| *number == libm::trunc(*number) && number.abs() < 9e15);
-                if let Some(whole) = whole {
-                    *value = (whole as i64).into();
-                }
-            }
-            _ => {}
-        }
-    }
-    without(&mut document, true);
-    document
 }
