@@ -17,6 +17,8 @@ pub struct Forecast {
     pub ends: Vec<f64>,
     /// The share of seeds in which it was preempted.
     pub preempted: f64,
+    /// By seed: its start, its end, and how often it was preempted.
+    pub by_seed: Vec<(f64, f64, u32)>,
 }
 
 /// Forecasts by job, from the results of a policy's cells: one a seed.
@@ -32,8 +34,10 @@ pub fn forecasts(store: &Store, cells: &[&str], at: Instant) -> Result<BTreeMap<
     for cell in cells {
         for row in reader::jobs(store, cell)? {
             let of = all.entry(row.job_id.clone()).or_default();
-            of.starts.push(from_at(row.first_start_s));
-            of.ends.push(from_at(row.end_s));
+            let (start, end) = (from_at(row.first_start_s), from_at(row.end_s));
+            of.starts.push(start);
+            of.ends.push(end);
+            of.by_seed.push((start, end, row.preemptions));
             of.preempted += f64::from(u8::from(row.preemptions > 0)) / cells.len() as f64;
         }
     }
@@ -46,7 +50,8 @@ pub fn forecasts(store: &Store, cells: &[&str], at: Instant) -> Result<BTreeMap<
 
 /// The smallest of ascending values that is at least as great as this share of them.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let at = (libm::ceil(share * values.len() as f64) as usize).max(1) - 1;
+    // A share of 0.07 of 100 values is 7 of them, and not a little more.
+    let at = (libm::ceil(share * values.len() as f64 - 1e-9) as usize).max(1) - 1;
     values.get(at).copied()
 }
 
@@ -58,6 +63,8 @@ mod tests {
     fn quantiles_are_values_that_came() {
         let values: Vec<f64> = (1..=50).map(f64::from).collect();
         assert_eq!([0.1, 0.5, 0.9, 1.0].map(|share| quantile(&values, share)), [5.0, 25.0, 45.0, 50.0].map(Some));
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!((quantile(&hundred, 0.07), quantile(&hundred, 0.55)), (Some(7.0), Some(55.0)));
         assert_eq!((quantile(&[7.0], 0.1), quantile(&[], 0.5)), (Some(7.0), None));
     }
 }

@@ -20,7 +20,6 @@ use sandtable_results::status::{CellStatus, lookup};
 use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
-use sandtable_runtime::Summary;
 use serde_json::json;
 
 use super::run::report;
@@ -40,7 +39,8 @@ pub(crate) struct WhatIfArgs {
     #[arg(long = "job", value_name = "ID")]
     jobs: Vec<String>,
     /// Exit with code 1 unless this holds of every job that is shown under every policy, such as `p90(wait) <= 2h`. A quantity is
-    /// `start` (from now on), `wait` (from the submission on) or `end` (from now on).
+    /// `start` (from now on), `wait` (from the submission, or the time not before which it may start) or `end` (from now on); of jobs that run
+    /// only `end`.
     #[arg(long = "check", value_name = "CONDITION")]
     checks: Vec<Check>,
     /// Compare with what really happened: a later document of the cluster, a trace with dates, or what `sacct --parsable2` printed.
@@ -57,7 +57,7 @@ pub(crate) struct WhatIfArgs {
     /// Search this folder for shipped policies first.
     #[arg(long, value_name = "DIR")]
     policies: Option<PathBuf>,
-    /// Set a value of the spec by its path, such as `costs.start=30s`.
+    /// Set a value of the spec by its path, such as `policies.0.name=srtf`.
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Number of cells to run at a time [default: the number of cores].
@@ -74,17 +74,21 @@ const SHOWN: usize = 50;
 pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let state = sandtable_inputs::state::read(&args.state, sandtable_core::input::DATA)?;
     let text = args.asked.spec(&args.state, &state)?;
-    if args.print_spec {
-        ui::result(&text);
-        return Ok(ExitCode::Done);
-    }
     let pair = |text: &String| {
         let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
         found.ok_or_else(|| Error::usage(format!("--set: expected PATH=VALUE, found {text:?}")))
     };
     let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
     let options = Options { set, policies: args.policies.clone(), ..Options::default() };
+    if args.print_spec && args.set.is_empty() {
+        ui::result(&text);
+        return Ok(ExitCode::Done);
+    }
     let plan = plan_text(Path::new("what-if.ron"), text, &options)?;
+    if args.print_spec {
+        ui::result(&plan.source.text);
+        return Ok(ExitCode::Done);
+    }
     let store = args.store.open(None)?;
     let known = complete(args, &plan, &store)?;
     let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         Format::Table => {
             ui::result(&asked.head(&state));
             ui::result(&asked.table(&names, args.jobs.is_empty()).text());
-            ui::result(&format!("\n{}", fleet::table(&asked.runs).text()));
+            ui::result(&format!("\n{}", fleet::table(&asked.runs()).text()));
             if let Some(recorded) = &asked.recorded {
                 ui::result(&format!("\n{}", fleet::accuracy(&asked.accuracies(recorded)).text()));
             }
@@ -130,7 +134,6 @@ fn complete(args: &WhatIfArgs, plan: &Plan, store: &Store) -> Result<Vec<CellSta
 /// What was asked: each policy, as it is and changed.
 struct Asked<'a> {
     sides: Vec<Side<'a>>,
-    runs: Vec<fleet::Runs>,
     seeds: usize,
     changed: bool,
     /// When jobs really started, seconds from now on.
@@ -147,10 +150,21 @@ struct Side<'a> {
     forecasts: BTreeMap<String, Forecast>,
 }
 
+impl Side<'_> {
+    /// What came of its waiting jobs.
+    fn runs(&self, head: String) -> fleet::Runs<'_> {
+        let waiting = self.now.iter().filter(|(_, now)| now.waits);
+        let jobs = waiting.filter_map(|(name, now)| Some((*name, (now.eligible_s, self.forecasts.get(*name)?))));
+        fleet::Runs { head, policy: self.policy, changed: self.changed, jobs: jobs.collect() }
+    }
+}
+
 /// A job as it is now.
 struct Now<'a> {
     row: &'a Row,
     waits: bool,
+    /// Since when it could have started, seconds from now on: mostly negative.
+    eligible_s: f64,
     why: Option<Why>,
     planned_s: Option<f64>,
 }
@@ -174,7 +188,7 @@ impl Why {
 impl<'a> Asked<'a> {
     fn of(plan: &'a Plan, store: &Store, known: &[CellStatus]) -> Result<Asked<'a>, Error> {
         let mut sides: Vec<Side<'a>> = Vec::new();
-        let (mut seeds, mut summaries) = (0, Vec::new());
+        let mut seeds = 0;
         let cells: Vec<(&Cell, &CellStatus)> = plan.cells.iter().zip(known).collect();
         for of in cells.chunk_by(|a, b| a.0.differs_in_seed_alone(b.0)) {
             let (first, _) = of[0];
@@ -184,17 +198,15 @@ impl<'a> Asked<'a> {
             let changed = first.variant.iter().any(|(path, value)| path == spec::CHANGES && value.trim() != "[]");
             let forecasts = forecasts(store, &ids, jobs.modelled.at)?;
             seeds = seeds.max(of.len());
-            summaries.push(of.iter().map(|(_, known)| summary(known)).collect());
-            sides.push(Side { policy: &first.label, changed, jobs, now: standing(jobs), forecasts });
+            sides.push(Side { policy: &first.label, changed, jobs, now: standing(jobs, &forecasts), forecasts });
         }
         let changed = sides.iter().any(|side| side.changed);
-        let mut asked = Asked { sides, runs: Vec::new(), seeds, changed, recorded: None };
-        asked.runs = asked.sides.iter().zip(summaries).map(|(side, by_seed)| asked.runs_of(side, by_seed)).collect();
-        Ok(asked)
+        Ok(Asked { sides, seeds, changed, recorded: None })
     }
 
-    fn runs_of(&self, side: &Side<'_>, by_seed: Vec<Option<Box<Summary>>>) -> fleet::Runs {
-        fleet::Runs { head: self.head_of(side), policy: side.policy.to_string(), changed: side.changed, by_seed }
+    /// The runs of each side.
+    fn runs(&self) -> Vec<fleet::Runs<'_>> {
+        self.sides.iter().map(|side| side.runs(self.head_of(side))).collect()
     }
 
     /// How each forecast, and the cluster's own plan, agree with what happened.
@@ -336,10 +348,9 @@ impl<'a> Asked<'a> {
         frame
     }
 
-    /// Seconds since a job was submitted.
+    /// Seconds since a job that waits was submitted.
     fn waited(&self, name: &str) -> Option<f64> {
-        let found = self.sides.iter().find_map(|side| Some((side, side.now.get(name).filter(|now| now.waits)?)));
-        found.map(|(side, now)| side.jobs.modelled.at.saturating_since(now.row.submit).as_secs_f64())
+        self.now(name).filter(|now| now.waits).map(|now| (-now.eligible_s).max(0.0))
     }
 
     /// A row for each job under each policy, for programs.
@@ -405,8 +416,8 @@ impl<'a> Asked<'a> {
         for check in checks {
             for side in &self.sides {
                 let found = |name: &String| {
-                    let waited = self.waited(name).unwrap_or(0.0);
-                    let value = check.value(side.forecasts.get(name)?, waited)?;
+                    let now = side.now.get(name.as_str())?;
+                    let value = check.value(side.forecasts.get(name)?, now.waits.then_some(now.eligible_s))?;
                     (!check.holds(value)).then(|| format!("{name} ({})", text(value)))
                 };
                 let fails: Vec<String> = names.iter().filter_map(found).collect();
@@ -422,43 +433,35 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn summary(known: &CellStatus) -> Option<Box<Summary>> {
-    match known {
-        CellStatus::Done(summary) => Some(summary.clone()),
-        _ => None,
-    }
-}
-
 /// The jobs of a cluster as they are now, by name.
-fn standing(jobs: &StateJobs) -> BTreeMap<&str, Now<'_>> {
+fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, Forecast>) -> BTreeMap<&'a str, Now<'a>> {
     let modelled = &jobs.modelled;
     let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
-    let mut reasons = modelled.reasons(|row| jobs.run_time(row, 0));
-    // The first that waits for room: those after it that have room wait behind it, where a policy keeps to the order.
-    let mut first: Option<&str> = None;
+    let median = |values: &[f64]| quantile(values, 0.5).unwrap_or(f64::INFINITY);
+    let mut reasons = modelled.reasons(|job| forecasts.get(job).map_or(f64::INFINITY, |of| median(&of.ends)));
     let mut all = BTreeMap::new();
     for row in &modelled.rows {
         let (name, known) = (row.name.as_str(), modelled.known.get(row.name.as_str()));
         let waits = !running.contains(name);
-        let mut why = None;
-        if waits {
-            let later = row.submit.saturating_since(modelled.at);
-            why = known.and_then(KnownJob::said).map(|said| Why::of(said.split(' ').next().unwrap_or_default(), &said));
-            if why.is_none() && !later.is_zero() {
-                why = Some(Why::of("not-before", &format!("not before {}", text(later.as_secs_f64()))));
+        let later = row.submit.saturating_since(modelled.at).as_secs_f64();
+        let mut reason = || {
+            if let Some((code, text)) = known.and_then(KnownJob::said) {
+                return Why::of(code, &text);
             }
-            if why.is_none() {
-                why = match (reasons.waits(row), first) {
-                    (Some(waits), _) => {
-                        first = first.or(Some(name));
-                        Some(Why { code: waits.code.into(), text: waits.text, after: waits.after })
-                    }
-                    (None, Some(first)) => Some(Why::of("behind", &format!("has room; behind {first}"))),
-                    (None, None) => Some(Why::of("none", "has room")),
-                };
+            if later > 0.0 {
+                return Why::of("not-before", &format!("not before {}", text(later)));
             }
-        }
-        all.insert(name, Now { row, waits, why, planned_s: known.and_then(|known| known.planned_s) });
+            if let Some(waits) = reasons.waits(row) {
+                return Why { code: waits.code.into(), text: waits.text, after: waits.after };
+            }
+            match forecasts.get(name).is_some_and(|of| median(&of.starts) < 1.0) {
+                true => Why::of("none", "has room"),
+                false => Why::of("behind", "has room; behind others"),
+            }
+        };
+        let why = waits.then(&mut reason);
+        let eligible_s = later - modelled.at.saturating_since(row.submit).as_secs_f64();
+        all.insert(name, Now { row, waits, eligible_s, why, planned_s: known.and_then(|known| known.planned_s) });
     }
     all
 }

@@ -27,6 +27,7 @@ mod help;
 mod hived;
 mod hostile;
 mod identity;
+mod kube;
 mod layout;
 mod leases;
 mod leftovers;

@@ -198,6 +198,121 @@ fn every_change_does_what_it_says() {
     assert_eq!(found[&("w3".into(), "priority".into(), true)]["start_p50_s"], 0.0);
 }
 
+/// The table of policies below the jobs: of each its words between two blanks or more.
+fn summary(folder: &Path, more: &[&str]) -> Vec<Vec<String>> {
+    let said = what_if(folder, more);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let from = said.stdout.lines().skip_while(|line| !line.starts_with("policy "));
+    let words =
+        |line: &str| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).map(str::to_string).collect();
+    from.map(words).collect()
+}
+
+#[test]
+fn a_change_is_judged_by_the_jobs_that_are_on_both_sides() {
+    let folder = folder_of(&cluster());
+    // The last of the queue is held, which changes nothing for those before it.
+    let held =
+        summary(folder.path(), &["--policy", "fifo", "--run-times", "noisy=0.5", "--seeds", "9", "--hold", "w3"]);
+    assert_eq!((held[0][3].as_str(), held[0][4].as_str()), ("mean wait", "by the change"));
+    assert_eq!((held[2][1].as_str(), held[2][4].as_str()), ("2", "0.00 ± 0.00 s"), "{held:?}");
+    // A job that never starts is counted, and in no mean.
+    let closed = summary(folder.path(), &["--policy", "fifo,backfill=skip", "--drain", "a", "--drain", "b@2h"]);
+    assert_eq!(closed[2][2], "1", "{closed:?}");
+}
+
+#[test]
+fn a_drain_is_the_same_however_it_is_said() {
+    let mut state = cluster();
+    // A gang on both nodes.
+    let on = json!([{"node": "a", "count": 1}, {"node": "b", "count": 1}]);
+    let gang = json!({"id": "gang", "state": "running", "gpus": 2, "submitted_s": -700, "started_s": -650, "held_s": 650,
+        "limit_s": 1000, "on": on});
+    state["jobs"].as_array_mut().expect("jobs").push(gang);
+    let folder = folder_of(&state);
+    let forecast = |drain: &str| {
+        let found = rows(
+            folder.path(),
+            &["--policy", "fifo", "--policy", "srtf", "--drain", drain, "--job", "gang", "--job", "w1", "--job", "w2"],
+        );
+        let of = |((job, policy, changed), row): (&(String, String, bool), &Value)| {
+            (
+                job.clone(),
+                policy.clone(),
+                *changed,
+                row["start_p50_s"].clone(),
+                row["end_p50_s"].clone(),
+                row["gpus"].clone(),
+            )
+        };
+        found.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(forecast("a"), forecast("a@0s..9d"));
+}
+
+#[test]
+fn changes_move_neither_the_clock_nor_the_priorities_of_other_jobs() {
+    let mut state = cluster();
+    state["jobs"][4]["priority"] = json!(-5);
+    // Submitted two hours before the others, and held: no job of the model, but the oldest.
+    let old = json!({"id": "old", "state": "held", "gpus": 1, "submitted_s": -7300, "limit_s": 60});
+    state["jobs"].as_array_mut().expect("jobs").push(old);
+    let folder = folder_of(&state);
+    let forecast = |more: &[&str], changed: bool| {
+        let found = rows(folder.path(), more);
+        let jobs =
+            ["w1", "w2", "w3"].map(|job| found.iter().find(|((name, _, side), _)| name == job && *side == changed));
+        jobs.map(|job| job.expect("it").1["start_p50_s"].clone())
+    };
+    let ticks = ["--policy", "slurm-backfill,tick=7001", "--kill", "old"];
+    assert_eq!(forecast(&ticks, true), forecast(&ticks, false));
+    let ranks = ["--policy", "priority", "--priority", "old=0.5"];
+    assert_eq!(forecast(&ranks, true), forecast(&ranks, false));
+}
+
+#[test]
+fn jobs_of_odd_names_keep_what_they_hold() {
+    let mut state = cluster();
+    state["jobs"][1]["id"] = "r\n2".into();
+    state["jobs"][1]["user"] = "b\u{1b}[1mob\nx".into();
+    let folder = folder_of(&state);
+    let found = rows(folder.path(), &["--policy", "fifo"]);
+    assert!(found.keys().all(|(job, ..)| job.starts_with('w')), "{:?}", found.keys());
+    assert_eq!(found[&("w1".into(), "fifo".into(), false)]["start_p50_s"], 5400.0);
+}
+
+#[test]
+fn reasons_are_of_the_kinds_and_nodes_that_a_job_may_have() {
+    let mut state = cluster();
+    let node = json!({"name": "c", "kind": "H100-SXM5-80GB", "gpus": 8, "state": "up"});
+    state["nodes"].as_array_mut().expect("nodes").push(node);
+    let job = |id: &str, gpus: u32, kinds: &[&str]| json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": -5, "limit_s": 60, "kinds": kinds});
+    let more = [
+        job("a8", 8, &["A100-SXM4-80GB"]),
+        job("any10", 10, &[]),
+        job("h9", 9, &["H100-SXM5-80GB"]),
+        json!({"id": "later", "state": "not-before", "not_before_s": 7200, "submitted_s": -5, "gpus": 1, "limit_s": 60}),
+    ];
+    state["jobs"].as_array_mut().expect("jobs").extend(more);
+    let folder = folder_of(&state);
+    let found =
+        rows(folder.path(), &["--policy", "slurm-backfill", "--policy", "fifo,backfill=skip", "--drain", "c@0s..1h"]);
+    let of = |job: &str, changed: bool| &found[&(job.to_string(), "slurm-backfill".to_string(), changed)];
+    let why = |job: &str| {
+        (of(job, false)["why"].as_str().expect("a code"), of(job, false)["why_text"].as_str().expect("words"))
+    };
+    assert_eq!(why("a8"), ("no-free-gpus", "3 of 8 GPUs free"));
+    assert_eq!(of("a8", false)["after"], json!(["r2", "r1"]));
+    // A gang is on one kind, and no kind has so many.
+    assert_eq!(why("any10").0, "never");
+    assert_eq!(why("h9"), ("never", "9 GPUs as it asks for them are not there"));
+    assert_eq!(why("later").0, "not-before");
+    // w1 may be on the third node, unless that is closed.
+    assert_eq!((why("w1"), of("w1", true)["why"].as_str()), (("none", "has room"), Some("no-free-gpus")));
+    // Eight GPUs of its kind are two nodes of four, although another kind has nodes of eight.
+    assert!(of("a8", false)["start_p50_s"].as_f64().is_some_and(|start| start >= 6600.0), "{}", of("a8", false));
+}
+
 #[test]
 fn the_printed_spec_is_what_is_run() {
     let folder = folder_of(&cluster());
@@ -260,7 +375,7 @@ fn conditions_fail_the_command_and_mistakes_are_named() {
         "{}",
         failed.stderr
     );
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 14] = [
         (&["--job", "w11"], "--job: no job \"w11\" waits or runs"),
         (&["--kill", "r3"], "no job \"r3\": did you mean \"r"),
         (&["--drain", "c"], "no node \"c\""),
@@ -273,11 +388,21 @@ fn conditions_fail_the_command_and_mistakes_are_named() {
         (&["--run-times", "history"], "--run-times: expected a model of run times, found \"history\""),
         (&["--run-times", "history=none.csv"], "none.csv"),
         (&["--check", "wait < 2h"], "expected a condition such as"),
+        (&["--priority", "w1=inf"], "job \"w1\": expected a number as its priority, found inf"),
+        (&["--add", "gpus=6,gpus_per_node=4,limit=1h"], "a divisor of its GPUs on each node"),
     ];
     for (more, expected) in cases {
         let ran = asked(more);
         assert!(ran.code == 2 && ran.stderr.contains(expected), "{more:?}: expected {expected}, found {}", ran.stderr);
     }
+    // Without a limit, and not named.
+    let mut state = cluster();
+    state["jobs"][2]["limit_s"] = Value::Null;
+    std::fs::write(folder.path().join("now.json"), state.to_string()).expect("written");
+    std::fs::write(folder.path().join("known.csv"), "job_id,submit_s,gpus,duration_s\nr2,0,2,2400\n").expect("written");
+    let silent = asked(&["--run-times", "known=known.csv"]);
+    assert!(silent.code == 2 && silent.stderr.contains("job \"w1\" has no time limit"), "{}", silent.stderr);
+    assert_eq!(asked(&["--run-times", "known=known.csv", "--otherwise", "1h"]).code, 0);
     let gone = sandtable(folder.path(), &["what-if", "none.json"]);
     assert!(gone.code == 2 && gone.stderr.contains("none.json"), "{}", gone.stderr);
 }

@@ -256,7 +256,8 @@ impl SlurmBackfill {
 
     /// The nodes that a job asks for.
     fn need(&self, job: &Job) -> Need {
-        let largest = self.nodes.iter().map(|node| node.gpus).max().unwrap_or(1).max(1);
+        let may = |node: &&Node| job.gpu_types.contains(&node.gpu_type);
+        let largest = self.nodes.iter().filter(may).map(|node| node.gpus).max().unwrap_or(1).max(1);
         let each = match job.gpus_per_node {
             0 => job.gpus.min(largest),
             each => each,

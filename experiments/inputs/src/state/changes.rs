@@ -77,6 +77,8 @@ impl State {
     /// # Errors
     /// A change of what is not there, or that contradicts what is.
     pub fn changed(mut self, changes: &[Change]) -> Result<State, String> {
+        // What runs on the model's clock stays at its instants.
+        self.clock_from = Some(self.instant());
         for change in changes {
             self.change(change)?;
         }
@@ -86,7 +88,7 @@ impl State {
 
     fn change(&mut self, change: &Change) -> Result<(), String> {
         match change {
-            Change::Add { .. } => self.jobs.push(added(change)),
+            Change::Add { .. } => self.jobs.push(added(change)?),
             Change::AddNodes { nodes, gpus, kind } => {
                 if *nodes == 0 || *nodes > 1_000_000 || *gpus == 0 {
                     return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
@@ -117,12 +119,18 @@ impl State {
                     return Err(format!("node {node:?}: expected an end of the drain after its beginning"));
                 }
                 let found = self.node(node)?;
-                match (from_s, to_s) {
-                    (0.0, None) => found.state = NodeState::Draining,
-                    _ => self.drains.push(Drain { node: node.clone(), from_s, to_s }),
+                // Of a node that takes no jobs already, the end is said.
+                let closed = matches!(found.state, NodeState::Draining | NodeState::Drained);
+                let from_s = if closed { 0.0 } else { from_s };
+                if closed && to_s.is_some() {
+                    found.state = NodeState::Up;
                 }
+                self.drains.push(Drain { node: node.clone(), from_s, to_s });
             }
-            Change::Resume(node) => self.node(node)?.state = NodeState::Up,
+            Change::Resume(node) => {
+                self.node(node)?.state = NodeState::Up;
+                self.drains.retain(|drain| drain.node != *node);
+            }
             Change::Hold(job) => {
                 let found = self.job(job)?;
                 if !found.on.is_empty()
@@ -136,7 +144,10 @@ impl State {
                 self.job(job)?;
                 self.jobs.retain(|known| known.id != *job);
             }
-            Change::Priority(job, priority) => self.job(job)?.priority = Some(*priority),
+            Change::Priority(job, priority) if priority.is_finite() => self.job(job)?.priority = Some(*priority),
+            Change::Priority(job, priority) => {
+                return Err(format!("job {job:?}: expected a number as its priority, found {priority}"));
+            }
         }
         Ok(())
     }
@@ -164,12 +175,18 @@ fn suggested(near: Option<&str>) -> String {
     near.map_or_else(String::new, |near| format!(": did you mean {near:?}?"))
 }
 
-fn added(change: &Change) -> StateJob {
+fn added(change: &Change) -> Result<StateJob, String> {
     let Change::Add { name, gpus, gpus_per_node, limit, at, user, account, kinds, priority } = change else {
         unreachable!("only an added job is made");
     };
+    if *gpus == 0 || gpus_per_node.is_some_and(|each| each == 0 || !gpus.is_multiple_of(each)) {
+        return Err(format!("job {name:?}: expected at least 1 GPU, and a divisor of its GPUs on each node"));
+    }
+    if priority.is_some_and(|priority| !priority.is_finite()) {
+        return Err(format!("job {name:?}: expected a number as its priority"));
+    }
     let shape = |each| Shape { least: None, most: None, gpus_each: Some(each) };
-    StateJob {
+    Ok(StateJob {
         id: name.clone(),
         user: user.clone(),
         account: account.clone(),
@@ -182,7 +199,7 @@ fn added(change: &Change) -> StateJob {
         kinds: kinds.clone(),
         priority: *priority,
         ..StateJob::default()
-    }
+    })
 }
 
 fn seconds(span: Span) -> f64 {

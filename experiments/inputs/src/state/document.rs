@@ -39,6 +39,9 @@ pub struct State {
     /// When nodes are to take no jobs: no part of the document, but of a change to it.
     #[serde(skip)]
     pub drains: Vec<Drain>,
+    /// The instant on the clock of a model, where a change does not move it.
+    #[serde(skip)]
+    pub clock_from: Option<sandtable_hardware::Instant>,
 }
 
 /// A node takes no jobs for a while; those that run there go on.

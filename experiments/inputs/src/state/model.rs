@@ -6,7 +6,7 @@ use sandtable_hardware::{Duration, Instant, SECOND};
 
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
-use crate::trace::Row;
+use crate::trace::{Row, plain};
 
 /// How long jobs really take, where nothing better is known than their limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,6 +115,9 @@ impl State {
 
     /// The instant of the document, on the clock of a model of it.
     pub fn instant(&self) -> Instant {
+        if let Some(known) = self.clock_from {
+            return known;
+        }
         let oldest = self.jobs.iter().flat_map(|job| [job.submitted_s, job.started_s]).flatten().fold(0.0, f64::min);
         Instant::at(seconds((-oldest / HOUR_S).ceil() * HOUR_S))
     }
@@ -238,9 +241,14 @@ impl<'a> Modelling<'a> {
             job.not_before_s.filter(|_| job.state == JobState::NotBefore).map_or(submitted, |at| at.max(submitted));
         let mut row = self.row(job, job.gpus, submit);
         (row.declared, row.duration) = (limit, self.takes(limit, Duration::ZERO));
-        let shape = job.nodes.as_ref().and_then(|shape| shape.gpus_each);
-        row.gpus_per_node =
-            shape.filter(|each| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each)).unwrap_or(0);
+        let divides = |each: &u32| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each);
+        let each = job.nodes.as_ref().and_then(|shape| {
+            // So many nodes, neither more nor fewer: as many GPUs on each.
+            let exactly = shape.least.filter(|least| *least > 0 && shape.most == Some(*least));
+            let even = exactly.filter(|nodes| job.gpus.is_multiple_of(*nodes)).map(|nodes| job.gpus / nodes);
+            shape.gpus_each.or(even)
+        });
+        row.gpus_per_node = each.filter(divides).unwrap_or(0);
         row.kinds.retain(|kind| self.made.nodes.iter().any(|node| node.kind == *kind));
         let kept = row.gpus_per_node > 0 || job.gpus == 1;
         self.asks(job, job.nodes.is_none() || kept);
@@ -310,7 +318,7 @@ impl<'a> Modelling<'a> {
             }
         };
         let since = self.instant(started);
-        self.made.holders.push(Holder { job: job.id.clone(), on, since, done });
+        self.made.holders.push(Holder { job: row.name.to_string(), on, since, done });
         self.keep(job, row, done);
         Ok(())
     }
@@ -319,13 +327,15 @@ impl<'a> Modelling<'a> {
     fn keep(&mut self, job: &StateJob, row: Row, age: Duration) {
         let (name, account, why) = (job.name.clone(), job.account.clone(), job.why.clone());
         let ends = job.state == JobState::Ending;
-        self.made.known.insert(job.id.clone(), KnownJob { age, name, account, ends, why, planned_s: job.planned_s });
+        self.made
+            .known
+            .insert(row.name.to_string(), KnownJob { age, name, account, ends, why, planned_s: job.planned_s });
         self.made.rows.push(row);
     }
 
     fn row(&self, job: &StateJob, gpus: u32, submitted_s: f64) -> Row {
         let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
-        row.user = job.user.clone();
+        row.user = job.user.clone().map(plain);
         row.kinds = job.kinds.clone();
         row.preemptible = job.preemptible.unwrap_or(true);
         row.deadline = job.deadline_s.map(|at| self.instant(at));
@@ -379,14 +389,16 @@ impl<'a> Modelling<'a> {
     }
 }
 
-/// Priorities as whole numbers: themselves where they are, else their ranks.
+/// Priorities as whole numbers, those of jobs that say none being 0: themselves where they are, else ranks above and below 0.
 fn ranks(jobs: &[StateJob]) -> BTreeMap<u64, i32> {
     let mut all: Vec<f64> = jobs.iter().filter_map(|job| job.priority).collect();
+    all.push(0.0);
     all.sort_by(f64::total_cmp);
     all.dedup();
     let whole = |value: &f64| *value == libm::trunc(*value) && value.abs() <= f64::from(i32::MAX);
     let plain = all.iter().all(whole);
-    let of = |(rank, value): (usize, &f64)| (value.to_bits(), if plain { *value as i32 } else { rank as i32 });
+    let zero = all.partition_point(|value| *value < 0.0) as i32;
+    let of = |(rank, value): (usize, &f64)| (value.to_bits(), if plain { *value as i32 } else { rank as i32 - zero });
     all.iter().enumerate().map(of).collect()
 }
 

@@ -1,12 +1,10 @@
 //! Why a job waits, from the GPUs that are free at a cluster's instant: what no policy could change.
 
-use std::collections::BTreeMap;
-
-use sandtable_hardware::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::jobs::WhyCode;
-use super::model::{Holder, KnownJob, Modelled};
-use crate::trace::Row;
+use super::model::{Holder, KnownJob, Modelled, ModelledNode};
+use crate::trace::{Row, plain};
 
 /// Why a job waits.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,30 +20,55 @@ pub struct Waits {
 /// What jobs wait for on one cluster.
 pub struct Reasons<'a> {
     of: &'a Modelled,
-    /// GPUs of each node that no job holds.
+    /// GPUs of each node that no job holds; none of a node that takes no jobs.
     free: Vec<u32>,
     /// The jobs that hold GPUs, the first as they are taken to end.
     ends: Vec<&'a Holder>,
+    /// Kinds of GPU: a gang is on one.
+    kinds: BTreeSet<&'a str>,
     /// By what jobs ask for: there are few such shapes.
     known: BTreeMap<(u32, u32, Vec<String>), Option<Waits>>,
 }
 
 impl Modelled {
-    /// What its jobs wait for, given how long each of those that run is taken to run in all.
-    pub fn reasons(&self, run_time: impl Fn(&Row) -> Duration) -> Reasons<'_> {
-        let rows: BTreeMap<&str, &Row> = self.rows.iter().map(|row| (row.name.as_str(), row)).collect();
-        let left =
-            |of: &Holder| rows.get(of.job.as_str()).map_or(Duration::ZERO, |row| run_time(row).saturating_sub(of.done));
-        let mut ends: Vec<&Holder> = self.holders.iter().collect();
-        ends.sort_by_cached_key(|holder| (left(holder), holder.since));
+    /// What its jobs wait for, given how many seconds from now on each of those that run ends, by its name.
+    pub fn reasons(&self, left: impl Fn(&str) -> f64) -> Reasons<'_> {
+        let mut ends: Vec<(f64, &Holder)> = self.holders.iter().map(|holder| (left(&holder.job), holder)).collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1.since, &a.1.job).cmp(&(b.1.since, &b.1.job))));
         let mut free: Vec<u32> = self.nodes.iter().map(|node| node.gpus).collect();
         self.holders.iter().flat_map(|holder| &holder.on).for_each(|(node, _)| free[*node] -= 1);
-        Reasons { of: self, free, ends, known: BTreeMap::new() }
+        let closed = |node: &ModelledNode| node.closed.iter().any(|(from, to)| *from <= self.at && self.at < *to);
+        free.iter_mut().zip(&self.nodes).filter(|(_, node)| closed(node)).for_each(|(free, _)| *free = 0);
+        let (ends, kinds) = (ends.into_iter().map(|(_, holder)| holder).collect(), self.nodes.iter());
+        Reasons { of: self, free, ends, kinds: kinds.map(|node| node.kind.as_str()).collect(), known: BTreeMap::new() }
+    }
+}
+
+/// The room for a gang on the nodes of one kind, as running jobs end.
+struct Room<'a> {
+    of: &'a Modelled,
+    free: Vec<u32>,
+    /// GPUs that count at a time on a node: those of its shape.
+    each: u32,
+    kind: &'a str,
+    /// How often `each` is there.
+    count: u32,
+}
+
+impl Room<'_> {
+    /// Jobs end, or begin again.
+    fn change(&mut self, holder: &Holder, ends: bool) {
+        for (node, _) in holder.on.iter().filter(|(node, _)| self.of.nodes[*node].kind == self.kind) {
+            let free = &mut self.free[*node];
+            let before = *free / self.each;
+            *free = if ends { *free + 1 } else { *free - 1 };
+            self.count = self.count + *free / self.each - before;
+        }
     }
 }
 
 impl Reasons<'_> {
-    /// Why a waiting job waits; none: as far as free GPUs go it could start, and what its scheduler says is not in the model.
+    /// Why a waiting job waits; none: as far as free GPUs go it could start.
     pub fn waits(&mut self, row: &Row) -> Option<Waits> {
         let shape = (row.gpus, row.gpus_per_node, row.kinds.clone());
         if let Some(known) = self.known.get(&shape) {
@@ -57,76 +80,74 @@ impl Reasons<'_> {
     }
 
     fn find(&self, row: &Row) -> Option<Waits> {
-        if self.fits(row, &self.free) {
+        let kinds: Vec<&str> = self.kinds.iter().copied().filter(|kind| suits(row, kind)).collect();
+        let (each, need) = match row.gpus_per_node {
+            0 => (1, row.gpus),
+            each => (each, row.gpus / each),
+        };
+        let room = |kind| self.room(kind, each);
+        if kinds.iter().any(|kind| room(kind).count >= need) {
             return None;
         }
-        let suited = || self.of.nodes.iter().zip(&self.free).filter(|(node, _)| suits(row, &node.kind));
-        let count: u32 = suited().map(|(_, free)| *free).sum();
-        let after = self.after(row);
-        Some(match count < row.gpus {
-            true => Waits { code: "no-free-gpus", text: format!("{count} of {} GPUs free", row.gpus), after },
-            false => {
-                let most = suited().map(|(_, free)| *free).max().unwrap_or(0);
-                Waits { code: "fragmented", text: format!("{count} GPUs free, in pieces of at most {most}"), after }
-            }
-        })
-    }
-
-    /// The jobs whose ends make room for one.
-    fn after(&self, row: &Row) -> Vec<String> {
-        let fits = |ended: &[&Holder]| {
-            let mut free = self.free.clone();
-            ended.iter().flat_map(|holder| &holder.on).for_each(|(node, _)| free[*node] += 1);
-            self.fits(row, &free)
+        // On the kind where there is room first.
+        let best = kinds.iter().filter_map(|kind| self.after(room(kind), need)).min_by_key(|(enough, _)| *enough);
+        let free = |kind: &&str| self.of_kind(kind).map(|(_, free)| *free).sum::<u32>();
+        let (count, most) =
+            kinds.iter().map(|kind| (free(kind), self.of_kind(kind).map(|(_, free)| *free).max())).max()?;
+        let (code, text) = match best {
+            None => ("never", format!("{} GPUs as it asks for them are not there", row.gpus)),
+            _ if count < row.gpus => ("no-free-gpus", format!("{count} of {} GPUs free", row.gpus)),
+            _ => ("fragmented", format!("{count} GPUs free, in pieces of at most {}", most.unwrap_or(0))),
         };
-        if !fits(&self.ends) {
-            return Vec::new();
-        }
-        // More ends make more room.
-        let (mut few, mut enough) = (0, self.ends.len());
-        while few + 1 < enough {
-            let between = few.midpoint(enough);
-            *if fits(&self.ends[..between]) { &mut enough } else { &mut few } = between;
-        }
-        let mut needed = self.ends[..enough].to_vec();
-        let mut at = 0;
-        while at < needed.len() {
-            let other = needed.remove(at);
-            if !fits(&needed) {
-                needed.insert(at, other);
-                at += 1;
-            }
-        }
-        needed.iter().map(|holder| holder.job.clone()).collect()
+        Some(Waits { code, text, after: best.map_or_else(Vec::new, |(_, after)| after) })
     }
 
-    /// Whether a job has room in what is free of each node.
-    fn fits(&self, row: &Row, free: &[u32]) -> bool {
-        let suited = self.of.nodes.iter().zip(free).filter(|(node, _)| suits(row, &node.kind));
-        match row.gpus_per_node {
-            0 => suited.map(|(_, free)| *free).sum::<u32>() >= row.gpus,
-            each => suited.map(|(_, free)| free / each).sum::<u32>() >= row.gpus / each,
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = (&ModelledNode, &u32)> {
+        self.of.nodes.iter().zip(&self.free).filter(move |(node, _)| node.kind == kind)
+    }
+
+    fn room<'a>(&'a self, kind: &'a str, each: u32) -> Room<'a> {
+        let count = self.of_kind(kind).map(|(_, free)| free / each).sum();
+        Room { of: self.of, free: self.free.clone(), each, kind, count }
+    }
+
+    /// The jobs whose ends make room for one, and how many end until then.
+    fn after(&self, mut room: Room<'_>, need: u32) -> Option<(usize, Vec<String>)> {
+        let mut enough = 0;
+        while room.count < need {
+            room.change(self.ends.get(enough)?, true);
+            enough += 1;
         }
+        let mut needed = Vec::new();
+        for holder in &self.ends[..enough] {
+            room.change(holder, false);
+            if room.count < need {
+                room.change(holder, true);
+                needed.push(holder.job.clone());
+            }
+        }
+        Some((enough, needed))
     }
 }
 
-fn suits(row: &Row, kind: &String) -> bool {
-    row.kinds.is_empty() || row.kinds.contains(kind)
+fn suits(row: &Row, kind: &str) -> bool {
+    row.kinds.is_empty() || row.kinds.iter().any(|known| known == kind)
 }
 
 impl KnownJob {
-    /// What the cluster's scheduler says that a job waits for, where that is not of its GPUs.
-    pub fn said(&self) -> Option<String> {
+    /// What the cluster's scheduler says that a job waits for, where that is not of its GPUs: the code of a document, and words.
+    pub fn said(&self) -> Option<(&'static str, String)> {
         let why = self.why.as_ref()?;
-        let of = why.of.as_ref().map_or_else(String::new, |of| format!(" {of}"));
+        let of =
+            |word: &str| why.of.as_ref().map_or_else(|| word.to_string(), |of| format!("{word} {}", plain(of.clone())));
         Some(match why.code {
-            WhyCode::Quota => format!("quota{of}"),
-            WhyCode::Dependency => format!("dependency{of}"),
-            WhyCode::NotBefore => "not before".into(),
-            WhyCode::Reservation => format!("reservation{of}"),
-            WhyCode::Topology => "topology".into(),
-            WhyCode::NodeNamed => "a node that it names".into(),
-            WhyCode::Licence => format!("licence{of}"),
+            WhyCode::Quota => ("quota", of("quota")),
+            WhyCode::Dependency => ("dependency", of("dependency")),
+            WhyCode::NotBefore => ("not-before", "not before a time".into()),
+            WhyCode::Reservation => ("reservation", of("reservation")),
+            WhyCode::Topology => ("topology", "topology".into()),
+            WhyCode::NodeNamed => ("node-named", "a node that it names".into()),
+            WhyCode::Licence => ("licence", of("licence")),
             _ => return None,
         })
     }
@@ -160,7 +181,10 @@ mod tests {
         let modelled = state.modelled(times).expect("modelled");
         let of = |name: &str| {
             let row = modelled.rows.iter().find(|row| row.name == name).expect("a job");
-            modelled.reasons(|row| row.duration).waits(row)
+            let left = |name: &str| {
+                modelled.rows.iter().find(|row| row.name == name).map_or(0.0, |row| row.duration.as_secs_f64())
+            };
+            modelled.reasons(left).waits(row)
         };
         assert_eq!(of("one"), None);
         let whole = of("whole").expect("it waits");

@@ -157,7 +157,7 @@ impl History {
     /// A quantile of the run times that are like a job's, cut at its limit.
     fn quantile(&self, row: &Row, quantile: f64) -> Option<Duration> {
         let (_, alike) = self.older(&keys_of(row), Duration::ZERO);
-        let at = (libm::ceil(quantile * alike.len() as f64) as usize).max(1) - 1;
+        let at = (libm::ceil(quantile * alike.len() as f64 - 1e-9) as usize).max(1) - 1;
         let time = *alike.get(at)?;
         Some(row.declared.map_or(time, |limit| time.min(limit)))
     }

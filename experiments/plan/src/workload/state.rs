@@ -93,6 +93,16 @@ pub(super) fn read(
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
     let (times, times_key) = times(source, folder, asked.run_times, (at, limits))?;
+    if let Some(RunTimeModel::Known(of)) = &times {
+        let ends = |row: &Row| modelled.known.get(row.name.as_str()).is_some_and(|known| known.ends);
+        let silent = |row: &&Row| row.declared.is_none() && !of.contains_key(row.name.as_str()) && !ends(row);
+        if let Some(row) = modelled.rows.iter().find(silent) {
+            let message = format!("job {:?} has no time limit, and the file does not say how long it takes", row.name);
+            return Err(source
+                .error("workload.run_times", &message, "here")
+                .hint("`otherwise` is the limit of such jobs"));
+        }
+    }
     let mut key = json!({"state": {"blake3": digest(&bytes), "of_limit": key.0, "otherwise": key.1}});
     if !times_key.is_null() {
         key["state"]["run_times"] = times_key;

@@ -62,11 +62,11 @@ impl fmt::Display for Check {
 }
 
 impl Check {
-    /// The value of a job that has waited for so long, seconds.
-    pub(super) fn value(&self, of: &Forecast, waited_s: f64) -> Option<f64> {
+    /// The value of a job, seconds, that could have started since some time, seconds from now on; none of the latter: it runs.
+    pub(super) fn value(&self, of: &Forecast, eligible_s: Option<f64>) -> Option<f64> {
         match self.of {
-            Moment::Start => quantile(&of.starts, self.share),
-            Moment::Wait => quantile(&of.starts, self.share).map(|start| start + waited_s),
+            Moment::Start => eligible_s.and_then(|_| quantile(&of.starts, self.share)),
+            Moment::Wait => Some(quantile(&of.starts, self.share)? - eligible_s?),
             Moment::End => quantile(&of.ends, self.share),
         }
     }
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn conditions_are_of_quantiles() {
         let forecast =
-            Forecast { starts: vec![10.0, 20.0, f64::INFINITY], ends: vec![30.0, 40.0, 50.0], preempted: 0.0 };
+            Forecast { starts: vec![10.0, 20.0, f64::INFINITY], ends: vec![30.0, 40.0, 50.0], ..Forecast::default() };
         let holds = |text: &str| {
             let check: Check = text.parse().expect("a condition");
-            check.holds(check.value(&forecast, 100.0).expect("a value"))
+            check.holds(check.value(&forecast, Some(-100.0)).expect("a value"))
         };
         assert!(holds("p50(start) <= 20s") && !holds("p50(start)<20s") && !holds("p90(start) <= 9d"));
         assert!(holds("p10(wait) >= 110s") && holds(" p100 ( end )  <  1min "));

@@ -1,33 +1,80 @@
 //! What becomes of all jobs together under each policy, and what a change makes of it.
 
+use std::collections::BTreeMap;
+
 use sandtable_core::display::{Unit, span};
 use sandtable_core::frame::{Column, Frame, Value};
-use sandtable_results::forecast::quantile;
+use sandtable_results::forecast::{Forecast, quantile};
 use sandtable_results::stats::{Estimate, estimate};
-use sandtable_runtime::Summary;
 
-/// The runs of a policy: one a seed; none where one failed.
-pub(super) struct Runs {
+/// The runs of a policy.
+pub(super) struct Runs<'a> {
     pub(super) head: String,
-    pub(super) policy: String,
+    pub(super) policy: &'a str,
     pub(super) changed: bool,
-    pub(super) by_seed: Vec<Option<Box<Summary>>>,
+    /// The jobs that wait: since when they could have started, seconds from now on, and what came of them.
+    pub(super) jobs: BTreeMap<&'a str, (f64, &'a Forecast)>,
 }
 
-/// A quantity of a run.
-type Of = fn(&Summary) -> f64;
+/// A quantity of a run: of what came of jobs, and since when each could have started.
+type Of = fn(&[(f64, (f64, f64, u32))]) -> f64;
+
+/// Waits in ascending order.
+fn waits(jobs: &[(f64, (f64, f64, u32))]) -> Vec<f64> {
+    let mut waits: Vec<f64> = jobs.iter().map(|(eligible, (start, ..))| start - eligible).collect();
+    waits.sort_by(f64::total_cmp);
+    waits
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
 
 const QUANTITIES: [(&str, &str, Of); 4] = [
-    ("wait_mean_s", "mean wait", |summary| summary.first_wait.mean),
-    ("wait_p95_s", "p95 wait", |summary| summary.first_wait.p95),
-    ("jct_mean_s", "mean JCT", |summary| summary.jct.mean),
-    ("preemptions", "preemptions", |summary| summary.preemptions as f64),
+    ("wait_mean_s", "mean wait", |jobs| mean(&waits(jobs))),
+    ("wait_p95_s", "p95 wait", |jobs| quantile(&waits(jobs), 0.95).unwrap_or(f64::NAN)),
+    ("jct_mean_s", "mean JCT", |jobs| {
+        mean(&jobs.iter().map(|(eligible, (_, end, _))| end - eligible).collect::<Vec<_>>())
+    }),
+    ("preemptions", "preemptions", |jobs| jobs.iter().map(|(_, (.., count))| f64::from(*count)).sum()),
 ];
 
-/// A row a policy: means over seeds, and of a change the mean difference of the same seeds, with 95 % intervals.
-pub(super) fn table(all: &[Runs]) -> Frame {
-    let mut columns = vec![Column::words("policy")];
+impl Runs<'_> {
+    /// A quantity by seed, of the jobs that start and end, on the other side too where there is one; of no job it is not known.
+    fn by_seed(&self, of: Of, both: Option<&Runs<'_>>) -> Vec<f64> {
+        let seeds = self.jobs.values().map(|(_, forecast)| forecast.by_seed.len()).max().unwrap_or(0);
+        let value = |seed: usize| {
+            let over = |runs: &Runs<'_>, job: &str| {
+                let of = runs.jobs.get(job).and_then(|(_, forecast)| forecast.by_seed.get(seed));
+                of.is_some_and(|(start, end, _)| start.is_finite() && end.is_finite())
+            };
+            let there = |job: &str| over(self, job) && both.is_none_or(|other| over(other, job));
+            let jobs = self.jobs.iter().filter(|(job, _)| there(job));
+            let jobs: Vec<_> = jobs.map(|(_, (eligible, forecast))| (*eligible, forecast.by_seed[seed])).collect();
+            of(&jobs)
+        };
+        (0..seeds).map(value).filter(|value| value.is_finite()).collect()
+    }
+
+    /// Jobs that never start, in the mean over seeds.
+    fn never(&self) -> f64 {
+        let share = |forecast: &Forecast| {
+            let never = forecast.starts.iter().filter(|start| start.is_infinite()).count();
+            never as f64 / forecast.starts.len().max(1) as f64
+        };
+        self.jobs.values().map(|(_, forecast)| share(forecast)).sum()
+    }
+}
+
+/// A row a policy, of the jobs that wait: means over seeds, and of a change the mean difference under the same seeds, of the jobs that are on both sides
+/// and start there; with 95 % intervals.
+pub(super) fn table(all: &[Runs<'_>]) -> Frame {
     let changed = all.iter().any(|runs| runs.changed);
+    let mut columns = vec![
+        Column::words("policy"),
+        Column::of("jobs", Unit::Count).head("jobs that wait"),
+        Column::of("never", Unit::Count).head("never start"),
+    ];
     for (name, head, _) in QUANTITIES {
         columns.push(Column::words(name).head(head));
         if changed {
@@ -36,7 +83,7 @@ pub(super) fn table(all: &[Runs]) -> Frame {
     }
     let mut frame = Frame::new(columns);
     for runs in all {
-        let mut row: Vec<Value> = vec![runs.head.clone().into()];
+        let mut row: Vec<Value> = vec![runs.head.clone().into(), (runs.jobs.len() as u64).into(), runs.never().into()];
         let before = all.iter().find(|other| other.policy == runs.policy && !other.changed).filter(|_| runs.changed);
         for (name, _, of) in QUANTITIES {
             let shown = |mean: f64, half: Option<f64>| match (name, half) {
@@ -46,12 +93,14 @@ pub(super) fn table(all: &[Runs]) -> Frame {
                 (_, Some(half)) => Unit::Seconds.interval(mean, half),
             };
             let text = |of: Estimate| shown(of.mean, of.half.is_finite().then_some(of.half));
-            let values: Vec<f64> = runs.by_seed.iter().flatten().map(|summary| of(summary)).collect();
-            row.push(estimate(&values).map_or(Value::Unknown, |of| text(of).into()));
+            row.push(estimate(&runs.by_seed(of, None)).map_or(Value::Unknown, |of| text(of).into()));
             if changed {
-                let pairs = before.into_iter().flat_map(|before| runs.by_seed.iter().zip(&before.by_seed));
-                let differences: Vec<f64> =
-                    pairs.filter_map(|(after, before)| Some(of(after.as_ref()?) - of(before.as_ref()?))).collect();
+                let pair = before.map(|before| (runs.by_seed(of, Some(before)), before.by_seed(of, Some(runs))));
+                let differences: Vec<f64> = pair
+                    .into_iter()
+                    .flat_map(|(after, before)| after.into_iter().zip(before))
+                    .map(|(a, b)| a - b)
+                    .collect();
                 row.push(estimate(&differences).map_or(Value::Unknown, |of| text(of).into()));
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use sandtable_core::error::Error;
 use sandtable_core::units;
 use sandtable_inputs::state::State;
-use sandtable_inputs::state::document::SourceKind;
+use sandtable_inputs::state::document::{Order, SourceKind};
 use sandtable_inputs::trace::TraceFormat;
 
 /// The place of the changes in a spec.
@@ -34,7 +34,7 @@ pub(super) struct Asked {
     /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `kind`, `priority`.
     #[arg(long, value_name = "KEY=VALUE,…")]
     add: Vec<String>,
-    /// Change: nodes more, as in `4x8` or `4x8:H100-SXM-80GB`: so many of so many GPUs.
+    /// Change: nodes more, as in `4x8` or `4x8:H100-SXM5-80GB`: so many of so many GPUs.
     #[arg(long, value_name = "NxGPUS[:KIND]")]
     add_nodes: Vec<String>,
     /// Change: a node takes no jobs, and those that run there go on; `n3@2h..6h` from and to a time from now.
@@ -68,7 +68,11 @@ impl Asked {
         let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []),");
         let policies = self.policies(state)?;
         let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
-        let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
+        let limits = state.jobs.iter().any(|job| job.limit_s.is_some() && job.gpus > 0);
+        let defaults = state.queues.iter().any(|queue| queue.default_s.or(queue.most_s).is_some());
+        if limits || defaults || self.otherwise.is_some() {
+            let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
+        }
         let seeds = self.seeds.unwrap_or(if drawn { SEEDS } else { 1 });
         let _ = writeln!(text, "    seeds: Range(0, {seeds}),");
         let changes = self.changes()?;
@@ -87,7 +91,11 @@ impl Asked {
         }
         match (state.source.kind, said.and_then(|of| of.backfill)) {
             (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
-            (SourceKind::Slurm, Some(false)) => Ok(vec![policy("fifo")?]),
+            (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
+                // Without plans it starts jobs by priority, and then by submission.
+                Some(Order::Priority) => Ok(vec![policy("slurm-backfill,tick=0")?]),
+                _ => Ok(vec![policy("fifo")?]),
+            },
             _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
         }
     }
@@ -117,15 +125,15 @@ impl Asked {
         Ok((format!("{fields}{otherwise})"), drawn))
     }
 
-    /// The changes as a spec writes them: what is taken away before what comes.
+    /// The changes as a spec writes them: nodes first, which others may name.
     fn changes(&self) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();
+        for text in &self.add_nodes {
+            all.push(nodes(text)?);
+        }
         all.extend(self.resume.iter().map(|node| format!("Resume({node:?})")));
         for text in &self.drain {
             all.push(drain(text)?);
-        }
-        for text in &self.add_nodes {
-            all.push(nodes(text)?);
         }
         all.extend(self.kill.iter().map(|job| format!("Kill({job:?})")));
         all.extend(self.hold.iter().map(|job| format!("Hold({job:?})")));

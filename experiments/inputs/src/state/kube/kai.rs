@@ -14,7 +14,8 @@ const USUAL: i64 = 50;
 /// Groups of at least this priority are not preempted, unless they say otherwise.
 const NOT_PREEMPTED: i64 = 100;
 
-pub(super) fn read(capture: &mut Capture<'_>, objects: &Objects<'_>) -> Result<Found, String> {
+/// The queues.
+fn queues(objects: &Objects<'_>) -> Result<Vec<Value>, String> {
     let mut queues = Vec::new();
     for queue in objects.of("Queue") {
         let gpu = |key: &str| at(queue, &["spec", "resources", "gpu"]).and_then(|gpu| gpu.get(key)?.as_f64());
@@ -28,6 +29,11 @@ pub(super) fn read(capture: &mut Capture<'_>, objects: &Objects<'_>) -> Result<F
             "least_run_s": least.map_err(|why| format!("Queue {}: {why}", name(queue)))?, "order": "best-effort",
         }));
     }
+    Ok(queues)
+}
+
+pub(super) fn read(capture: &mut Capture<'_>, objects: &Objects<'_>) -> Result<Found, String> {
+    let queues = queues(objects)?;
     let classes: BTreeMap<&str, i64> =
         objects.of("PriorityClass").iter().filter_map(|class| Some((name(class), class["value"].as_i64()?))).collect();
     // A pod that is being bound has its node, though its object does not say so yet.

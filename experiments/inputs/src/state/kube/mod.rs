@@ -5,9 +5,9 @@ mod kueue;
 mod objects;
 mod pods;
 mod volcano;
+mod zip;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Cursor, Read as _};
 use std::path::Path;
 
 use sandtable_core::error::Error;
@@ -33,14 +33,7 @@ pub fn read(path: &Path, most: u64) -> Result<Value, Error> {
     if !bytes.starts_with(b"PK") {
         return serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()));
     }
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| wrong(error.to_string()))?;
-    let snapshot = archive.by_name(SNAPSHOT).map_err(|error| wrong(format!("{SNAPSHOT}: {error}")))?;
-    let mut text = Vec::new();
-    let read = snapshot.take(most + 1).read_to_end(&mut text);
-    read.map_err(|error| wrong(format!("{SNAPSHOT}: {error}")))?;
-    if text.len() as u64 > most {
-        return Err(wrong(format!("{SNAPSHOT}: larger than {most} bytes")));
-    }
+    let text = zip::file(&bytes, SNAPSHOT, most).map_err(wrong)?;
     serde_json::from_slice(&text).map_err(|error| wrong(format!("{SNAPSHOT}: {error}")))
 }
 
@@ -145,7 +138,7 @@ impl Capture<'_> {
         }
         // NVIDIA's product names that are not the catalogue's words behind a prefix.
         const NAMES: [(&str, &str); 2] =
-            [("NVIDIA-H100-80GB-HBM3", "H100-SXM-80GB"), ("NVIDIA-H200", "H200-SXM-141GB")];
+            [("NVIDIA-H100-80GB-HBM3", "H100-SXM5-80GB"), ("NVIDIA-H200", "H200-SXM-141GB")];
         let named = NAMES.iter().find(|(known, _)| *known == label).map(|(_, name)| *name);
         let bare = ["NVIDIA-", "Tesla-"].iter().find_map(|prefix| label.strip_prefix(prefix));
         let of_catalogue = named.or(bare).filter(|name| catalogue::find(name).is_some());
