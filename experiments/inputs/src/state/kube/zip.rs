@@ -6,8 +6,9 @@ use std::io::Read as _;
 const END: &[u8] = b"PK\x05\x06";
 const ENTRY: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
-/// The end is at most so many bytes before that of the archive: itself and a comment.
-const LATEST: usize = 22 + 65_535;
+/// Bytes of the end, which a comment may follow.
+const END_LENGTH: usize = 22;
+const LATEST: usize = END_LENGTH + 65_535;
 
 /// A file of an archive, decompressed, of at most so many bytes.
 ///
@@ -16,8 +17,8 @@ const LATEST: usize = 22 + 65_535;
 pub(super) fn file(archive: &[u8], name: &str, most: u64) -> Result<Vec<u8>, String> {
     let wrong = || "expected a zip archive".to_string();
     let from = archive.len().saturating_sub(LATEST);
-    let end =
-        archive[from..].windows(END.len()).rposition(|bytes| bytes == END).map(|at| from + at).ok_or_else(wrong)?;
+    let end = archive[from..].windows(END.len()).rposition(|bytes| bytes == END).map(|at| from + at);
+    let end = end.filter(|end| archive.len() >= end + END_LENGTH).ok_or_else(wrong)?;
     let short = |at: usize| Some(u16::from_le_bytes(archive.get(at..at + 2)?.try_into().ok()?) as usize);
     let long = |at: usize| Some(u32::from_le_bytes(archive.get(at..at + 4)?.try_into().ok()?) as usize);
     let (count, mut at) = short(end + 10).zip(long(end + 16)).ok_or_else(wrong)?;
