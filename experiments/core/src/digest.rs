@@ -10,6 +10,11 @@ pub fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
+/// The blake3 digest of some bytes under a secret and a context, as 64 hexadecimal digits: without the secret no digest can be guessed.
+pub fn keyed(context: &str, secret: &[u8], bytes: &[u8]) -> String {
+    blake3::keyed_hash(&blake3::derive_key(context, secret), bytes).to_hex().to_string()
+}
+
 /// The canonical text.
 ///
 /// ```

@@ -1,12 +1,13 @@
 //! `sandtable capture`: a cluster as it is, as a document that a run begins with.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::{digest, input, output};
-use sandtable_inputs::state::{self, State, kube, slurm};
+use sandtable_inputs::state::{self, Named, State, kube, pseudonymise, slurm};
 use serde_json::Value;
 
 use crate::ui;
@@ -38,6 +39,8 @@ pub(crate) struct SlurmArgs {
     /// Name of a kind of GPU by the site's word for it, as a100=A100-SXM4-80GB.
     #[arg(long = "kind", value_name = "WORD=NAME", value_delimiter = ',')]
     kinds: Vec<String>,
+    #[command(flatten)]
+    shared: SharedArgs,
 }
 
 /// Kubernetes' cluster.
@@ -55,6 +58,19 @@ pub(crate) struct KubeArgs {
     /// Name of a kind of GPU by the word of the label nvidia.com/gpu.product, as NVIDIA-A100-SXM4-80GB=A100-SXM4-80GB.
     #[arg(long = "kind", value_name = "WORD=NAME", value_delimiter = ',')]
     kinds: Vec<String>,
+    #[command(flatten)]
+    shared: SharedArgs,
+}
+
+/// What is done to a document that is to be shared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SharedArgs {
+    /// Replace these names by pseudonyms, as in user,account,job; free text and words of features are then left out or replaced too.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "salt")]
+    pseudonymise: Vec<Named>,
+    /// File with the secret of the pseudonyms, 16 bytes or more, which only its owner may read: equal names are equal under one.
+    #[arg(long, value_name = "FILE")]
+    salt: Option<PathBuf>,
 }
 
 /// A document.
@@ -89,7 +105,7 @@ fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
         error.hint("--at 2026-11-22T01:05:32Z")
     })?;
     let document = slurm::state(&outputs, at, &kinds).map_err(|why| Error::usage(format!("slurm: {why}")))?;
-    written(args.from.as_deref().unwrap_or(Path::new("scontrol")), &document, &args.output)
+    written(args.from.as_deref().unwrap_or(Path::new("scontrol")), document, &args.shared, &args.output)
 }
 
 fn kube(args: &KubeArgs) -> Result<ExitCode, Error> {
@@ -97,7 +113,7 @@ fn kube(args: &KubeArgs) -> Result<ExitCode, Error> {
     let read = |file: &PathBuf| Ok((file.display().to_string(), kube::read(file, input::DATA)?));
     let files: kube::Files = args.files.iter().map(read).collect::<Result<_, Error>>()?;
     let document = kube::state(&files, args.at, &kinds).map_err(|why| Error::usage(format!("kube: {why}")))?;
-    written(&args.files[0], &document, &args.output)
+    written(&args.files[0], document, &args.shared, &args.output)
 }
 
 /// Names of kinds of GPU by a site's words.
@@ -110,9 +126,32 @@ fn kinds(pairs: &[String]) -> Result<BTreeMap<String, String>, Error> {
     pairs.iter().map(pair).collect()
 }
 
+/// Fewest bytes of a secret: a shorter one can be found by trying.
+const SHORTEST: usize = 16;
+
+/// A secret that only its owner may read.
+fn secret(file: &Path) -> Result<Vec<u8>, Error> {
+    let bytes = input::read(file, input::SPEC)?;
+    let mode = std::fs::metadata(file).map_err(|error| Error::file("read", file, &error))?.mode();
+    if mode & 0o077 != 0 {
+        let error = Error::usage(format!("{}: others may read this secret", file.display()));
+        return Err(error.hint(format!("chmod 600 {}", file.display())));
+    }
+    if bytes.len() < SHORTEST {
+        let message =
+            format!("{}: expected a secret of at least {SHORTEST} bytes, found {}", file.display(), bytes.len());
+        return Err(Error::usage(message).hint("head -c 32 /dev/urandom"));
+    }
+    Ok(bytes)
+}
+
 /// Writes a document that was read from a place.
-fn written(from: &Path, document: &Value, to: &Path) -> Result<ExitCode, Error> {
-    let mut text = serde_json::to_string_pretty(document).map_err(|error| Error::internal(error.to_string()))?;
+fn written(from: &Path, mut document: Value, shared: &SharedArgs, to: &Path) -> Result<ExitCode, Error> {
+    if let Some(salt) = shared.salt.as_ref().filter(|_| !shared.pseudonymise.is_empty()) {
+        let replaced = pseudonymise(&mut document, &shared.pseudonymise, &secret(salt)?);
+        replaced.map_err(|why| Error::usage(format!("--pseudonymise: {why}")))?;
+    }
+    let mut text = serde_json::to_string_pretty(&document).map_err(|error| Error::internal(error.to_string()))?;
     text.push('\n');
     // What is written can be read.
     let state = state::of_bytes(from, text.as_bytes())?;

@@ -122,6 +122,79 @@ fn what_is_not_known_is_counted_and_what_is_wrong_is_named() {
     );
 }
 
+#[needs("data:cluster-state")]
+#[test]
+fn no_name_is_left_of_a_document_with_pseudonyms() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = data("cluster-state/slurm").display().to_string();
+    let salt = |name: &str, bytes: &[u8], mode: u32| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("permitted");
+    };
+    salt("one", &[7; 32], 0o600);
+    salt("two", &[8; 32], 0o600);
+    salt("short", &[7; 15], 0o600);
+    salt("open", &[7; 32], 0o644);
+    let capture = |more: &[&str]| {
+        let args = ["capture", "slurm", "--from", &from, "--at", "2026-11-22T01:05:32Z", "-o", "s.json"];
+        sandtable(folder.path(), &[&args[..], more].concat())
+    };
+    let all = "user,account,job,queue,node,reservation";
+    assert_eq!(capture(&[]).code, 0);
+    let plain = document(folder.path(), "s.json");
+    let with = |salt: &str| {
+        let ran = capture(&["--pseudonymise", all, "--salt", salt]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        document(folder.path(), "s.json")
+    };
+    let (one, again, two) = (with("one"), with("one"), with("two"));
+    assert_eq!(one, again);
+    let words = |value: &Value| {
+        fn walk(value: &Value, found: &mut std::collections::BTreeSet<String>) {
+            match value {
+                Value::String(text) => _ = found.insert(text.clone()),
+                Value::Array(all) => all.iter().for_each(|value| walk(value, found)),
+                Value::Object(all) => all.values().for_each(|value| walk(value, found)),
+                _ => {}
+            }
+        }
+        let mut found = std::collections::BTreeSet::new();
+        ["nodes", "queues", "jobs", "reservations"].iter().for_each(|part| walk(&value[*part], &mut found));
+        found
+    };
+    // What is left as it was is the document's own words, and kinds of GPU.
+    let left: Vec<String> = words(&plain).intersection(&words(&one)).cloned().collect();
+    let own = "a100 behind dependency dependent drained ended held no-free-gpus not-before ok partition qos quota requeue reservation reserved \
+               running started suspended up v100 waiting";
+    assert_eq!(left.join(" "), own);
+    for part in ["nodes", "queues", "reservations"] {
+        for named in plain[part].as_array().expect("a list") {
+            assert!(!left.iter().any(|word| word == named["name"].as_str().expect("a name")), "{named}");
+        }
+    }
+    for job in plain["jobs"].as_array().expect("jobs") {
+        for key in ["id", "name", "user", "account"] {
+            assert!(!job[key].as_str().is_some_and(|name| left.iter().any(|word| word == name)), "{key} of {job}");
+        }
+    }
+    // Another salt, other names; and all else is the same.
+    let shapes = |value: &Value| {
+        value["jobs"].as_array().expect("jobs").iter().map(|job| job["gpus"].clone()).collect::<Vec<_>>()
+    };
+    assert!(one["jobs"][0]["id"] != two["jobs"][0]["id"] && shapes(&one) == shapes(&plain));
+    for (more, expected) in [
+        (&["--pseudonymise", all, "--salt", "short"][..], "expected a secret of at least 16 bytes, found 15"),
+        (&["--pseudonymise", all, "--salt", "open"], "others may read this secret"),
+        (&["--pseudonymise", all], "--salt"),
+        (&["--pseudonymise", "city", "--salt", "one"], "invalid value 'city'"),
+    ] {
+        let ran = capture(more);
+        assert!(ran.code == 2 && ran.stderr.contains(expected), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_cluster_is_only_read() {
     for command in &slurm::COMMANDS {

@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod kube;
 mod lean;
 mod model;
+mod pseudonyms;
 mod reasons;
 mod recorded;
 mod run_times;
@@ -20,6 +21,7 @@ use sandtable_hardware::Duration;
 pub use changes::Change;
 pub use document::State;
 pub use model::{Holder, KnownJob, Modelled, ModelledNode, RunTimes};
+pub use pseudonyms::{Named, pseudonymise};
 pub use reasons::{Reasons, Waits};
 pub use run_times::{Calibration, History, RunTimeModel};
 
