@@ -3,17 +3,17 @@
 mod check;
 mod fleet;
 mod spec;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use sandtable_core::display::{Unit, span};
+use sandtable_core::display::Unit;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::text::nearest;
-use sandtable_inputs::state::{KnownJob, State};
-use sandtable_inputs::trace::Row;
+use sandtable_inputs::state::State;
 use sandtable_plan::{Cell, Options, Plan, StateJobs, plan_text};
 use sandtable_results::forecast::{Forecast, forecasts, quantile};
 use sandtable_results::status::{CellStatus, lookup};
@@ -26,6 +26,7 @@ use super::run::report;
 use super::{Format, StoreArgs, begin, threads};
 use crate::ui;
 use check::Check;
+use standing::{Now, Why, standing, text};
 
 /// Forecast when the waiting jobs of a cluster start, under policies, and with changes to it.
 #[derive(Debug, clap::Args)]
@@ -108,7 +109,11 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
                 ui::result(&format!("\n{}", fleet::accuracy(&asked.accuracies(recorded)).text()));
             }
         }
-        format => ui::result(&format.of(&asked.long(&names))),
+        format => {
+            // What is for people is no row.
+            ui::note(asked.head(&state).trim_end());
+            ui::result(&format.of(&asked.long(&names)));
+        }
     }
     let failed = asked.failed(&names, &args.checks);
     failed.iter().for_each(|line| ui::note(&format!("error: {line}")));
@@ -156,32 +161,6 @@ impl Side<'_> {
         let waiting = self.now.iter().filter(|(_, now)| now.waits);
         let jobs = waiting.filter_map(|(name, now)| Some((*name, (now.eligible_s, self.forecasts.get(*name)?))));
         fleet::Runs { head, policy: self.policy, changed: self.changed, jobs: jobs.collect() }
-    }
-}
-
-/// A job as it is now.
-struct Now<'a> {
-    row: &'a Row,
-    waits: bool,
-    /// Since when it could have started, seconds from now on: mostly negative.
-    eligible_s: f64,
-    why: Option<Why>,
-    planned_s: Option<f64>,
-}
-
-/// Why a job waits.
-struct Why {
-    /// In the words of a document, `behind`, or `none`.
-    code: String,
-    /// For people.
-    text: String,
-    /// The jobs whose ends make room for it.
-    after: Vec<String>,
-}
-
-impl Why {
-    fn of(code: &str, text: &str) -> Why {
-        Why { code: code.into(), text: text.into(), after: Vec::new() }
     }
 }
 
@@ -430,47 +409,5 @@ impl<'a> Asked<'a> {
             }
         }
         lines
-    }
-}
-
-/// The jobs of a cluster as they are now, by name.
-fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, Forecast>) -> BTreeMap<&'a str, Now<'a>> {
-    let modelled = &jobs.modelled;
-    let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
-    let median = |values: &[f64]| quantile(values, 0.5).unwrap_or(f64::INFINITY);
-    let mut reasons = modelled.reasons(|job| forecasts.get(job).map_or(f64::INFINITY, |of| median(&of.ends)));
-    let mut all = BTreeMap::new();
-    for row in &modelled.rows {
-        let (name, known) = (row.name.as_str(), modelled.known.get(row.name.as_str()));
-        let waits = !running.contains(name);
-        let later = row.submit.saturating_since(modelled.at).as_secs_f64();
-        let mut reason = || {
-            if let Some((code, text)) = known.and_then(KnownJob::said) {
-                return Why::of(code, &text);
-            }
-            if later > 0.0 {
-                return Why::of("not-before", &format!("not before {}", text(later)));
-            }
-            if let Some(waits) = reasons.waits(row) {
-                return Why { code: waits.code.into(), text: waits.text, after: waits.after };
-            }
-            match forecasts.get(name).is_some_and(|of| median(&of.starts) < 1.0) {
-                true => Why::of("none", "has room"),
-                false => Why::of("behind", "has room; behind others"),
-            }
-        };
-        let why = waits.then(&mut reason);
-        let eligible_s = later - modelled.at.saturating_since(row.submit).as_secs_f64();
-        all.insert(name, Now { row, waits, eligible_s, why, planned_s: known.and_then(|known| known.planned_s) });
-    }
-    all
-}
-
-/// A time from now on, for people.
-fn text(seconds: f64) -> String {
-    match seconds {
-        never if never.is_infinite() => "never".into(),
-        at if at.abs() < 1.0 => "now".into(),
-        at => span(at),
     }
 }

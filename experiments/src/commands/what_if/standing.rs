@@ -1,0 +1,77 @@
+//! The jobs of a cluster as they are now, and why those wait that do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_core::display::span;
+use sandtable_inputs::state::KnownJob;
+use sandtable_inputs::trace::Row;
+use sandtable_plan::StateJobs;
+use sandtable_results::forecast::{Forecast, quantile};
+
+/// A job as it is now.
+pub(super) struct Now<'a> {
+    pub(super) row: &'a Row,
+    pub(super) waits: bool,
+    /// Since when it could have started, seconds from now on: mostly negative.
+    pub(super) eligible_s: f64,
+    pub(super) why: Option<Why>,
+    pub(super) planned_s: Option<f64>,
+}
+
+/// Why a job waits.
+pub(super) struct Why {
+    /// In the words of a document, `behind`, or `none`.
+    pub(super) code: String,
+    /// For people.
+    pub(super) text: String,
+    /// The jobs whose ends make room for it.
+    pub(super) after: Vec<String>,
+}
+
+impl Why {
+    fn of(code: &str, text: &str) -> Why {
+        Why { code: code.into(), text: text.into(), after: Vec::new() }
+    }
+}
+
+/// The jobs of a cluster as they are now, by name.
+pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, Forecast>) -> BTreeMap<&'a str, Now<'a>> {
+    let modelled = &jobs.modelled;
+    let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+    let median = |values: &[f64]| quantile(values, 0.5).unwrap_or(f64::INFINITY);
+    let mut reasons = modelled.reasons(|job| forecasts.get(job).map_or(f64::INFINITY, |of| median(&of.ends)));
+    let mut all = BTreeMap::new();
+    for row in &modelled.rows {
+        let (name, known) = (row.name.as_str(), modelled.known.get(row.name.as_str()));
+        let waits = !running.contains(name);
+        let later = row.submit.saturating_since(modelled.at).as_secs_f64();
+        let mut reason = || {
+            if let Some((code, text)) = known.and_then(KnownJob::said) {
+                return Why::of(code, &text);
+            }
+            if later > 0.0 {
+                return Why::of("not-before", &format!("not before {}", text(later)));
+            }
+            if let Some(waits) = reasons.waits(row) {
+                return Why { code: waits.code.into(), text: waits.text, after: waits.after };
+            }
+            match forecasts.get(name).is_some_and(|of| median(&of.starts) < 1.0) {
+                true => Why::of("none", "has room"),
+                false => Why::of("behind", "has room; behind others"),
+            }
+        };
+        let why = waits.then(&mut reason);
+        let eligible_s = later - modelled.at.saturating_since(row.submit).as_secs_f64();
+        all.insert(name, Now { row, waits, eligible_s, why, planned_s: known.and_then(|known| known.planned_s) });
+    }
+    all
+}
+
+/// A time from now on, for people.
+pub(super) fn text(seconds: f64) -> String {
+    match seconds {
+        never if never.is_infinite() => "never".into(),
+        at if at.abs() < 1.0 => "now".into(),
+        at => span(at),
+    }
+}
