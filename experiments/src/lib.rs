@@ -20,7 +20,7 @@ pub mod ui;
 
 pub use sandtable_core::{Error, ExitCode};
 pub use sandtable_core::{diagnostic, digest, display, error, frame, input, output, text, units};
-pub use sandtable_inputs::{facts, profile, trace};
+pub use sandtable_inputs::{facts, profile, state, trace};
 pub use sandtable_plan::{self as plan, artifact, fingerprint, gpus, recording, spec};
 pub use sandtable_report::{self as report, chrome, table};
 pub use sandtable_results::{

@@ -1,6 +1,7 @@
 //! What is fuzzed: a function of bytes for each kind of input that a stranger may have written. It may refuse them; it may
 //! not panic, abort, take over a second or over 512 MB. Files of a corpus are inputs that once showed something new.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +12,7 @@ use sandtable::plan::{Options, plan};
 use sandtable::spec::{Source, TraceFormat};
 use sandtable::store::Store;
 use sandtable::trace::{self, ReadLimits};
-use sandtable::{facts, output, profile, recording, results};
+use sandtable::{facts, output, profile, recording, results, state};
 use sandtable_hardware::{
     Costs, Failures, Fleet, GpuType, HostResources, Instant, Job, Maintenance, NodeId, PartId, PartProfile,
     PerformanceModel, SECOND, Sharing, SimulatedBackend,
@@ -32,9 +33,10 @@ use sandtable_runtime::{DecisionContext, Policy};
 pub type Target = fn(&[u8]);
 
 /// What is fuzzed, by name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("bundle", bundle),
     ("capsule", capsule),
+    ("cluster", cluster),
     ("component", component),
     ("edit", edit),
     ("engine", engine),
@@ -124,6 +126,57 @@ fn edit(bytes: &[u8]) {
 fn engine(bytes: &[u8]) {
     let Some(text) = text(bytes) else { return };
     sandtable::engine::read_answers(&text);
+}
+
+/// A cluster's state, by the first byte: a document, which is modelled and changed; objects of Kubernetes, as JSON or in an archive; what Slurm's commands
+/// printed, each behind a zero byte.
+fn cluster(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let at = "2026-01-05T10:00:00Z".parse().expect("a time");
+    match first % 3 {
+        0 => document(rest),
+        1 => {
+            let Ok(value) = state::kube::read(&file("kube", rest), 1 << 20) else { return };
+            if let Ok(made) = state::kube::state(&vec![("f".into(), value)], at, &BTreeMap::new()) {
+                document(made.to_string().as_bytes());
+            }
+        }
+        _ => {
+            let Some(text) = text(rest) else { return };
+            let outputs = state::slurm::COMMANDS.iter().zip(text.split('\0'));
+            let outputs = outputs.map(|(command, text)| (command.file, text.to_string())).collect();
+            if let Ok(made) = state::slurm::state(&outputs, at, &BTreeMap::new()) {
+                document(made.to_string().as_bytes());
+            }
+        }
+    }
+}
+
+/// A document of a cluster.
+fn document(bytes: &[u8]) {
+    let Ok(state) = state::of_bytes(Path::new("s.json"), bytes) else { return };
+    let times = state::RunTimes { of_limit: 0.5, otherwise: Some(SECOND), without_limits: false };
+    let named =
+        |names: Vec<&String>, change: fn(String) -> state::Change| names.first().map(|name| change((*name).clone()));
+    let jobs = || state.jobs.iter().map(|job| &job.id).collect();
+    let nodes = state.nodes.iter().map(|node| &node.name).collect();
+    let changes = [
+        named(jobs(), state::Change::Hold),
+        named(jobs(), state::Change::Kill),
+        named(nodes, |node| state::Change::Drain { node, from: None, to: None }),
+        Some(state::Change::AddNodes { nodes: 3, gpus: 2, kind: None }),
+    ];
+    let mut all = vec![state.clone()];
+    all.extend(changes.into_iter().flatten().filter_map(|change| state.clone().changed(&[change]).ok()));
+    for state in all {
+        let Ok(modelled) = state.modelled(times) else { continue };
+        let mut reasons = modelled.reasons(|_| 1.0);
+        for row in &modelled.rows {
+            let _ = reasons.waits(row);
+            let noisy = state::RunTimeModel::Noisy { part: 1.0, sigma: 1.0 };
+            assert!(noisy.run_time(row, &modelled.known[row.name.as_str()], 1) > modelled.known[row.name.as_str()].age);
+        }
+    }
 }
 
 /// A log, in the format of its first byte: imported, and written in ours, which reads the same jobs.

@@ -1,5 +1,7 @@
 //! What would be otherwise: changes to a cluster's state, of which a user asks what would become of it.
 
+use std::collections::BTreeSet;
+
 use sandtable_core::text::nearest;
 use sandtable_core::units::Span;
 use schemars::JsonSchema;
@@ -94,11 +96,9 @@ impl State {
                     return Err(format!("expected 1 to 1000000 nodes of at least 1 GPU, found {nodes} of {gpus}"));
                 }
                 let kind = kind.clone().or_else(|| self.nodes.iter().find_map(|node| node.kind.clone()));
-                let names = (1..).map(|at| format!("added-{at}"));
-                let names: Vec<String> = names
-                    .filter(|name| self.nodes.iter().all(|node| node.name != *name))
-                    .take(*nodes as usize)
-                    .collect();
+                let known: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+                let names = (1..).map(|at| format!("added-{at}")).filter(|name| !known.contains(name.as_str()));
+                let names: Vec<String> = names.take(*nodes as usize).collect();
                 // Jobs of every queue may be there.
                 let queues: Vec<String> = match self.nodes.iter().all(|node| node.queues.is_empty()) {
                     true => Vec::new(),

@@ -116,7 +116,7 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], bound: &BTreeMap<S
     for pod in pods {
         let own = share(pod)?;
         let count = if own.is_some() { 1 } else { capture.pod_gpus(pod)? };
-        gpus += count;
+        gpus = gpus.saturating_add(count);
         let node = text(pod, &["spec", "nodeName"]).or_else(|| bound.get(&full_name(pod)).copied());
         let Some(node) = node else { continue };
         on.push(json!({"node": node, "count": count, "milli": own}));

@@ -131,10 +131,11 @@ fn job(
     for set in list(workload, &["spec", "podSets"]) {
         let each = capture.template_gpus(&set["template"])?;
         let count = whole(set.get("count").map_or(Ok(1.0), quantity)?)?;
-        gpus += each * count;
+        gpus = u32::saturating_add(gpus, each.saturating_mul(count));
         each_of.insert(text(set, &["name"]).unwrap_or("main"), each);
         if let Some(fewest) = set.get("minCount").filter(|fewest| !fewest.is_null()) {
-            least = Some(least.unwrap_or(0) + each * whole(quantity(fewest)?)?);
+            let fewest = each.saturating_mul(whole(quantity(fewest)?)?);
+            least = Some(least.unwrap_or(0u32).saturating_add(fewest));
         }
         first = first.or(Some(set));
     }
@@ -148,7 +149,7 @@ fn job(
     for set in list(workload, &["status", "admission", "podSetAssignments"]) {
         let each = each_of.get(text(set, &["name"]).unwrap_or("main")).copied().unwrap_or(0);
         for (node, count) in assigned(&set["topologyAssignment"])? {
-            on.push(json!({"node": node, "count": each * count}));
+            on.push(json!({"node": node, "count": each.saturating_mul(count)}));
         }
     }
     if on.is_empty() && admitted {

@@ -153,7 +153,8 @@ impl Capture<'_> {
             let Some(node) = text(pod, &["spec", "nodeName"]).filter(|_| active) else { continue };
             let gpus = self.pod_gpus(pod)?;
             if gpus > 0 {
-                *others.entry(node).or_default() += gpus;
+                let count = others.entry(node).or_default();
+                *count = count.saturating_add(gpus);
                 self.ignore("pods of no job that hold GPUs: their node has fewer", 1);
             }
         }
@@ -223,7 +224,8 @@ impl Capture<'_> {
         let (mut on, mut since): (BTreeMap<&str, u32>, Option<f64>) = Default::default();
         for pod in pods {
             let Some(node) = text(pod, &["spec", "nodeName"]) else { continue };
-            *on.entry(node).or_default() += self.pod_gpus(pod)?;
+            let count = on.entry(node).or_insert(0u32);
+            *count = count.saturating_add(self.pod_gpus(pod)?);
             let scheduled = self.scheduled(pod)?.unwrap_or(0.0).min(0.0);
             since = Some(since.map_or(scheduled, |known| known.min(scheduled)));
         }

@@ -81,10 +81,11 @@ fn job(capture: &Capture<'_>, group: &Value, pods: &[&Value], tiers: &BTreeMap<i
     let sizes = pods.iter().map(|pod| capture.pod_gpus(pod)).collect::<Result<Vec<_>, _>>()?;
     let asked = at(group, &["spec", "minResources"]).and_then(|of| of.get(GPU)).map(quantity).transpose()?;
     // Its pods may not have been made yet.
-    let gpus = if pods.is_empty() { whole(asked.unwrap_or(0.0))? } else { sizes.iter().sum() };
+    let gpus =
+        if pods.is_empty() { whole(asked.unwrap_or(0.0))? } else { sizes.iter().copied().fold(0, u32::saturating_add) };
     let fewest = at(group, &["spec", "minMember"]).and_then(Value::as_u64).unwrap_or(0) as usize;
     let alike = sizes.windows(2).all(|pair| pair[0] == pair[1]);
-    let least = (alike && fewest > 0 && fewest < sizes.len()).then(|| sizes[0] * fewest as u32);
+    let least = (alike && fewest > 0 && fewest < sizes.len()).then(|| sizes[0].saturating_mul(fewest as u32));
     let (on, started) = capture.places(pods)?;
     let topology = &group["spec"]["networkTopology"];
     let level = match (text(topology, &["highestTierName"]), topology["highestTierAllowed"].as_i64()) {

@@ -1,0 +1,2 @@
+#![cfg_attr(feature = "libfuzzer", no_main)]
+sandtable_fuzz::target!("cluster");
