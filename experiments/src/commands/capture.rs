@@ -157,7 +157,11 @@ fn written(from: &Path, mut document: Value, shared: &SharedArgs, to: &Path) -> 
     let state = state::of_bytes(from, text.as_bytes())?;
     output::write(to, &text)?;
     ui::note(&format!("{}: {} ({} bytes)", to.display(), digest::digest(text.as_bytes()), text.len()));
-    describe(to, &state)
+    // A document is what was read, whether or not a model can go on from it.
+    describe(to, &state).or_else(|error| {
+        ui::note(&format!("warning: no run can begin with it: {}", error.message));
+        Ok(ExitCode::Done)
+    })
 }
 
 /// What a command printed, by a file of a folder.

@@ -106,10 +106,6 @@ impl SpecArgs {
 
     /// How a spec is read.
     pub(crate) fn options(&self) -> Result<Options, Error> {
-        let pair = |text: &String| {
-            let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
-            found.ok_or_else(|| Error::usage(format!("expected PATH=VALUE, found {text:?}")))
-        };
         let mut sweep = Vec::new();
         for text in &self.sweep {
             let (path, values) = pair(text)?;
@@ -189,6 +185,12 @@ pub(crate) struct SpecInStore {
     spec: SpecArgs,
     #[command(flatten)]
     store: StoreArgs,
+}
+
+/// A path of a spec and a value.
+fn pair(text: &String) -> Result<(String, String), Error> {
+    let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
+    found.ok_or_else(|| Error::usage(format!("expected PATH=VALUE, found {text:?}")))
 }
 
 /// Splits at commas outside of brackets and quotes.

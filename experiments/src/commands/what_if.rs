@@ -23,7 +23,7 @@ use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
 use serde_json::json;
 
 use super::run::report;
-use super::{Format, StoreArgs, begin, threads};
+use super::{Format, StoreArgs, begin, pair, threads};
 use crate::ui;
 use check::Check;
 use standing::{Now, Why, standing, text};
@@ -75,10 +75,6 @@ const SHOWN: usize = 50;
 pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let state = sandtable_inputs::state::read(&args.state, sandtable_core::input::DATA)?;
     let text = args.asked.spec(&args.state, &state)?;
-    let pair = |text: &String| {
-        let found = text.split_once('=').map(|(path, value)| (path.to_string(), value.to_string()));
-        found.ok_or_else(|| Error::usage(format!("--set: expected PATH=VALUE, found {text:?}")))
-    };
     let set = args.set.iter().map(pair).collect::<Result<_, _>>()?;
     let options = Options { set, policies: args.policies.clone(), ..Options::default() };
     if args.print_spec && args.set.is_empty() {

@@ -1,13 +1,18 @@
 //! Sweeps through a real Slurm: Debian's, on loopback, private to a folder, stopped at the end. Where it is not installed the test
 //! says so. One test, since there is one controller.
 
+mod daemons;
+mod queue;
+
 use std::io::Write;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use sandtable_hardware::live::Clock;
+
+use daemons::Slurm;
+use queue::a_capture_in_the_middle_tells_when_waiting_jobs_start;
 
 use crate::help::{Ran, cells, command, dist, ran, root};
 use sandtable_needs::needs;
@@ -31,83 +36,6 @@ const ON_GPUS: &str = r#"Experiment(
     workload: Jobs([Job(submit: "0s", gpus: 1, duration: "1s", workload: "own")]),
     policies: [Policy(name: "fifo"), Policy(name: "las")],
 )"#;
-
-struct Slurm {
-    folder: tempfile::TempDir,
-    port: u16,
-    scheduler: &'static str,
-}
-
-fn fixture() -> PathBuf {
-    root().join(".ci/slurm-loopback.sh")
-}
-
-impl Slurm {
-    fn up(scheduler: &'static str) -> Slurm {
-        let free = |port: &u16| (0..6).all(|next| TcpListener::bind(("127.0.0.1", port + next)).is_ok());
-        let port = (16817..17800).step_by(10).find(free).expect("six free ports");
-        let slurm =
-            Slurm { folder: tempfile::Builder::new().prefix("sl").tempdir().expect("a folder"), port, scheduler };
-        assert_eq!(slurm.fixture("up"), Some(0), "{}", slurm.logs());
-        slurm
-    }
-
-    fn fixture(&self, verb: &str) -> Option<i32> {
-        let mut command = Command::new("bash");
-        command.arg(fixture()).arg(verb).arg(self.folder.path()).arg("2").env("SLURM_PORT", self.port.to_string());
-        command.env("SLURM_SCHEDULER", self.scheduler);
-        // A daemon that inherits a pipe would keep us waiting.
-        let ran = command.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("bash");
-        let fine = ran.success() || std::thread::panicking();
-        assert!(fine, "{verb}: {}", self.logs());
-        ran.code()
-    }
-
-    fn logs(&self) -> String {
-        let log = std::fs::read_to_string(self.folder.path().join("log/slurmctld.log")).unwrap_or_default();
-        log.lines().rev().take(20).collect::<Vec<_>>().join("\n")
-    }
-
-    fn with<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        // As the daemons: there the machine's name means itself.
-        let hosts = self.folder.path().join("hosts");
-        if hosts.exists() {
-            command.env("LD_PRELOAD", "libnss_wrapper.so").env("NSS_WRAPPER_HOSTS", hosts);
-        }
-        command.env("SLURM_CONF", self.folder.path().join("slurm.conf"))
-    }
-
-    fn tool(&self, args: &[&str]) -> String {
-        let output = self.with(Command::new(args[0]).args(&args[1..])).output().expect("a tool of Slurm");
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8")
-    }
-
-    /// When a job that is over started and ended.
-    fn ran(&self, job: &str) -> [jiff::Timestamp; 2] {
-        let output = self.with(Command::new("scontrol").args(["show", "job", "-o", job]).env("TZ", "UTC")).output();
-        let said = String::from_utf8(output.expect("scontrol").stdout).expect("UTF-8");
-        let of = |key: &str| said.split_whitespace().find_map(|word| word.strip_prefix(key));
-        ["StartTime=", "EndTime="].map(|key| format!("{}Z", of(key).expect("a time")).parse().expect("a time"))
-    }
-
-    /// Until nothing runs or waits any more.
-    fn rests(&self) {
-        for _ in 0..3000 {
-            if self.tool(&["squeue", "-h", "-o", "%i"]).is_empty() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("jobs that don't end: {}{}", self.tool(&["squeue"]), self.logs());
-    }
-}
-
-impl Drop for Slurm {
-    fn drop(&mut self) {
-        self.fixture("down");
-    }
-}
 
 /// A spec and its stores.
 struct Sweep<'a> {
@@ -384,121 +312,4 @@ fn cells_on_gpus_have_an_array_of_their_own(slurm: &Slurm) {
     assert!(folder.ends_with("0002"), "{}", folder.display());
     let machine = std::fs::read_to_string(folder.join("machine.json")).expect("a story");
     assert!(machine.contains("NVIDIA H200, 143771 MiB, GPU-00000000-0000-0000-0000-000000000001"), "{machine}");
-}
-
-/// Jobs of a queue on 2 nodes of 2 GPUs: nodes, GPUs on each, seconds.
-const QUEUE: [(u32, u32, u32); 16] = [
-    (1, 1, 3),
-    (1, 2, 5),
-    (1, 1, 4),
-    (2, 2, 2),
-    (1, 1, 3),
-    (1, 1, 6),
-    (1, 2, 3),
-    (1, 2, 2),
-    (1, 1, 5),
-    (2, 1, 3),
-    (1, 2, 4),
-    (1, 1, 2),
-    (2, 2, 3),
-    (1, 1, 4),
-    (1, 2, 2),
-    (1, 1, 1),
-];
-
-/// Submits these jobs of the queue, and waits until some of them have started: so many still wait, or fewer.
-fn submitted(slurm: &Slurm, queue: &[(u32, u32, u32)], waiting: usize) {
-    for (nodes, gpus, seconds) in queue {
-        let (nodes, gres, script) = (format!("-N{nodes}"), format!("--gres=gpu:{gpus}"), format!("sleep {seconds}"));
-        slurm.tool(&["sbatch", "--parsable", "-t", "5", "-o", "/dev/null", &nodes, &gres, "--wrap", &script]);
-    }
-    for _ in 0..600 {
-        if slurm.tool(&["squeue", "-h", "-t", "PD", "-o", "%i"]).lines().count() <= waiting {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Gives the jobs of a captured state the limits that they then turned out to need; how many waited.
-fn with_run_times(slurm: &Slurm, folder: &Path) -> serde_json::Value {
-    let text = std::fs::read_to_string(folder.join("now.json")).expect("a document");
-    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    for job in state["jobs"].as_array_mut().expect("jobs") {
-        // What Slurm did not know then: how long they ran. It looks once a second, and gives GPUs away a second after they came free:
-        // so it was in all four gaps that were looked at.
-        let [start, end] = slurm.ran(job["id"].as_str().expect("an id"));
-        job["limit_s"] = (end.duration_since(start).as_secs_f64() + 1.0).into();
-    }
-    std::fs::write(folder.join("now.json"), state.to_string()).expect("written");
-    state
-}
-
-/// How far the forecasts of waiting jobs are off, seconds: the greatest; and how many waited.
-fn worst(slurm: &Slurm, folder: &Path, state: &serde_json::Value, more: &[&str]) -> (f64, u32) {
-    let dist = dist();
-    let asked =
-        ["what-if", "now.json", "--policies", &dist, "--store", "store", "--policy", "fifo", "--format", "json"];
-    let said = ran(&mut command(folder, &[&asked[..], more].concat()));
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let cluster = if more.is_empty() { "as it is" } else { "changed" };
-    let at: jiff::Timestamp = state["at"].as_str().expect("an instant").parse().expect("a time");
-    let (mut worst, mut waited) = (0.0f64, 0);
-    for line in said.stdout.lines() {
-        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        if row["cluster"] != cluster {
-            continue;
-        }
-        let real = slurm.ran(row["job"].as_str().expect("an id"))[0].duration_since(at).as_secs_f64();
-        let late = row["start_p50_s"].as_f64().expect("it starts") - real;
-        assert!(late.abs() <= 2.0, "job {} starts {late} s late: {row}", row["job"]);
-        (worst, waited) = (worst.max(late.abs()), waited + 1);
-    }
-    (worst, waited)
-}
-
-/// The queue is captured while it runs, and continued under `fifo` with the run times that then came: all that wait then start within 2 s of when
-/// the real Slurm started them. The same where a node is drained just after.
-fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
-    let slurm = Slurm::up("sched/builtin");
-    let folder = tempfile::tempdir().expect("a folder");
-    let capture = || {
-        let captured = ran(slurm.with(&mut command(folder.path(), &["capture", "slurm", "-o", "now.json"])));
-        assert_eq!(captured.code, 0, "{}", captured.stderr);
-    };
-    submitted(&slurm, &QUEUE, QUEUE.len() - 5);
-    capture();
-    slurm.rests();
-    let state = with_run_times(&slurm, folder.path());
-    let (off, waited) = worst(&slurm, folder.path(), &state, &[]);
-    assert!(waited >= 5);
-    writeln!(std::io::stderr(), "of a real queue {waited} waiting jobs start within {off:.2} s of the forecast")
-        .expect("stderr");
-    // On one node: those of two would wait for ever.
-    let narrow: Vec<(u32, u32, u32)> = QUEUE.into_iter().filter(|(nodes, ..)| *nodes == 1).take(7).collect();
-    for attempt in 1.. {
-        submitted(&slurm, &narrow, narrow.len() - 3);
-        capture();
-        slurm.tool(&["scontrol", "update", "nodename=n1", "state=drain", "reason=test"]);
-        let holds = |job: &str| slurm.tool(&["squeue", "-h", "-j", job, "-o", "%N"]).trim() == "n1";
-        let text = std::fs::read_to_string(folder.path().join("now.json")).expect("a document");
-        let state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let jobs = state["jobs"].as_array().expect("jobs").iter();
-        // A job that got the node between the capture and the drain: of that the forecast can't know.
-        let between = jobs.filter(|job| job["state"] == "waiting").any(|job| holds(job["id"].as_str().expect("an id")));
-        slurm.rests();
-        slurm.tool(&["scontrol", "update", "nodename=n1", "state=resume"]);
-        if between && attempt < 5 {
-            continue;
-        }
-        let state = with_run_times(&slurm, folder.path());
-        let (off, waited) = worst(&slurm, folder.path(), &state, &["--drain", "n1"]);
-        assert!(waited >= 3);
-        writeln!(
-            std::io::stderr(),
-            "with a node drained {waited} waiting jobs start within {off:.2} s of the forecast"
-        )
-        .expect("stderr");
-        break;
-    }
 }
