@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A real Slurm on 127.0.0.1, private to one directory; no root, no systemd.
 #   slurm-loopback.sh up DIR [NODES]    then: export SLURM_CONF=DIR/slurm.conf
+#   slurm-loopback.sh quit DIR          ends the controller; `revive` has it back with what it knew
 #   slurm-loopback.sh down DIR          stops all of it, and waits until it is gone
 # SLURM_PORT is the controller's port, the nodes take those after it. SLURM_SCHEDULER is its scheduler. Keep DIR short: a socket's path has 108 bytes.
 set -euo pipefail
@@ -98,6 +99,18 @@ forget() {
     echo "FirstJobId=100000" >>"$dir/slurm.conf"
     name_is_loopback
     daemons
+}
+
+# The controller ends, and has saved what it knows.
+quit() {
+    pid=$(cat "$dir/run/slurmctld.pid")
+    kill "$pid"
+    while runs "$pid"; do sleep 0.1; done
+}
+
+revive() {
+    name_is_loopback
+    slurmctld -f "$SLURM_CONF"
 }
 
 down() {

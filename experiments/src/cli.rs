@@ -73,6 +73,9 @@ enum Command {
     Capture(commands::capture::CaptureCommand),
     /// Forecast when the waiting jobs of a cluster start, under policies, and with changes to it.
     WhatIf(commands::what_if::WhatIfArgs),
+    /// Watch a cluster, change nothing, and say what policies would have started.
+    #[command(subcommand)]
+    Shadow(commands::shadow::ShadowCommand),
     /// Import, generate and describe traces.
     #[command(subcommand)]
     Trace(commands::trace::TraceCommand),
@@ -167,6 +170,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Store(command) => commands::store::run(&command),
         Command::Capture(command) => commands::capture::run(&command),
         Command::WhatIf(args) => commands::what_if::run(&args),
+        Command::Shadow(command) => commands::shadow::run(&command),
         Command::Trace(command) => commands::trace::run(&command),
         Command::Policy(command) => commands::policy::run(&command),
         Command::Model(command) => commands::model::run(&command),

@@ -18,6 +18,8 @@ pub struct Inputs {
     pub jobs: Arc<[Job]>,
     /// Where the run begins: the backend has the same.
     pub beginning: Arc<Beginning>,
+    /// The last instant of the run, which it decides at too: what has not ended by then is unfinished. None: it goes on until every job has ended.
+    pub until: Option<Instant>,
     /// Demands that the policy must follow beside those of `jobs`: where it is only asked whether it would begin, there are none.
     pub follow: Abilities,
     /// The policy's configuration: a JSON object, canonical.
@@ -65,6 +67,7 @@ impl Inputs {
         Inputs {
             jobs,
             beginning: Arc::default(),
+            until: None,
             follow: Abilities::empty(),
             config: "{}".into(),
             weights: Arc::from([]),

@@ -323,6 +323,9 @@ impl Run {
             if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
                 return Ok(Err(Fault::Stopped));
             }
+            if self.inputs.until.is_some_and(|until| self.world().cluster.now >= until) {
+                return Ok(Ok(()));
+            }
             if let Err(fault) = self.change_policy(&mut cadence, setup) {
                 return Ok(Err(fault));
             }
@@ -401,7 +404,7 @@ impl Run {
             round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
         let timer = self.world().cluster.timers.values().min().copied();
         let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
-        let all = submission.into_iter().chain(timer).chain(next_round).chain(call).chain(due);
+        let all = submission.into_iter().chain(timer).chain(next_round).chain(call).chain(due).chain(self.inputs.until);
         all.min().filter(|at| *at < Instant::END)
     }
 

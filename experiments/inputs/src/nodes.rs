@@ -79,7 +79,7 @@ fn of_state(path: &Path, bytes: &[u8], changes: &[Change]) -> Result<Vec<NodeRow
         return Err(Error::usage(format!("{}: no node that takes jobs", path.display())));
     }
     let of = |node: ModelledNode| {
-        let ModelledNode { gpus, kind, closed } = node;
+        let ModelledNode { gpus, kind, closed, .. } = node;
         NodeRow { gpus, kind, host: HostResources::UNKNOWN, speed: None, closed }
     };
     Ok(nodes.into_iter().map(of).collect())

@@ -93,6 +93,7 @@ impl CellBackend for Modelled {
         let (fleet, laws) = ((*cell.fleet).clone(), &cell.setting.laws);
         let model = SimulatedBackend::beginning(fleet, jobs, laws, cell.seed, &beginning);
         inputs.beginning = Arc::new(beginning);
+        inputs.until = cell.setting.workload.state().and_then(|state| state.until);
         Ok(Box::new(model))
     }
 }

@@ -30,9 +30,10 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
         all.push(file.clone());
         all.extend(throughputs.clone());
     }
-    if let WorkloadSpec::State { file, run_times, .. } = &spec.workload {
+    if let WorkloadSpec::State { file, run_times, next, .. } = &spec.workload {
         all.push(file.clone());
         all.extend(run_times.file().cloned());
+        all.extend(next.clone());
     }
     match &spec.fleet {
         FleetSpec::Replay(file) => all.push(file.clone()),

@@ -2,7 +2,7 @@
 
 mod files;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use sandtable_core::error::Error;
 use sandtable_hardware::live::Clock;
-use sandtable_hardware::{Duration, Fleet, Job};
+use sandtable_hardware::{Duration, Fleet, Instant, Job, NodeId};
 use sandtable_plan::spec::Judge;
 use sandtable_plan::{Cell, Plan, PredictorArtifact, PredictorBinding};
 use sandtable_results::schema::{CAPSULE, FailureRecord, Seconds, document};
@@ -60,9 +60,32 @@ impl Executed {
         in_memory(self)
     }
 
+    /// When and where jobs were given GPUs; empty where the policy failed.
+    pub fn starts(&self) -> Vec<Start<'_>> {
+        let Some((ledger, jobs, fleet)) = &self.tables else { return Vec::new() };
+        let all = ledger.rows().zip(jobs.iter()).filter_map(|(row, job)| {
+            let nodes = row.last_gpus.iter().map(|gpu| fleet.node_of(*gpu)).collect();
+            Some(Start { job: &job.name, at: row.first_start?, nodes, preempted: row.preemptions > 0 })
+        });
+        all.collect()
+    }
+
     fn tables(&self) -> Option<Tables<'_>> {
         self.tables.as_ref().map(|(ledger, jobs, fleet)| Tables { ledger, jobs, fleet })
     }
+}
+
+/// A job that was given GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start<'a> {
+    /// Its name.
+    pub job: &'a str,
+    /// When it was first given some.
+    pub at: Instant,
+    /// The nodes of its last ones.
+    pub nodes: BTreeSet<NodeId>,
+    /// Whether it was preempted.
+    pub preempted: bool,
 }
 
 impl Content for Executed {
@@ -341,25 +364,25 @@ fn failed(cell: &Cell, fault: &Fault, recorded: Option<&Finished>) -> Result<Exe
     Ok(Executed { outcome: Err(failure), documents: files, tables: None, log: Vec::new(), kept })
 }
 
-/// How many cells run at a time, and what reports them.
-pub struct Workers<'a> {
+/// How many cells, or whatever else, run at a time, and what reports them.
+pub struct Workers<'a, I = Cell> {
     /// Threads.
     pub threads: usize,
-    /// Set when no further cell is to begin.
+    /// Set when no further one is to begin.
     pub stop: &'a AtomicBool,
-    /// Called after each cell, in no particular order.
-    pub done: &'a (dyn Fn(&Cell) + Sync),
+    /// Called after each, in no particular order.
+    pub done: &'a (dyn Fn(&I) + Sync),
 }
 
-/// Runs cells in parallel. Each is handed to `each` on its thread; results come back in the order of the cells, `None`
-/// for those that were not begun.
+/// Runs cells, or whatever else runs guests, in parallel. Each is handed to `each` on its thread; results come back in the order of the
+/// items, `None` for those that were not begun.
 ///
 /// # Errors
-/// The first error, in the order of the cells.
-pub fn in_parallel<T: Send>(
-    cells: &[&Cell],
-    workers: &Workers<'_>,
-    each: impl Fn(&Cell) -> Result<T, Error> + Sync,
+/// The first error, in the order of the items.
+pub fn in_parallel<I: Sync, T: Send>(
+    items: &[&I],
+    workers: &Workers<'_, I>,
+    each: impl Fn(&I) -> Result<T, Error> + Sync,
 ) -> Result<Vec<Option<T>>, Error> {
     // A guest's stack is the thread's: too small a one aborts the process.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers.threads).stack_size(8 << 20).build();
@@ -368,19 +391,19 @@ pub fn in_parallel<T: Send>(
             .hint("fewer: -j N; is their number limited? ulimit -u")
     })?;
     let results: Vec<Result<Option<T>, Error>> = pool.install(|| {
-        cells
+        items
             .par_iter()
             .with_max_len(1)
-            .map(|cell| {
+            .map(|item| {
                 if workers.stop.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
                 // A full disk takes no other cell either.
-                let result = each(cell).inspect_err(|error| {
+                let result = each(item).inspect_err(|error| {
                     workers.stop.fetch_or(error.no_room, Ordering::Relaxed);
                 });
                 let result = result?;
-                (workers.done)(cell);
+                (workers.done)(item);
                 Ok(Some(result))
             })
             .collect()

@@ -90,22 +90,27 @@ pub(crate) fn run(command: &CaptureCommand) -> Result<ExitCode, Error> {
 }
 
 fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
-    let kinds = kinds(&args.kinds)?;
+    let document = of_slurm(args.from.as_deref(), args.at, &args.kinds)?;
+    written(args.from.as_deref().unwrap_or(Path::new("scontrol")), document, &args.shared, &args.output)
+}
+
+/// Slurm's cluster as it is, or as the files of a folder say that it was.
+pub(super) fn of_slurm(from: Option<&Path>, at: Option<jiff::Timestamp>, words: &[String]) -> Result<Value, Error> {
+    let kinds = kinds(words)?;
     let mut outputs = slurm::Outputs::new();
     for command in &slurm::COMMANDS {
-        let text = match &args.from {
+        let text = match from {
             Some(folder) => file(folder, command)?,
             None => asked(command)?,
         };
         outputs.extend(text.map(|text| (command.file, text)));
     }
-    let at = args.at.or_else(|| slurm::instant(&outputs));
+    let at = at.or_else(|| slurm::instant(&outputs));
     let at = at.ok_or_else(|| {
         let error = Error::usage("the files do not say when they were made: there is no scontrol-show-config.txt");
         error.hint("--at 2026-11-22T01:05:32Z")
     })?;
-    let document = slurm::state(&outputs, at, &kinds).map_err(|why| Error::usage(format!("slurm: {why}")))?;
-    written(args.from.as_deref().unwrap_or(Path::new("scontrol")), document, &args.shared, &args.output)
+    slurm::state(&outputs, at, &kinds).map_err(|why| Error::usage(format!("slurm: {why}")))
 }
 
 fn kube(args: &KubeArgs) -> Result<ExitCode, Error> {

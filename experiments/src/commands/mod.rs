@@ -19,6 +19,7 @@ pub(crate) mod rank;
 pub(crate) mod report;
 pub(crate) mod run;
 mod select;
+pub(crate) mod shadow;
 pub(crate) mod show;
 pub(crate) mod store;
 pub(crate) mod submit;

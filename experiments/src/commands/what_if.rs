@@ -2,7 +2,7 @@
 
 mod check;
 mod fleet;
-mod spec;
+pub(super) mod spec;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -51,6 +51,7 @@ mod properties;
 mod readme;
 mod reference;
 mod results;
+mod shadow;
 mod shockwave;
 mod sia;
 mod slurm;

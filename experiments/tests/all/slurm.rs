@@ -3,6 +3,7 @@
 
 mod daemons;
 mod queue;
+mod watched;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{SharingMode, State, StateNode};
-use super::jobs::StateJob;
+use super::jobs::{JobState, StateJob};
 
 /// Times in a document are at most so many seconds from its instant: three hundred years.
 pub(super) const FARTHEST_S: f64 = 1e10;
@@ -38,12 +38,17 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         if let Some(queue) = job.queues.iter().chain(&job.charges).find(|queue| !queues.contains_key(queue.as_str())) {
             return Err(wrong(format!("no queue {queue:?}")));
         }
-        places(job, &nodes, &mut held).map_err(wrong)?;
+        if job.state == JobState::Ended {
+            over(job, &nodes).map_err(wrong)?;
+        } else {
+            places(job, &nodes, &mut held).map_err(wrong)?;
+        }
     }
     let counts = nodes.values().filter(|node| is_exclusive(node)).map(|node| {
         let of =
             |job: &StateJob| job.on.iter().filter(|on| on.node == node.name).map(|on| u64::from(on.count)).sum::<u64>();
-        (node, state.jobs.iter().map(of).sum::<u64>() + node.taken.len() as u64)
+        let there = state.jobs.iter().filter(|job| job.state != JobState::Ended);
+        (node, there.map(of).sum::<u64>() + node.taken.len() as u64)
     });
     match counts.into_iter().find(|(node, count)| *count > u64::from(node.gpus)) {
         Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
@@ -81,6 +86,7 @@ fn times(job: &StateJob) -> Result<(), String> {
         ("eligible_s", job.eligible_s),
         ("not_before_s", job.not_before_s),
         ("started_s", job.started_s),
+        ("ended_s", job.ended_s),
         ("deadline_s", job.deadline_s),
         ("held_s", job.held_s),
         ("limit_s", job.limit_s),
@@ -90,7 +96,7 @@ fn times(job: &StateJob) -> Result<(), String> {
         if value.is_nan() || value.abs() > FARTHEST_S {
             return Err(format!("{name}: expected at most {FARTHEST_S:e} s, found {value}"));
         }
-        let (past, span) = (matches!(name, "submitted_s" | "started_s"), matches!(name, "held_s" | "limit_s"));
+        let (past, span) = (matches!(name, "submitted_s" | "started_s" | "ended_s"), matches!(name, "held_s" | "limit_s"));
         if past && value > 0.0 || span && value < 0.0 {
             return Err(format!("{name}: expected {} 0, found {value}", if past { "at most" } else { "at least" }));
         }
@@ -110,6 +116,18 @@ fn give<'a>(held: &mut Held<'a>, node: &'a StateNode, gpu: u32, who: &str) -> Re
     }
     match held.insert((&node.name, gpu), who.to_string()).filter(|_| is_exclusive(node)) {
         Some(other) => Err(format!("GPU {gpu} of node {:?} is held by {other} too", node.name)),
+        None => Ok(()),
+    }
+}
+
+/// A job that is over holds nothing, and says when it ended.
+fn over(job: &StateJob, nodes: &BTreeMap<&str, &StateNode>) -> Result<(), String> {
+    let ended = job.ended_s.ok_or("it is over, and does not say when it ended: `ended_s`")?;
+    if job.started_s.is_some_and(|started| started > ended) {
+        return Err(format!("expected an end after its start, found {ended}"));
+    }
+    match job.on.iter().find(|on| !nodes.contains_key(on.node.as_str())) {
+        Some(on) => Err(format!("on: no node {:?}", on.node)),
         None => Ok(()),
     }
 }

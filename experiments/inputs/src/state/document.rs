@@ -25,7 +25,7 @@ pub struct State {
     pub nodes: Vec<StateNode>,
     /// Queues.
     pub queues: Vec<StateQueue>,
-    /// Its jobs: by submission, then by id.
+    /// Its jobs: by submission, then by id. Of those that are over, the ones that the source still tells of.
     pub jobs: Vec<StateJob>,
     /// Its reservations.
     pub reservations: Vec<Reservation>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A job that has not ended.
+/// A job that has not ended, or not long ago.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateJob {
@@ -41,6 +41,8 @@ pub struct StateJob {
     pub started_s: Option<f64>,
     /// How long it has made progress on them: without suspension.
     pub held_s: Option<f64>,
+    /// When it ended, of one that is over.
+    pub ended_s: Option<f64>,
     /// It must have ended.
     pub deadline_s: Option<f64>,
     /// In all.
@@ -83,7 +85,7 @@ pub struct StateJob {
     pub requeues: Option<bool>,
     /// Times that it was started again.
     pub restarts: Option<u32>,
-    /// What it holds.
+    /// What it holds, or held last.
     #[serde(default)]
     pub on: Vec<On>,
     /// The source's own forecast.
@@ -200,6 +202,7 @@ pub enum JobState {
     Dependent,
     NotBefore,
     Reserved,
+    Ended,
 }
 
 /// `code` of a why.

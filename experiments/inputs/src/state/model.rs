@@ -52,6 +52,8 @@ pub struct Holder {
 /// A node that takes jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelledNode {
+    /// Its name.
+    pub name: String,
     /// Its GPUs, but for those that others hold.
     pub gpus: u32,
     /// Their kind.
@@ -89,8 +91,9 @@ impl State {
     /// Jobs without a limit where none is given for them; GPUs that are shared.
     pub fn modelled(&self, run_times: RunTimes) -> Result<Modelled, String> {
         let mut all = self.with_nodes(run_times);
-        self.jobs.iter().filter(|job| !job.on.is_empty()).for_each(|job| all.take_named(job));
-        for job in &self.jobs {
+        let there = || self.jobs.iter().filter(|job| job.state != JobState::Ended);
+        there().for_each(|job| all.take_named(job));
+        for job in there() {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
         all.count("queues: their limits, weights and order", self.queues.len() as u32);
@@ -190,6 +193,7 @@ impl<'a> Modelling<'a> {
         self.nodes.insert(&node.name, self.made.nodes.len());
         self.free.push((0..node.gpus).filter(|gpu| !node.taken.contains(gpu)).collect());
         self.made.nodes.push(ModelledNode {
+            name: node.name.clone(),
             gpus: node.gpus - node.taken.len() as u32,
             kind: node.kind.clone().unwrap_or_else(|| "GPU".into()),
             closed: self.closed(&node.name),
@@ -224,6 +228,7 @@ impl<'a> Modelling<'a> {
             JobState::Held => Some("jobs that are held"),
             JobState::Dependent => Some("jobs that wait for others"),
             JobState::Reserved => Some("jobs that wait for a reservation"),
+            JobState::Ended => return Ok(()),
         };
         let closed = |queue: &String| self.state.queues.iter().any(|of| of.name == *queue && of.open == Some(false));
         let never = match job.why.as_ref().map(|why| why.code) {

@@ -221,6 +221,14 @@ pub enum WorkloadSpec {
         /// What would be otherwise in the cluster; nothing by default. Of nodes too, where the fleet is of the same file.
         #[serde(default)]
         changes: Vec<Change>,
+        /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all
+        /// jobs have ended.
+        #[serde(default)]
+        until: Option<Span>,
+        /// A later document of the cluster, compressed or not; relative to the spec. The run ends at its instant: jobs come until then and end as it shows, and
+        /// the policy is asked what it would have begun. Then `run_times` and `until` say nothing.
+        #[serde(default)]
+        next: Option<String>,
     },
 }
 

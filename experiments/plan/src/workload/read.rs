@@ -61,8 +61,10 @@ pub(crate) fn resolve(
         WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
         WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
         WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
-        WorkloadSpec::State { file, run_times, changes } => {
-            super::state::read(source, folder, super::state::Asked { file, run_times, changes }, limits)?
+        WorkloadSpec::State { file, run_times, changes, until, next } => {
+            let until = until.map(|span| span.0);
+            let asked = super::state::Asked { file, run_times, changes, until, next: next.as_deref() };
+            super::state::read(source, folder, asked, limits)?
         }
     };
     let demand = serving.map(|serving| serving.demand.clone()).unwrap_or_default();

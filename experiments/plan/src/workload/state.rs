@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Job, JobId, Sharing, Standing};
-use sandtable_inputs::state::{Calibration, Change, History, Modelled, RunTimeModel, RunTimes, State};
+use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Instant, Job, JobId, Sharing, Standing};
+use sandtable_inputs::state::{Calibration, Change, History, Modelled, Observed, RunTimeModel, RunTimes, State};
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
@@ -21,6 +21,8 @@ pub struct StateJobs {
     pub modelled: Modelled,
     /// How long they take, where the seed draws it or a file says it.
     pub times: Option<RunTimeModel>,
+    /// When a run from it ends, whatever has not ended by then.
+    pub until: Option<Instant>,
 }
 
 impl StateJobs {
@@ -35,6 +37,14 @@ impl StateJobs {
         match (&self.times, self.modelled.known.get(row.name.as_str())) {
             (Some(times), Some(known)) => times.run_time(row, known, seed),
             _ => row.duration,
+        }
+    }
+
+    /// What happened until a later document, where the run ends with that.
+    pub fn observed(&self) -> Option<&Observed> {
+        match &self.times {
+            Some(RunTimeModel::Observed(observed)) => Some(observed),
+            _ => None,
         }
     }
 
@@ -53,6 +63,7 @@ impl StateJobs {
         Some(match self.times.as_ref()? {
             RunTimeModel::Noisy { part, sigma } => format!("log-normal around {part} of the limit, sigma {sigma}"),
             RunTimeModel::History(history) => history.in_words(jobs),
+            RunTimeModel::Observed(_) => "as a later document shows".into(),
             RunTimeModel::Known(times) => {
                 let known = jobs.filter(|(row, _)| times.contains_key(row.name.as_str())).count();
                 format!("known of {known} jobs of {}, as their limits say of the others", self.modelled.rows.len())
@@ -67,6 +78,9 @@ pub(super) struct Asked<'a> {
     pub(super) file: &'a str,
     pub(super) run_times: &'a RunTimesSpec,
     pub(super) changes: &'a [Change],
+    pub(super) until: Option<Duration>,
+    /// The later document.
+    pub(super) next: Option<&'a str>,
 }
 
 /// Reads the jobs of a state; the second is their part of the identity.
@@ -85,14 +99,30 @@ pub(super) fn read(
     let state: State = sandtable_inputs::state::of_bytes(&path, &bytes).map_err(here)?;
     let at = state.since_1970();
     let state = state.changed(asked.changes);
-    let state = state.map_err(|why| source.error("workload.changes", &format!("{}: {why}", path.display()), "here"))?;
-    let (how, key) = limits_of(source, asked.run_times)?;
+    let mut state =
+        state.map_err(|why| source.error("workload.changes", &format!("{}: {why}", path.display()), "here"))?;
+    let mut happened = None;
+    if let Some(next) = asked.next {
+        let (until, digest, observed) = followed(source, state, &folder.join(next), limits)?;
+        state = until;
+        happened = Some((digest, observed));
+    }
+    let (mut how, key) = limits_of(source, asked.run_times)?;
+    how.without_limits |= happened.is_some();
     let modelled = state.modelled(how);
     let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
-    if modelled.rows.is_empty() {
+    if modelled.rows.is_empty() && happened.is_none() {
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
-    let (times, times_key) = times(source, folder, asked.run_times, (at, limits))?;
+    let length = happened.as_ref().map_or(asked.until, |(_, observed)| Some(observed.length));
+    if length.is_some_and(|length| length.is_zero()) {
+        return Err(source.error("workload.until", "expected a time above 0", "here"));
+    }
+    let until = length.map(|length| modelled.at + length);
+    let (times, times_key) = match happened {
+        Some((digest, observed)) => (Some(RunTimeModel::Observed(observed)), json!({"observed": digest})),
+        None => times(source, folder, asked.run_times, (at, limits))?,
+    };
     if let Some(RunTimeModel::Known(of)) = &times {
         let ends = |row: &Row| modelled.known.get(row.name.as_str()).is_some_and(|known| known.ends);
         let silent = |row: &&Row| row.declared.is_none() && !of.contains_key(row.name.as_str()) && !ends(row);
@@ -107,11 +137,31 @@ pub(super) fn read(
     if !times_key.is_null() {
         key["state"]["run_times"] = times_key;
     }
+    if let Some(length) = length {
+        key["state"]["until"] = json!(length);
+    }
     if !asked.changes.is_empty() {
         key["state"]["changes"] = json!(digest(format!("{:?}", asked.changes).as_bytes()));
     }
     let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
-    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times }))))
+    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times, until }))))
+}
+
+/// A state until a later document of its cluster, the digest of that, and what happened in between.
+fn followed(
+    source: &Source,
+    state: State,
+    path: &Path,
+    limits: ReadLimits,
+) -> Result<(State, String, Observed), Error> {
+    let here = |error: Error| {
+        let shown = source.error("workload.next", &error.message, "this file");
+        Error { hint: error.hint, ..shown }
+    };
+    let bytes = trace::read_bytes(path, limits.bytes).map_err(here)?;
+    let next = sandtable_inputs::state::of_bytes(path, &bytes).map_err(here)?;
+    let until = state.until(&next).map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
+    Ok((until.0, digest(&bytes), until.1))
 }
 
 /// What is made of limits, and its part of the identity.

@@ -21,6 +21,9 @@ pub(super) struct Asked {
     /// `slurm-backfill` or `fifo`, as the state says that it is, else `fifo` and `fifo,backfill=easy`].
     #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
     policy: Vec<String>,
+    /// The runs end so long from now on, and of jobs that start later only that is said [default: they go on until all jobs have ended].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<String>,
     /// How long jobs really take: `limits` or `limits=0.5` (a part of the time limit), `noisy=0.5` (log-normal around the limit),
     /// `history=FILE` (as jobs that have ended: a trace, or what `sacct --parsable2` printed), `known=FILE` (likewise, by name).
     #[arg(long, value_name = "MODEL", default_value = "limits")]
@@ -63,14 +66,13 @@ impl Asked {
     pub(super) fn spec(&self, file: &Path, state: &State) -> Result<String, Error> {
         let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
         let (run_times, drawn) = self.run_times()?;
+        let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
         let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
         let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
-        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []),");
-        let policies = self.policies(state)?;
+        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{until}),");
+        let policies = policies(&self.policy, state)?;
         let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
-        let limits = state.jobs.iter().any(|job| job.limit_s.is_some() && job.gpus > 0);
-        let defaults = state.queues.iter().any(|queue| queue.default_s.or(queue.most_s).is_some());
-        if limits || defaults || self.otherwise.is_some() {
+        if declares(state) || self.otherwise.is_some() {
             let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
         }
         let seeds = self.seeds.unwrap_or(if drawn { SEEDS } else { 1 });
@@ -82,22 +84,6 @@ impl Asked {
         }
         text.push_str(")\n");
         Ok(text)
-    }
-
-    fn policies(&self, state: &State) -> Result<Vec<String>, Error> {
-        let said = state.source.scheduler.as_ref();
-        if !self.policy.is_empty() {
-            return self.policy.iter().map(|text| policy(text)).collect();
-        }
-        match (state.source.kind, said.and_then(|of| of.backfill)) {
-            (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
-            (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
-                // Without plans it starts jobs by priority, and then by submission.
-                Some(Order::Priority) => Ok(vec![policy("slurm-backfill,tick=0")?]),
-                _ => Ok(vec![policy("fifo")?]),
-            },
-            _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
-        }
     }
 
     /// How long jobs take, and whether that is drawn.
@@ -148,6 +134,29 @@ impl Asked {
         }
         Ok(all)
     }
+}
+
+/// The policies that are asked for, or those that a cluster is nearest to, as a spec writes them.
+pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<Vec<String>, Error> {
+    let said = state.source.scheduler.as_ref();
+    if !asked.is_empty() {
+        return asked.iter().map(|text| policy(text)).collect();
+    }
+    match (state.source.kind, said.and_then(|of| of.backfill)) {
+        (SourceKind::Slurm, Some(true)) => Ok(vec![slurm_backfill(state)]),
+        (SourceKind::Slurm, Some(false)) => match said.and_then(|of| of.order) {
+            // Without plans it starts jobs by priority, and then by submission.
+            Some(Order::Priority) => Ok(vec![policy("slurm-backfill,tick=0")?]),
+            _ => Ok(vec![policy("fifo")?]),
+        },
+        _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
+    }
+}
+
+/// Whether jobs of a cluster have time limits, their own or their queues'.
+pub(in crate::commands) fn declares(state: &State) -> bool {
+    state.jobs.iter().any(|job| job.limit_s.is_some() && job.gpus > 0)
+        || state.queues.iter().any(|queue| queue.default_s.or(queue.most_s).is_some())
 }
 
 /// Slurm's backfill as a state says that it is.

@@ -67,6 +67,17 @@ impl Slurm {
         ["StartTime=", "EndTime="].map(|key| format!("{}Z", of(key).expect("a time")).parse().expect("a time"))
     }
 
+    /// Until both nodes are idle.
+    pub(super) fn is_idle(&self) {
+        for _ in 0..600 {
+            if self.tool(&["sinfo", "-h", "-t", "idle", "-o", "%D"]).trim() == "2" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("nodes that don't come back: {}{}", self.tool(&["sinfo"]), self.logs());
+    }
+
     /// Until nothing runs or waits any more.
     pub(super) fn rests(&self) {
         for _ in 0..3000 {

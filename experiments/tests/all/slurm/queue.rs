@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::daemons::Slurm;
+use super::watched::Shadow;
 use crate::help::{command, dist, ran};
 
 /// Jobs of a queue on 2 nodes of 2 GPUs: nodes, GPUs on each, seconds.
@@ -80,6 +81,7 @@ fn worst(slurm: &Slurm, folder: &Path, state: &serde_json::Value, more: &[&str])
 
 /// The queue is captured while it runs, and continued under `fifo` with the run times that then came: all that wait then start within 2 s of when
 /// the real Slurm started them. The same where a node is drained just after.
+/// All the while a shadow watches, and the controller is away once.
 pub(super) fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
     let slurm = Slurm::up("sched/builtin");
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,6 +89,8 @@ pub(super) fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
         let captured = ran(slurm.with(&mut command(folder.path(), &["capture", "slurm", "-o", "now.json"])));
         assert_eq!(captured.code, 0, "{}", captured.stderr);
     };
+    let shadow = Shadow::of(&slurm);
+    let mut jobs = QUEUE.len();
     submitted(&slurm, &QUEUE, QUEUE.len() - 5);
     capture();
     slurm.rests();
@@ -95,9 +99,12 @@ pub(super) fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
     assert!(waited >= 5);
     writeln!(std::io::stderr(), "of a real queue {waited} waiting jobs start within {off:.2} s of the forecast")
         .expect("stderr");
+    shadow.survives_the_controller(&slurm);
+    slurm.is_idle();
     // On one node: those of two would wait for ever.
     let narrow: Vec<(u32, u32, u32)> = QUEUE.into_iter().filter(|(nodes, ..)| *nodes == 1).take(7).collect();
     for attempt in 1.. {
+        jobs += narrow.len();
         submitted(&slurm, &narrow, narrow.len() - 3);
         capture();
         slurm.tool(&["scontrol", "update", "nodename=n1", "state=drain", "reason=test"]);
@@ -122,4 +129,5 @@ pub(super) fn a_capture_in_the_middle_tells_when_waiting_jobs_start() {
         .expect("stderr");
         break;
     }
+    shadow.ends(jobs);
 }

@@ -6,7 +6,7 @@ use super::text::{Gres, Text, gpus, hosts, ranges};
 use super::{Capture, list, whole};
 
 /// What Slurm tells of jobs and is mapped.
-pub(super) const MAPPED: [&str; 47] = [
+pub(super) const MAPPED: [&str; 48] = [
     "JobId",
     "ArrayJobId",
     "ArrayTaskId",
@@ -30,6 +30,7 @@ pub(super) const MAPPED: [&str; 47] = [
     "SubmitTime",
     "EligibleTime",
     "StartTime",
+    "EndTime",
     "Deadline",
     "Partition",
     "ReqNodeList",
@@ -56,7 +57,7 @@ pub(super) const MAPPED: [&str; 47] = [
     "Licenses",
 ];
 /// What it tells in vain.
-pub(super) const IN_VAIN: [&str; 55] = [
+pub(super) const IN_VAIN: [&str; 54] = [
     "GroupId",
     "MCS_label",
     "BatchFlag",
@@ -64,7 +65,6 @@ pub(super) const IN_VAIN: [&str; 55] = [
     "ExitCode",
     "DerivedExitCode",
     "AccrueTime",
-    "EndTime",
     "PreemptEligibleTime",
     "PreemptTime",
     "SuspendTime",
@@ -118,12 +118,13 @@ pub(super) const IN_VAIN: [&str; 55] = [
 type Placed = (f64, u64, Value);
 
 impl Capture<'_> {
-    /// The jobs of a record: of an array's waiting tasks all of them; none where it is over.
+    /// The jobs of a record: of an array's waiting tasks all of them; none where it is over without having started.
     pub(super) fn jobs(&mut self, of: &Text<'_>) -> Result<Vec<Placed>, String> {
         let state = of.get("JobState").unwrap_or("");
         let reason = of.get("Reason").unwrap_or("");
         let state = match state_of(state, reason, of.number("Priority")?) {
             Some(state) => state,
+            None if is_over(state) && of.after("EndTime", self.at)?.is_some() => "ended",
             None if is_over(state) => {
                 self.ignore("jobs that are over".into(), 1);
                 return Ok(Vec::new());
@@ -169,6 +170,7 @@ impl Capture<'_> {
 
     fn job(&self, of: &Text<'_>, state: &str, reason: &str, submitted: Option<f64>) -> Result<Value, String> {
         let runs = matches!(state, "running" | "suspended" | "ending");
+        let over = state == "ended";
         let (least, most) = nodes(of.get("NumNodes").unwrap_or("1"))?;
         let per_node = gpus(of.get("TresPerNode").unwrap_or(""))?;
         let each: u32 = per_node.iter().map(|gpu| gpu.count).sum();
@@ -180,6 +182,8 @@ impl Capture<'_> {
         kinds.sort_unstable();
         kinds.dedup();
         let on = if runs { held(of)? } else { Vec::new() };
+        let gpus = total(of, &on, u64::from(each) * u64::from(least))?;
+        let on = if over { was_on(of, gpus)? } else { on };
         let shape = (each > 0 || least > 1)
             .then(|| json!({"least": least, "most": most, "gpus_each": (each > 0).then_some(each)}));
         let start = of.after("StartTime", self.at)?;
@@ -192,16 +196,17 @@ impl Capture<'_> {
             "queues": list(of.get("Partition")),
             "charges": of.get("QOS").map(|qos| vec![format!("qos/{qos}")]),
             "state": state,
-            "why": (!runs).then(|| why(reason)).flatten(),
+            "why": (!runs && !over).then(|| why(reason)).flatten(),
             "priority": of.number("Priority")?,
             "nice": of.number("Nice")?.filter(|nice| *nice != 0.0),
             "submitted_s": submitted.map(|submitted| submitted.min(0.0)),
             "eligible_s": eligible,
             "not_before_s": eligible.filter(|_| state == "not-before"),
-            "started_s": start.filter(|_| runs).map(|start| start.min(0.0)),
+            "started_s": start.filter(|_| runs || over && !on.is_empty()).map(|start| start.min(0.0)),
+            "ended_s": of.after("EndTime", self.at)?.filter(|_| over).map(|end| end.min(0.0)),
             "held_s": if runs { of.span("RunTime")? } else { None },
             "deadline_s": of.after("Deadline", self.at)?,
-            "gpus": total(of, &on, u64::from(each) * u64::from(least))?,
+            "gpus": gpus,
             "nodes": shape,
             "cpus": of.number("NumCPUs")?,
             "kinds": kinds,
@@ -214,7 +219,7 @@ impl Capture<'_> {
             "requeues": of.get("Requeue").map(|word| word == "1"),
             "restarts": whole(of, "Restarts")?,
             "on": on,
-            "planned_s": start.filter(|_| !runs),
+            "planned_s": start.filter(|_| !runs && !over),
             "planned_on": hosts(of.get("SchedNodeList").unwrap_or(""))?,
             "after": after(of.get("Dependency").unwrap_or(""))?,
             "reservation": of.get("Reservation"),
@@ -250,6 +255,13 @@ fn held(of: &Text<'_>) -> Result<Vec<Value>, String> {
         }
     }
     Ok(on)
+}
+
+/// Where a job was that is over: Slurm tells its nodes then, and no GPUs.
+fn was_on(of: &Text<'_>, gpus: u64) -> Result<Vec<Value>, String> {
+    let nodes = hosts(of.get("NodeList").unwrap_or(""))?;
+    let count = gpus / (nodes.len() as u64).max(1);
+    Ok(nodes.into_iter().map(|node| json!({"node": node, "count": count})).collect())
 }
 
 /// How many GPUs a job asks for in all: as accounted, where GPUs are; else what it holds, or asks of each node, each task or in all.

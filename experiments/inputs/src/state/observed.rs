@@ -1,0 +1,185 @@
+//! What happened on a cluster between a document and a later one: which jobs came, began and ended, so that a policy can be asked what
+//! it would have begun.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_hardware::Duration;
+
+use super::check::check;
+use super::document::State;
+use super::jobs::{JobState, StateJob};
+use super::model::OVER;
+use crate::trace::Row;
+
+/// What happened between a document and a later one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// From the one to the other.
+    pub length: Duration,
+    /// How long jobs ran in all that ended in between, by id.
+    took: BTreeMap<String, Duration>,
+    /// Jobs that waited, or came, and began.
+    pub begun: BTreeMap<String, Begun>,
+}
+
+/// When and where a job really began.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Begun {
+    /// Seconds from the earlier document.
+    pub at_s: f64,
+    /// Its nodes; empty: they are not known.
+    pub nodes: BTreeSet<String>,
+}
+
+impl Observed {
+    /// How long a job takes in all that has run for so long: what it took, or longer than until the later document.
+    pub(super) fn run_time(&self, row: &Row, age: Duration) -> Duration {
+        let least = age + self.length + OVER;
+        match self.took.get(row.name.as_str()) {
+            Some(took) => (*took).max(age + Duration::from_micros(1)),
+            None => row.declared.filter(|limit| *limit > least).unwrap_or(least),
+        }
+    }
+}
+
+impl State {
+    /// The state with the jobs that came until a later document, and without those that went while they waited; and what happened
+    /// in between. Where the later document says no end of a job that is gone, it ended when another began on what it held, or else
+    /// after the later document. Nodes and priorities stay as they are here.
+    ///
+    /// # Errors
+    /// A document that is not later.
+    pub fn until(mut self, next: &State) -> Result<(State, Observed), String> {
+        let (from, to) = (self.since_1970(), next.since_1970());
+        if to <= from {
+            return Err(format!("expected a later document than that of {}, found {}", self.at, next.at));
+        }
+        self.clock_from = Some(self.instant());
+        let length = to.saturating_sub(from);
+        let mut all = Between { length_s: length.as_secs_f64(), observed: Observed { length, ..Observed::default() } };
+        let later: BTreeMap<&str, &StateJob> = next.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
+        for job in &self.jobs {
+            all.started(job, later.get(job.id.as_str()).copied());
+        }
+        let known: BTreeMap<&str, &StateJob> = self.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
+        let came: Vec<StateJob> = next.jobs.iter().filter_map(|job| all.came(job, known.get(job.id.as_str()).copied())).collect();
+        for job in self.jobs.iter().filter(|job| holds(job)) {
+            all.ended(job, later.get(job.id.as_str()).copied(), next);
+        }
+        let stays = |job: &StateJob| {
+            let later = later.get(job.id.as_str());
+            match job.state {
+                JobState::Waiting | JobState::NotBefore => {
+                    all.observed.begun.contains_key(&job.id) || later.is_some_and(|later| waits(later))
+                }
+                // One that waited for something else comes when it no longer does.
+                JobState::Held | JobState::Dependent | JobState::Reserved | JobState::Ended => false,
+                JobState::Running | JobState::Suspended | JobState::Ending => true,
+            }
+        };
+        self.jobs.retain(stays);
+        let there: BTreeSet<&str> = self.jobs.iter().map(|job| job.id.as_str()).collect();
+        let came: Vec<StateJob> = came.into_iter().filter(|job| !there.contains(job.id.as_str())).collect();
+        self.jobs.extend(came);
+        check(&self)?;
+        Ok((self, all.observed))
+    }
+}
+
+fn waits(job: &StateJob) -> bool {
+    matches!(job.state, JobState::Waiting | JobState::NotBefore)
+}
+
+fn holds(job: &StateJob) -> bool {
+    matches!(job.state, JobState::Running | JobState::Suspended | JobState::Ending)
+}
+
+struct Between {
+    length_s: f64,
+    observed: Observed,
+}
+
+impl Between {
+    /// When a job of the later document began, if that was in between, and when it ended.
+    fn began(&self, later: &StateJob) -> Option<(f64, Option<f64>)> {
+        let began = (holds(later) || later.state == JobState::Ended).then_some(later.started_s?)? + self.length_s;
+        (began >= 0.0).then(|| (began, later.ended_s.map(|end| end + self.length_s)))
+    }
+
+    fn enter(&mut self, later: &StateJob) -> bool {
+        let Some((at_s, ended)) = self.began(later) else { return false };
+        let nodes = later.on.iter().map(|on| on.node.clone()).collect();
+        self.observed.begun.insert(later.id.clone(), Begun { at_s, nodes });
+        if let Some(ended) = ended {
+            self.observed.took.insert(later.id.clone(), seconds(ended - at_s));
+        }
+        true
+    }
+
+    /// Enters the beginning of a job that waited.
+    fn started(&mut self, job: &StateJob, later: Option<&StateJob>) {
+        if let Some(later) = later.filter(|_| waits(job)) {
+            self.enter(later);
+        }
+    }
+
+    /// A job that was not there, or waited for what it no longer waits for: as it came.
+    fn came(&mut self, later: &StateJob, known: Option<&StateJob>) -> Option<StateJob> {
+        let new = known.is_none_or(|known| !waits(known) && !holds(known) && known.state != JobState::Ended);
+        if !new || !(self.enter(later) || waits(later)) {
+            return None;
+        }
+        let began = self.observed.begun.get(&later.id).map_or(f64::INFINITY, |begun| begun.at_s);
+        let could = later.not_before_s.filter(|_| waits(later)).or(later.eligible_s).or(later.submitted_s);
+        let at_s = (could.unwrap_or(0.0) + self.length_s).min(began).max(0.0);
+        Some(StateJob {
+            state: JobState::NotBefore,
+            not_before_s: Some(at_s),
+            submitted_s: Some((later.submitted_s.unwrap_or(0.0) + self.length_s).min(0.0)),
+            eligible_s: None,
+            started_s: None,
+            ended_s: None,
+            held_s: None,
+            deadline_s: later.deadline_s.map(|at| at + self.length_s),
+            planned_s: None,
+            on: Vec::new(),
+            ..later.clone()
+        })
+    }
+
+    /// Enters the end of a job that held GPUs.
+    fn ended(&mut self, job: &StateJob, later: Option<&StateJob>, next: &State) {
+        let same = |later: &&StateJob| {
+            let apart = later.started_s.unwrap_or(0.0) + self.length_s - job.started_s.unwrap_or(0.0);
+            holds(later) && apart.abs() < 1.5
+        };
+        if later.is_some_and(|later| same(&later)) {
+            return;
+        }
+        let told = later.and_then(|later| later.ended_s).map(|end| end + self.length_s);
+        let taken = || {
+            let over = next.jobs.iter().filter(|other| other.id != job.id && meets(job, other));
+            let begins = over.filter_map(|other| Some(self.observed.begun.get(&other.id)?.at_s));
+            begins.reduce(f64::min)
+        };
+        if let Some(end) = told.or_else(taken) {
+            let age = job.held_s.unwrap_or(-job.started_s.unwrap_or(0.0)).max(0.0);
+            self.observed.took.insert(job.id.clone(), seconds(age + end.max(0.0)));
+        }
+    }
+}
+
+/// Whether two jobs are on the same GPUs, or where those are not known on a node.
+fn meets(a: &StateJob, b: &StateJob) -> bool {
+    a.on.iter().any(|a| {
+        let common = |b: &super::jobs::On| {
+            let counted = a.gpus.is_empty() || b.gpus.is_empty();
+            a.node == b.node && (counted || a.gpus.iter().any(|gpu| b.gpus.contains(gpu)))
+        };
+        b.on.iter().any(common)
+    })
+}
+
+fn seconds(value: f64) -> Duration {
+    Duration::from_micros_f64(libm::rint(value.max(0.0) * 1e6))
+}

@@ -1,0 +1,170 @@
+//! From a document to the next: what the cluster started, and what policies would have started in its place.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use sandtable_core::error::Error;
+use sandtable_core::input;
+use sandtable_inputs::state::jobs::{JobState, StateJob};
+use sandtable_inputs::state::{self, Begun, State};
+use sandtable_plan::{Cell, Options, Plan, plan_text};
+use sandtable_run::code;
+use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
+
+use super::folder::Document;
+use crate::commands::what_if::spec::{declares, policies};
+use crate::ui;
+
+/// What came of an interval.
+pub(super) struct Judged {
+    pub(super) from: String,
+    pub(super) to: String,
+    /// By policy.
+    pub(super) decided: Vec<Decided>,
+    /// Why it was not compared.
+    pub(super) not_judged: Option<String>,
+}
+
+/// What a policy would have started, beside what was started.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Decided {
+    pub(super) policy: String,
+    /// Jobs that the cluster started.
+    pub(super) real: BTreeSet<String>,
+    /// Jobs that the policy would have started.
+    pub(super) would: BTreeSet<String>,
+    /// Of those in both: the ones on the same nodes, and of how many nodes are known.
+    pub(super) same_nodes: (usize, usize),
+    /// Jobs that it would have preempted.
+    pub(super) preempted: usize,
+    /// What it did wrong.
+    pub(super) fault: Option<String>,
+}
+
+/// Asks policies.
+pub(super) struct Judge {
+    /// The policies that are asked for; none: those that a cluster is nearest to.
+    asked: Vec<String>,
+    /// What results call them.
+    labels: Vec<String>,
+    options: Options,
+    compiled: Compiled,
+}
+
+impl Judge {
+    /// One that asks these policies, or those that the first of these documents suggests.
+    pub(super) fn new(
+        asked: &[String],
+        folder: Option<PathBuf>,
+        first: &(Document, Document),
+    ) -> Result<Judge, Error> {
+        let state = state::read(&first.0.path, input::DATA)?;
+        let listed = policies(asked, &state)?.concat();
+        let options = Options { policies: folder, ..Options::default() };
+        // The fleet and the jobs of a spec do not matter here: components are compiled once, and parameters are looked at.
+        let fleet = "Model(nodes: 1, gpus: 1, kind: \"A100-SXM4-80GB\")";
+        let text = spec(fleet, "Generate(jobs: 1, arrivals: AtOnce, declared: 1.0)", &listed, true);
+        let plan = plan_text(Path::new("shadow.ron"), text, &options)?;
+        let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
+        crate::commands::begin::all_begin(&plan, &plan.cells.iter().collect::<Vec<&Cell>>(), &compiled)?;
+        let labels = plan.cells.iter().map(|cell| cell.label.clone()).collect();
+        Ok(Judge { asked: asked.to_vec(), labels, options, compiled })
+    }
+
+    /// Asks of all these intervals, in parallel.
+    pub(super) fn all(
+        &self,
+        pairs: &[(Document, Document)],
+        threads: usize,
+        done: &(dyn Fn(&(Document, Document)) + Sync),
+    ) -> Result<Vec<Judged>, Error> {
+        let workers = Workers { threads, stop: &AtomicBool::new(false), done };
+        let of: Vec<&(Document, Document)> = pairs.iter().collect();
+        Ok(in_parallel(&of, &workers, |pair| Ok(self.one(pair)))?.into_iter().flatten().collect())
+    }
+
+    /// Asks of one interval.
+    pub(super) fn one(&self, pair: &(Document, Document)) -> Judged {
+        let (from, to) = (pair.0.at.clone(), pair.1.at.clone());
+        match self.decide(pair) {
+            Ok(decided) => Judged { from, to, decided, not_judged: None },
+            Err(error) => {
+                let why = format!("{}: {}", from, error.message);
+                Judged { from, to, decided: Vec::new(), not_judged: Some(why) }
+            }
+        }
+    }
+
+    fn decide(&self, (from, to): &(Document, Document)) -> Result<Vec<Decided>, Error> {
+        let path = |document: &Document| match document.path.to_str() {
+            Some(path) => Ok(format!("{path:?}")),
+            None => Err(Error::usage(format!("{}: not UTF-8", document.path.display()))),
+        };
+        let (state, later) = (state::read(&from.path, input::DATA)?, state::read(&to.path, input::DATA)?);
+        let (from, to) = (path(from)?, path(to)?);
+        if !may_start(&state, &later) {
+            let idle = |label: &String| Decided { policy: label.clone(), ..Decided::default() };
+            return Ok(self.labels.iter().map(idle).collect());
+        }
+        let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0)");
+        let jobs = format!("State(file: {from}, next: {to})");
+        // Of Slurm's backfill it says when it looks next, which is of this document.
+        let text = spec(&fleet, &jobs, &policies(&self.asked, &state)?.concat(), declares(&state) || declares(&later));
+        let plan: Plan = plan_text(Path::new("shadow.ron"), text, &self.options)?;
+        plan.cells.iter().map(|cell| self.of_cell(cell)).collect()
+    }
+
+    fn of_cell(&self, cell: &Cell) -> Result<Decided, Error> {
+        let lost = || Error::internal("an interval without a document");
+        let jobs = cell.setting.workload.state().ok_or_else(lost)?;
+        let begun = &jobs.observed().ok_or_else(lost)?.begun;
+        let executed = execute(cell, &self.compiled)?;
+        let mut decided = Decided { policy: cell.label.clone(), ..Decided::default() };
+        if let Err(failure) = &executed.outcome {
+            decided.fault = Some(failure.message.clone());
+            return Ok(decided);
+        }
+        let held: BTreeSet<&str> = jobs.modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+        let waits = |job: &str| jobs.modelled.known.contains_key(job) && !held.contains(job);
+        decided.real = begun.keys().filter(|job| waits(job)).cloned().collect();
+        for start in executed.starts() {
+            decided.preempted += usize::from(start.preempted);
+            if !waits(start.job) {
+                continue;
+            }
+            decided.would.insert(start.job.to_string());
+            let nodes = start.nodes.iter().filter_map(|node| Some(jobs.modelled.nodes.get(node.index())?.name.as_str()));
+            decided.compare(begun.get(start.job), &nodes.collect());
+        }
+        Ok(decided)
+    }
+}
+
+impl Decided {
+    /// Enters where a job was that both started.
+    fn compare(&mut self, begun: Option<&Begun>, nodes: &BTreeSet<&str>) {
+        if let Some(begun) = begun.filter(|begun| !begun.nodes.is_empty()) {
+            self.same_nodes.1 += 1;
+            self.same_nodes.0 += usize::from(begun.nodes.iter().map(String::as_str).eq(nodes.iter().copied()));
+        }
+    }
+}
+
+/// Whether any job waits, comes or starts: else no policy starts anything.
+fn may_start(from: &State, to: &State) -> bool {
+    let waits = |job: &StateJob| matches!(job.state, JobState::Waiting | JobState::NotBefore);
+    let before: BTreeSet<&str> = from.jobs.iter().map(|job| job.id.as_str()).collect();
+    from.jobs.iter().chain(&to.jobs).any(waits) || to.jobs.iter().any(|job| !before.contains(job.id.as_str()))
+}
+
+fn spec(fleet: &str, workload: &str, policies: &str, declared: bool) -> String {
+    let mut text = String::from("Experiment(\n    title: \"What policies would have started\",\n");
+    let _ = writeln!(text, "    fleet: {fleet},\n    workload: {workload},\n    policies: [\n{policies}    ],");
+    if declared {
+        text.push_str("    predictors: {\"remaining\": Declared},\n");
+    }
+    text.push_str(")\n");
+    text
+}
