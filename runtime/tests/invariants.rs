@@ -199,6 +199,10 @@ fn of_part(fleet: &Fleet, seconds: u64, request: Request) -> Request {
 }
 
 fn simulate(case: &Case) -> Finished {
+    simulate_until(case, None)
+}
+
+fn simulate_until(case: &Case, until: Option<Instant>) -> Finished {
     let name = |speed: f64| format!("speed {speed}");
     // Of the fastest type nobody says what it has.
     let memory = |speed: f64| if speed > 2.0 { 0 } else { 10_000 - 4_000 * u32::from(speed < 1.0) };
@@ -325,6 +329,7 @@ fn simulate(case: &Case) -> Finished {
         // Where memory is told the judge holds policies to it, and nobody runs out of it.
         reveal: Reveal { memory: case.seed.is_multiple_of(2), ..Reveal::default() },
         strict: false,
+        until,
         ..Inputs::plain(jobs.clone(), Limits { calls: 3000, actions: case.actions, ..Limits::default() })
     };
     run(&mut policy, Box::new(SimulatedBackend::new(fleet, jobs, &laws, case.seed)), inputs).expect("the books balance")
@@ -389,6 +394,24 @@ proptest! {
         let (first, second) = (simulate(&case), simulate(&case));
         prop_assert!(first.ledger.rows().eq(second.ledger.rows()));
         prop_assert_eq!(first.calls, second.calls);
+    }
+
+    /// Up to its last instant a run is the one that goes on: all jobs start and end then as they do there.
+    #[test]
+    fn a_run_that_ends_early_is_the_beginning_of_one_that_does_not((case, part) in (case(), 1..100u64)) {
+        let whole = simulate(&case);
+        let last = whole.ledger.rows().filter_map(|row| row.end.or(row.first_start)).max().unwrap_or(Instant::START);
+        let until = Instant::at(last.since_start() * part / 100);
+        let early = simulate_until(&case, Some(until));
+        prop_assert!(early.fault.is_none() || whole.fault.is_some());
+        if early.fault.is_none() {
+            let by = |at: Option<Instant>| at.filter(|at| *at <= until);
+            for (early, whole) in early.ledger.rows().zip(whole.ledger.rows()) {
+                prop_assert_eq!(by(early.first_start), by(whole.first_start));
+                prop_assert_eq!(by(early.end), by(whole.end));
+                prop_assert_eq!(early.end.is_some(), by(whole.end).is_some());
+            }
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use sandtable_results::store::Store;
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
 use sandtable_run::observe::Swap;
+use sandtable_runtime::Summary;
 use sandtable_runtime::decision_log::Agreement;
 use sandtable_runtime::fault::Fault;
 
@@ -392,11 +393,18 @@ fn conclude(args: &RunArgs, asked: &Asked<'_>, store: &Store, known: &[CellStatu
             surprises.len()
         }
     };
-    let starved = known.iter().any(|known| matches!(known, CellStatus::Done(summary) if summary.unfinished > 0));
+    let mut all = plan.cells.iter().zip(known);
+    let starved = all.any(|(cell, known)| matches!(known, CellStatus::Done(of) if left_waiting(cell, of) > 0));
     if starved {
         ui::note("error: a policy left jobs unfinished: `outcome` in jobs.csv has the reason");
     }
     Ok(if (failing > 0 || starved) && code == ExitCode::Done { ExitCode::CheckFailed } else { code })
+}
+
+/// Jobs that a run left unfinished, where it was to go on until all had ended.
+fn left_waiting(cell: &Cell, summary: &Summary) -> usize {
+    let ends_early = cell.setting.workload.state().is_some_and(|state| state.until.is_some());
+    if ends_early { 0 } else { summary.unfinished }
 }
 
 /// Says which cells have no result and why; the exit code.
@@ -433,7 +441,7 @@ pub(super) fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatu
             CellStatus::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
             CellStatus::Done(summary) => {
                 rejected += summary.rejected;
-                unfinished += summary.unfinished;
+                unfinished += left_waiting(cell, summary);
                 refused += summary.refused;
                 crashed += summary.crashed;
             }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod folder;
+mod forecasts;
 mod intervals;
 mod metrics;
 mod watch;
@@ -9,10 +10,13 @@ mod watch;
 use std::path::PathBuf;
 
 use sandtable_core::error::{Error, ExitCode};
+use sandtable_core::frame::Frame;
 use sandtable_core::units::span;
 use sandtable_hardware::Duration;
 
 use super::Format;
+use super::what_if::fleet::accuracy;
+use super::what_if::spec::Times;
 use crate::ui;
 
 /// A cluster, poll by poll.
@@ -47,6 +51,11 @@ pub(crate) struct ReportArgs {
     folder: PathBuf,
     #[command(flatten)]
     compared: Compared,
+    /// Number of documents from which starts are forecast until the last one, to say how good forecasts were.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    forecasts: usize,
+    #[command(flatten)]
+    times: Times,
     /// Output format; `json` and `csv` have a row for each interval and policy.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -82,25 +91,53 @@ fn report(args: &ReportArgs) -> Result<ExitCode, Error> {
     let judged = judge.all(&pairs.compared, super::threads(args.threads), &|_| bar.inc(1));
     bar.finish_and_clear();
     let judged: Vec<intervals::Judged> = judged?;
+    let not = judged.iter().filter(|of| of.not_judged.is_some()).count();
     let wrong = judged.iter().find_map(|of| of.not_judged.as_ref());
     match args.format {
         Format::Table => {
-            ui::result(&pairs.head(&documents, &judged));
+            ui::result(&pairs.head(&documents, not));
             ui::result(&agreement::table(&agreement::sums(&judged)).text());
+            if let Some(table) = forecast(args, &documents)? {
+                ui::result(&format!("\n{}", table.text()));
+            }
         }
         format => {
-            ui::note(pairs.head(&documents, &judged).trim_end());
+            ui::note(pairs.head(&documents, not).trim_end());
             ui::result(&format.of(&agreement::rows(&judged)));
+            // A CSV has one kind of row.
+            forecast(args, &documents)?.iter().for_each(|table| ui::note(table.text().trim_end()));
         }
     }
+    said_of_faults(&judged).iter().for_each(|line| ui::note(line));
     if let Some(why) = wrong {
         ui::note(&format!("warning: intervals were not compared, the first since {why}"));
     }
-    let mut failed: Vec<&str> = Vec::new();
+    let failed = judged.iter().flat_map(|of| &of.decided).any(|of| of.fault.is_some());
+    Ok(if failed { ExitCode::PolicyFailed } else { ExitCode::Done })
+}
+
+/// How good forecasts were, where they are asked for.
+fn forecast(args: &ReportArgs, documents: &[folder::Document]) -> Result<Option<Frame>, Error> {
+    if args.forecasts == 0 {
+        return Ok(None);
+    }
+    let asked = forecasts::Asked {
+        policies: &args.compared.policy,
+        folder: args.compared.policies.clone(),
+        times: &args.times,
+        from: args.forecasts,
+        threads: super::threads(args.threads),
+    };
+    Ok(Some(accuracy(&forecasts::accuracies(documents, &asked)?)))
+}
+
+/// Of each policy that failed, when it did so first and how.
+fn said_of_faults(judged: &[intervals::Judged]) -> Vec<String> {
+    let (mut failed, mut lines): (Vec<&str>, Vec<String>) = Default::default();
     for (interval, of) in judged.iter().flat_map(|interval| interval.decided.iter().map(move |of| (interval, of))) {
         let Some(fault) = of.fault.as_ref().filter(|_| !failed.contains(&of.policy.as_str())) else { continue };
-        ui::note(&format!("error: {} failed first from {} on: {fault}", of.policy, interval.from));
+        lines.push(format!("error: {} failed first from {} on: {fault}", of.policy, interval.from));
         failed.push(&of.policy);
     }
-    Ok(if !failed.is_empty() { ExitCode::PolicyFailed } else { ExitCode::Done })
+    lines
 }

@@ -1,7 +1,7 @@
 //! `sandtable what-if`: what would become of a cluster's queue.
 
 mod check;
-mod fleet;
+pub(super) mod fleet;
 pub(super) mod spec;
 mod standing;
 
@@ -26,7 +26,7 @@ use super::run::report;
 use super::{Format, StoreArgs, begin, pair, threads};
 use crate::ui;
 use check::Check;
-use standing::{Now, Why, standing, text};
+use standing::{Now, Why, standing, text, text_within};
 
 /// Forecast when the waiting jobs of a cluster start, under policies, and with changes to it.
 #[derive(Debug, clap::Args)]
@@ -156,7 +156,12 @@ impl Side<'_> {
     fn runs(&self, head: String) -> fleet::Runs<'_> {
         let waiting = self.now.iter().filter(|(_, now)| now.waits);
         let jobs = waiting.filter_map(|(name, now)| Some((*name, (now.eligible_s, self.forecasts.get(*name)?))));
-        fleet::Runs { head, policy: self.policy, changed: self.changed, jobs: jobs.collect() }
+        fleet::Runs { head, policy: self.policy, changed: self.changed, length: self.length(), jobs: jobs.collect() }
+    }
+
+    /// For how long its runs go on, seconds, where they end early.
+    fn length(&self) -> Option<f64> {
+        self.jobs.length().map(sandtable_hardware::Duration::as_secs_f64)
     }
 }
 
@@ -310,7 +315,11 @@ impl<'a> Asked<'a> {
                 let Some(of) = side.forecasts.get(name) else { return Value::Unknown };
                 let (values, ends) = if now.waits { (&of.starts, "") } else { (&of.ends, "ends ") };
                 let shares: &[f64] = if many { &[0.1, 0.5, 0.9] } else { &[0.5] };
-                let words: Vec<String> = shares.iter().filter_map(|share| quantile(values, *share)).map(text).collect();
+                let words: Vec<String> = shares
+                    .iter()
+                    .filter_map(|share| quantile(values, *share))
+                    .map(|at| text_within(at, side.length()))
+                    .collect();
                 format!("{ends}{}", words.join(" / ")).into()
             }));
             row.extend(planned.then(|| now.planned_s.map_or(Value::Unknown, |at| text(at).into())));

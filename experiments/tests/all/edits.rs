@@ -475,7 +475,7 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
         "JobID|Submit|Start|End|ReqTRES\n1|2026-11-19T00:00:00|2026-11-19T00:00:00|2026-11-19T00:01:00|gres/gpu=1\n";
     std::fs::write(folder.path().join("h.txt"), log).expect("written");
     std::fs::write(folder.path().join("s.json"), state).expect("written");
-    std::fs::write(folder.path().join("r.json"), state.replace("60", "61")).expect("written");
+    std::fs::write(folder.path().join("r.json"), state.replace("60", "61").replace("T00:", "T01:")).expect("written");
     std::fs::write(folder.path().join("s.csv"), "gpus,kind\n2,h\n").expect("written");
     std::fs::write(folder.path().join("u.csv"), table.replace("30", "31")).expect("written");
     let profile = std::fs::read_to_string(root().join("experiments/specs/profiles/pollux-fit.ron")).expect("a profile");

@@ -96,7 +96,8 @@ fn times(job: &StateJob) -> Result<(), String> {
         if value.is_nan() || value.abs() > FARTHEST_S {
             return Err(format!("{name}: expected at most {FARTHEST_S:e} s, found {value}"));
         }
-        let (past, span) = (matches!(name, "submitted_s" | "started_s" | "ended_s"), matches!(name, "held_s" | "limit_s"));
+        let (past, span) =
+            (matches!(name, "submitted_s" | "started_s" | "ended_s"), matches!(name, "held_s" | "limit_s"));
         if past && value > 0.0 || span && value < 0.0 {
             return Err(format!("{name}: expected {} 0, found {value}", if past { "at most" } else { "at least" }));
         }

@@ -3,11 +3,11 @@
 mod changes;
 mod check;
 pub mod document;
+mod interval;
 pub mod jobs;
 pub mod kube;
 mod lean;
 mod model;
-mod observed;
 mod pseudonyms;
 mod reasons;
 mod recorded;
@@ -21,8 +21,8 @@ use sandtable_hardware::Duration;
 
 pub use changes::Change;
 pub use document::State;
+pub use interval::{Begun, Interval};
 pub use model::{Holder, KnownJob, Modelled, ModelledNode, RunTimes};
-pub use observed::{Begun, Observed};
 pub use pseudonyms::{Named, pseudonymise};
 pub use reasons::{Reasons, Waits};
 pub use run_times::{Calibration, History, RunTimeModel};

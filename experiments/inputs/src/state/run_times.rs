@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{Duration, Instant};
 
+use super::interval::Interval;
 use super::model::{KnownJob, OVER};
-use super::observed::Observed;
 use crate::trace::{Row, Trace};
 
 /// A draw that is not more than a job's age is made again, so often.
@@ -41,7 +41,7 @@ pub enum RunTimeModel {
     /// As long as is known by name; others take their limit.
     Known(BTreeMap<String, Duration>),
     /// As a later document shows; those that it shows no end of do not end before it.
-    Observed(Observed),
+    Interval(Interval),
 }
 
 impl RunTimeModel {
@@ -50,8 +50,8 @@ impl RunTimeModel {
         if known.ends {
             return row.duration;
         }
-        if let RunTimeModel::Observed(observed) = self {
-            return observed.run_time(row, known.age);
+        if let RunTimeModel::Interval(interval) = self {
+            return interval.run_time(row, known.age);
         }
         let stream = || Stream::new(seed, &format!("run time/{}", row.name));
         let (age, limit) = (known.age, row.declared);
@@ -60,7 +60,7 @@ impl RunTimeModel {
                 Some(time) => return if *time > age { *time } else { age + OVER },
                 None => None,
             },
-            RunTimeModel::Observed(_) => None,
+            RunTimeModel::Interval(_) => None,
             RunTimeModel::Noisy { part, sigma } => limit.and_then(|limit| {
                 let (median, mut stream) = (limit.as_micros_f64() * part, stream());
                 let draw = |_| Duration::from_micros_f64(libm::ceil(stream.log_normal(median, *sigma)).min(9e15));

@@ -226,7 +226,7 @@ pub enum WorkloadSpec {
         #[serde(default)]
         until: Option<Span>,
         /// A later document of the cluster, compressed or not; relative to the spec. The run ends at its instant: jobs come until then and end as it shows, and
-        /// the policy is asked what it would have begun. Then `run_times` and `until` say nothing.
+        /// the policy is asked what it would have begun. Without `until`, and of `run_times` only with the limit of jobs that have none.
         #[serde(default)]
         next: Option<String>,
     },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Instant, Job, JobId, Sharing, Standing};
-use sandtable_inputs::state::{Calibration, Change, History, Modelled, Observed, RunTimeModel, RunTimes, State};
+use sandtable_inputs::state::{Calibration, Change, History, Interval, Modelled, RunTimeModel, RunTimes, State};
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Row, Trace};
 use serde_json::{Value, json};
 
@@ -40,10 +40,15 @@ impl StateJobs {
         }
     }
 
+    /// For how long a run from it goes on, where it ends whatever has not ended by then.
+    pub fn length(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_since(self.modelled.at))
+    }
+
     /// What happened until a later document, where the run ends with that.
-    pub fn observed(&self) -> Option<&Observed> {
+    pub fn interval(&self) -> Option<&Interval> {
         match &self.times {
-            Some(RunTimeModel::Observed(observed)) => Some(observed),
+            Some(RunTimeModel::Interval(interval)) => Some(interval),
             _ => None,
         }
     }
@@ -63,7 +68,7 @@ impl StateJobs {
         Some(match self.times.as_ref()? {
             RunTimeModel::Noisy { part, sigma } => format!("log-normal around {part} of the limit, sigma {sigma}"),
             RunTimeModel::History(history) => history.in_words(jobs),
-            RunTimeModel::Observed(_) => "as a later document shows".into(),
+            RunTimeModel::Interval(_) => "as a later document shows".into(),
             RunTimeModel::Known(times) => {
                 let known = jobs.filter(|(row, _)| times.contains_key(row.name.as_str())).count();
                 format!("known of {known} jobs of {}, as their limits say of the others", self.modelled.rows.len())
@@ -103,9 +108,17 @@ pub(super) fn read(
         state.map_err(|why| source.error("workload.changes", &format!("{}: {why}", path.display()), "here"))?;
     let mut happened = None;
     if let Some(next) = asked.next {
-        let (until, digest, observed) = followed(source, state, &folder.join(next), limits)?;
+        if asked.until.is_some() {
+            let why = "with `next` a run ends at the instant of that document";
+            return Err(source.error("workload.until", why, "this is said twice"));
+        }
+        if !matches!(asked.run_times, RunTimesSpec::Limits { part: None, .. }) {
+            let why = "with `next` jobs take as long as that document shows";
+            return Err(source.error("workload.run_times", why, "this is said twice").hint("Limits(otherwise: …)"));
+        }
+        let (until, digest, interval) = followed(source, state, &folder.join(next), limits)?;
         state = until;
-        happened = Some((digest, observed));
+        happened = Some((digest, interval));
     }
     let (mut how, key) = limits_of(source, asked.run_times)?;
     how.without_limits |= happened.is_some();
@@ -114,13 +127,13 @@ pub(super) fn read(
     if modelled.rows.is_empty() && happened.is_none() {
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
-    let length = happened.as_ref().map_or(asked.until, |(_, observed)| Some(observed.length));
+    let length = happened.as_ref().map_or(asked.until, |(_, interval)| Some(interval.length));
     if length.is_some_and(|length| length.is_zero()) {
         return Err(source.error("workload.until", "expected a time above 0", "here"));
     }
     let until = length.map(|length| modelled.at + length);
     let (times, times_key) = match happened {
-        Some((digest, observed)) => (Some(RunTimeModel::Observed(observed)), json!({"observed": digest})),
+        Some((digest, interval)) => (Some(RunTimeModel::Interval(interval)), json!({"interval": digest})),
         None => times(source, folder, asked.run_times, (at, limits))?,
     };
     if let Some(RunTimeModel::Known(of)) = &times {
@@ -153,7 +166,7 @@ fn followed(
     state: State,
     path: &Path,
     limits: ReadLimits,
-) -> Result<(State, String, Observed), Error> {
+) -> Result<(State, String, Interval), Error> {
     let here = |error: Error| {
         let shown = source.error("workload.next", &error.message, "this file");
         Error { hint: error.hint, ..shown }

@@ -30,7 +30,7 @@ pub(super) struct Sum {
     pub(super) would_have_preempted: usize,
     pub(super) faults: usize,
     /// Starts of the last interval by it alone.
-    last_alone: BTreeSet<String>,
+    pub(super) last_alone: BTreeSet<String>,
 }
 
 impl Sum {

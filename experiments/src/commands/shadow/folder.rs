@@ -9,8 +9,6 @@ use sandtable_hardware::Duration;
 use sandtable_inputs::{state, trace};
 use serde_json::Value;
 
-use super::intervals::Judged;
-
 /// A document, and its instant from 1970.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
@@ -43,7 +41,7 @@ impl Document {
 /// The ends of the names of documents.
 const ENDS: [&str; 3] = [".json", ".json.zst", ".json.gz"];
 
-/// The documents of a folder, by their instants. Other files are not looked at.
+/// The documents of a folder, by their instants; of several of one instant the first by name. Other files are not looked at.
 pub(super) fn documents(folder: &Path) -> Result<Vec<Document>, Error> {
     let mut all = Vec::new();
     for path in input::sorted(folder)? {
@@ -52,14 +50,14 @@ pub(super) fn documents(folder: &Path) -> Result<Vec<Document>, Error> {
             continue;
         }
         let bytes = trace::read_bytes(&path, input::DATA)?;
-        let head: At = serde_json::from_slice(&bytes).map_err(|error| {
-            Error::usage(format!("{}: expected a state of a cluster: {error}", path.display()))
-        })?;
+        let head: At = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::usage(format!("{}: expected a state of a cluster: {error}", path.display())))?;
         if let (Some(state::FORM), Some(at)) = (head.sandtable.as_deref(), head.at) {
             all.push(Document::of(path, at)?);
         }
     }
     all.sort_by_key(|document| document.since);
+    all.dedup_by_key(|document| document.since);
     Ok(all)
 }
 
@@ -71,18 +69,16 @@ pub(super) struct Pairs {
     apart: usize,
 }
 
-/// The pairs of a folder's documents; of those of one instant only the first counts.
+/// The pairs of a folder's documents.
 pub(super) fn pairs(documents: &[Document], gap: Duration) -> Pairs {
-    let mut once: Vec<&Document> = documents.iter().collect();
-    once.dedup_by_key(|document| document.since);
-    let all = once.windows(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+    let all = documents.windows(2).map(|pair| (pair[0].clone(), pair[1].clone()));
     let (compared, apart): (Vec<_>, Vec<_>) = all.partition(|(from, to)| from.until(to) <= gap);
     Pairs { compared, apart: apart.len() }
 }
 
 impl Pairs {
-    /// What was compared, in a line or two.
-    pub(super) fn head(&self, documents: &[Document], judged: &[Judged]) -> String {
+    /// What was compared, in a line or two; and how many could not be.
+    pub(super) fn head(&self, documents: &[Document], not: usize) -> String {
         let (Some(first), Some(last)) = (documents.first(), documents.last()) else { return String::new() };
         let mut lengths: Vec<Duration> = self.compared.iter().map(|(from, to)| from.until(to)).collect();
         lengths.sort_unstable();
@@ -94,7 +90,6 @@ impl Pairs {
             first.at,
             last.at
         );
-        let not = judged.iter().filter(|of| of.not_judged.is_some()).count();
         for (count, what) in [(self.apart, "are too far apart"), (not, "could not be compared")] {
             if count > 0 {
                 out.push_str(&format!("{count} more {what}\n").replace(" more could", " of them could"));

@@ -55,11 +55,7 @@ pub(super) struct Judge {
 
 impl Judge {
     /// One that asks these policies, or those that the first of these documents suggests.
-    pub(super) fn new(
-        asked: &[String],
-        folder: Option<PathBuf>,
-        first: &(Document, Document),
-    ) -> Result<Judge, Error> {
+    pub(super) fn new(asked: &[String], folder: Option<PathBuf>, first: &(Document, Document)) -> Result<Judge, Error> {
         let state = state::read(&first.0.path, input::DATA)?;
         let listed = policies(asked, &state)?.concat();
         let options = Options { policies: folder, ..Options::default() };
@@ -119,7 +115,7 @@ impl Judge {
     fn of_cell(&self, cell: &Cell) -> Result<Decided, Error> {
         let lost = || Error::internal("an interval without a document");
         let jobs = cell.setting.workload.state().ok_or_else(lost)?;
-        let begun = &jobs.observed().ok_or_else(lost)?.begun;
+        let begun = &jobs.interval().ok_or_else(lost)?.begun;
         let executed = execute(cell, &self.compiled)?;
         let mut decided = Decided { policy: cell.label.clone(), ..Decided::default() };
         if let Err(failure) = &executed.outcome {
@@ -135,7 +131,8 @@ impl Judge {
                 continue;
             }
             decided.would.insert(start.job.to_string());
-            let nodes = start.nodes.iter().filter_map(|node| Some(jobs.modelled.nodes.get(node.index())?.name.as_str()));
+            let nodes =
+                start.nodes.iter().filter_map(|node| Some(jobs.modelled.nodes.get(node.index())?.name.as_str()));
             decided.compare(begun.get(start.job), &nodes.collect());
         }
         Ok(decided)

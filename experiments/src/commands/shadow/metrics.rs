@@ -177,7 +177,10 @@ mod tests {
     #[test]
     fn a_reader_gets_every_metric_with_its_kind() {
         let metrics = Metrics::default();
-        metrics.polled(0.25, &serde_json::json!({"jobs": [{"state": "waiting"}, {"state": "waiting"}, {"state": "running"}]}));
+        metrics.polled(
+            0.25,
+            &serde_json::json!({"jobs": [{"state": "waiting"}, {"state": "waiting"}, {"state": "running"}]}),
+        );
         metrics.failed();
         let sum = Sum { policy: "a \"b\"".into(), intervals: 4, both: 1, either: 2, ..Sum::default() };
         metrics.with(|counts| counts.sums.push(sum));

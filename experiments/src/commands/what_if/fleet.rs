@@ -12,6 +12,8 @@ pub(super) struct Runs<'a> {
     pub(super) head: String,
     pub(super) policy: &'a str,
     pub(super) changed: bool,
+    /// For how long they go on, seconds, where they end early.
+    pub(super) length: Option<f64>,
     /// The jobs that wait: since when they could have started, seconds from now on, and what came of them.
     pub(super) jobs: BTreeMap<&'a str, (f64, &'a Forecast)>,
 }
@@ -56,7 +58,7 @@ impl Runs<'_> {
         (0..seeds).map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Jobs that never start, in the mean over seeds.
+    /// Jobs that never start, or not before the runs end, in the mean over seeds.
     fn never(&self) -> f64 {
         let share = |forecast: &Forecast| {
             let never = forecast.starts.iter().filter(|start| start.is_infinite()).count();
@@ -73,7 +75,10 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
     let mut columns = vec![
         Column::words("policy"),
         Column::of("jobs", Unit::Count).head("jobs that wait"),
-        Column::of("never", Unit::Count).head("never start"),
+        Column::of("never", Unit::Count).head(match all.iter().find_map(|runs| runs.length) {
+            Some(length) => format!("start after {}", span(length)),
+            None => "never start".into(),
+        }),
     ];
     for (name, head, _) in QUANTITIES {
         columns.push(Column::words(name).head(head));
@@ -110,16 +115,16 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
 }
 
 /// How a forecast agrees with what happened.
-pub(super) struct Accuracy {
-    pub(super) head: String,
+pub(in crate::commands) struct Accuracy {
+    pub(in crate::commands) head: String,
     /// Of each job of which both are known: the forecast's P10, P50 and P90, and when it really started; seconds from now on.
-    pub(super) jobs: Vec<([f64; 3], f64)>,
+    pub(in crate::commands) jobs: Vec<([f64; 3], f64)>,
     /// Whether P10 and P90 are of draws.
-    pub(super) drawn: bool,
+    pub(in crate::commands) drawn: bool,
 }
 
 /// A row a forecast: how far its P50 is off, and how many real starts are between P10 and P90.
-pub(super) fn accuracy(all: &[Accuracy]) -> Frame {
+pub(in crate::commands) fn accuracy(all: &[Accuracy]) -> Frame {
     let mut frame = Frame::new([
         Column::words("forecast"),
         Column::of("jobs", Unit::Count),

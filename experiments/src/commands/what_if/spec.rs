@@ -14,16 +14,9 @@ pub(super) const CHANGES: &str = "workload.changes";
 /// Seeds where run times are drawn.
 const SEEDS: u64 = 50;
 
-/// Policies, run times and changes.
+/// How long jobs take.
 #[derive(Debug, clap::Args)]
-pub(super) struct Asked {
-    /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: of Slurm
-    /// `slurm-backfill` or `fifo`, as the state says that it is, else `fifo` and `fifo,backfill=easy`].
-    #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
-    policy: Vec<String>,
-    /// The runs end so long from now on, and of jobs that start later only that is said [default: they go on until all jobs have ended].
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    until: Option<String>,
+pub(in crate::commands) struct Times {
     /// How long jobs really take: `limits` or `limits=0.5` (a part of the time limit), `noisy=0.5` (log-normal around the limit),
     /// `history=FILE` (as jobs that have ended: a trace, or what `sacct --parsable2` printed), `known=FILE` (likewise, by name).
     #[arg(long, value_name = "MODEL", default_value = "limits")]
@@ -34,6 +27,20 @@ pub(super) struct Asked {
     /// Number of seeds [default: 50 where run times are drawn, else 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: Option<u64>,
+}
+
+/// Policies, run times and changes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Asked {
+    /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: of Slurm
+    /// `slurm-backfill` or `fifo`, as the state says that it is, else `fifo` and `fifo,backfill=easy`].
+    #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
+    policy: Vec<String>,
+    /// The runs end so long from now on, and of jobs that start later only that is said [default: they go on until all jobs have ended].
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    until: Option<String>,
+    #[command(flatten)]
+    times: Times,
     /// Change: a job more, as in `name=mine,gpus=8,limit=4h`; also `gpus_per_node`, `at`, `user`, `account`, `kind`, `priority`.
     #[arg(long, value_name = "KEY=VALUE,…")]
     add: Vec<String>,
@@ -64,25 +71,62 @@ fn time(text: &str) -> Result<String, String> {
 impl Asked {
     /// The spec; paths in it are as they are given.
     pub(super) fn spec(&self, file: &Path, state: &State) -> Result<String, Error> {
-        let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
-        let (run_times, drawn) = self.run_times()?;
-        let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
-        let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
-        let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
-        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{until}),");
-        let policies = policies(&self.policy, state)?;
-        let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
-        if declares(state) || self.otherwise.is_some() {
-            let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
-        }
-        let seeds = self.seeds.unwrap_or(if drawn { SEEDS } else { 1 });
-        let _ = writeln!(text, "    seeds: Range(0, {seeds}),");
+        let mut text = self.times.spec(file, state, &self.policy, self.until.as_deref())?;
         let changes = self.changes()?;
         if !changes.is_empty() {
             let list: String = changes.iter().map(|change| format!("        {change},\n")).collect();
             let _ = writeln!(text, "    sweep: {{{CHANGES:?}: [[], [\n{list}    ]]}},");
         }
         text.push_str(")\n");
+        Ok(text)
+    }
+
+    /// The changes as a spec writes them: nodes first, which others may name.
+    fn changes(&self) -> Result<Vec<String>, Error> {
+        let mut all = Vec::new();
+        for text in &self.add_nodes {
+            all.push(nodes(text)?);
+        }
+        all.extend(self.resume.iter().map(|node| format!("Resume({node:?})")));
+        for text in &self.drain {
+            all.push(drain(text)?);
+        }
+        all.extend(self.kill.iter().map(|job| format!("Kill({job:?})")));
+        all.extend(self.hold.iter().map(|job| format!("Hold({job:?})")));
+        for text in &self.priority {
+            let wrong = || Error::usage(format!("--priority: expected JOB=NUMBER, found {text:?}"));
+            let (job, value) = text.rsplit_once('=').ok_or_else(wrong)?;
+            let value: f64 = value.parse().map_err(|_| wrong())?;
+            all.push(format!("Priority({job:?}, {value:?})"));
+        }
+        for text in &self.add {
+            all.push(job(text)?);
+        }
+        Ok(all)
+    }
+}
+
+impl Times {
+    /// The spec of a cluster as it is, but for its end; paths in it are as they are given.
+    pub(in crate::commands) fn spec(
+        &self,
+        file: &Path,
+        state: &State,
+        asked: &[String],
+        until: Option<&str>,
+    ) -> Result<String, Error> {
+        let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
+        let (run_times, drawn) = self.run_times()?;
+        let until = until.map_or_else(String::new, |until| format!(", until: {until:?}"));
+        let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
+        let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
+        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{until}),");
+        let _ = writeln!(text, "    policies: [\n{}    ],", policies(asked, state)?.concat());
+        if declares(state) || self.otherwise.is_some() {
+            let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
+        }
+        let seeds = self.seeds.unwrap_or(if drawn { SEEDS } else { 1 });
+        let _ = writeln!(text, "    seeds: Range(0, {seeds}),");
         Ok(text)
     }
 
@@ -109,30 +153,6 @@ impl Asked {
         };
         let otherwise = if fields.ends_with('(') { otherwise.trim_start_matches(", ") } else { &otherwise };
         Ok((format!("{fields}{otherwise})"), drawn))
-    }
-
-    /// The changes as a spec writes them: nodes first, which others may name.
-    fn changes(&self) -> Result<Vec<String>, Error> {
-        let mut all = Vec::new();
-        for text in &self.add_nodes {
-            all.push(nodes(text)?);
-        }
-        all.extend(self.resume.iter().map(|node| format!("Resume({node:?})")));
-        for text in &self.drain {
-            all.push(drain(text)?);
-        }
-        all.extend(self.kill.iter().map(|job| format!("Kill({job:?})")));
-        all.extend(self.hold.iter().map(|job| format!("Hold({job:?})")));
-        for text in &self.priority {
-            let wrong = || Error::usage(format!("--priority: expected JOB=NUMBER, found {text:?}"));
-            let (job, value) = text.rsplit_once('=').ok_or_else(wrong)?;
-            let value: f64 = value.parse().map_err(|_| wrong())?;
-            all.push(format!("Priority({job:?}, {value:?})"));
-        }
-        for text in &self.add {
-            all.push(job(text)?);
-        }
-        Ok(all)
     }
 }
 

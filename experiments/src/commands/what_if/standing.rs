@@ -67,6 +67,14 @@ pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, For
     all
 }
 
+/// A time from now on, for people; where runs go on for so long only, what did not come by then is no more than that.
+pub(super) fn text_within(seconds: f64, length: Option<f64>) -> String {
+    match (seconds.is_infinite(), length) {
+        (true, Some(length)) => format!("after {}", span(length)),
+        _ => text(seconds),
+    }
+}
+
 /// A time from now on, for people.
 pub(super) fn text(seconds: f64) -> String {
     match seconds {

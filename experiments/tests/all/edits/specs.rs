@@ -231,6 +231,7 @@ pub(super) const BEGUN: &str = r#"Experiment(
 pub(super) const BEGINS: &[(&str, &str, &str)] = &[
     ("WorkloadSpec.State.file", "State(file: \"s.json\"", "State(file: \"r.json\""),
     ("WorkloadSpec.State.run_times", ", run_times: Limits(part: 0.5, otherwise: \"1h\")", ""),
+    ("WorkloadSpec.State.next", "run_times: Limits(part: 0.5, otherwise: \"1h\")", "next: \"r.json\""),
     ("RunTimesSpec.Limits.part", "part: 0.5, ", ""),
     ("RunTimesSpec.Limits.otherwise", "1h", "2h"),
     ("NodeFormat.State", "list: NodeList(file: \"s.json\", format: State)", "list: NodeList(file: \"s.csv\")"),
@@ -290,6 +291,7 @@ pub(super) const NOISY: &str = r#"Experiment(
 
 /// Edits of it.
 pub(super) const NOISES: &[(&str, &str, &str)] = &[
+    ("WorkloadSpec.State.until", "otherwise: \"1h\"))", "otherwise: \"1h\"), until: \"3h\")"),
     ("RunTimesSpec.Noisy.part", "part: 0.5", "part: 0.6"),
     ("RunTimesSpec.Noisy.sigma", "sigma: 0.25", "sigma: 0.35"),
     ("RunTimesSpec.Noisy.otherwise", "1h", "2h"),

@@ -78,10 +78,23 @@ impl Shadow {
         self.stderr.read_to_string(&mut noted).expect("notes");
         assert_eq!(self.child.wait().expect("it ended").code(), Some(130), "{noted}");
         assert!(noted.contains("warning: `scontrol") && noted.contains("the next poll is in"), "{noted}");
-        let again = sandtable(self.folder.path(), &[
-            "shadow", "report", "polls", "--policies", &dist(), "--policy", "fifo", "--policy", "fifo,backfill=skip",
-            "--no-progress", "--format", "json",
-        ]);
+        let again = sandtable(
+            self.folder.path(),
+            &[
+                "shadow",
+                "report",
+                "polls",
+                "--policies",
+                &dist(),
+                "--policy",
+                "fifo",
+                "--policy",
+                "fifo,backfill=skip",
+                "--no-progress",
+                "--format",
+                "json",
+            ],
+        );
         assert_eq!(again.code, 0, "{}", again.stderr);
         let rows: Vec<serde_json::Value> =
             again.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -94,7 +107,10 @@ impl Shadow {
         real.sort_unstable();
         real.dedup();
         assert_eq!((real.len(), all), (submitted, submitted), "{}", again.stdout);
-        crate::help::told(&format!("a real queue, shadowed through the absence of its controller:\n{}", said.trim_end()));
+        crate::help::told(&format!(
+            "a real queue, shadowed through the absence of its controller:\n{}",
+            said.trim_end()
+        ));
     }
 }
 

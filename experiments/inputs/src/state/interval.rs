@@ -13,7 +13,7 @@ use crate::trace::Row;
 
 /// What happened between a document and a later one.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observed {
+pub struct Interval {
     /// From the one to the other.
     pub length: Duration,
     /// How long jobs ran in all that ended in between, by id.
@@ -31,7 +31,7 @@ pub struct Begun {
     pub nodes: BTreeSet<String>,
 }
 
-impl Observed {
+impl Interval {
     /// How long a job takes in all that has run for so long: what it took, or longer than until the later document.
     pub(super) fn run_time(&self, row: &Row, age: Duration) -> Duration {
         let least = age + self.length + OVER;
@@ -49,20 +49,21 @@ impl State {
     ///
     /// # Errors
     /// A document that is not later.
-    pub fn until(mut self, next: &State) -> Result<(State, Observed), String> {
+    pub fn until(mut self, next: &State) -> Result<(State, Interval), String> {
         let (from, to) = (self.since_1970(), next.since_1970());
         if to <= from {
             return Err(format!("expected a later document than that of {}, found {}", self.at, next.at));
         }
         self.clock_from = Some(self.instant());
         let length = to.saturating_sub(from);
-        let mut all = Between { length_s: length.as_secs_f64(), observed: Observed { length, ..Observed::default() } };
+        let mut all = Between { length_s: length.as_secs_f64(), interval: Interval { length, ..Interval::default() } };
         let later: BTreeMap<&str, &StateJob> = next.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
         for job in &self.jobs {
             all.started(job, later.get(job.id.as_str()).copied());
         }
         let known: BTreeMap<&str, &StateJob> = self.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
-        let came: Vec<StateJob> = next.jobs.iter().filter_map(|job| all.came(job, known.get(job.id.as_str()).copied())).collect();
+        let came: Vec<StateJob> =
+            next.jobs.iter().filter_map(|job| all.came(job, known.get(job.id.as_str()).copied())).collect();
         for job in self.jobs.iter().filter(|job| holds(job)) {
             all.ended(job, later.get(job.id.as_str()).copied(), next);
         }
@@ -70,7 +71,7 @@ impl State {
             let later = later.get(job.id.as_str());
             match job.state {
                 JobState::Waiting | JobState::NotBefore => {
-                    all.observed.begun.contains_key(&job.id) || later.is_some_and(|later| waits(later))
+                    all.interval.begun.contains_key(&job.id) || later.is_some_and(|later| waits(later))
                 }
                 // One that waited for something else comes when it no longer does.
                 JobState::Held | JobState::Dependent | JobState::Reserved | JobState::Ended => false,
@@ -82,7 +83,7 @@ impl State {
         let came: Vec<StateJob> = came.into_iter().filter(|job| !there.contains(job.id.as_str())).collect();
         self.jobs.extend(came);
         check(&self)?;
-        Ok((self, all.observed))
+        Ok((self, all.interval))
     }
 }
 
@@ -96,7 +97,7 @@ fn holds(job: &StateJob) -> bool {
 
 struct Between {
     length_s: f64,
-    observed: Observed,
+    interval: Interval,
 }
 
 impl Between {
@@ -109,9 +110,9 @@ impl Between {
     fn enter(&mut self, later: &StateJob) -> bool {
         let Some((at_s, ended)) = self.began(later) else { return false };
         let nodes = later.on.iter().map(|on| on.node.clone()).collect();
-        self.observed.begun.insert(later.id.clone(), Begun { at_s, nodes });
+        self.interval.begun.insert(later.id.clone(), Begun { at_s, nodes });
         if let Some(ended) = ended {
-            self.observed.took.insert(later.id.clone(), seconds(ended - at_s));
+            self.interval.took.insert(later.id.clone(), seconds(ended - at_s));
         }
         true
     }
@@ -129,7 +130,7 @@ impl Between {
         if !new || !(self.enter(later) || waits(later)) {
             return None;
         }
-        let began = self.observed.begun.get(&later.id).map_or(f64::INFINITY, |begun| begun.at_s);
+        let began = self.interval.begun.get(&later.id).map_or(f64::INFINITY, |begun| begun.at_s);
         let could = later.not_before_s.filter(|_| waits(later)).or(later.eligible_s).or(later.submitted_s);
         let at_s = (could.unwrap_or(0.0) + self.length_s).min(began).max(0.0);
         Some(StateJob {
@@ -159,12 +160,12 @@ impl Between {
         let told = later.and_then(|later| later.ended_s).map(|end| end + self.length_s);
         let taken = || {
             let over = next.jobs.iter().filter(|other| other.id != job.id && meets(job, other));
-            let begins = over.filter_map(|other| Some(self.observed.begun.get(&other.id)?.at_s));
+            let begins = over.filter_map(|other| Some(self.interval.begun.get(&other.id)?.at_s));
             begins.reduce(f64::min)
         };
         if let Some(end) = told.or_else(taken) {
             let age = job.held_s.unwrap_or(-job.started_s.unwrap_or(0.0)).max(0.0);
-            self.observed.took.insert(job.id.clone(), seconds(age + end.max(0.0)));
+            self.interval.took.insert(job.id.clone(), seconds(age + end.max(0.0)));
         }
     }
 }
@@ -182,4 +183,86 @@ fn meets(a: &StateJob, b: &StateJob) -> bool {
 
 fn seconds(value: f64) -> Duration {
     Duration::from_micros_f64(libm::rint(value.max(0.0) * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::of_bytes;
+    use super::*;
+
+    fn state(at: &str, jobs: &Value) -> State {
+        let nodes = json!([{"name": "a", "gpus": 4, "state": "up"}, {"name": "b", "gpus": 4, "state": "up"}]);
+        let document = json!({"sandtable": "state@1", "at": format!("2026-11-20T{at}Z"), "source": {"kind": "other"},
+            "nodes": nodes, "queues": [], "reservations": [], "unknown": [], "ignored": [], "jobs": jobs});
+        of_bytes("s.json".as_ref(), document.to_string().as_bytes()).expect("a state")
+    }
+
+    /// Ten minutes: r1 ends, r2 goes on, r3 is gone and w1 has its GPUs; w2 waits on, w3 is gone, d waits for nothing more; c came, and
+    /// s came, ran and ended.
+    fn ten_minutes() -> (State, Interval) {
+        let runs = |id: &str, on: &str, count: u32, since: i32| json!({"id": id, "state": "running", "gpus": count, "started_s": since, "on": [{"node": on, "count": count}]});
+        let waits =
+            |id: &str, state: &str, since: i32| json!({"id": id, "state": state, "gpus": 1, "submitted_s": since});
+        let over = |id: &str, from: i32, to: i32| {
+            json!({"id": id, "state": "ended", "gpus": 1, "submitted_s": from, "started_s": from, "ended_s": to,
+                "on": [{"node": "a", "count": 1}]})
+        };
+        let first = json!([
+            runs("r1", "a", 1, -50),
+            runs("r2", "a", 1, -60),
+            runs("r3", "b", 4, -70),
+            waits("w1", "waiting", -9),
+            waits("w2", "waiting", -8),
+            waits("w3", "waiting", -7),
+            waits("d", "dependent", -6)
+        ]);
+        let second = json!([
+            runs("r2", "a", 1, -660),
+            runs("w1", "b", 1, -200),
+            waits("w2", "waiting", -608),
+            waits("d", "waiting", -606),
+            waits("c", "waiting", -30),
+            over("r1", -650, -400),
+            over("s", -500, -450)
+        ]);
+        state("00:00:00", &first).until(&state("00:10:00", &second)).expect("later")
+    }
+
+    #[test]
+    fn what_came_began_and_ended_is_known() {
+        let (from, interval) = ten_minutes();
+        let ids: Vec<&str> = from.jobs.iter().map(|job| job.id.as_str()).collect();
+        assert_eq!(ids, ["r1", "r2", "r3", "w1", "w2", "d", "c", "s"]);
+        let comes: Vec<Option<f64>> = from.jobs[5..].iter().map(|job| job.not_before_s).collect();
+        assert_eq!(comes, [0.0, 570.0, 100.0].map(Some));
+        let begun: Vec<(&str, f64, usize)> =
+            interval.begun.iter().map(|(job, begun)| (job.as_str(), begun.at_s, begun.nodes.len())).collect();
+        assert_eq!(begun, [("s", 100.0, 1), ("w1", 400.0, 1)]);
+    }
+
+    #[test]
+    fn jobs_take_what_they_took_or_go_on_past_the_later_document() {
+        let (_, interval) = ten_minutes();
+        let takes = |id: &str, age: u64, limit: Option<u64>| {
+            let mut row = Row::new(id.to_string(), sandtable_hardware::Instant::START, 1, Duration::ZERO);
+            row.declared = limit.map(Duration::from_secs);
+            interval.run_time(&row, Duration::from_secs(age)).as_secs_f64()
+        };
+        // r1 ended after 200 s; on what r3 held w1 began after 400 s.
+        assert_eq!((takes("r1", 50, Some(9000)), takes("r3", 70, None), takes("s", 0, None)), (250.0, 470.0, 50.0));
+        // The others end at their limits, where those are later, or just after.
+        assert_eq!(
+            (takes("r2", 60, Some(9000)), takes("r2", 60, Some(100)), takes("w2", 0, None)),
+            (9000.0, 661.0, 601.0)
+        );
+    }
+
+    #[test]
+    fn an_earlier_document_is_refused() {
+        let at = |at: &str| state(at, &json!([]));
+        let why = at("00:10:00").until(&at("00:10:00")).expect_err("not later");
+        assert_eq!(why, "expected a later document than that of 2026-11-20T00:10:00Z, found 2026-11-20T00:10:00Z");
+    }
 }
