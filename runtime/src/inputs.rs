@@ -1,8 +1,9 @@
 //! The inputs of a run, apart from its policy and its backend.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandtable_hardware::{Beginning, Instant, Job, PerformanceModel};
+use sandtable_hardware::{Beginning, Duration, Instant, Job, JobId, PerformanceModel};
 
 use crate::context::Predictors;
 use crate::contract::Abilities;
@@ -18,6 +19,8 @@ pub struct Inputs {
     pub jobs: Arc<[Job]>,
     /// Where the run begins: the backend has the same.
     pub beginning: Arc<Beginning>,
+    /// What jobs wait for before they are submitted, beside their own instant; one that waits for what does not happen is never submitted.
+    pub after: Arc<BTreeMap<JobId, After>>,
     /// The last instant of the run, which it decides at too: what has not ended by then is unfinished. None: it goes on until every job has ended.
     pub until: Option<Instant>,
     /// Demands that the policy must follow beside those of `jobs`: where it is only asked whether it would begin, there are none.
@@ -58,6 +61,35 @@ pub struct Inputs {
     pub stop: Option<Stop>,
 }
 
+/// What a job waits for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct After {
+    /// Its conditions.
+    pub all: Vec<Condition>,
+    /// One of them will do.
+    pub any: bool,
+}
+
+/// Something that happens to another job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The other job.
+    pub job: JobId,
+    /// What happens to it.
+    pub what: Happens,
+    /// And so long after.
+    pub plus: Duration,
+}
+
+/// What happens to a job, that others may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happens {
+    /// It is given GPUs for the first time.
+    Started,
+    /// It ends.
+    Ended,
+}
+
 /// Whether a run is to end.
 pub type Stop = Box<dyn Fn() -> bool + Send>;
 
@@ -67,6 +99,7 @@ impl Inputs {
         Inputs {
             jobs,
             beginning: Arc::default(),
+            after: Arc::default(),
             until: None,
             follow: Abilities::empty(),
             config: "{}".into(),

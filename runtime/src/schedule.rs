@@ -5,6 +5,7 @@
 //! next batch.
 
 mod deciding;
+mod dependent;
 mod happening;
 mod leased;
 mod reports;
@@ -27,6 +28,7 @@ use crate::policy::Policy;
 use crate::predict::Score;
 pub use crate::visibility::gpu_types;
 use crate::visibility::{Introduced, setup, told, utilisation};
+use dependent::Dependents;
 use leased::Rounds;
 
 /// What came of a run.
@@ -185,6 +187,7 @@ impl Run {
             epoch: false,
             leased,
             next_job: 0,
+            dependents: Dependents::new(inputs.after.clone()),
             capacities,
             follow,
             introduced,
@@ -276,6 +279,8 @@ struct Run {
     /// Where GPUs are leased for rounds: policies are called between them alone.
     leased: Option<Rounds>,
     next_job: usize,
+    /// Jobs that wait for others.
+    dependents: Dependents,
     capacities: Capacities,
     /// The demands of jobs that a policy must follow.
     follow: Abilities,
@@ -319,7 +324,7 @@ impl Run {
         self.enter(|decision_log| decision_log.begins(cadence));
         // No round is called twice at one instant.
         let mut no_round_before = Instant::START;
-        while self.live > 0 || self.next_job < self.inputs.jobs.len() {
+        while self.live > 0 || self.more_come() {
             if self.inputs.stop.as_ref().is_some_and(|stop| stop()) {
                 return Ok(Err(Fault::Stopped));
             }
@@ -398,13 +403,14 @@ impl Run {
             return Some(now);
         }
         let call = self.call_due(now, cadence);
-        let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit);
+        let submission = self.inputs.jobs.get(self.next_job).map(|job| job.submit).into_iter();
+        let submission = submission.chain(self.dependents.next().map(|at| at.max(now)));
         // Without live jobs a round has nothing to decide.
         let next_round =
             round.filter(|_| self.live > 0).map(|period| no_round_before.max(now.next_multiple_of(period)));
         let timer = self.world().cluster.timers.values().min().copied();
         let due = self.inputs.succession.as_ref().and_then(|succession| succession.due());
-        let all = submission.into_iter().chain(timer).chain(next_round).chain(call).chain(due).chain(self.inputs.until);
+        let all = submission.chain(timer).chain(next_round).chain(call).chain(due).chain(self.inputs.until);
         all.min().filter(|at| *at < Instant::END)
     }
 
@@ -445,10 +451,15 @@ impl Run {
             return None;
         }
         // Rounds and timers go on by themselves; a job that will never start does not.
-        if self.next_job == self.inputs.jobs.len() && !self.happens_by_itself() {
+        if !self.more_come() && !self.happens_by_itself() {
             return Some(Ok(()));
         }
         (trigger == Trigger::Timer).then_some(Err(Fault::Livelock { calls: self.idle }))
+    }
+
+    /// Whether jobs are to be submitted whatever the policy does.
+    fn more_come(&self) -> bool {
+        self.next_job < self.inputs.jobs.len() || self.dependents.next().is_some()
     }
 
     /// Enters a decision into the log, if one is kept.

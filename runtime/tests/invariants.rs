@@ -5,6 +5,7 @@
 //! Conservation itself (no GPU given twice, GPU-time of jobs, of GPUs and of the clock equal, time never back, every
 //! job ends once) is checked by `Ledger::close` at the end of every run and makes `run` an error.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ use sandtable_hardware::elastic::{Elastic, Learning, Rescale, Steps, Theta};
 use sandtable_hardware::random::Stream;
 use sandtable_hardware::{
     Communication, Costs, Duration, Failures, Fleet, GpuId, GpuProfile, GpuType, HostResources, Instant, Interference,
-    InterferenceModel, Job, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
+    InterferenceModel, Job, JobId, Leases, Maintenance, Nearness, NodeId, PartId, PartProfile, PerformanceModel, Pool,
     Profile, Queue, QueueId, Request, RestartRule, Revocable, SECOND, Service, ServiceId, Sharing, SimulatedBackend,
     Solo, TypeId, Workload, WorkloadId,
 };
@@ -21,13 +22,14 @@ use sandtable_runtime::contract::{
     Abilities, Action, Batch, Cadence, Descriptor, Plan, Preempt, PreemptMode, Readiness, Setup, Start,
 };
 use sandtable_runtime::fault::Fault;
-use sandtable_runtime::inputs::{Inputs, Reveal};
+use sandtable_runtime::inputs::{After, Inputs, Reveal};
 use sandtable_runtime::limits::Limits;
 use sandtable_runtime::schedule::{Finished, run};
 use sandtable_runtime::{DecisionContext, JobOutcome, Policy, Predictors, Remaining, Summary};
 
 #[path = "invariants/cpu.rs"]
 mod cpu;
+mod dependents;
 #[path = "invariants/mischief.rs"]
 mod mischief;
 #[path = "invariants/oracle.rs"]
@@ -199,10 +201,10 @@ fn of_part(fleet: &Fleet, seconds: u64, request: Request) -> Request {
 }
 
 fn simulate(case: &Case) -> Finished {
-    simulate_until(case, None)
+    simulate_with(case, None, BTreeMap::new())
 }
 
-fn simulate_until(case: &Case, until: Option<Instant>) -> Finished {
+fn simulate_with(case: &Case, until: Option<Instant>, after: BTreeMap<JobId, After>) -> Finished {
     let name = |speed: f64| format!("speed {speed}");
     // Of the fastest type nobody says what it has.
     let memory = |speed: f64| if speed > 2.0 { 0 } else { 10_000 - 4_000 * u32::from(speed < 1.0) };
@@ -330,6 +332,7 @@ fn simulate_until(case: &Case, until: Option<Instant>) -> Finished {
         reveal: Reveal { memory: case.seed.is_multiple_of(2), ..Reveal::default() },
         strict: false,
         until,
+        after: after.into(),
         ..Inputs::plain(jobs.clone(), Limits { calls: 3000, actions: case.actions, ..Limits::default() })
     };
     run(&mut policy, Box::new(SimulatedBackend::new(fleet, jobs, &laws, case.seed)), inputs).expect("the books balance")
@@ -394,24 +397,6 @@ proptest! {
         let (first, second) = (simulate(&case), simulate(&case));
         prop_assert!(first.ledger.rows().eq(second.ledger.rows()));
         prop_assert_eq!(first.calls, second.calls);
-    }
-
-    /// Up to its last instant a run is the one that goes on: all jobs start and end then as they do there.
-    #[test]
-    fn a_run_that_ends_early_is_the_beginning_of_one_that_does_not((case, part) in (case(), 1..100u64)) {
-        let whole = simulate(&case);
-        let last = whole.ledger.rows().filter_map(|row| row.end.or(row.first_start)).max().unwrap_or(Instant::START);
-        let until = Instant::at(last.since_start() * part / 100);
-        let early = simulate_until(&case, Some(until));
-        prop_assert!(early.fault.is_none() || whole.fault.is_some());
-        if early.fault.is_none() {
-            let by = |at: Option<Instant>| at.filter(|at| *at <= until);
-            for (early, whole) in early.ledger.rows().zip(whole.ledger.rows()) {
-                prop_assert_eq!(by(early.first_start), by(whole.first_start));
-                prop_assert_eq!(by(early.end), by(whole.end));
-                prop_assert_eq!(early.end.is_some(), by(whole.end).is_some());
-            }
-        }
     }
 }
 

@@ -90,6 +90,7 @@ impl CellBackend for Modelled {
 
     fn start(&self, cell: &Cell, jobs: Arc<[Job]>, inputs: &mut Inputs) -> Result<Box<dyn Backend>, Error> {
         let beginning = cell.setting.workload.beginning(&jobs, &cell.fleet)?;
+        inputs.after = Arc::new(cell.setting.workload.after(&jobs));
         let (fleet, laws) = ((*cell.fleet).clone(), &cell.setting.laws);
         let model = SimulatedBackend::beginning(fleet, jobs, laws, cell.seed, &beginning);
         inputs.beginning = Arc::new(beginning);

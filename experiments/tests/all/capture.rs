@@ -23,7 +23,7 @@ fn a_real_slurm_is_read() {
         ["capture", "slurm", "--from", &from, "--at", "2026-11-22T01:05:32Z", "--kind", kinds, "-o", "slurm.json"];
     let ran = sandtable(folder.path(), &args);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let said = "5 nodes that take jobs, 18 GPUs, 5 running and 18 waiting jobs\nnot modelled: 2 jobs that are held\n";
+    let said = "5 nodes that take jobs, 18 GPUs, 5 running and 20 waiting jobs\nnot modelled: 2 jobs that are held\n";
     assert!(ran.stdout.starts_with(said), "{}", ran.stdout);
     let found = document(folder.path(), "slurm.json");
     let expected = document(&data("cluster-state/expected"), "slurm.state.json");

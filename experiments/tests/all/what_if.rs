@@ -406,3 +406,63 @@ fn conditions_fail_the_command_and_mistakes_are_named() {
     let gone = sandtable(folder.path(), &["what-if", "none.json"]);
     assert!(gone.code == 2 && gone.stderr.contains("none.json"), "{}", gone.stderr);
 }
+
+#[test]
+fn what_waits_for_others_starts_when_they_have_ended() {
+    let mut state = cluster();
+    let jobs = state["jobs"].as_array_mut().expect("jobs");
+    // Room on node b.
+    jobs.retain(|job| job["id"] != "w3");
+    let waits = |id: &str, after: Value| json!({"id": id, "user": "eve", "state": "dependent", "gpus": 1, "submitted_s": -30, "limit_s": 60, "after": after});
+    jobs.extend([
+        waits("d1", json!([{"job": "r1", "when": "ok"}])),
+        // At whatever depth; and so long after.
+        waits("d2", json!([{"job": "d1", "when": "ended", "plus_s": 600}])),
+        waits("d3", json!([{"job": "r1", "when": "ended", "any": true}, {"job": "r2", "when": "ended", "any": true}])),
+        // It runs: ten minutes and a half after its start are from now on half a minute.
+        waits("d4", json!([{"job": "r1", "when": "started", "plus_s": 630}])),
+        // What the model has not can't be waited for.
+        waits("d5", json!([{"job": "gone", "when": "ok"}])),
+        waits("d6", json!([{"job": "r1", "when": "failed"}])),
+        waits("d7", json!([{"job": "d5", "when": "ok"}])),
+    ]);
+    let folder = folder_of(&state);
+    let found = rows(folder.path(), &["--policy", "fifo,backfill=skip"]);
+    let start = |job: &str| {
+        let row = found.get(&(job.to_string(), "fifo backfill=skip".into(), false))?;
+        row["start_p50_s"].as_f64()
+    };
+    // r1 ends after 6,600 s, r2 after 5,400 s.
+    let starts = ["d1", "d2", "d3", "d4", "d5", "d6", "d7"].map(start);
+    assert_eq!(starts, [Some(6600.0), Some(7260.0), Some(5400.0), Some(30.0), None, None, None]);
+    let said = what_if(folder.path(), &["--policy", "fifo"]);
+    assert!(said.stdout.contains("3 jobs that wait for others that are not in the model"), "{}", said.stdout);
+}
+
+#[test]
+fn a_reserved_node_takes_no_jobs_meanwhile_and_a_released_job_waits() {
+    let mut state = cluster();
+    state["reservations"] = json!([
+        {"name": "m", "nodes": ["a"], "from_s": -10, "to_s": 9000, "maintenance": true},
+        {"name": "over", "nodes": ["b"], "from_s": -99, "to_s": -9},
+    ]);
+    let jobs = state["jobs"].as_array_mut().expect("jobs");
+    let more = |id: &str, of: Value| {
+        let mut job = json!({"id": id, "user": "eve", "gpus": 1, "submitted_s": -30, "limit_s": 60});
+        of.as_object().expect("fields").iter().for_each(|(key, value)| job[key] = value.clone());
+        job
+    };
+    jobs.push(more("h", json!({"state": "held"})));
+    jobs.push(more("in", json!({"state": "waiting", "reservation": "m"})));
+    let folder = folder_of(&state);
+    let found = rows(folder.path(), &["--policy", "fifo", "--release", "h"]);
+    let start = |job: &str, changed: bool| {
+        found.get(&(job.to_string(), "fifo".into(), changed)).and_then(|row| row["start_p50_s"].as_f64())
+    };
+    // Of a three GPUs come free after 6,600 s, and it is reserved until 9,000 s; on b there are four after 5,400 s.
+    assert_eq!((start("w1", false), start("w1", true)), (Some(5400.0), Some(5400.0)));
+    assert_eq!((start("w2", false), start("h", false), start("in", false)), (Some(9000.0), None, None));
+    assert!(start("h", true).is_some_and(|at| at >= 9000.0), "{:?}", start("h", true));
+    let said = what_if(folder.path(), &["--policy", "fifo", "--release", "w1"]);
+    assert!(said.code == 2 && said.stderr.contains("job \"w1\" is not held"), "{}", said.stderr);
+}

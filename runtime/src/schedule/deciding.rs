@@ -10,6 +10,7 @@ use crate::contract::{
 };
 use crate::decision_log::ReplayScript;
 use crate::fault::Fault;
+use crate::inputs::Happens;
 use crate::ledger::AccountingError;
 use crate::policy::Policy;
 
@@ -201,8 +202,15 @@ impl Run {
     fn begin_on(&mut self, job: JobId, node: NodeId, happened: &mut Vec<TimedEvent>) -> Result<(), AccountingError> {
         self.idle = 0;
         self.ledger.put(job, node)?;
+        self.has_begun(job);
         self.world().backend.start_on(job, node, happened);
         Ok(())
+    }
+
+    /// What waits for a job to begin may be submitted.
+    fn has_begun(&mut self, job: JobId) {
+        let now = self.world().cluster.now;
+        self.dependents.happened(job, Happens::Started, now, &self.inputs.jobs);
     }
 
     /// Gives a job its GPUs.
@@ -215,6 +223,7 @@ impl Run {
     ) -> Result<(), AccountingError> {
         self.idle = 0;
         self.ledger.given(job, gpus)?;
+        self.has_begun(job);
         self.world().backend.start(job, gpus, split, happened);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::contract::{
     Abilities, Arrival, ChangeCause, Demand, Event, JobEnd, JobPhase, LeaseEnd, NEVER, NO_QUEUE, NodeChange,
     NodeHealth, PhaseChange,
 };
+use crate::inputs::Happens;
 use crate::ledger::AccountingError;
 use crate::visibility::{elasticity, host, near};
 
@@ -125,6 +126,7 @@ impl Run {
     pub(super) fn leave(&mut self, job: JobId, at: Instant) {
         self.change(job, Phase::Ended);
         self.live -= 1;
+        self.dependents.happened(job, Happens::Ended, at, &self.inputs.jobs);
         (self.idle, self.barren) = (0, 0);
         self.events.push(Event::JobEnded(JobEnd { job: job.number(), at: at.as_micros() }));
     }
@@ -174,29 +176,40 @@ impl Run {
     }
 
     pub(super) fn submit(&mut self, now: Instant) {
-        while let Some(job) = self.inputs.jobs.get(self.next_job).filter(|job| job.submit <= now) {
+        while self.inputs.jobs.get(self.next_job).is_some_and(|job| job.submit <= now) {
             let id = JobId::at(self.next_job);
             self.next_job += 1;
-            let world = match &mut self.world {
-                Some(world) => world,
-                None => unreachable!("the world is lent only to a call"),
-            };
-            // What runs has found its place.
-            let runs = self.inputs.beginning.jobs.get(&id).is_some_and(|standing| !standing.gpus.is_empty());
-            if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job).filter(|_| !runs) {
-                world.cluster.set_phase(id, Phase::Ended);
-                world.backend.forget(id);
-                self.ledger.rejected(id, reason);
-                continue;
+            if !self.dependents.holds(id) {
+                self.admit(id);
             }
-            world.cluster.set_phase(id, Phase::Queued);
-            self.ledger.submitted(id);
-            self.live += 1;
-            (self.idle, self.barren) = (0, 0);
-            let arrival = self.arrival(id);
-            self.events.push(arrival);
-            self.wake = true;
         }
+        while let Some(id) = self.dependents.due(now) {
+            self.admit(id);
+        }
+    }
+
+    /// A job waits from now on.
+    fn admit(&mut self, id: JobId) {
+        let job = &self.inputs.jobs[id];
+        let world = match &mut self.world {
+            Some(world) => world,
+            None => unreachable!("the world is lent only to a call"),
+        };
+        // What runs has found its place.
+        let runs = self.inputs.beginning.jobs.get(&id).is_some_and(|standing| !standing.gpus.is_empty());
+        if let Some(reason) = self.capacities.never_fits(&self.inputs.laws, job).filter(|_| !runs) {
+            world.cluster.set_phase(id, Phase::Ended);
+            world.backend.forget(id);
+            self.ledger.rejected(id, reason);
+            return;
+        }
+        world.cluster.set_phase(id, Phase::Queued);
+        self.ledger.submitted(id);
+        self.live += 1;
+        (self.idle, self.barren) = (0, 0);
+        let arrival = self.arrival(id);
+        self.events.push(arrival);
+        self.wake = true;
     }
 
     /// What a policy is told of a job that comes.

@@ -1,6 +1,7 @@
 //! A run that begins in the middle: the jobs that were submitted before are there, and those that run go on.
 
 use super::Run;
+use crate::inputs::Happens;
 use crate::ledger::AccountingError;
 
 impl Run {
@@ -23,6 +24,7 @@ impl Run {
             let world = self.world();
             world.cluster.give(world.backend.fleet(), *job, standing.gpus.clone(), None);
             self.ledger.given_before(*job, standing)?;
+            self.dependents.happened(*job, Happens::Started, standing.first_start, &self.inputs.jobs);
         }
         // What the backend tells at once: that they run, and how fast.
         if !holders.is_empty() {

@@ -67,6 +67,8 @@ pub enum Change {
     Resume(String),
     /// A job that waits is held.
     Hold(String),
+    /// A job that is held waits.
+    Release(String),
     /// A job is gone, and what it held is free.
     Kill(String),
     /// A job has another priority, as the cluster counts it.
@@ -139,6 +141,13 @@ impl State {
                     return Err(format!("job {job:?} does not wait: only one that waits is held"));
                 }
                 found.state = JobState::Held;
+            }
+            Change::Release(job) => {
+                let found = self.job(job)?;
+                if found.state != JobState::Held {
+                    return Err(format!("job {job:?} is not held: only one that is held is released"));
+                }
+                found.state = JobState::Waiting;
             }
             Change::Kill(job) => {
                 self.job(job)?;

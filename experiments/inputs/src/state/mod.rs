@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+mod dependencies;
 pub mod document;
 mod interval;
 pub mod jobs;
@@ -20,6 +21,7 @@ use sandtable_core::error::Error;
 use sandtable_hardware::Duration;
 
 pub use changes::Change;
+pub use dependencies::{Dependent, Until};
 pub use document::State;
 pub use interval::{Begun, Interval};
 pub use model::{Holder, KnownJob, Modelled, ModelledNode, RunTimes};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::{Duration, Instant, SECOND};
 
+use super::dependencies::{Dependent, waits};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
 use crate::trace::{Row, plain};
@@ -75,6 +76,8 @@ pub struct Modelled {
     pub holders: Vec<Holder>,
     /// What is known of jobs beside their rows, by name.
     pub known: BTreeMap<String, KnownJob>,
+    /// Jobs that wait for others of the model.
+    pub after: Vec<Dependent>,
     /// What is left out, or not modelled, and of how many.
     pub not_modelled: BTreeMap<String, u32>,
 }
@@ -93,11 +96,12 @@ impl State {
         let mut all = self.with_nodes(run_times);
         let there = || self.jobs.iter().filter(|job| job.state != JobState::Ended);
         there().for_each(|job| all.take_named(job));
-        for job in there() {
+        for job in there().filter(|job| job.state != JobState::Dependent) {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
+        all.dependents(self)?;
         all.count("queues: their limits, weights and order", self.queues.len() as u32);
-        all.count("reservations", self.reservations.len() as u32);
+        all.count("reservations, as times in which their nodes take no jobs", self.reservations.len() as u32);
         all.made.rows.sort_by_key(|row| row.submit);
         Ok(all.made)
     }
@@ -140,6 +144,7 @@ impl State {
                 rows: Vec::new(),
                 holders: Vec::new(),
                 known: BTreeMap::new(),
+                after: Vec::new(),
                 not_modelled: BTreeMap::new(),
             },
         };
@@ -167,6 +172,29 @@ impl<'a> Modelling<'a> {
         if jobs > 0 {
             *self.made.not_modelled.entry(what.into()).or_default() += jobs;
         }
+    }
+
+    /// The jobs that wait for others: those that wait for jobs of the model alone are in it, at whatever depth.
+    fn dependents(&mut self, state: &'a State) -> Result<(), String> {
+        let mut left: Vec<&StateJob> = state.jobs.iter().filter(|job| job.state == JobState::Dependent).collect();
+        loop {
+            let (mut later, before) = (Vec::new(), left.len());
+            for job in left {
+                let Some(after) = waits(state, job, &|name| self.made.known.contains_key(name)) else {
+                    later.push(job);
+                    continue;
+                };
+                self.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
+                if self.made.known.contains_key(job.id.as_str()) {
+                    self.made.after.push(after);
+                }
+            }
+            left = later;
+            if left.is_empty() || left.len() == before {
+                break;
+            }
+        }
+        left.iter().try_for_each(|_| self.leave_out("jobs that wait for others that are not in the model"))
     }
 
     /// A job that is not in the model.
@@ -202,8 +230,15 @@ impl<'a> Modelling<'a> {
 
     /// When a node takes no jobs.
     fn closed(&self, node: &str) -> Vec<(Instant, Instant)> {
-        let here = self.state.drains.iter().filter(|drain| drain.node == node);
-        here.map(|drain| (self.instant(drain.from_s), drain.to_s.map_or(Instant::END, |to| self.instant(to)))).collect()
+        let drains = self.state.drains.iter().filter(|drain| drain.node == node);
+        let drains = drains.map(|drain| (drain.from_s, drain.to_s));
+        // The jobs for which nodes are reserved are not in the model.
+        let reserved =
+            self.state.reservations.iter().filter(|of| of.to_s > 0.0 && of.nodes.iter().any(|of| of == node));
+        let reserved = reserved.map(|of| (of.from_s.max(0.0), Some(of.to_s)));
+        let instants =
+            |(from, to): (f64, Option<f64>)| (self.instant(from), to.map_or(Instant::END, |to| self.instant(to)));
+        drains.chain(reserved).map(instants).collect()
     }
 
     /// GPUs that are held by their numbers are not chosen for jobs of which only a count is known.
@@ -223,10 +258,13 @@ impl<'a> Modelling<'a> {
             return Err("it asks for a part of a GPU: GPUs are whole here".into());
         }
         let left_out = match job.state {
+            JobState::Waiting | JobState::NotBefore if job.reservation.is_some() => {
+                Some("jobs that wait for a reservation")
+            }
             JobState::Waiting | JobState::NotBefore => None,
             JobState::Running | JobState::Suspended | JobState::Ending => return self.runs(job),
             JobState::Held => Some("jobs that are held"),
-            JobState::Dependent => Some("jobs that wait for others"),
+            JobState::Dependent => None,
             JobState::Reserved => Some("jobs that wait for a reservation"),
             JobState::Ended => return Ok(()),
         };

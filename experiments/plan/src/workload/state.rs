@@ -7,8 +7,11 @@ use std::sync::Arc;
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Instant, Job, JobId, Sharing, Standing};
-use sandtable_inputs::state::{Calibration, Change, History, Interval, Modelled, RunTimeModel, RunTimes, State};
+use sandtable_inputs::state::{
+    Calibration, Change, Dependent, History, Interval, Modelled, RunTimeModel, RunTimes, State, Until,
+};
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Row, Trace};
+use sandtable_runtime::inputs::{After, Condition, Happens};
 use serde_json::{Value, json};
 
 use super::{From, Keyed, Workload};
@@ -245,6 +248,11 @@ fn times(
     })
 }
 
+/// Jobs by their names.
+fn by_name(jobs: &[Job]) -> BTreeMap<&str, JobId> {
+    jobs.iter().enumerate().map(|(at, job)| (job.name.as_str(), JobId::at(at))).collect()
+}
+
 impl Workload {
     /// What of a cluster's state is left out or not modelled, in words.
     pub(crate) fn state_in_words(&self) -> Option<String> {
@@ -255,6 +263,21 @@ impl Workload {
         let (jobs, running) = (state.rows.len(), state.holders.len());
         let not = if not.is_empty() { String::new() } else { format!("; not modelled: {}", not.join(", ")) };
         Some(format!("begins with {running} running and {} waiting jobs{times}{not}", jobs - running))
+    }
+
+    /// What jobs wait for.
+    pub(crate) fn after(&self, jobs: &[Job]) -> BTreeMap<JobId, After> {
+        let Some(state) = self.state.as_ref().map(|jobs| &jobs.modelled) else { return BTreeMap::new() };
+        let ids = by_name(jobs);
+        let of = |waits: &Dependent| {
+            let condition = |until: &Until| {
+                let what = if until.starts { Happens::Started } else { Happens::Ended };
+                Some(Condition { job: *ids.get(until.job.as_str())?, what, plus: until.plus })
+            };
+            let all = waits.all.iter().map(condition).collect::<Option<Vec<Condition>>>()?;
+            Some((*ids.get(waits.job.as_str())?, After { all, any: waits.any }))
+        };
+        state.after.iter().filter_map(of).collect()
     }
 
     /// Where a run of these jobs begins.
@@ -286,8 +309,7 @@ impl Workload {
                 "a run that begins with running jobs needs a fleet of whole GPUs, which are not leased for rounds";
             return Err(Error::usage(message));
         }
-        let ids: BTreeMap<&str, JobId> =
-            jobs.iter().enumerate().map(|(at, job)| (job.name.as_str(), JobId::at(at))).collect();
+        let ids = by_name(jobs);
         let mut beginning = Beginning { at: state.at, jobs: BTreeMap::new() };
         for holder in &state.holders {
             let Some(id) = ids.get(holder.job.as_str()) else { continue };

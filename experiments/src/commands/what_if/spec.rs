@@ -56,6 +56,9 @@ pub(super) struct Asked {
     /// Change: a job that waits is held.
     #[arg(long, value_name = "JOB")]
     hold: Vec<String>,
+    /// Change: a job that is held waits.
+    #[arg(long, value_name = "JOB")]
+    release: Vec<String>,
     /// Change: a job is gone.
     #[arg(long, value_name = "JOB")]
     kill: Vec<String>,
@@ -92,6 +95,7 @@ impl Asked {
             all.push(drain(text)?);
         }
         all.extend(self.kill.iter().map(|job| format!("Kill({job:?})")));
+        all.extend(self.release.iter().map(|job| format!("Release({job:?})")));
         all.extend(self.hold.iter().map(|job| format!("Hold({job:?})")));
         for text in &self.priority {
             let wrong = || Error::usage(format!("--priority: expected JOB=NUMBER, found {text:?}"));

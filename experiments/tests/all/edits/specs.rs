@@ -247,6 +247,7 @@ pub(super) const CHANGED: &str = r#"Experiment(
         Drain(node: "n", from: "6h", to: "7h"),
         Resume("m"),
         Hold("k"),
+        Release("k"),
         Kill("l"),
         Priority("j", 9),
     ]),
@@ -276,7 +277,8 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Drain.from", "6h", "5h"),
     ("Change.Drain.to", "7h", "8h"),
     ("Change.Resume", "Resume(\"m\")", "Resume(\"n\")"),
-    ("Change.Hold", "Hold(\"k\")", "Hold(\"j\")"),
+    ("Change.Hold", "        Hold(\"k\"),\n        Release(\"k\"),\n", "        Hold(\"j\"),\n"),
+    ("Change.Release", "        Release(\"k\"),\n", ""),
     ("Change.Kill", "Kill(\"l\")", "Kill(\"k\")"),
     ("Change.Priority", "Priority(\"j\", 9)", "Priority(\"j\", 8)"),
 ];
