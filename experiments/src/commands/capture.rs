@@ -1,12 +1,15 @@
 //! `sandtable capture`: a cluster as it is, as a document that a run begins with.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::{digest, input, output};
+use sandtable_hardware::Duration;
+use sandtable_hardware::live::{Clock, wait};
 use sandtable_inputs::state::{self, Named, State, kube, pseudonymise, slurm};
 use serde_json::Value;
 
@@ -90,18 +93,23 @@ pub(crate) fn run(command: &CaptureCommand) -> Result<ExitCode, Error> {
 }
 
 fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
-    let document = of_slurm(args.from.as_deref(), args.at, &args.kinds)?;
+    let document = of_slurm(args.from.as_deref(), args.at, &args.kinds, &Patience::endless())?;
     written(args.from.as_deref().unwrap_or(Path::new("scontrol")), document, &args.shared, &args.output)
 }
 
 /// Slurm's cluster as it is, or as the files of a folder say that it was.
-pub(super) fn of_slurm(from: Option<&Path>, at: Option<jiff::Timestamp>, words: &[String]) -> Result<Value, Error> {
+pub(super) fn of_slurm(
+    from: Option<&Path>,
+    at: Option<jiff::Timestamp>,
+    words: &[String],
+    patience: &Patience<'_>,
+) -> Result<Value, Error> {
     let kinds = kinds(words)?;
     let mut outputs = slurm::Outputs::new();
     for command in &slurm::COMMANDS {
         let text = match from {
             Some(folder) => file(folder, command)?,
-            None => asked(command)?,
+            None => asked(command, patience)?,
         };
         outputs.extend(text.map(|text| (command.file, text)));
     }
@@ -182,15 +190,65 @@ fn file(folder: &Path, command: &slurm::Command) -> Result<Option<String>, Error
     input::text(&path, input::DATA).map(Some)
 }
 
+/// For how long a command is waited for.
+pub(super) struct Patience<'a> {
+    /// At most.
+    pub(super) most: Option<Duration>,
+    /// And not when this holds.
+    pub(super) stop: &'a dyn Fn() -> bool,
+}
+
+impl Patience<'_> {
+    /// Until it ends.
+    fn endless() -> Patience<'static> {
+        Patience { most: None, stop: &|| false }
+    }
+
+    /// What a command printed, unless it is ended here.
+    fn output(&self, command: &mut Command) -> std::io::Result<Output> {
+        let clock = Clock::start();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr) = (std::thread::spawn(move || all(out)), std::thread::spawn(move || all(err)));
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if (self.stop)() || self.most.is_some_and(|most| clock.now().since_start() > most) {
+                child.kill()?;
+                child.wait()?;
+                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "it did not answer in time"));
+            }
+            wait(LOOK);
+        };
+        let of = |thread: std::thread::JoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        Ok(Output { status, stdout: of(stdout), stderr: of(stderr) })
+    }
+}
+
+/// How often it is looked whether a command has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// All that comes from a pipe.
+fn all(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What was read before an error is what there is.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    bytes
+}
+
 /// What a command prints now.
-fn asked(command: &slurm::Command) -> Result<Option<String>, Error> {
+fn asked(command: &slurm::Command, patience: &Patience<'_>) -> Result<Option<String>, Error> {
     let (program, arguments) = (command.argv[0], &command.argv[1..]);
     let mut command_line = Command::new(program);
     let ran = command_line.args(arguments).env("TZ", "UTC").env("SLURM_TIME_FORMAT", "standard");
     // Lists of an array's tasks are cut otherwise.
-    let ran = ran.env("SLURM_BITSTR_LEN", "0").output();
+    let ran = patience.output(ran.env("SLURM_BITSTR_LEN", "0"));
     let lacking = |message: String| Error { exit: ExitCode::Hardware, ..Error::usage(message) };
     let ran = ran.map_err(|error| {
+        if error.kind() == std::io::ErrorKind::TimedOut {
+            return lacking(format!("`{}` did not answer in time", command.argv.join(" ")));
+        }
         let error = lacking(format!("`{program}` can't be run: {error}"));
         error.hint("--from DIR reads files that hold what the commands printed")
     })?;

@@ -75,7 +75,7 @@ pub(crate) fn run(command: &ShadowCommand) -> Result<ExitCode, Error> {
 }
 
 fn report(args: &ReportArgs) -> Result<ExitCode, Error> {
-    let documents = folder::documents(&args.folder)?;
+    let documents = folder::documents(&args.folder, &ui::note)?;
     let pairs = folder::pairs(&documents, args.compared.gap);
     let Some(first) = pairs.compared.first() else {
         let message = format!(
@@ -86,7 +86,7 @@ fn report(args: &ReportArgs) -> Result<ExitCode, Error> {
         );
         return Err(Error::usage(message).hint("`sandtable shadow slurm -o DIR` writes them; `--gap` allows more"));
     };
-    let judge = intervals::Judge::new(&args.compared.policy, args.compared.policies.clone(), first)?;
+    let judge = intervals::Judge::new(&args.compared.policy, args.compared.policies.clone(), &first.0)?;
     let bar = ui::progress(pairs.compared.len() as u64, args.no_progress);
     let judged = judge.all(&pairs.compared, super::threads(args.threads), &|_| bar.inc(1));
     bar.finish_and_clear();

@@ -191,3 +191,175 @@ fn what_can_not_be_compared_is_said() {
     let ran = crate::help::ran(without.env("PATH", "/nonexistent"));
     assert!(ran.code == 5 && ran.stderr.contains("`scontrol` can't be run"), "{}", ran.stderr);
 }
+
+#[test]
+fn every_start_is_counted_however_it_came_about() {
+    let [before, after] = before_and_after();
+    let running = |id: &str, since: i32, node: &str| json!({"id": id, "state": "running", "gpus": 2, "submitted_s": -100, "started_s": since, "limit_s": 3600, "on": [{"node": node, "count": 2}]});
+    let other = |id: &str, of: Value| {
+        let mut job = json!({"id": id, "gpus": 2, "submitted_s": -9, "limit_s": 600});
+        of.as_object().expect("fields").iter().for_each(|(key, value)| job[key] = value.clone());
+        job
+    };
+    // What runs or waits before, what does after; which starts are seen, and of how many jobs that the model has not.
+    let cases: [(&str, Value, Value, &[&str], u32); 8] = [
+        ("held", json!([other("d", json!({"state": "held"}))]), json!([running("d", -20, "a")]), &["d"], 0),
+        ("dependent", json!([other("d", json!({"state": "dependent"}))]), json!([running("d", -20, "a")]), &["d"], 0),
+        (
+            "listed before it began",
+            json!([other("w", json!({"state": "waiting"}))]),
+            json!([running("w", -61, "a")]),
+            &["w"],
+            0,
+        ),
+        ("came before the listing", json!([]), json!([running("x", -61, "a")]), &["x"], 0),
+        ("begun once more", json!([running("r", -30, "a")]), json!([running("r", -20, "b")]), &["r (again)"], 0),
+        (
+            "another queue",
+            json!([]),
+            json!([other(
+                "q",
+                json!({"state": "running", "started_s": -5, "queues": ["new"],
+            "on": [{"node": "a", "count": 2}]})
+            )]),
+            &["q"],
+            0,
+        ),
+        (
+            "never",
+            json!([other("n", json!({"state": "waiting", "why": {"code": "never"}}))]),
+            json!([running("n", -20, "a")]),
+            &[],
+            1,
+        ),
+        ("cancelled", json!([other("c", json!({"state": "waiting"}))]), json!([]), &[], 0),
+    ];
+    for (case, jobs, later, real, not_modelled) in cases {
+        let (mut before, mut after) = (before.clone(), after.clone());
+        (before["jobs"], after["jobs"]) = (jobs, later);
+        after["queues"] = json!([{"name": "new", "kind": "qos"}]);
+        // That another waits or not must not matter.
+        for waits in [false, true] {
+            let (mut before, mut after) = (before.clone(), after.clone());
+            if waits {
+                for document in [&mut before, &mut after] {
+                    let big = json!({"id": "z", "state": "waiting", "gpus": 4, "submitted_s": 0, "limit_s": 600, "nodes": {"gpus_each": 4}});
+                    document["jobs"].as_array_mut().expect("jobs").push(big);
+                }
+            }
+            let folder = folder_of(&[before, after]);
+            let ran = report(folder.path(), &["--policy", "fifo", "--format", "json"]);
+            assert_eq!(ran.code, 0, "{case}: {}", ran.stderr);
+            let row: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{case}: {}", ran.stderr));
+            assert_eq!(
+                (&row["real"], &row["not_modelled"]),
+                (&json!(real), &json!(not_modelled)),
+                "{case}, {waits}: {row}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_came_next_came_in_the_next_interval() {
+    // A job that fits waits, and starts half an hour later.
+    let [mut first, _] = before_and_after();
+    first["jobs"] = json!([{"id": "w", "state": "waiting", "gpus": 2, "submitted_s": -9, "limit_s": 600}]);
+    let at = |document: &Value, time: &str| {
+        let mut document = document.clone();
+        document["at"] = format!("2026-11-20T{time}Z").into();
+        document
+    };
+    let mut started = first.clone();
+    started["jobs"][0] = json!({"id": "w", "state": "running", "gpus": 2, "submitted_s": -9, "started_s": -1, "on": [{"node": "a", "count": 2}]});
+    let next = |documents: &[Value]| {
+        let ran = report(folder_of(documents).path(), &["--policy", "fifo"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let rows: Vec<&str> = ran.stdout.lines().skip_while(|line| !line.starts_with("policy")).collect();
+        let word = |line: &str, at: usize| {
+            line.split("  ").filter(|word| !word.is_empty()).nth(at).expect("a word").trim().to_string()
+        };
+        assert_eq!((word(rows[0], 7), word(rows[0], 8)), ("started by it alone".into(), "which came next".into()));
+        (word(rows[1], 7), word(rows[1], 8))
+    };
+    let (one, two) = (at(&first, "01:00:00"), at(&first, "01:01:00"));
+    assert_eq!(next(&[one.clone(), two.clone(), at(&started, "01:02:00")]), ("1".into(), "1".into()));
+    let (three, four) = (at(&first, "01:40:00"), at(&started, "01:41:00"));
+    assert_eq!(next(&[one, two, three, four]), ("1".into(), "0".into()));
+}
+
+/// Commands that stand in for Slurm's: at the second look a job is on a node that there is not, and at the fourth none answers.
+const COMMANDS: &str = r#"#!/bin/bash
+cd "$(dirname "$0")"
+case "$1 $2" in
+"show config")
+    echo x >>looks
+    looks=$(wc -l <looks)
+    [ "$looks" -lt 4 ] || { touch hangs; exec sleep 600; }
+    printf 'Configuration data as of 2026-11-20T01:00:%02d\n' "$((looks * 10))" ;;
+"show node") echo "NodeName=n0 Gres=gpu:a100:4 State=MIXED CPUTot=8" ;;
+"show partition") echo "PartitionName=p State=UP DefaultTime=00:10:00 PriorityTier=1" ;;
+"show job")
+    node=n0
+    [ "$(wc -l <looks)" != 2 ] || node=gone
+    echo "JobId=1 JobName=a UserId=u(1) JobState=RUNNING SubmitTime=2026-11-20T00:00:00 StartTime=2026-11-20T00:00:00 RunTime=01:00:00 TimeLimit=02:00:00 Partition=p NumNodes=1 TresPerNode=gres:gpu:1 Nodes=$node CPU_IDs=0 Mem=0 GRES=gpu:a100:1(IDX:0)"
+    echo "JobId=2 JobName=b UserId=u(1) JobState=PENDING Reason=Resources SubmitTime=2026-11-20T00:30:00 TimeLimit=00:30:00 Partition=p NumNodes=1 TresPerNode=gres:gpu:4" ;;
+esac
+"#;
+
+#[test]
+fn a_watch_goes_on_when_a_poll_makes_no_sense_and_ends_when_a_command_hangs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["scontrol", "sdiag"] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, COMMANDS).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+    let dist = dist();
+    let args = ["shadow", "slurm", "-o", "polls", "--every", "1s", "--policies", &dist, "--policy", "fifo"];
+    let mut command = crate::help::command(folder.path(), &args);
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    command.env("PATH", path).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("it begins");
+    for _ in 0..1200 {
+        if folder.path().join("hangs").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let ended = child.wait_with_output().expect("it ended");
+    let (stdout, stderr) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("no node \"gone\"; the next poll is in 2.00 s"), "{stderr}");
+    // The first and the third look were compared.
+    let row: Vec<&str> = stdout.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!((row[0], row[1]), ("fifo", "1"), "{stdout}{stderr}");
+    assert_eq!(std::fs::read_dir(folder.path().join("polls")).expect("documents").count(), 2);
+}
+
+#[test]
+fn what_a_later_document_says_is_not_said_otherwise() {
+    let folder = folder_of(&before_and_after());
+    let said = |more: &str| {
+        let spec = format!(
+            "Experiment(title: \"t\", fleet: Model(list: NodeList(file: \"polls/0.json\", format: State), speed: 1.0), \
+             workload: State(file: \"polls/0.json\", next: \"polls/1.json\"{more}), policies: [Policy(name: \"fifo\")])"
+        );
+        std::fs::write(folder.path().join("spec.ron"), spec).expect("written");
+        sandtable(folder.path(), &["run", "spec.ron", "--check", "--store", "store", "--policies", &dist()])
+    };
+    // It ends at the instant of the later document: that jobs are left is as it should be.
+    let ran = said("");
+    assert!(ran.code == 0 && !ran.stderr.contains("unfinished"), "{}", ran.stderr);
+    for (more, why) in [
+        (", until: \"1h\"", "a run ends at the instant of that document"),
+        (", changes: [Kill(\"w\")]", "the cluster is as it was"),
+        (", run_times: Limits(part: 0.5)", "jobs take as long as that document shows"),
+    ] {
+        let ran = said(more);
+        assert!(ran.code == 2 && ran.stderr.contains(why), "{}", ran.stderr);
+    }
+}

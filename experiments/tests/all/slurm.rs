@@ -155,10 +155,13 @@ fn sweeps_through_a_real_slurm_are_what_one_machine_computes() {
         assert!(ran >= least, "{page}: {ran}");
     }
     drop(slurm);
+    let begun = clock.now();
     a_capture_in_the_middle_tells_when_waiting_jobs_start();
     // Not captured, and not asserted: the log of CI shows what it costs.
     let seconds = clock.now().since_start() / sandtable_hardware::SECOND;
-    writeln!(std::io::stderr(), "the tests against Slurm took {seconds} s").expect("stderr");
+    let queue = clock.now().saturating_since(begun) / sandtable_hardware::SECOND;
+    writeln!(std::io::stderr(), "the tests against Slurm took {seconds} s, {queue} of them those of a real queue")
+        .expect("stderr");
 }
 
 fn an_array_gives_the_same_bytes(sweep: &Sweep<'_>, expected: &str) {

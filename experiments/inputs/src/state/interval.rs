@@ -45,7 +45,8 @@ impl Interval {
 impl State {
     /// The state with the jobs that came until a later document, and without those that went while they waited; and what happened
     /// in between. Where the later document says no end of a job that is gone, it ended when another began on what it held, or else
-    /// after the later document. Nodes and priorities stay as they are here.
+    /// after the later document. A job that was listed as waiting, and according to its times ran by then, began at once. One that ran and was begun once more comes
+    /// again, with `(again)` behind its id. Nodes and priorities stay as they are here.
     ///
     /// # Errors
     /// A document that is not later.
@@ -82,6 +83,9 @@ impl State {
         let there: BTreeSet<&str> = self.jobs.iter().map(|job| job.id.as_str()).collect();
         let came: Vec<StateJob> = came.into_iter().filter(|job| !there.contains(job.id.as_str())).collect();
         self.jobs.extend(came);
+        // Queues that no job was in may not have been told of.
+        let known: BTreeSet<String> = self.queues.iter().map(|queue| queue.name.clone()).collect();
+        self.queues.extend(next.queues.iter().filter(|queue| !known.contains(&queue.name)).cloned());
         check(&self)?;
         Ok((self, all.interval))
     }
@@ -101,18 +105,19 @@ struct Between {
 }
 
 impl Between {
-    /// When a job of the later document began, if that was in between, and when it ended.
+    /// When a job of the later document began that did not run, or ran before, and when it ended; none: it has not begun, or was over.
     fn began(&self, later: &StateJob) -> Option<(f64, Option<f64>)> {
         let began = (holds(later) || later.state == JobState::Ended).then_some(later.started_s?)? + self.length_s;
-        (began >= 0.0).then(|| (began, later.ended_s.map(|end| end + self.length_s)))
+        let ended = later.ended_s.map(|end| end + self.length_s);
+        (began >= 0.0 || ended.is_none_or(|ended| ended > 0.0)).then(|| (began.max(0.0), ended))
     }
 
-    fn enter(&mut self, later: &StateJob) -> bool {
+    fn enter(&mut self, later: &StateJob, id: &str) -> bool {
         let Some((at_s, ended)) = self.began(later) else { return false };
         let nodes = later.on.iter().map(|on| on.node.clone()).collect();
-        self.interval.begun.insert(later.id.clone(), Begun { at_s, nodes });
+        self.interval.begun.insert(id.into(), Begun { at_s, nodes });
         if let Some(ended) = ended {
-            self.interval.took.insert(later.id.clone(), seconds(ended - at_s));
+            self.interval.took.insert(id.into(), seconds(ended - at_s));
         }
         true
     }
@@ -120,20 +125,36 @@ impl Between {
     /// Enters the beginning of a job that waited.
     fn started(&mut self, job: &StateJob, later: Option<&StateJob>) {
         if let Some(later) = later.filter(|_| waits(job)) {
-            self.enter(later);
+            self.enter(later, &later.id);
         }
+    }
+
+    /// Whether a job that ran is the same run in the later document: by its start, as far as that is told.
+    fn same_run(&self, job: &StateJob, later: &StateJob) -> bool {
+        let begun = holds(later) || later.state == JobState::Ended;
+        let apart = job.started_s.zip(later.started_s).map(|(a, b)| b + self.length_s - a);
+        begun && apart.is_none_or(|apart| apart.abs() < 1.5)
     }
 
     /// A job that was not there, or waited for what it no longer waits for: as it came.
     fn came(&mut self, later: &StateJob, known: Option<&StateJob>) -> Option<StateJob> {
-        let new = known.is_none_or(|known| !waits(known) && !holds(known) && known.state != JobState::Ended);
-        if !new || !(self.enter(later) || waits(later)) {
+        let ran = known.is_some_and(holds);
+        let new = known.is_none_or(|known| match known.state {
+            JobState::Ended | JobState::Running | JobState::Suspended | JobState::Ending => {
+                !self.same_run(known, later)
+            }
+            JobState::Waiting | JobState::NotBefore => false,
+            JobState::Held | JobState::Dependent | JobState::Reserved => true,
+        });
+        let id = if ran { again(&later.id) } else { later.id.clone() };
+        if !new || !(self.enter(later, &id) || waits(later)) {
             return None;
         }
-        let began = self.interval.begun.get(&later.id).map_or(f64::INFINITY, |begun| begun.at_s);
+        let began = self.interval.begun.get(&id).map_or(f64::INFINITY, |begun| begun.at_s);
         let could = later.not_before_s.filter(|_| waits(later)).or(later.eligible_s).or(later.submitted_s);
         let at_s = (could.unwrap_or(0.0) + self.length_s).min(began).max(0.0);
         Some(StateJob {
+            id,
             state: JobState::NotBefore,
             not_before_s: Some(at_s),
             submitted_s: Some((later.submitted_s.unwrap_or(0.0) + self.length_s).min(0.0)),
@@ -150,24 +171,27 @@ impl Between {
 
     /// Enters the end of a job that held GPUs.
     fn ended(&mut self, job: &StateJob, later: Option<&StateJob>, next: &State) {
-        let same = |later: &&StateJob| {
-            let apart = later.started_s.unwrap_or(0.0) + self.length_s - job.started_s.unwrap_or(0.0);
-            holds(later) && apart.abs() < 1.5
-        };
-        if later.is_some_and(|later| same(&later)) {
+        let later = later.filter(|later| self.same_run(job, later));
+        if later.is_some_and(holds) {
             return;
         }
         let told = later.and_then(|later| later.ended_s).map(|end| end + self.length_s);
         let taken = || {
             let over = next.jobs.iter().filter(|other| other.id != job.id && meets(job, other));
             let begins = over.filter_map(|other| Some(self.interval.begun.get(&other.id)?.at_s));
-            begins.reduce(f64::min)
+            let again = self.interval.begun.get(&again(&job.id)).map(|begun| begun.at_s);
+            begins.chain(again).reduce(f64::min)
         };
         if let Some(end) = told.or_else(taken) {
             let age = job.held_s.unwrap_or(-job.started_s.unwrap_or(0.0)).max(0.0);
             self.interval.took.insert(job.id.clone(), seconds(age + end.max(0.0)));
         }
     }
+}
+
+/// What a job is called that is begun once more.
+fn again(id: &str) -> String {
+    format!("{id} (again)")
 }
 
 /// Whether two jobs are on the same GPUs, or where those are not known on a node.
@@ -257,6 +281,45 @@ mod tests {
             (takes("r2", 60, Some(9000)), takes("r2", 60, Some(100)), takes("w2", 0, None)),
             (9000.0, 661.0, 601.0)
         );
+    }
+
+    #[test]
+    fn a_job_that_is_begun_once_more_comes_again() {
+        let runs = |since: i32, node: &str| json!({"id": "r", "state": "running", "gpus": 4, "started_s": since, "on": [{"node": node, "count": 4}]});
+        let over = |from: i32, to: i32| json!({"id": "r", "state": "ended", "gpus": 4, "submitted_s": -90, "started_s": from, "ended_s": to, "on": []});
+        let between = |first: Value, second: Value| {
+            let later = state("00:10:00", &json!([second]));
+            let (from, interval) = state("00:00:00", &json!([first])).until(&later).expect("later");
+            let ids: Vec<String> = from.jobs.into_iter().map(|job| job.id).collect();
+            let begun: Vec<(String, f64)> =
+                interval.begun.iter().map(|(job, begun)| (job.clone(), begun.at_s)).collect();
+            (ids, begun, interval.took.get("r").map(|took| took.as_secs_f64()))
+        };
+        let words = |of: &[&str]| of.iter().map(|word| (*word).to_string()).collect::<Vec<String>>();
+        let again = vec![("r (again)".to_string(), 580.0)];
+        // When the first run ended is not told: by the time when the second began.
+        let expected = (words(&["r", "r (again)"]), again, Some(640.0));
+        assert_eq!(between(runs(-60, "a"), runs(-20, "b")), expected);
+        assert_eq!(between(runs(-60, "a"), over(-20, -5)), expected);
+        // One that was over runs again.
+        let (ids, begun, _) = between(over(-90, -60), runs(-20, "a"));
+        assert_eq!((ids, begun), (words(&["r"]), vec![("r".to_string(), 580.0)]));
+        // Over it stays over.
+        assert_eq!(between(over(-90, -60), over(-690, -660)), (Vec::new(), Vec::new(), None));
+        // A run whose start is not told is the same run.
+        let silent = json!({"id": "r", "state": "running", "gpus": 4, "on": [{"node": "a", "count": 4}]});
+        assert_eq!(between(silent.clone(), silent), (words(&["r"]), Vec::new(), None));
+    }
+
+    #[test]
+    fn what_was_listed_before_it_began_began_at_once() {
+        // The listing is older than the instant: it says waiting, and at the instant the job ran.
+        let waits = json!({"id": "w", "state": "waiting", "gpus": 1, "submitted_s": -9});
+        let runs = |id: &str| json!({"id": id, "state": "running", "gpus": 1, "started_s": -601, "on": [{"node": "a", "count": 1}]});
+        let later = state("00:10:00", &json!([runs("w"), runs("x")]));
+        let (from, interval) = state("00:00:00", &json!([waits])).until(&later).expect("later");
+        assert_eq!(from.jobs.len(), 2);
+        assert_eq!(interval.begun.values().map(|begun| begun.at_s).collect::<Vec<_>>(), [0.0, 0.0]);
     }
 
     #[test]

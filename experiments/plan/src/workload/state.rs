@@ -91,6 +91,25 @@ pub(super) struct Asked<'a> {
     pub(super) next: Option<&'a str>,
 }
 
+impl Asked<'_> {
+    /// What a later document says is not said otherwise.
+    fn only_next(&self, source: &Source) -> Result<(), Error> {
+        if self.until.is_some() {
+            let why = "with `next` a run ends at the instant of that document";
+            return Err(source.error("workload.until", why, "this is said twice"));
+        }
+        if !self.changes.is_empty() {
+            let why = "with `next` the cluster is as it was";
+            return Err(source.error("workload.changes", why, "these changes"));
+        }
+        if !matches!(self.run_times, RunTimesSpec::Limits { part: None, .. }) {
+            let why = "with `next` jobs take as long as that document shows";
+            return Err(source.error("workload.run_times", why, "this is said twice").hint("Limits(otherwise: …)"));
+        }
+        Ok(())
+    }
+}
+
 /// Reads the jobs of a state; the second is their part of the identity.
 pub(super) fn read(
     source: &Source,
@@ -111,14 +130,7 @@ pub(super) fn read(
         state.map_err(|why| source.error("workload.changes", &format!("{}: {why}", path.display()), "here"))?;
     let mut happened = None;
     if let Some(next) = asked.next {
-        if asked.until.is_some() {
-            let why = "with `next` a run ends at the instant of that document";
-            return Err(source.error("workload.until", why, "this is said twice"));
-        }
-        if !matches!(asked.run_times, RunTimesSpec::Limits { part: None, .. }) {
-            let why = "with `next` jobs take as long as that document shows";
-            return Err(source.error("workload.run_times", why, "this is said twice").hint("Limits(otherwise: …)"));
-        }
+        asked.only_next(source)?;
         let (until, digest, interval) = followed(source, state, &folder.join(next), limits)?;
         state = until;
         happened = Some((digest, interval));

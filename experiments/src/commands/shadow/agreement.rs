@@ -28,14 +28,23 @@ pub(super) struct Sum {
     pub(super) sooner: usize,
     pub(super) would_have_waited: usize,
     pub(super) would_have_preempted: usize,
+    /// Starts of jobs that the model has not.
+    pub(super) not_modelled: usize,
     pub(super) faults: usize,
     /// Starts of the last interval by it alone.
     pub(super) last_alone: BTreeSet<String>,
+    /// When that ended.
+    pub(super) last_to: String,
 }
 
 impl Sum {
-    pub(super) fn add(&mut self, of: &Decided) {
+    pub(super) fn add(&mut self, interval: &Judged, of: &Decided) {
         self.policy.clone_from(&of.policy);
+        if self.last_to != interval.from {
+            self.last_alone.clear();
+        }
+        self.last_to.clone_from(&interval.to);
+        self.not_modelled += of.not_modelled;
         self.sooner += self.last_alone.intersection(&of.real).count();
         self.last_alone = of.would.difference(&of.real).cloned().collect();
         if of.fault.is_some() {
@@ -69,7 +78,7 @@ pub(super) fn sums(judged: &[Judged]) -> Vec<Sum> {
     let mut all: Vec<Sum> = Vec::new();
     for of in judged {
         all.resize_with(all.len().max(of.decided.len()), Sum::default);
-        all.iter_mut().zip(&of.decided).for_each(|(sum, of)| sum.add(of));
+        all.iter_mut().zip(&of.decided).for_each(|(sum, decided)| sum.add(of, decided));
     }
     all
 }
@@ -88,6 +97,7 @@ pub(super) fn table(all: &[Sum]) -> Frame {
         Column::of("sooner", Unit::Count).head("which came next"),
         Column::of("would_have_waited", Unit::Count).head("by the cluster alone"),
         Column::of("would_have_preempted", Unit::Count).head("preempted by it"),
+        Column::of("not_modelled", Unit::Count).head("not modelled"),
         Column::of("faults", Unit::Count),
     ]);
     let share = |(part, of): (usize, usize)| {
@@ -106,6 +116,7 @@ pub(super) fn table(all: &[Sum]) -> Frame {
             (sum.sooner as u64).into(),
             (sum.would_have_waited as u64).into(),
             (sum.would_have_preempted as u64).into(),
+            (sum.not_modelled as u64).into(),
             (sum.faults as u64).into(),
         ]);
     }
@@ -123,6 +134,7 @@ pub(super) fn rows(judged: &[Judged]) -> Frame {
         Column::count("both"),
         Column::count("same_nodes"),
         Column::count("preempted"),
+        Column::count("not_modelled"),
         Column::words("fault"),
         Column::words("real").only_in_json(),
         Column::words("would").only_in_json(),
@@ -138,6 +150,7 @@ pub(super) fn rows(judged: &[Judged]) -> Frame {
                 (of.real.intersection(&of.would).count() as u64).into(),
                 (of.same_nodes.0 as u64).into(),
                 (of.preempted as u64).into(),
+                (of.not_modelled as u64).into(),
                 of.fault.clone().map_or(Value::Unknown, Value::from),
                 Value::Json(Box::new(json!(of.real))),
                 Value::Json(Box::new(json!(of.would))),

@@ -41,24 +41,32 @@ impl Document {
 /// The ends of the names of documents.
 const ENDS: [&str; 3] = [".json", ".json.zst", ".json.gz"];
 
-/// The documents of a folder, by their instants; of several of one instant the first by name. Other files are not looked at.
-pub(super) fn documents(folder: &Path) -> Result<Vec<Document>, Error> {
+/// The documents of a folder, by their instants; of several of one instant the first by name. What ends otherwise, or is another JSON document,
+/// is not looked at; of what can't be read `say` is told.
+pub(super) fn documents(folder: &Path, say: &dyn Fn(&str)) -> Result<Vec<Document>, Error> {
     let mut all = Vec::new();
     for path in input::sorted(folder)? {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if !ENDS.iter().any(|end| name.ends_with(end)) {
+        if !ENDS.iter().any(|end| name.ends_with(end)) || path.is_dir() {
             continue;
         }
-        let bytes = trace::read_bytes(&path, input::DATA)?;
-        let head: At = serde_json::from_slice(&bytes)
-            .map_err(|error| Error::usage(format!("{}: expected a state of a cluster: {error}", path.display())))?;
-        if let (Some(state::FORM), Some(at)) = (head.sandtable.as_deref(), head.at) {
-            all.push(Document::of(path, at)?);
+        match head(&path) {
+            Ok(Some(at)) => all.push(Document::of(path, at)?),
+            Ok(None) => {}
+            Err(why) => say(&format!("warning: not read: {why}")),
         }
     }
     all.sort_by_key(|document| document.since);
     all.dedup_by_key(|document| document.since);
     Ok(all)
+}
+
+/// The instant of a document; none: it is another one.
+fn head(path: &Path) -> Result<Option<String>, String> {
+    let bytes = trace::read_bytes(path, input::DATA).map_err(|error| error.message)?;
+    let head: At = serde_json::from_slice(&bytes)
+        .map_err(|error| format!("{}: expected a state of a cluster: {error}", path.display()))?;
+    Ok(head.at.filter(|_| head.sandtable.as_deref() == Some(state::FORM)))
 }
 
 /// Documents and the next ones of each.
@@ -83,17 +91,17 @@ impl Pairs {
         let mut lengths: Vec<Duration> = self.compared.iter().map(|(from, to)| from.until(to)).collect();
         lengths.sort_unstable();
         let median = lengths.get(lengths.len() / 2).copied().unwrap_or_default();
-        let mut out = format!(
-            "{} intervals of {} in the median, from {} to {}\n",
-            self.compared.len(),
-            span(median.as_secs_f64()),
-            first.at,
-            last.at
-        );
-        for (count, what) in [(self.apart, "are too far apart"), (not, "could not be compared")] {
-            if count > 0 {
-                out.push_str(&format!("{count} more {what}\n").replace(" more could", " of them could"));
-            }
+        let median = span(median.as_secs_f64());
+        let mut out = match self.compared.len() {
+            1 => format!("one interval of {median}"),
+            many => format!("{many} intervals of {median} in the median"),
+        };
+        out.push_str(&format!(", from {} to {}\n", first.at, last.at));
+        if self.apart > 0 {
+            out.push_str(&format!("{} more between documents that are too far apart\n", self.apart));
+        }
+        if not > 0 {
+            out.push_str(&format!("{not} of them could not be compared\n"));
         }
         out.push('\n');
         out

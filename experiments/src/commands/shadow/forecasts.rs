@@ -29,10 +29,11 @@ pub(super) struct Asked<'a> {
 }
 
 /// When jobs first started, by id: seconds from 1970.
-fn starts(documents: &[Document]) -> Result<BTreeMap<String, f64>, Error> {
+fn starts(documents: &[Document]) -> BTreeMap<String, f64> {
     let mut all: BTreeMap<String, f64> = BTreeMap::new();
     for document in documents {
-        let state = state::read(&document.path, input::DATA)?;
+        // That it can't be read was said where intervals are compared.
+        let Ok(state) = state::read(&document.path, input::DATA) else { continue };
         let at = state.since_1970().as_secs_f64();
         for job in &state.jobs {
             if let Some(started) = job.started_s {
@@ -41,19 +42,20 @@ fn starts(documents: &[Document]) -> Result<BTreeMap<String, f64>, Error> {
             }
         }
     }
-    Ok(all)
+    all
 }
 
 /// How the forecasts of each policy, and the cluster's own plans, agree with what happened. A job counts once for each document that it waits in and that is
 /// forecast from, if it started before the last document.
 pub(super) fn accuracies(documents: &[Document], asked: &Asked<'_>) -> Result<Vec<Accuracy>, Error> {
     let Some((last, before)) = documents.split_last() else { return Ok(Vec::new()) };
-    let real = starts(documents)?;
-    let from: BTreeSet<usize> = (0..asked.from).map(|of| of * before.len() / asked.from).collect();
+    let real = starts(documents);
+    let many = asked.from.min(before.len());
+    let from: BTreeSet<usize> = (0..many).map(|of| of * before.len() / many).collect();
     let mut all: Vec<Accuracy> = Vec::new();
     let mut planned = Vec::new();
     for document in from.into_iter().filter_map(|at| before.get(at)) {
-        let state = state::read(&document.path, input::DATA)?;
+        let Ok(state) = state::read(&document.path, input::DATA) else { continue };
         if !state.jobs.iter().any(|job| matches!(job.state, JobState::Waiting | JobState::NotBefore)) {
             continue;
         }
@@ -61,7 +63,15 @@ pub(super) fn accuracies(documents: &[Document], asked: &Asked<'_>) -> Result<Ve
         let really = |job: &str| real.get(job).map(|start| start - at).filter(|start| *start >= 0.0);
         planned.extend(state.jobs.iter().filter_map(|job| Some(([job.planned_s?; 3], really(&job.id)?))));
         let within = document.until(last).as_secs_f64();
-        for (label, seeds, by_job) in forecast(document, &state, within, asked)? {
+        // What one document lacks stops nothing.
+        let forecast = match forecast(document, &state, within, asked) {
+            Ok(forecast) => forecast,
+            Err(error) => {
+                ui::note(&format!("warning: no forecast from {}: {}", document.at, error.message));
+                continue;
+            }
+        };
+        for (label, seeds, by_job) in forecast {
             let index = all.iter().position(|of| of.head == label).unwrap_or_else(|| {
                 all.push(Accuracy { head: label.clone(), jobs: Vec::new(), drawn: seeds > 1 });
                 all.len() - 1
@@ -94,7 +104,11 @@ fn forecast(document: &Document, state: &State, within: f64, asked: &Asked<'_>) 
     let mut all: Vec<Forecast> = Vec::new();
     for (cell, ran) in cells.iter().zip(ran) {
         let Some(jobs) = cell.setting.workload.state() else { continue };
-        let Some(ran) = ran.filter(|ran| ran.outcome.is_ok()) else { continue };
+        let Some(ran) = ran else { continue };
+        if let Err(failure) = &ran.outcome {
+            ui::note(&format!("warning: no forecast of {} from {}: {}", cell.label, document.at, failure.message));
+            continue;
+        }
         if all.last().is_none_or(|(label, ..)| *label != cell.label) {
             all.push((cell.label.clone(), 0, BTreeMap::new()));
         }

@@ -7,14 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use sandtable_core::error::Error;
 use sandtable_core::input;
-use sandtable_inputs::state::jobs::{JobState, StateJob};
-use sandtable_inputs::state::{self, Begun, State};
+use sandtable_inputs::state::{self, Begun, RunTimes};
 use sandtable_plan::{Cell, Options, Plan, plan_text};
 use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
-use crate::commands::what_if::spec::{declares, policies};
+use crate::commands::what_if::spec::policies;
 use crate::ui;
 
 /// What came of an interval.
@@ -37,6 +36,8 @@ pub(super) struct Decided {
     pub(super) would: BTreeSet<String>,
     /// Of those in both: the ones on the same nodes, and of how many nodes are known.
     pub(super) same_nodes: (usize, usize),
+    /// Jobs that the cluster started and the model has not.
+    pub(super) not_modelled: usize,
     /// Jobs that it would have preempted.
     pub(super) preempted: usize,
     /// What it did wrong.
@@ -47,16 +48,17 @@ pub(super) struct Decided {
 pub(super) struct Judge {
     /// The policies that are asked for; none: those that a cluster is nearest to.
     asked: Vec<String>,
-    /// What results call them.
+    /// What a spec lists for the first document, and what results call them.
+    listed: String,
     labels: Vec<String>,
     options: Options,
     compiled: Compiled,
 }
 
 impl Judge {
-    /// One that asks these policies, or those that the first of these documents suggests.
-    pub(super) fn new(asked: &[String], folder: Option<PathBuf>, first: &(Document, Document)) -> Result<Judge, Error> {
-        let state = state::read(&first.0.path, input::DATA)?;
+    /// One that asks these policies, or those that this document suggests.
+    pub(super) fn new(asked: &[String], folder: Option<PathBuf>, first: &Document) -> Result<Judge, Error> {
+        let state = state::read(&first.path, input::DATA)?;
         let listed = policies(asked, &state)?.concat();
         let options = Options { policies: folder, ..Options::default() };
         // The fleet and the jobs of a spec do not matter here: components are compiled once, and parameters are looked at.
@@ -66,7 +68,7 @@ impl Judge {
         let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
         crate::commands::begin::all_begin(&plan, &plan.cells.iter().collect::<Vec<&Cell>>(), &compiled)?;
         let labels = plan.cells.iter().map(|cell| cell.label.clone()).collect();
-        Ok(Judge { asked: asked.to_vec(), labels, options, compiled })
+        Ok(Judge { asked: asked.to_vec(), listed, labels, options, compiled })
     }
 
     /// Asks of all these intervals, in parallel.
@@ -99,17 +101,31 @@ impl Judge {
             None => Err(Error::usage(format!("{}: not UTF-8", document.path.display()))),
         };
         let (state, later) = (state::read(&from.path, input::DATA)?, state::read(&to.path, input::DATA)?);
-        let (from, to) = (path(from)?, path(to)?);
-        if !may_start(&state, &later) {
-            let idle = |label: &String| Decided { policy: label.clone(), ..Decided::default() };
+        let (shown, until) = (path(from)?, path(to)?);
+        // Of Slurm's backfill it says when it looks next, which is of this document.
+        let listed = policies(&self.asked, &state)?.concat();
+        let wrong = |document: &Document, why| Error::usage(format!("{}: {why}", document.path.display()));
+        let (between, interval) = state.until(&later).map_err(|why| wrong(to, why))?;
+        let any = RunTimes { of_limit: 1.0, otherwise: None, without_limits: true };
+        let modelled = between.modelled(any).map_err(|why| wrong(from, why))?;
+        if modelled.rows.len() == modelled.holders.len() {
+            // Where no job waits no policy starts one.
+            let not_modelled = interval.begun.len();
+            let idle = |label: &String| Decided { policy: label.clone(), not_modelled, ..Decided::default() };
             return Ok(self.labels.iter().map(idle).collect());
         }
+        let declared = modelled.rows.iter().any(|row| row.declared.is_some());
+        let (from, to) = (shown, until);
         let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0)");
         let jobs = format!("State(file: {from}, next: {to})");
-        // Of Slurm's backfill it says when it looks next, which is of this document.
-        let text = spec(&fleet, &jobs, &policies(&self.asked, &state)?.concat(), declares(&state) || declares(&later));
-        let plan: Plan = plan_text(Path::new("shadow.ron"), text, &self.options)?;
-        plan.cells.iter().map(|cell| self.of_cell(cell)).collect()
+        let plan =
+            |listed: &str| plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, listed, declared), &self.options);
+        let mut asked: Plan = plan(&listed)?;
+        // Where the cluster has another scheduler by now, those of the first document go on being asked.
+        if !asked.cells.iter().map(|cell| &cell.label).eq(&self.labels) {
+            asked = plan(&self.listed)?;
+        }
+        asked.cells.iter().map(|cell| self.of_cell(cell)).collect()
     }
 
     fn of_cell(&self, cell: &Cell) -> Result<Decided, Error> {
@@ -125,6 +141,7 @@ impl Judge {
         let held: BTreeSet<&str> = jobs.modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
         let waits = |job: &str| jobs.modelled.known.contains_key(job) && !held.contains(job);
         decided.real = begun.keys().filter(|job| waits(job)).cloned().collect();
+        decided.not_modelled = begun.len() - decided.real.len();
         for start in executed.starts() {
             decided.preempted += usize::from(start.preempted);
             if !waits(start.job) {
@@ -147,13 +164,6 @@ impl Decided {
             self.same_nodes.0 += usize::from(begun.nodes.iter().map(String::as_str).eq(nodes.iter().copied()));
         }
     }
-}
-
-/// Whether any job waits, comes or starts: else no policy starts anything.
-fn may_start(from: &State, to: &State) -> bool {
-    let waits = |job: &StateJob| matches!(job.state, JobState::Waiting | JobState::NotBefore);
-    let before: BTreeSet<&str> = from.jobs.iter().map(|job| job.id.as_str()).collect();
-    from.jobs.iter().chain(&to.jobs).any(waits) || to.jobs.iter().any(|job| !before.contains(job.id.as_str()))
 }
 
 fn spec(fleet: &str, workload: &str, policies: &str, declared: bool) -> String {

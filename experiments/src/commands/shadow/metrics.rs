@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_hardware::Duration;
-use sandtable_hardware::live::Clock;
+use sandtable_hardware::live::{Clock, wait};
 use serde_json::Value;
 
 use super::agreement::Sum;
@@ -18,11 +18,13 @@ use super::intervals::Judged;
 struct Counts {
     polls: u64,
     failures: u64,
-    /// When the cluster last answered.
+    /// When the cluster last told of another instant.
     answered: Option<Duration>,
     read_s: f64,
     /// Jobs of the last document, by state.
     jobs: BTreeMap<String, u64>,
+    /// Records of the last document that could not be understood.
+    refused: u64,
     not_judged: u64,
     sums: Vec<Sum>,
 }
@@ -45,16 +47,18 @@ impl Metrics {
         use_it(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A poll was answered, after so many seconds.
-    pub(super) fn polled(&self, read_s: f64, document: &Value) {
+    /// A poll was answered, after so many seconds, of an instant that is new or not.
+    pub(super) fn polled(&self, read_s: f64, document: &Value, new: bool) {
         let now = self.clock.now().since_start();
+        let refused = document["refused"].as_array().map_or(0, Vec::len) as u64;
         let mut jobs = BTreeMap::new();
         for job in document["jobs"].as_array().into_iter().flatten() {
             *jobs.entry(job["state"].as_str().unwrap_or_default().to_string()).or_default() += 1;
         }
         self.with(|counts| {
             counts.polls += 1;
-            (counts.answered, counts.read_s, counts.jobs) = (Some(now), read_s, jobs);
+            (counts.read_s, counts.jobs, counts.refused) = (read_s, jobs, refused);
+            counts.answered = if new { Some(now) } else { counts.answered };
         });
     }
 
@@ -67,7 +71,7 @@ impl Metrics {
         self.with(|counts| {
             counts.not_judged += u64::from(judged.not_judged.is_some());
             counts.sums.resize_with(counts.sums.len().max(judged.decided.len()), Sum::default);
-            counts.sums.iter_mut().zip(&judged.decided).for_each(|(sum, of)| sum.add(of));
+            counts.sums.iter_mut().zip(&judged.decided).for_each(|(sum, of)| sum.add(judged, of));
         });
     }
 
@@ -91,10 +95,16 @@ impl Metrics {
             let stale = counts.answered.map_or(f64::NAN, |at| now.saturating_sub(at).as_secs_f64());
             one("polls_total", "counter", "Polls that the cluster answered.", &plain(counts.polls as f64));
             one("poll_failures_total", "counter", "Polls that it did not answer.", &plain(counts.failures as f64));
-            one("stale_seconds", "gauge", "Time since the cluster last answered.", &plain(stale));
+            one("stale_seconds", "gauge", "Time since the cluster last told of another instant.", &plain(stale));
             one("read_seconds", "gauge", "Time that the last poll took.", &plain(counts.read_s));
             let jobs: Vec<_> = counts.jobs.iter().map(|(state, n)| (label("state", state), *n as f64)).collect();
             one("jobs", "gauge", "Jobs of the last poll.", &jobs);
+            one(
+                "refused",
+                "gauge",
+                "Records of the last poll that could not be understood.",
+                &plain(counts.refused as f64),
+            );
             let lost = counts.not_judged as f64;
             one("intervals_not_compared_total", "counter", "Intervals that no policy could be asked of.", &plain(lost));
             let of = |value: fn(&Sum) -> f64| -> Vec<(String, f64)> {
@@ -103,12 +113,26 @@ impl Metrics {
             one("intervals_total", "counter", "Intervals that a policy was asked of.", &of(|sum| sum.intervals as f64));
             let alike = of(|sum| sum.alike as f64);
             one("intervals_alike_total", "counter", "Of these, ones with the cluster's starts and no others.", &alike);
+            let starts = of(|sum| sum.with_starts.0 as f64);
+            one("intervals_with_starts_total", "counter", "Intervals in which either started something.", &starts);
+            let alike = of(|sum| sum.with_starts.1 as f64);
+            one("intervals_with_starts_alike_total", "counter", "Of these, ones alike.", &alike);
+            let both = of(|sum| sum.both as f64);
+            one("starts_in_common_total", "counter", "Starts of both.", &both);
+            let nodes = of(|sum| sum.same_nodes.0 as f64);
+            one("starts_on_same_nodes_total", "counter", "Of these, ones on the same nodes.", &nodes);
             let ratio = of(|sum| sum.same_starts().unwrap_or(f64::NAN));
             one("agreement_ratio", "gauge", "Starts in common over starts of either, so far.", &ratio);
             let alone = of(|sum| sum.would_have_started as f64);
             one("policy_alone_total", "counter", "Starts of a policy that the cluster did not make.", &alone);
+            let next = of(|sum| sum.sooner as f64);
+            one("policy_alone_came_next_total", "counter", "Of these, ones that it made in the next interval.", &next);
             let alone = of(|sum| sum.would_have_waited as f64);
             one("cluster_alone_total", "counter", "Starts of the cluster that a policy would not have made.", &alone);
+            let preempted = of(|sum| sum.would_have_preempted as f64);
+            one("policy_preempted_total", "counter", "Jobs that a policy would have stopped.", &preempted);
+            let left = of(|sum| sum.not_modelled as f64);
+            one("not_modelled_total", "counter", "Starts of the cluster of jobs that the model has not.", &left);
             one("policy_faults_total", "counter", "Intervals in which a policy failed.", &of(|sum| sum.faults as f64));
             out
         })
@@ -126,8 +150,10 @@ pub(super) struct Served {
     pub(super) address: SocketAddr,
 }
 
-/// Longest that a reader may take for its question, and to read the answer.
-const READER: std::time::Duration = std::time::Duration::from_secs(2);
+/// Longest that a reader may take in all: the next one waits for it.
+const READER: Duration = Duration::from_secs(2);
+/// Time until readers are taken again where that failed.
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl Served {
     /// Serves them, one reader after the other: whatever path is asked for has the same answer.
@@ -139,9 +165,12 @@ impl Served {
         let listener = TcpListener::bind(address).map_err(wrong)?;
         let address = listener.local_addr().map_err(wrong)?;
         let serve = move || {
-            for reader in listener.incoming().flatten() {
-                // A reader that went away loses its answer.
-                let _ = answer(reader, &metrics);
+            for reader in listener.incoming() {
+                // A reader that went away loses its answer; where none can be taken there is nothing to do but to try again.
+                match reader {
+                    Ok(reader) => drop(answer(reader, &metrics)),
+                    Err(_) => wait(AGAIN),
+                }
             }
         };
         let thread = std::thread::Builder::new().name("metrics".into()).spawn(serve);
@@ -151,11 +180,16 @@ impl Served {
 }
 
 fn answer(mut reader: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
-    reader.set_read_timeout(Some(READER))?;
-    reader.set_write_timeout(Some(READER))?;
+    let clock = Clock::start();
+    let left = || match READER.saturating_sub(clock.now().since_start()) {
+        Duration::ZERO => Err(std::io::Error::from(std::io::ErrorKind::TimedOut)),
+        left => Ok(Some(left.into())),
+    };
+    reader.set_write_timeout(left()?)?;
     // The question does not matter, but is read: a connection that is closed with something unread is reset.
     let (mut question, mut chunk) = (Vec::new(), [0; 1024]);
     while !question.ends_with(b"\r\n\r\n") && question.len() < 16 << 10 {
+        reader.set_read_timeout(left()?)?;
         match reader.read(&mut chunk)? {
             0 => break,
             read => question.extend_from_slice(&chunk[..read]),
@@ -177,10 +211,8 @@ mod tests {
     #[test]
     fn a_reader_gets_every_metric_with_its_kind() {
         let metrics = Metrics::default();
-        metrics.polled(
-            0.25,
-            &serde_json::json!({"jobs": [{"state": "waiting"}, {"state": "waiting"}, {"state": "running"}]}),
-        );
+        let jobs = serde_json::json!([{"state": "waiting"}, {"state": "waiting"}, {"state": "running"}]);
+        metrics.polled(0.25, &serde_json::json!({"jobs": jobs, "refused": [{}]}), true);
         metrics.failed();
         let sum = Sum { policy: "a \"b\"".into(), intervals: 4, both: 1, either: 2, ..Sum::default() };
         metrics.with(|counts| counts.sums.push(sum));
@@ -196,6 +228,7 @@ mod tests {
             "sandtable_shadow_polls_total 1",
             "sandtable_shadow_poll_failures_total 1",
             "sandtable_shadow_read_seconds 0.25",
+            "sandtable_shadow_refused 1",
             "sandtable_shadow_jobs{state=\"waiting\"} 2",
             "sandtable_shadow_agreement_ratio{policy=\"a \\\"b\\\"\"} 0.5",
         ] {

@@ -9,12 +9,13 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::units::span;
 use sandtable_hardware::Duration;
 use sandtable_hardware::live::{Clock, wait};
+use serde_json::Value;
 
 use super::folder::{self, Document};
 use super::intervals::Judge;
 use super::metrics::{Metrics, Served};
 use super::{Compared, agreement};
-use crate::commands::capture::of_slurm;
+use crate::commands::capture::{Patience, of_slurm};
 use crate::ui;
 
 /// Slurm's cluster, poll by poll.
@@ -40,7 +41,9 @@ pub(crate) struct SlurmArgs {
 }
 
 /// Longest time between two polls of a cluster that does not answer.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_secs(300);
+/// Longest that a command of a poll may take.
+const ANSWER: Duration = Duration::from_secs(60);
 /// How often it is looked whether to end.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -48,10 +51,14 @@ pub(super) fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
     if args.every < Duration::from_secs(1) {
         return Err(Error::usage("--every: expected at least 1s: Slurm's times are whole seconds"));
     }
+    if args.every > args.compared.gap {
+        let error = Error::usage("--every: polls are further apart than `--gap` allows, so none would be compared");
+        return Err(error.hint("a greater --gap, and a MinJobAge of Slurm that is no less"));
+    }
     std::fs::create_dir_all(&args.output).map_err(|error| Error::file("make", &args.output, &error))?;
-    let stop = Arc::new(AtomicBool::new(false));
+    let signalled = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
+        signal_hook::flag::register(signal, signalled.clone())
             .map_err(|error| Error::usage(format!("no handler of signals: {error}")))?;
     }
     let metrics = Metrics::default();
@@ -59,32 +66,23 @@ pub(super) fn slurm(args: &SlurmArgs) -> Result<ExitCode, Error> {
     if let Some(served) = &served {
         ui::note(&format!("metrics: http://{}/metrics", served.address));
     }
-    let mut watch = Watch { args, clock: Clock::start(), metrics, last: None, judge: None, failures: 0 };
-    watch.last = folder::documents(&args.output)?.pop();
-    watch.poll(true)?;
-    let mut due = args.every;
-    let ends = |now: Duration| args.within.is_some_and(|within| now >= within);
-    while !ends(due) {
-        while watch.now() < due && !stop.load(Ordering::Relaxed) {
-            wait(LOOK.min(due.saturating_sub(watch.now())));
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        watch.poll(false)?;
-        // A poll that took longer than the time between two is followed at once by the next.
-        due = (due + watch.patience()).max(watch.now());
+    let last = folder::documents(&args.output, &ui::note)?.pop();
+    let mut watch = Watch { args, clock: Clock::start(), metrics, signalled, last, judge: None, failures: 0 };
+    watch.until_the_end()?;
+    match watch.metrics.sums() {
+        none if none.is_empty() => ui::note("nothing was compared: that takes two polls"),
+        sums => ui::result(&agreement::table(&sums).text()),
     }
-    ui::result(&agreement::table(&watch.metrics.sums()).text());
-    Ok(if stop.load(Ordering::Relaxed) { ExitCode::Interrupted } else { ExitCode::Done })
+    Ok(if watch.is_signalled() { ExitCode::Interrupted } else { ExitCode::Done })
 }
 
 struct Watch<'a> {
     args: &'a SlurmArgs,
     clock: Clock,
     metrics: Metrics,
+    signalled: Arc<AtomicBool>,
     last: Option<Document>,
-    /// Made of the first two documents.
+    /// Made of the first document.
     judge: Option<Judge>,
     /// Polls in a row that failed.
     failures: u32,
@@ -95,41 +93,82 @@ impl Watch<'_> {
         self.clock.now().since_start()
     }
 
-    /// Time until the next poll: longer where the cluster does not answer.
-    fn patience(&self) -> Duration {
-        self.args.every.saturating_mul(1 << self.failures.min(16)).min(PATIENCE.max(self.args.every))
+    fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Relaxed)
     }
 
-    /// Reads the cluster, and compares with the document before. The first poll must succeed, so that a wrong call is an error at once.
-    fn poll(&mut self, first: bool) -> Result<(), Error> {
+    /// Polls until it is told to end or its time is over, the last time then.
+    fn until_the_end(&mut self) -> Result<(), Error> {
+        // The first poll must succeed, so that a wrong call is an error at once.
+        let document = self.read()?;
+        self.take(&document)?;
+        let end = self.args.within.unwrap_or(Duration::MAX);
+        let mut due = Duration::ZERO;
+        while due < end {
+            // A poll that took longer than the time between two is followed at once by the next.
+            due = (due + self.pause()).max(self.now()).min(end);
+            while self.now() < due && !self.is_signalled() {
+                wait(LOOK.min(due.saturating_sub(self.now())));
+            }
+            if self.is_signalled() {
+                return Ok(());
+            }
+            self.poll();
+        }
+        Ok(())
+    }
+
+    /// Time until the next poll: longer where the cluster does not answer.
+    fn pause(&self) -> Duration {
+        self.args.every.saturating_mul(1 << self.failures.min(16)).min(LONGEST.max(self.args.every))
+    }
+
+    /// The cluster as it is.
+    fn read(&mut self) -> Result<Value, Error> {
         let begun = self.now();
-        let document = match of_slurm(None, None, &self.args.kinds) {
-            Ok(document) => document,
-            Err(error) if first => return Err(error),
+        let signalled = self.signalled.clone();
+        let patience = Patience { most: Some(ANSWER), stop: &|| signalled.load(Ordering::Relaxed) };
+        let document = of_slurm(None, None, &self.args.kinds, &patience)?;
+        let new = self.last.as_ref().is_none_or(|last| document["at"] != last.at.as_str());
+        self.metrics.polled(self.now().saturating_sub(begun).as_secs_f64(), &document, new);
+        let refused = document["refused"].as_array().map_or(&[][..], Vec::as_slice);
+        if let Some(first) = refused.first() {
+            let why = first["why"].as_str().unwrap_or_default();
+            let id = first["id"].as_str().unwrap_or_default();
+            ui::note(&format!("warning: {} jobs can't be understood, the first {id}: {why}", refused.len()));
+        }
+        Ok(document)
+    }
+
+    /// Reads the cluster and compares; whatever is wrong is said, and it goes on.
+    fn poll(&mut self) {
+        match self.read().and_then(|document| self.take(&document)) {
+            Ok(()) => self.failures = 0,
+            Err(_) if self.is_signalled() => {}
             Err(error) => {
                 self.failures += 1;
                 self.metrics.failed();
-                let next = sandtable_core::display::span(self.patience().as_secs_f64());
+                let next = sandtable_core::display::span(self.pause().as_secs_f64());
                 ui::note(&format!("warning: {}; the next poll is in {next}", error.message));
-                return Ok(());
             }
-        };
-        self.failures = 0;
-        let read_s = self.now().saturating_sub(begun).as_secs_f64();
-        self.metrics.polled(read_s, &document);
+        }
+    }
+
+    /// Keeps a document, and compares with the one before.
+    fn take(&mut self, document: &Value) -> Result<(), Error> {
         // Two polls within a second are one.
-        let Some(document) = folder::put(&self.args.output, &document)? else { return Ok(()) };
+        let Some(document) = folder::put(&self.args.output, document)? else { return Ok(()) };
+        if self.judge.is_none() {
+            let compared = &self.args.compared;
+            self.judge = Some(Judge::new(&compared.policy, compared.policies.clone(), &document)?);
+        }
         let Some(last) = self.last.replace(document.clone()) else { return Ok(()) };
         if last.until(&document) > self.args.compared.gap {
+            let apart = sandtable_core::display::span(last.until(&document).as_secs_f64());
+            ui::note(&format!("{}: not compared: the document before is {apart} older", document.at));
             return Ok(());
         }
-        let pair = (last, document);
-        let judge = match self.judge.take() {
-            Some(judge) => judge,
-            None => Judge::new(&self.args.compared.policy, self.args.compared.policies.clone(), &pair)?,
-        };
-        let judged = judge.one(&pair);
-        self.judge = Some(judge);
+        let Some(judged) = self.judge.as_ref().map(|judge| judge.one(&(last, document))) else { return Ok(()) };
         if let Some(why) = &judged.not_judged {
             ui::note(&format!("warning: not compared: {why}"));
         }
@@ -137,7 +176,11 @@ impl Watch<'_> {
             if let Some(fault) = &of.fault {
                 ui::note(&format!("warning: {}: {}: {fault}", judged.to, of.policy));
             } else if of.real != of.would {
-                ui::note(&format!("{}: started {}; {} {}", judged.to, list(&of.real), of.policy, list(&of.would)));
+                let (real, would) = (list(&of.real), list(&of.would));
+                ui::note(&format!(
+                    "{}: the cluster started {real}; {} would have started {would}",
+                    judged.to, of.policy
+                ));
             }
         }
         self.metrics.judged(&judged);

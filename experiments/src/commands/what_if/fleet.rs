@@ -38,7 +38,7 @@ const QUANTITIES: [(&str, &str, Of); 4] = [
     ("jct_mean_s", "mean JCT", |jobs| {
         mean(&jobs.iter().map(|(eligible, (_, end, _))| end - eligible).collect::<Vec<_>>())
     }),
-    ("preemptions", "preemptions", |jobs| jobs.iter().map(|(_, (.., count))| f64::from(*count)).sum()),
+    ("preemptions", "preemptions", |jobs| jobs.iter().map(|(_, (.., count))| f64::from(*count)).sum::<f64>() + 0.0),
 ];
 
 impl Runs<'_> {
@@ -136,7 +136,8 @@ pub(in crate::commands) fn accuracy(all: &[Accuracy]) -> Frame {
     for of in all {
         let mut off: Vec<f64> = of.jobs.iter().map(|([_, p50, _], real)| (p50 - real).abs()).collect();
         off.sort_by(f64::total_cmp);
-        let at = |share: f64| quantile(&off, share).map_or(Value::Unknown, Value::Number);
+        // Of what a forecast never starts it is not known how far it is off.
+        let at = |share: f64| quantile(&off, share).filter(|off| off.is_finite()).map_or(Value::Unknown, Value::Number);
         let share = |is: fn(&([f64; 3], f64)) -> bool| {
             let count = of.jobs.iter().filter(|job| is(job)).count();
             if of.jobs.is_empty() { Value::Unknown } else { (count as f64 / of.jobs.len() as f64).into() }

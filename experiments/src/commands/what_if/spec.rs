@@ -178,7 +178,7 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
 }
 
 /// Whether jobs of a cluster have time limits, their own or their queues'.
-pub(in crate::commands) fn declares(state: &State) -> bool {
+fn declares(state: &State) -> bool {
     state.jobs.iter().any(|job| job.limit_s.is_some() && job.gpus > 0)
         || state.queues.iter().any(|queue| queue.default_s.or(queue.most_s).is_some())
 }

@@ -27,12 +27,13 @@ const fn command(file: &'static str, argv: &'static [&'static str], needed: bool
 
 /// All that is ever run: commands that read. `TZ=UTC` is set for them.
 pub const COMMANDS: [Command; 7] = [
+    // It says the instant: what began before the jobs are listed began by then.
+    command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
     command("scontrol-show-job-d.txt", &["scontrol", "show", "job", "-a", "-d", "-o"], true),
     command("scontrol-show-node-d.txt", &["scontrol", "show", "node", "-a", "-d", "-o"], true),
     command("scontrol-show-partition.txt", &["scontrol", "show", "partition", "-a", "-o"], true),
     command("scontrol-show-reservation.txt", &["scontrol", "show", "reservation", "-o"], false),
     command("scontrol-show-topology.txt", &["scontrol", "show", "topology"], false),
-    command("scontrol-show-config.txt", &["scontrol", "show", "config"], false),
     command("sdiag.txt", &["sdiag"], false),
 ];
 
