@@ -34,6 +34,18 @@ pub(super) fn share_out(source: &Source, spec: &Spec, fleet: Fleet) -> Result<Fl
     Ok(fleet.queued(queues))
 }
 
+/// The fleet, shared out among the queues of the cluster whose jobs they are, where a spec says so.
+pub(super) fn of_state(source: &Source, spec: &Spec, queues: &[Queue], fleet: Fleet) -> Result<Fleet, Error> {
+    if queues.is_empty() {
+        return Ok(fleet);
+    }
+    if !spec.queues.is_empty() {
+        let why = "GPUs are shared out among the queues of the document";
+        return Err(source.error("queues", why, "this is said twice"));
+    }
+    Ok(fleet.queued(queues.to_vec()))
+}
+
 /// Checks the queues that drawn jobs are in: what is never drawn in a test may be in the full run.
 fn check_drawn(source: &Source, workload: &WorkloadSpec, queues: &[Queue]) -> Result<(), Error> {
     let WorkloadSpec::Generate { queues: drawn, .. } = workload else { return Ok(()) };

@@ -51,7 +51,8 @@ pub(super) fn cells(
         let file =
             finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
-        let fleet = Arc::new(fleet::fleet(source, spec, preset, (&groups, &*backend), name)?);
+        let fleet = fleet::fleet(source, spec, preset, (&groups, &*backend), name)?;
+        let fleet = Arc::new(super::queues::of_state(source, spec, setting.workload.queues(), fleet)?);
         let config = config(preset, name, policy);
         let weights = Weights::named(source, &place, folder, policy.weights.as_deref())?;
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;

@@ -465,7 +465,7 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
     std::fs::write(folder.path().join("n.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,8\n").expect("written");
     std::fs::write(folder.path().join("m.csv"), "gpus,kind,cpus\n4,T4,8\n2,T4,9\n").expect("written");
     std::fs::write(folder.path().join("o.csv"), "gpu,model,cpu_milli,memory_mib\n4,T4,8000,1\n").expect("written");
-    let state = r#"{"sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "source": {"kind": "other"}, "queues": [], "reservations": [],
+    let state = r#"{"sandtable": "state@1", "at": "2026-11-20T00:00:00Z", "source": {"kind": "other"}, "queues": [{"name": "q", "kind": "queue"}], "reservations": [],
         "unknown": [], "ignored": [], "nodes": [{"name": "n", "gpus": 2, "kind": "g", "state": "up"}, {"name": "m", "gpus": 2, "kind": "g", "state": "down"}],
         "jobs": [{"id": "j", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}, {"id": "k", "state": "waiting", "gpus": 1,
         "limit_s": 60, "submitted_s": -9}, {"id": "l", "state": "waiting", "gpus": 1, "limit_s": 60, "submitted_s": -9}]}"#;

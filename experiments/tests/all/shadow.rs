@@ -337,7 +337,7 @@ fn a_watch_goes_on_when_a_poll_makes_no_sense_and_ends_when_a_command_hangs() {
     // The first and the third look were compared.
     let row: Vec<&str> = stdout.lines().nth(1).expect("a row").split_whitespace().collect();
     assert_eq!((row[0], row[1]), ("fifo", "1"), "{stdout}{stderr}");
-    assert_eq!(std::fs::read_dir(folder.path().join("polls")).expect("documents").count(), 2);
+    assert_eq!(sandtable::input::sorted(&folder.path().join("polls")).expect("documents").len(), 2);
 }
 
 #[test]

@@ -466,3 +466,46 @@ fn a_reserved_node_takes_no_jobs_meanwhile_and_a_released_job_waits() {
     let said = what_if(folder.path(), &["--policy", "fifo", "--release", "w1"]);
     assert!(said.code == 2 && said.stderr.contains("job \"w1\" is not held"), "{}", said.stderr);
 }
+
+#[test]
+fn queues_of_a_document_share_its_gpus_out() {
+    let mut state = cluster();
+    state["source"] = json!({"kind": "kueue"});
+    state["queues"] = json!([
+        // A group may come after what is in it; a local queue is the one that it is of.
+        {"name": "a", "kind": "cluster-queue", "parent": "all", "guaranteed": {"A100-SXM4-80GB": 4, "T4": 9}, "borrow": {"A100-SXM4-80GB": 0}},
+        {"name": "b", "kind": "cluster-queue", "parent": "all", "guaranteed": {"A100-SXM4-80GB": 4}},
+        {"name": "all", "kind": "cohort"},
+        {"name": "team/a", "kind": "local-queue", "parent": "a"},
+    ]);
+    // r1 has three GPUs of a's four, r2 two of b's.
+    let queues = [("r1", "team/a"), ("r2", "b"), ("w1", "a"), ("w2", "a"), ("w3", "team/a")];
+    for job in state["jobs"].as_array_mut().expect("jobs") {
+        let id = job["id"].as_str().expect("an id").to_string();
+        job["queues"] = json!([queues.iter().find(|(job, _)| *job == id).expect("it").1]);
+        job["preemptible"] = false.into();
+    }
+    let folder = folder_of(&state);
+    let start = |more: &[&str], job: &str, changed: bool| {
+        let found = rows(folder.path(), more);
+        let row = found.get(&(job.into(), "kueue-like".into(), changed)).unwrap_or_else(|| panic!("{job}: {found:?}"));
+        row["start_p50_s"].as_f64()
+    };
+    // Without a policy it is the one of Kueue. Three GPUs are free, and a may have one more: w2 takes it. When r1 has ended w1 has all four for an
+    // hour, and then w3 its two.
+    let at = |job: &str| start(&[], job, false);
+    assert_eq!((at("w2"), at("w1"), at("w3")), (Some(0.0), Some(6600.0), Some(10200.0)));
+    // With a limit of six, w3 starts at once too: on b two are free.
+    let changed = |job: &str| start(&["--limit", "a=6"], job, true);
+    assert_eq!((changed("w2"), changed("w3")), (Some(0.0), Some(0.0)));
+    let said = |more: &[&str]| what_if(folder.path(), more);
+    let plain = said(&[]);
+    assert!(plain.code == 0 && !plain.stdout.contains("queues: their limits"), "{}", plain.stdout);
+    let wrong = said(&["--limit", "c=6"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("no queue \"c\""), "{}", wrong.stderr);
+    let wrong = said(&["--policy", "fifo", "--limit", "a=6"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("queues limit nothing under these policies"), "{}", wrong.stderr);
+    // A policy that knows no queues does not begin where they limit.
+    let wrong = said(&["--policy", "fifo", "--queues"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("does not begin"), "{}", wrong.stderr);
+}

@@ -1,6 +1,6 @@
 //! What would be otherwise: changes to a cluster's state, of which a user asks what would become of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_core::text::nearest;
 use sandtable_core::units::Span;
@@ -73,6 +73,8 @@ pub enum Change {
     Kill(String),
     /// A job has another priority, as the cluster counts it.
     Priority(String, f64),
+    /// A queue has another limit: most GPUs that its jobs hold together, at least 1. It matters where GPUs are shared out among queues.
+    Limit(String, u32),
 }
 
 impl State {
@@ -142,22 +144,38 @@ impl State {
                 }
                 found.state = JobState::Held;
             }
-            Change::Release(job) => {
-                let found = self.job(job)?;
-                if found.state != JobState::Held {
-                    return Err(format!("job {job:?} is not held: only one that is held is released"));
-                }
-                found.state = JobState::Waiting;
-            }
+            Change::Release(job) => self.release(job)?,
             Change::Kill(job) => {
                 self.job(job)?;
                 self.jobs.retain(|known| known.id != *job);
             }
+            Change::Limit(queue, gpus) => self.limit(queue, *gpus)?,
             Change::Priority(job, priority) if priority.is_finite() => self.job(job)?.priority = Some(*priority),
             Change::Priority(job, priority) => {
                 return Err(format!("job {job:?}: expected a number as its priority, found {priority}"));
             }
         }
+        Ok(())
+    }
+
+    fn release(&mut self, job: &str) -> Result<(), String> {
+        let found = self.job(job)?;
+        if found.state != JobState::Held {
+            return Err(format!("job {job:?} is not held: only one that is held is released"));
+        }
+        found.state = JobState::Waiting;
+        Ok(())
+    }
+
+    fn limit(&mut self, queue: &str, gpus: u32) -> Result<(), String> {
+        if gpus == 0 {
+            return Err(format!("queue {queue:?}: expected a limit of at least 1 GPU, found 0"));
+        }
+        let Some(at) = self.queues.iter().position(|known| known.name == queue) else {
+            let near = nearest(queue, self.queues.iter().map(|known| known.name.as_str()));
+            return Err(format!("no queue {queue:?}{}", suggested(near)));
+        };
+        self.queues[at].limit = BTreeMap::from([("*".into(), f64::from(gpus))]);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use sandtable_hardware::{Duration, Instant, SECOND};
 use super::dependencies::{Dependent, waits};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
+use super::queues::NONE;
 use crate::trace::{Row, plain};
 
 /// How long jobs really take, where nothing better is known than their limits.
@@ -82,6 +83,11 @@ pub struct Modelled {
     pub not_modelled: BTreeMap<String, u32>,
 }
 
+/// What of queues is not modelled, where they share no GPUs out.
+pub const QUEUES: &str = "queues: their limits, weights and order";
+/// The jobs of which that is not modelled.
+pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
+
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
 /// A job that has run for its limit ends so much later.
@@ -100,7 +106,7 @@ impl State {
             all.job(job).map_err(|why| format!("job {:?}: {why}", job.id))?;
         }
         all.dependents(self)?;
-        all.count("queues: their limits, weights and order", self.queues.len() as u32);
+        all.count(QUEUES, self.queues.len() as u32);
         all.count("reservations, as times in which their nodes take no jobs", self.reservations.len() as u32);
         all.made.rows.sort_by_key(|row| row.submit);
         Ok(all.made)
@@ -380,6 +386,7 @@ impl<'a> Modelling<'a> {
         let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
         row.user = job.user.clone().map(plain);
         row.kinds = job.kinds.clone();
+        row.queue = Some(plain(self.state.queue_of(job).unwrap_or(NONE).into()));
         row.preemptible = job.preemptible.unwrap_or(true);
         row.deadline = job.deadline_s.map(|at| self.instant(at));
         row.priority = job.priority.map_or(0, |priority| self.ranks.get(&priority.to_bits()).copied().unwrap_or(0));
@@ -390,7 +397,7 @@ impl<'a> Modelling<'a> {
     fn asks(&mut self, job: &StateJob, shaped: bool) {
         let quota = job.why.as_ref().is_some_and(|why| why.code == WhyCode::Quota);
         let asked = [
-            ("jobs that wait for a quota, which start as others", !quota),
+            (QUOTA, !quota),
             ("jobs that may not be on all nodes, by their queue", self.has_all_nodes(job)),
             ("numbers of nodes that jobs ask for", shaped),
             ("features that jobs ask for", job.features.is_empty()),

@@ -221,6 +221,9 @@ pub enum WorkloadSpec {
         /// What would be otherwise in the cluster; nothing by default. Of nodes too, where the fleet is of the same file.
         #[serde(default)]
         changes: Vec<Change>,
+        /// Whether GPUs are shared out among the queues of the document, in place of those of the experiment; not by default.
+        #[serde(default)]
+        queues: bool,
         /// The run ends so long after the document's instant, and what has not ended by then is unfinished; by default it goes on until all
         /// jobs have ended.
         #[serde(default)]

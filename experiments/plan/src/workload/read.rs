@@ -61,9 +61,9 @@ pub(crate) fn resolve(
         WorkloadSpec::Generate { .. } => (generated(source, spec, profile.as_deref())?, None),
         WorkloadSpec::Trace { .. } => (traced(source, spec, (folder, limits), last)?, None),
         WorkloadSpec::Jobs(list) => (super::listed::read(source, list)?, None),
-        WorkloadSpec::State { file, run_times, changes, until, next } => {
+        WorkloadSpec::State { file, run_times, changes, queues, until, next } => {
             let until = until.map(|span| span.0);
-            let asked = super::state::Asked { file, run_times, changes, until, next: next.as_deref() };
+            let asked = super::state::Asked { file, run_times, changes, queues: *queues, until, next: next.as_deref() };
             super::state::read(source, folder, asked, limits)?
         }
     };

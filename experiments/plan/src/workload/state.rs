@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
-use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Instant, Job, JobId, Sharing, Standing};
+use sandtable_hardware::{Beginning, Duration, Fleet, GpuId, Instant, Job, JobId, Queue, Sharing, Standing};
 use sandtable_inputs::state::{
-    Calibration, Change, Dependent, History, Interval, Modelled, RunTimeModel, RunTimes, State, Until,
+    Calibration, Change, Dependent, History, Interval, Modelled, QUEUES, QUOTA, RunTimeModel, RunTimes, State, Until,
 };
 use sandtable_inputs::trace::{self, Packed, ReadLimits, Row, Trace};
 use sandtable_runtime::inputs::{After, Condition, Happens};
@@ -26,6 +26,8 @@ pub struct StateJobs {
     pub times: Option<RunTimeModel>,
     /// When a run from it ends, whatever has not ended by then.
     pub until: Option<Instant>,
+    /// The queues that GPUs are shared out among; empty: those of the experiment.
+    pub queues: Vec<Queue>,
 }
 
 impl StateJobs {
@@ -86,6 +88,8 @@ pub(super) struct Asked<'a> {
     pub(super) file: &'a str,
     pub(super) run_times: &'a RunTimesSpec,
     pub(super) changes: &'a [Change],
+    /// Whether its queues share GPUs out.
+    pub(super) queues: bool,
     pub(super) until: Option<Duration>,
     /// The later document.
     pub(super) next: Option<&'a str>,
@@ -137,8 +141,15 @@ pub(super) fn read(
     }
     let (mut how, key) = limits_of(source, asked.run_times)?;
     how.without_limits |= happened.is_some();
+    let queues = if asked.queues { state.queue_tree() } else { Vec::new() };
+    if asked.queues && queues.is_empty() {
+        return Err(source.error("workload.queues", "the document has no queue that shares GPUs out", "here"));
+    }
     let modelled = state.modelled(how);
-    let modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
+    let mut modelled = modelled.map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
+    if asked.queues {
+        [QUEUES, QUOTA].iter().for_each(|what| _ = modelled.not_modelled.remove(*what));
+    }
     if modelled.rows.is_empty() && happened.is_none() {
         return Err(here(Error::usage(format!("{}: no job that waits or holds GPUs", path.display()))));
     }
@@ -172,7 +183,7 @@ pub(super) fn read(
         key["state"]["changes"] = json!(digest(format!("{:?}", asked.changes).as_bytes()));
     }
     let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
-    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times, until }))))
+    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times, until, queues }))))
 }
 
 /// A state until a later document of its cluster, the digest of that, and what happened in between.
@@ -275,6 +286,11 @@ impl Workload {
         let (jobs, running) = (state.rows.len(), state.holders.len());
         let not = if not.is_empty() { String::new() } else { format!("; not modelled: {}", not.join(", ")) };
         Some(format!("begins with {running} running and {} waiting jobs{times}{not}", jobs - running))
+    }
+
+    /// The queues of a cluster that share its GPUs out, where a spec says that they do.
+    pub(crate) fn queues(&self) -> &[Queue] {
+        self.state.as_ref().map_or(&[][..], |state| &state.queues)
     }
 
     /// What jobs wait for.

@@ -15,7 +15,7 @@ use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
 use crate::commands::what_if::fleet::Accuracy;
-use crate::commands::what_if::spec::Times;
+use crate::commands::what_if::spec::{Times, policies, shares_out};
 use crate::ui;
 
 /// What forecasts are made of.
@@ -93,8 +93,10 @@ pub(super) fn accuracies(documents: &[Document], asked: &Asked<'_>) -> Result<Ve
 type Forecast = (String, usize, BTreeMap<String, Vec<f64>>);
 
 fn forecast(document: &Document, state: &State, within: f64, asked: &Asked<'_>) -> Result<Vec<Forecast>, Error> {
-    let until = format!("{within}s");
-    let text = asked.times.spec(&document.path, state, asked.policies, Some(&until))? + ")\n";
+    let listed = policies(asked.policies, state)?;
+    let queues = if shares_out(&listed, state) { ", queues: true" } else { "" };
+    let more = format!(", until: \"{within}s\"{queues}");
+    let text = asked.times.spec(&document.path, state, &listed, &more)? + ")\n";
     let options = Options { policies: asked.folder.clone(), ..Options::default() };
     let plan: Plan = plan_text(Path::new("shadow.ron"), text, &options)?;
     let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;

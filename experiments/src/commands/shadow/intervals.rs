@@ -13,7 +13,7 @@ use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute, in_parallel};
 
 use super::folder::Document;
-use crate::commands::what_if::spec::policies;
+use crate::commands::what_if::spec::{policies, shares_out};
 use crate::ui;
 
 /// What came of an interval.
@@ -103,7 +103,9 @@ impl Judge {
         let (state, later) = (state::read(&from.path, input::DATA)?, state::read(&to.path, input::DATA)?);
         let (shown, until) = (path(from)?, path(to)?);
         // Of Slurm's backfill it says when it looks next, which is of this document.
-        let listed = policies(&self.asked, &state)?.concat();
+        let listed = policies(&self.asked, &state)?;
+        let queues = if shares_out(&listed, &state) { ", queues: true" } else { "" };
+        let listed = listed.concat();
         let wrong = |document: &Document, why| Error::usage(format!("{}: {why}", document.path.display()));
         let (between, interval) = state.until(&later).map_err(|why| wrong(to, why))?;
         let any = RunTimes { of_limit: 1.0, otherwise: None, without_limits: true };
@@ -117,7 +119,7 @@ impl Judge {
         let declared = modelled.rows.iter().any(|row| row.declared.is_some());
         let (from, to) = (shown, until);
         let fleet = format!("Model(list: NodeList(file: {from}, format: State), speed: 1.0)");
-        let jobs = format!("State(file: {from}, next: {to})");
+        let jobs = format!("State(file: {from}, next: {to}{queues})");
         let plan =
             |listed: &str| plan_text(Path::new("shadow.ron"), spec(&fleet, &jobs, listed, declared), &self.options);
         let mut asked: Plan = plan(&listed)?;

@@ -33,7 +33,7 @@ pub(in crate::commands) struct Times {
 #[derive(Debug, clap::Args)]
 pub(super) struct Asked {
     /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: of Slurm
-    /// `slurm-backfill` or `fifo`, as the state says that it is, else `fifo` and `fifo,backfill=easy`].
+    /// `slurm-backfill` or `fifo`, as the state says that it is, of Kueue and KAI `kueue-like` and `kai-like`, else `fifo` and `fifo,backfill=easy`].
     #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
     policy: Vec<String>,
     /// The runs end so long from now on, and of jobs that start later only that is said [default: they go on until all jobs have ended].
@@ -62,6 +62,13 @@ pub(super) struct Asked {
     /// Change: a job is gone.
     #[arg(long, value_name = "JOB")]
     kill: Vec<String>,
+    /// GPUs are shared out among the queues of the document; only policies that know queues begin then [default: where each policy is `kai-like` or
+    /// `kueue-like`].
+    #[arg(long)]
+    queues: bool,
+    /// Change: a queue has this limit, in GPUs of all kinds; with `--queues`.
+    #[arg(long, value_name = "QUEUE=GPUS")]
+    limit: Vec<String>,
     /// Change: a job has this priority, as the cluster counts it.
     #[arg(long, value_name = "JOB=NUMBER")]
     priority: Vec<String>,
@@ -74,7 +81,15 @@ fn time(text: &str) -> Result<String, String> {
 impl Asked {
     /// The spec; paths in it are as they are given.
     pub(super) fn spec(&self, file: &Path, state: &State) -> Result<String, Error> {
-        let mut text = self.times.spec(file, state, &self.policy, self.until.as_deref())?;
+        let until = self.until.as_ref().map_or_else(String::new, |until| format!(", until: {until:?}"));
+        let listed = policies(&self.policy, state)?;
+        let queues = self.queues || shares_out(&listed, state);
+        if !queues && !self.limit.is_empty() {
+            let error = Error::usage("--limit: queues limit nothing under these policies");
+            return Err(error.hint("--queues, with policies that know queues, such as kueue-like"));
+        }
+        let more = until + if queues { ", queues: true" } else { "" };
+        let mut text = self.times.spec(file, state, &listed, &more)?;
         let changes = self.changes()?;
         if !changes.is_empty() {
             let list: String = changes.iter().map(|change| format!("        {change},\n")).collect();
@@ -103,6 +118,12 @@ impl Asked {
             let value: f64 = value.parse().map_err(|_| wrong())?;
             all.push(format!("Priority({job:?}, {value:?})"));
         }
+        for text in &self.limit {
+            let wrong = || Error::usage(format!("--limit: expected QUEUE=GPUS, found {text:?}"));
+            let (queue, gpus) = text.rsplit_once('=').ok_or_else(wrong)?;
+            let gpus: u32 = gpus.parse().map_err(|_| wrong())?;
+            all.push(format!("Limit({queue:?}, {gpus})"));
+        }
         for text in &self.add {
             all.push(job(text)?);
         }
@@ -111,21 +132,20 @@ impl Asked {
 }
 
 impl Times {
-    /// The spec of a cluster as it is, but for its end; paths in it are as they are given.
+    /// The spec of a cluster as it is, but for its last line; paths in it are as they are given. `more` goes into its `State`.
     pub(in crate::commands) fn spec(
         &self,
         file: &Path,
         state: &State,
-        asked: &[String],
-        until: Option<&str>,
+        policies: &[String],
+        more: &str,
     ) -> Result<String, Error> {
         let shown = file.to_str().ok_or_else(|| Error::usage(format!("{}: not UTF-8", file.display())))?;
         let (run_times, drawn) = self.run_times()?;
-        let until = until.map_or_else(String::new, |until| format!(", until: {until:?}"));
         let mut text = String::from("Experiment(\n    title: \"What would become of the queue\",\n");
         let _ = writeln!(text, "    fleet: Model(list: NodeList(file: {shown:?}, format: State), speed: 1.0),");
-        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{until}),");
-        let _ = writeln!(text, "    policies: [\n{}    ],", policies(asked, state)?.concat());
+        let _ = writeln!(text, "    workload: State(file: {shown:?}, run_times: {run_times}, changes: []{more}),");
+        let _ = writeln!(text, "    policies: [\n{}    ],", policies.concat());
         if declares(state) || self.otherwise.is_some() {
             let _ = writeln!(text, "    predictors: {{\"remaining\": Declared}},");
         }
@@ -173,8 +193,19 @@ pub(in crate::commands) fn policies(asked: &[String], state: &State) -> Result<V
             Some(Order::Priority) => Ok(vec![policy("slurm-backfill,tick=0")?]),
             _ => Ok(vec![policy("fifo")?]),
         },
+        (SourceKind::Kueue, _) => Ok(vec![policy("kueue-like")?]),
+        (SourceKind::Kai, _) => Ok(vec![policy("kai-like")?]),
         _ => ["fifo", "fifo,backfill=easy"].into_iter().map(policy).collect(),
     }
+}
+
+/// Policies that know queues, and are asked with those of a cluster.
+const QUEUED: [&str; 2] = ["kai-like", "kueue-like"];
+
+/// Whether GPUs are shared out among the queues of a cluster, unless it is said otherwise: under policies that all know queues.
+pub(in crate::commands) fn shares_out(policies: &[String], state: &State) -> bool {
+    let known = |line: &String| QUEUED.iter().any(|name| line.contains(&format!("name: {name:?}")));
+    policies.iter().all(known) && !state.queue_tree().is_empty()
 }
 
 /// Whether jobs of a cluster have time limits, their own or their queues'.

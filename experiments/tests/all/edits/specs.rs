@@ -250,7 +250,8 @@ pub(super) const CHANGED: &str = r#"Experiment(
         Release("k"),
         Kill("l"),
         Priority("j", 9),
-    ]),
+        Limit("q", 5),
+    ], queues: true),
     policies: [Policy(name: "fifo")],
 )"#;
 
@@ -280,6 +281,8 @@ pub(super) const CHANGES: &[(&str, &str, &str)] = &[
     ("Change.Hold", "        Hold(\"k\"),\n        Release(\"k\"),\n", "        Hold(\"j\"),\n"),
     ("Change.Release", "        Release(\"k\"),\n", ""),
     ("Change.Kill", "Kill(\"l\")", "Kill(\"k\")"),
+    ("Change.Limit", "Limit(\"q\", 5)", "Limit(\"q\", 6)"),
+    ("WorkloadSpec.State.queues", ", queues: true", ""),
     ("Change.Priority", "Priority(\"j\", 9)", "Priority(\"j\", 8)"),
 ];
 

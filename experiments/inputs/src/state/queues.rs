@@ -1,0 +1,91 @@
+//! The queues of a cluster that share GPUs out, and which of them jobs are in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_hardware::{Queue, QueueId};
+
+use super::document::{NodeState, QueueKind, State, StateQueue};
+use super::jobs::StateJob;
+
+/// The queue of jobs that are in none.
+pub(super) const NONE: &str = "(no queue)";
+/// Fewest GPUs to which a queue is limited: with fewer nothing runs.
+const LEAST: f64 = 0.001;
+/// The largest number that a queue has.
+const MOST: f64 = 1e6;
+
+/// Whether a queue shares GPUs out: a local queue stands for one that does, and what Slurm has are limits of other kinds.
+fn shares(kind: QueueKind) -> bool {
+    matches!(kind, QueueKind::Queue | QueueKind::ClusterQueue | QueueKind::Cohort)
+}
+
+impl State {
+    /// The queues that share GPUs out, groups before those in them. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
+    /// it may borrow. Where jobs are in no queue there is one for them, without guarantee and limit.
+    pub fn queue_tree(&self) -> Vec<Queue> {
+        let kinds: BTreeSet<&str> = self
+            .nodes
+            .iter()
+            .filter(|node| node.state == NodeState::Up)
+            .filter_map(|node| node.kind.as_deref())
+            .collect();
+        let of_kinds = |of: &BTreeMap<String, f64>| {
+            let counted: Vec<f64> = of
+                .iter()
+                .filter(|(kind, _)| *kind == "*" || kinds.contains(kind.as_str()))
+                .map(|(_, gpus)| *gpus)
+                .collect();
+            (!counted.is_empty()).then(|| counted.iter().sum::<f64>())
+        };
+        let mut all: Vec<Queue> = Vec::new();
+        let mut left: Vec<&StateQueue> = self.queues.iter().filter(|queue| shares(queue.kind)).collect();
+        while !left.is_empty() {
+            let before = left.len();
+            left.retain(|queue| {
+                let parent = queue.parent.as_ref().map(|name| all.iter().position(|known| known.name == *name));
+                if parent == Some(None)
+                    && self.queues.iter().any(|of| Some(&of.name) == queue.parent.as_ref() && shares(of.kind))
+                {
+                    return true;
+                }
+                let guaranteed = of_kinds(&queue.guaranteed);
+                let borrows = of_kinds(&queue.borrow).map(|gpus| gpus + guaranteed.unwrap_or(0.0));
+                let limit = of_kinds(&queue.limit).or(borrows);
+                all.push(Queue {
+                    parent: parent.flatten().map(QueueId::at),
+                    guaranteed: thousandths(guaranteed.unwrap_or(0.0)),
+                    weight: queue.weight.unwrap_or(1.0).clamp(0.0, MOST),
+                    limit: limit.map_or(f64::INFINITY, |gpus| thousandths(gpus).max(LEAST)),
+                    priority: queue.priority.unwrap_or(0.0) as i32,
+                    ..Queue::new(&queue.name)
+                });
+                false
+            });
+            if left.len() == before {
+                break;
+            }
+        }
+        if !all.is_empty() && self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_none()) {
+            all.push(Queue::new(NONE));
+        }
+        all
+    }
+
+    /// The queue that shares GPUs out to a job: of a local queue the one that it is of.
+    pub(super) fn queue_of(&self, job: &StateJob) -> Option<&str> {
+        let find = |name: &String| self.queues.iter().find(|queue| queue.name == *name);
+        let of = job.queues.iter().chain(&job.charges).find_map(|name| {
+            let queue = find(name)?;
+            match queue.kind {
+                QueueKind::LocalQueue => queue.parent.as_ref().and_then(find),
+                _ => Some(queue),
+            }
+        });
+        of.filter(|queue| shares(queue.kind)).map(|queue| queue.name.as_str())
+    }
+}
+
+/// GPUs to a thousandth.
+fn thousandths(gpus: f64) -> f64 {
+    libm::rint(gpus.clamp(0.0, MOST) * 1000.0) / 1000.0
+}
