@@ -29,6 +29,7 @@ use sandtable_runtime::{DecisionContext, JobOutcome, Policy, Predictors, Remaini
 
 #[path = "invariants/cpu.rs"]
 mod cpu;
+#[path = "invariants/dependents.rs"]
 mod dependents;
 #[path = "invariants/mischief.rs"]
 mod mischief;
