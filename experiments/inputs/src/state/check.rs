@@ -20,7 +20,7 @@ pub(super) fn check(state: &State) -> Result<(), String> {
         state.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref())).collect();
     acyclic(&queues)?;
     let nodes: BTreeMap<&str, &StateNode> = state.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
-    let mut held = BTreeMap::new();
+    let (mut held, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());
     for node in &state.nodes {
         if node.gpus > MOST_GPUS.0 {
             return Err(format!("node {:?}: expected at most {} GPUs, found {}", node.name, MOST_GPUS.0, node.gpus));
@@ -42,14 +42,13 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             over(job).map_err(wrong)?;
         } else {
             places(job, &nodes, &mut held).map_err(wrong)?;
+            job.on.iter().for_each(|on| *counts.entry(&on.node).or_default() += u64::from(on.count));
         }
     }
-    let counts = nodes.values().filter(|node| is_exclusive(node)).map(|node| {
-        let of =
-            |job: &StateJob| job.on.iter().filter(|on| on.node == node.name).map(|on| u64::from(on.count)).sum::<u64>();
-        let there = state.jobs.iter().filter(|job| job.state != JobState::Ended);
-        (node, there.map(of).sum::<u64>() + node.taken.len() as u64)
-    });
+    let counts = nodes
+        .values()
+        .filter(|node| is_exclusive(node))
+        .map(|node| (node, counts.get(node.name.as_str()).copied().unwrap_or(0) + node.taken.len() as u64));
     match counts.into_iter().find(|(node, count)| *count > u64::from(node.gpus)) {
         Some((node, count)) => Err(format!("node {:?} has {} GPUs, and jobs hold {count}", node.name, node.gpus)),
         None => Ok(()),

@@ -88,6 +88,8 @@ pub const QUEUES: &str = "queues: their limits, weights and order";
 /// The jobs of which that is not modelled.
 pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
 
+/// What GPUs are of whose kind nothing is known.
+const KIND: &str = "GPU";
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
 /// A job that has run for its limit ends so much later.
@@ -143,6 +145,9 @@ impl State {
             defaults: self.defaults(),
             ranks: ranks(&self.jobs),
             nodes: BTreeMap::new(),
+            node_queues: BTreeSet::new(),
+            kinds: BTreeSet::new(),
+            taken: Vec::new(),
             free: Vec::new(),
             made: Modelled {
                 at,
@@ -168,6 +173,11 @@ struct Modelling<'a> {
     ranks: BTreeMap<u64, i32>,
     /// Places of nodes that take jobs, by name.
     nodes: BTreeMap<&'a str, usize>,
+    /// The queues that nodes which take jobs are in, and their kinds: of many nodes there are few of either.
+    node_queues: BTreeSet<&'a [String]>,
+    kinds: BTreeSet<&'a str>,
+    /// GPUs of each that others hold.
+    taken: Vec<&'a [u32]>,
     /// GPUs of each that no job holds by name.
     free: Vec<BTreeSet<u32>>,
     made: Modelled,
@@ -225,11 +235,14 @@ impl<'a> Modelling<'a> {
         }
         self.count("GPUs that others hold", node.taken.len() as u32);
         self.nodes.insert(&node.name, self.made.nodes.len());
+        self.node_queues.insert(&node.queues);
+        self.kinds.insert(node.kind.as_deref().unwrap_or(KIND));
+        self.taken.push(&node.taken);
         self.free.push((0..node.gpus).filter(|gpu| !node.taken.contains(gpu)).collect());
         self.made.nodes.push(ModelledNode {
             name: node.name.clone(),
             gpus: node.gpus - node.taken.len() as u32,
-            kind: node.kind.clone().unwrap_or_else(|| "GPU".into()),
+            kind: node.kind.clone().unwrap_or_else(|| KIND.into()),
             closed: self.closed(&node.name),
         });
     }
@@ -298,7 +311,7 @@ impl<'a> Modelling<'a> {
             shape.gpus_each.or(even)
         });
         row.gpus_per_node = each.filter(divides).unwrap_or(0);
-        row.kinds.retain(|kind| self.made.nodes.iter().any(|node| node.kind == *kind));
+        row.kinds.retain(|kind| self.kinds.contains(kind.as_str()));
         let kept = row.gpus_per_node > 0 || job.gpus == 1;
         self.asks(job, job.nodes.is_none() || kept);
         self.keep(job, row, Duration::ZERO);
@@ -307,15 +320,13 @@ impl<'a> Modelling<'a> {
 
     /// Whether a node that takes jobs has GPUs that a job may run on.
     fn has_kinds(&self, job: &StateJob) -> bool {
-        job.kinds.is_empty() || self.made.nodes.iter().any(|node| job.kinds.contains(&node.kind))
+        job.kinds.is_empty() || job.kinds.iter().any(|kind| self.kinds.contains(kind.as_str()))
     }
 
     /// Whether a job may be on every node that takes jobs, as far as its queues say.
     fn has_all_nodes(&self, job: &StateJob) -> bool {
-        let allowed =
-            |node: &StateNode| node.queues.is_empty() || node.queues.iter().any(|queue| job.queues.contains(queue));
-        let there = |node: &&StateNode| self.nodes.contains_key(node.name.as_str());
-        job.queues.is_empty() || self.state.nodes.iter().filter(there).all(allowed)
+        let allowed = |queues: &&[String]| queues.is_empty() || queues.iter().any(|queue| job.queues.contains(queue));
+        job.queues.is_empty() || self.node_queues.iter().all(allowed)
     }
 
     /// A job that holds GPUs. What it holds of nodes that take no jobs is nothing that another could have.
@@ -334,7 +345,7 @@ impl<'a> Modelling<'a> {
                 ));
             }
             // Those that others hold are not there.
-            let taken = self.state.nodes.iter().find(|node| node.name == held.node).map_or(&[][..], |node| &node.taken);
+            let taken = self.taken[at];
             on.extend(
                 gpus.into_iter().map(|gpu| (at, gpu - taken.iter().filter(|other| **other < gpu).count() as u32)),
             );
