@@ -4,8 +4,10 @@
 //! - [`gather`]: what there is to say of a spec's results, as data.
 //! - [`plot`]: figures, the only place that names kuva; `lanes`: the timeline of GPUs.
 //! - [`rows`]: the same results as rows for other programs; [`parquet`]: those as Parquet.
+//! - [`board`]: a cluster's queue and its nodes, as a page.
 //! - `page.html`: the page, a minijinja template that users may replace.
 
+pub mod board;
 pub mod chrome;
 mod data;
 mod figures;
@@ -20,21 +22,29 @@ use sandtable_core::error::Error;
 use sandtable_core::frame::Frame;
 
 pub use figures::{Captioned, figures};
-pub use gather::{Gathered, Provenance, gather};
+pub use gather::{Gathered, Metrics, Provenance, gather};
 
 /// The page's template.
 pub const PAGE: &str = include_str!("page.html");
+/// How pages look: what templates include as `style`.
+const STYLE: &str = include_str!("style.css");
 
 /// The page.
 ///
 /// # Errors
 /// A template that does not render; the shipped one does.
 pub fn html(gathered: &Gathered, template: &str) -> Result<String, Error> {
+    rendered(template, gathered)
+}
+
+/// A template with values.
+fn rendered(template: &str, values: impl serde::Serialize) -> Result<String, Error> {
     let mut environment = minijinja::Environment::new();
     let wrong = |error: minijinja::Error| Error::usage(format!("the template: {error:#}"));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
+    environment.add_template("style", STYLE).map_err(wrong)?;
     environment.add_template("page", template).map_err(wrong)?;
-    environment.get_template("page").and_then(|page| page.render(minijinja::value::Serde(gathered))).map_err(wrong)
+    environment.get_template("page").and_then(|page| page.render(minijinja::value::Serde(values))).map_err(wrong)
 }
 
 /// The same for a pull request or a notebook: no figure.

@@ -2,6 +2,7 @@
 
 mod check;
 pub(super) mod fleet;
+mod page;
 pub(super) mod spec;
 mod standing;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::AtomicBool;
 use sandtable_core::display::Unit;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
+use sandtable_core::output;
 use sandtable_core::text::nearest;
 use sandtable_inputs::state::State;
 use sandtable_plan::{Cell, Options, Plan, StateJobs, plan_text};
@@ -47,6 +49,9 @@ pub(crate) struct WhatIfArgs {
     /// Compare with what really happened: a later document of the cluster, a trace with dates, or what `sacct --parsable2` printed.
     #[arg(long, value_name = "FILE")]
     recorded: Option<PathBuf>,
+    /// Write the answer as a page too, to this file.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Print the spec that is run, and run nothing.
     #[arg(long)]
     print_spec: bool,
@@ -86,6 +91,9 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         ui::result(&plan.source.text);
         return Ok(ExitCode::Done);
     }
+    if let Some(file) = &args.output {
+        output::check(file)?;
+    }
     let store = args.store.open(None)?;
     let known = complete(args, &plan, &store)?;
     let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
@@ -110,6 +118,14 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
             ui::note(asked.head(&state).trim_end());
             ui::result(&format.of(&asked.long(&names)));
         }
+    }
+    if let Some(file) = &args.output {
+        let cells = plan.cells.len().to_string();
+        let facts =
+            [("document", args.state.display().to_string()), ("spec", plan.source.text.clone()), ("cells", cells)];
+        let facts = facts.into_iter().map(|(name, value)| (name.to_string(), value));
+        output::write(file, asked.page(&state, &names, facts.collect())?)?;
+        ui::note(&format!("wrote {}", file.display()));
     }
     let failed = asked.failed(&names, &args.checks);
     failed.iter().for_each(|line| ui::note(&format!("error: {line}")));
@@ -311,16 +327,9 @@ impl<'a> Asked<'a> {
                 self.waited(name).map_or(Value::Unknown, Value::Number),
                 now.why.as_ref().map_or_else(|| "runs".into(), |why| why.text.as_str().into()),
             ];
-            row.extend(self.sides.iter().map(|side| {
-                let Some(of) = side.forecasts.get(name) else { return Value::Unknown };
-                let (values, ends) = if now.waits { (&of.starts, "") } else { (&of.ends, "ends ") };
-                let shares: &[f64] = if many { &[0.1, 0.5, 0.9] } else { &[0.5] };
-                let words: Vec<String> = shares
-                    .iter()
-                    .filter_map(|share| quantile(values, *share))
-                    .map(|at| text_within(at, side.length()))
-                    .collect();
-                format!("{ends}{}", words.join(" / ")).into()
+            row.extend(self.sides.iter().map(|side| match self.said(side, name) {
+                unknown if unknown.is_empty() => Value::Unknown,
+                said => said.into(),
             }));
             row.extend(planned.then(|| now.planned_s.map_or(Value::Unknown, |at| text(at).into())));
             row.extend(self.recorded.as_ref().map(|all| all.get(name).map_or(Value::Unknown, |at| text(*at).into())));
@@ -330,6 +339,16 @@ impl<'a> Asked<'a> {
             ui::note(&format!("{} more jobs wait: --job ID, or --format csv, shows them", names.len() - SHOWN));
         }
         frame
+    }
+
+    /// When a job starts, or ends that runs, for people; empty: it is not on this side.
+    fn said(&self, side: &Side<'_>, name: &str) -> String {
+        let (Some(of), Some(now)) = (side.forecasts.get(name), self.now(name)) else { return String::new() };
+        let (values, ends) = if now.waits { (&of.starts, "") } else { (&of.ends, "ends ") };
+        let shares: &[f64] = if self.seeds > 1 { &[0.1, 0.5, 0.9] } else { &[0.5] };
+        let times = shares.iter().filter_map(|share| quantile(values, *share));
+        let words: Vec<String> = times.map(|at| text_within(at, side.length())).collect();
+        format!("{ends}{}", words.join(" / "))
     }
 
     /// Seconds since a job that waits was submitted.

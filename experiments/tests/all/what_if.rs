@@ -509,3 +509,42 @@ fn queues_of_a_document_share_its_gpus_out() {
     let wrong = said(&["--policy", "fifo", "--queues"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("does not begin"), "{}", wrong.stderr);
 }
+
+#[test]
+fn a_page_has_each_waiting_job_and_each_node_and_runs_nothing() {
+    let mut state = cluster();
+    state["unknown"] = json!([{"what": "jobs.checkpoint", "why": "<b>nothing</b> is told"}]);
+    state["jobs"][2]["name"] = "x".into();
+    state["jobs"][2]["user"] = "<script>alert(1)</script>".into();
+    state["jobs"][3]["planned_s"] = 60.into();
+    let folder = folder_of(&state);
+    let asked = ["--policy", "fifo", "--policy", "srtf", "--run-times", "noisy=0.5", "--seeds", "5", "--drain", "b"];
+    let ran = what_if(folder.path(), &[&asked[..], &["-o", "page.html"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("wrote page.html"), "{}", ran.stderr);
+    let page = std::fs::read_to_string(folder.path().join("page.html")).expect("a page");
+    // What strangers call things is text, and nothing is fetched or run.
+    assert!(!page.contains("<script") && !page.contains("<b>") && !page.contains("://"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert(1)"), "{page}");
+    // A row a waiting job and a row a node, each with its drawing; two policies, each as it is and changed.
+    let rows = page.matches("<td class=\"board\"><svg").count();
+    assert_eq!(rows, 3 + 2, "{page}");
+    let of_w2 = page.lines().find(|line| line.contains("<td class=\"word\">w2</td>")).expect("its row");
+    assert_eq!((of_w2.matches("<rect").count(), of_w2.matches("class=\"own\"").count()), (4, 1), "{of_w2}");
+    for text in [
+        "fifo, as it is",
+        "srtf, changed",
+        "r1 ",
+        "1 of 4",
+        "unknown: jobs.checkpoint",
+        "log-normal around 1 of the limit",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    // The same question has the same page.
+    let again = what_if(folder.path(), &[&asked[..], &["-o", "again.html"]].concat());
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    assert_eq!(page, std::fs::read_to_string(folder.path().join("again.html")).expect("a page"));
+    let ran = what_if(folder.path(), &["-o", "nowhere/page.html"]);
+    assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "{}", ran.stderr);
+}
