@@ -43,6 +43,15 @@ pub(super) fn of_state(source: &Source, spec: &Spec, queues: &[Queue], fleet: Fl
         let why = "GPUs are shared out among the queues of the document";
         return Err(source.error("queues", why, "this is said twice"));
     }
+    if queues.len() > MOST_QUEUES {
+        let message = format!("expected at most {MOST_QUEUES} queues in the document, found {}", queues.len());
+        return Err(source.error("workload.queues", &message, "here"));
+    }
+    let deep = |at: &usize| queue_and_groups(queues, QueueId::at(*at)).count() > MOST_GROUPS + 1;
+    if let Some(at) = (0..queues.len()).find(deep) {
+        let message = format!("expected at most {MOST_GROUPS} groups above {:?}", queues[at].name);
+        return Err(source.error("workload.queues", &message, "here"));
+    }
     Ok(fleet.queued(queues.to_vec()))
 }
 

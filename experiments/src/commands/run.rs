@@ -407,11 +407,37 @@ fn left_waiting(cell: &Cell, summary: &Summary) -> usize {
     if ends_early { 0 } else { summary.unfinished }
 }
 
+/// Says which cells have no result and why, and what became of jobs that did not complete; the exit code.
+fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
+    let code = failures(cells, store, known);
+    let (mut rejected, mut unfinished, mut crashed, mut refused) = (0, 0, 0, 0);
+    for ((_, cell), known) in cells.iter().zip(known) {
+        if let CellStatus::Done(summary) = known {
+            rejected += summary.rejected;
+            unfinished += left_waiting(cell, summary);
+            refused += summary.refused;
+            crashed += summary.crashed;
+        }
+    }
+    if rejected > 0 {
+        ui::note(&format!("warning: {rejected} jobs could never run on this fleet: see `outcome` in jobs.csv"));
+    }
+    if crashed > 0 {
+        ui::note(&format!("warning: {crashed} jobs failed: see `outcome` in jobs.csv, and logs.txt"));
+    }
+    if refused > 0 {
+        ui::note(&format!("note: {refused} jobs were refused by their policy: see `outcome` in jobs.csv"));
+    }
+    if unfinished > 0 {
+        ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv"));
+    }
+    code
+}
+
 /// Says which cells have no result and why; the exit code.
-pub(super) fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
+pub(super) fn failures(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatus]) -> ExitCode {
     let mut code = ExitCode::Done;
-    let (mut shown, mut left, mut rejected, mut unfinished, mut crashed) = (Vec::new(), 0, 0, 0, 0);
-    let mut refused = 0;
+    let (mut shown, mut left) = (Vec::new(), 0);
     let mut timed_out = 0;
     for ((_, cell), known) in cells.iter().zip(known) {
         match known {
@@ -439,12 +465,7 @@ pub(super) fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatu
             }
             CellStatus::TimedOut => timed_out += 1,
             CellStatus::Missing => code = if code == ExitCode::Done { ExitCode::Interrupted } else { code },
-            CellStatus::Done(summary) => {
-                rejected += summary.rejected;
-                unfinished += left_waiting(cell, summary);
-                refused += summary.refused;
-                crashed += summary.crashed;
-            }
+            CellStatus::Done(_) => {}
         }
     }
     if timed_out > 0 {
@@ -453,18 +474,6 @@ pub(super) fn report(cells: &[(usize, &Cell)], store: &Store, known: &[CellStatu
     }
     if left > 0 {
         ui::note(&format!("({left} more cells failed in the same ways)"));
-    }
-    if rejected > 0 {
-        ui::note(&format!("warning: {rejected} jobs could never run on this fleet: see `outcome` in jobs.csv"));
-    }
-    if crashed > 0 {
-        ui::note(&format!("warning: {crashed} jobs failed: see `outcome` in jobs.csv, and logs.txt"));
-    }
-    if refused > 0 {
-        ui::note(&format!("note: {refused} jobs were refused by their policy: see `outcome` in jobs.csv"));
-    }
-    if unfinished > 0 {
-        ui::note(&format!("warning: {unfinished} jobs were left unfinished: see `outcome` in jobs.csv"));
     }
     code
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use sandtable_core::display::Unit;
+use sandtable_core::display::{Unit, span};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
@@ -24,7 +24,7 @@ use sandtable_run::code;
 use sandtable_run::execute::{Compiled, Workers, execute_within, in_parallel};
 use serde_json::json;
 
-use super::run::report;
+use super::run::failures;
 use super::{Format, StoreArgs, begin, pair, threads};
 use crate::ui;
 use check::Check;
@@ -92,12 +92,15 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
         return Ok(ExitCode::Done);
     }
     if let Some(file) = &args.output {
+        if file.is_dir() {
+            return Err(Error::usage(format!("--output: {} is a folder", file.display())));
+        }
         output::check(file)?;
     }
     let store = args.store.open(None)?;
     let known = complete(args, &plan, &store)?;
     let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
-    let code = report(&of, &store, &known);
+    let code = failures(&of, &store, &known);
     let recorded = args.recorded.as_ref().map(|file| {
         let format = spec::trace_format(file)?;
         state.recorded_starts(file, format, sandtable_core::input::DATA)
@@ -172,7 +175,11 @@ impl Side<'_> {
     fn runs(&self, head: String) -> fleet::Runs<'_> {
         let waiting = self.now.iter().filter(|(_, now)| now.waits);
         let jobs = waiting.filter_map(|(name, now)| Some((*name, (now.eligible_s, self.forecasts.get(*name)?))));
-        fleet::Runs { head, policy: self.policy, changed: self.changed, length: self.length(), jobs: jobs.collect() }
+        let runs = |name: &&String| self.now.get(name.as_str()).is_some_and(|now| !now.waits);
+        let stopped =
+            self.forecasts.iter().filter(|(name, _)| runs(name)).map(|(_, of)| of.preempted).sum::<f64>() + 0.0;
+        let (policy, changed, length) = (self.policy, self.changed, self.length());
+        fleet::Runs { head, policy, changed, length, stopped, jobs: jobs.collect() }
     }
 
     /// For how long its runs go on, seconds, where they end early.
@@ -241,6 +248,9 @@ impl<'a> Asked<'a> {
         );
         let times = first.jobs.times_in_words().unwrap_or_else(|| "as time limits say".into());
         out.push_str(&format!("run times: {times}\n"));
+        if let Some(length) = first.length() {
+            out.push_str(&format!("the runs end after {}, and what comes later is not known\n", span(length)));
+        }
         if let Some(within) =
             first.jobs.calibration().map(|calibration| calibration.within_p90).filter(|part| *part < 0.8)
         {
@@ -366,6 +376,7 @@ impl<'a> Asked<'a> {
             Column::words("user"),
             Column::of("gpus", Unit::Count),
             time("waited_s"),
+            time("until_s"),
             time("start_p10_s"),
             time("start_p50_s"),
             time("start_p90_s"),
@@ -395,6 +406,7 @@ impl<'a> Asked<'a> {
                 now.row.user.clone().map_or(Value::Unknown, Value::Text),
                 u64::from(now.row.gpus).into(),
                 self.waited(name).map_or(Value::Unknown, Value::Number),
+                side.length().map_or(Value::Unknown, Value::Number),
                 at(&of.starts, 0.1),
                 at(&of.starts, 0.5),
                 at(&of.starts, 0.9),
@@ -421,7 +433,9 @@ impl<'a> Asked<'a> {
                 let found = |name: &String| {
                     let now = side.now.get(name.as_str())?;
                     let value = check.value(side.forecasts.get(name)?, now.waits.then_some(now.eligible_s))?;
-                    (!check.holds(value)).then(|| format!("{name} ({})", text(value)))
+                    // What comes after the end of the runs may come at any time: whatever is asked of it can't be said.
+                    let unknown = value.is_infinite() && side.length().is_some();
+                    (unknown || !check.holds(value)).then(|| format!("{name} ({})", text_within(value, side.length())))
                 };
                 let fails: Vec<String> = names.iter().filter_map(found).collect();
                 if !fails.is_empty() {

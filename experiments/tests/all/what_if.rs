@@ -425,7 +425,11 @@ fn what_waits_for_others_starts_when_they_have_ended() {
         waits("d5", json!([{"job": "gone", "when": "ok"}])),
         waits("d6", json!([{"job": "r1", "when": "failed"}])),
         waits("d7", json!([{"job": "d5", "when": "ok"}])),
+        waits("d8", json!([{"job": "gone", "when": "ok", "any": true}, {"job": "r2", "when": "ok", "any": true}])),
     ]);
+    let mut late = waits("d9", json!([{"job": "r2", "when": "ended"}]));
+    late["not_before_s"] = 9000.into();
+    jobs.push(late);
     let folder = folder_of(&state);
     let found = rows(folder.path(), &["--policy", "fifo,backfill=skip"]);
     let start = |job: &str| {
@@ -435,6 +439,19 @@ fn what_waits_for_others_starts_when_they_have_ended() {
     // r1 ends after 6,600 s, r2 after 5,400 s.
     let starts = ["d1", "d2", "d3", "d4", "d5", "d6", "d7"].map(start);
     assert_eq!(starts, [Some(6600.0), Some(7260.0), Some(5400.0), Some(30.0), None, None, None]);
+    // d8 a minute behind d3: w1 has taken what r2 had, and one GPU is left.
+    assert_eq!((start("d8"), start("d9")), (Some(5460.0), Some(9000.0)));
+    let why = &found[&("d2".into(), "fifo backfill=skip".into(), false)];
+    assert_eq!(
+        (&why["why"], &why["why_text"], &why["after"]),
+        (&json!("dependency"), &json!("other jobs: d1"), &json!(["d1"]))
+    );
+    // What is killed has ended, and not well; w1 has its GPUs at once, and w2 the one that is left.
+    let killed = rows(folder.path(), &["--policy", "fifo,backfill=skip", "--kill", "r2"]);
+    let start = |job: &str| {
+        killed.get(&(job.to_string(), "fifo backfill=skip".into(), true)).map(|row| row["start_p50_s"].as_f64())
+    };
+    assert_eq!((start("d3"), start("d8")), (Some(Some(3600.0)), None));
     let said = what_if(folder.path(), &["--policy", "fifo"]);
     assert!(said.stdout.contains("3 jobs that wait for others that are not in the model"), "{}", said.stdout);
 }
@@ -463,6 +480,15 @@ fn a_reserved_node_takes_no_jobs_meanwhile_and_a_released_job_waits() {
     assert_eq!((start("w1", false), start("w1", true)), (Some(5400.0), Some(5400.0)));
     assert_eq!((start("w2", false), start("h", false), start("in", false)), (Some(9000.0), None, None));
     assert!(start("h", true).is_some_and(|at| at >= 9000.0), "{:?}", start("h", true));
+    // One that is held and waits for another goes on waiting for that.
+    let mut held = state.clone();
+    held["jobs"]
+        .as_array_mut()
+        .expect("jobs")
+        .push(more("hd", json!({"state": "held", "after": [{"job": "r2", "when": "ended"}]})));
+    let found = rows(folder_of(&held).path(), &["--policy", "fifo,backfill=skip", "--release", "hd"]);
+    let row = &found[&("hd".to_string(), "fifo backfill=skip".to_string(), true)];
+    assert!(row["start_p50_s"].as_f64().is_some_and(|at| at >= 5400.0), "{row}");
     let said = what_if(folder.path(), &["--policy", "fifo", "--release", "w1"]);
     assert!(said.code == 2 && said.stderr.contains("job \"w1\" is not held"), "{}", said.stderr);
 }
@@ -505,6 +531,13 @@ fn queues_of_a_document_share_its_gpus_out() {
     assert!(wrong.code == 2 && wrong.stderr.contains("no queue \"c\""), "{}", wrong.stderr);
     let wrong = said(&["--policy", "fifo", "--limit", "a=6"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("queues limit nothing under these policies"), "{}", wrong.stderr);
+    // Without a cohort a queue has its quota and no more.
+    let mut alone = state.clone();
+    alone["queues"] = json!([{"name": "a", "kind": "cluster-queue", "guaranteed": {"A100-SXM4-80GB": 5}}, {"name": "b", "kind": "cluster-queue",
+        "guaranteed": {"A100-SXM4-80GB": 3}}, {"name": "team/a", "kind": "local-queue", "parent": "a"}]);
+    let found = rows(folder_of(&alone).path(), &[]);
+    let of = |job: &str| found[&(job.to_string(), "kueue-like".to_string(), false)]["start_p50_s"].as_f64();
+    assert_eq!((of("w2"), of("w3")), (Some(0.0), Some(3600.0)));
     // A policy that knows no queues does not begin where they limit.
     let wrong = said(&["--policy", "fifo", "--queues"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("does not begin"), "{}", wrong.stderr);
@@ -529,7 +562,7 @@ fn a_page_has_each_waiting_job_and_each_node_and_runs_nothing() {
     // A row a waiting job and a row a node, each with its drawing; two policies, each as it is and changed.
     let rows = page.matches("<td class=\"board\"><svg").count();
     assert_eq!(rows, 3 + 2, "{page}");
-    let of_w2 = page.lines().find(|line| line.contains("<td class=\"word\">w2</td>")).expect("its row");
+    let of_w2 = page.lines().find(|line| line.contains("scope=\"row\">w2</th>")).expect("its row");
     assert_eq!((of_w2.matches("<rect").count(), of_w2.matches("class=\"own\"").count()), (4, 1), "{of_w2}");
     for text in [
         "fifo, as it is",
@@ -547,4 +580,26 @@ fn a_page_has_each_waiting_job_and_each_node_and_runs_nothing() {
     assert_eq!(page, std::fs::read_to_string(folder.path().join("again.html")).expect("a page"));
     let ran = what_if(folder.path(), &["-o", "nowhere/page.html"]);
     assert!(ran.code == 2 && ran.stderr.contains("nowhere"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_comes_after_the_end_of_the_runs_is_not_known() {
+    let folder = folder_of(&cluster());
+    let said = |more: &[&str]| what_if(folder.path(), &[&["--policy", "fifo", "--until", "80min"], more].concat());
+    // w1 starts after 5,400 s; the runs end before.
+    let ran = said(&[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("the runs end after 80.0 min") && ran.stdout.contains("after 80.0 min"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("never") && !ran.stderr.contains("unfinished"), "{}{}", ran.stdout, ran.stderr);
+    for check in ["p90(start) <= 5h", "p90(start) > 1h"] {
+        let ran = said(&["--job", "w1", "--check", check]);
+        assert!(ran.code == 1 && ran.stderr.contains("w1 (after 80.0 min)"), "{check}: {}", ran.stderr);
+    }
+    let found = rows(folder.path(), &["--policy", "fifo", "--until", "80min"]);
+    let row = &found[&("w1".to_string(), "fifo".to_string(), false)];
+    assert_eq!((&row["until_s"], &row["start_p50_s"]), (&json!(4800.0), &Value::Null));
 }

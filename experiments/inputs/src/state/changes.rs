@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::check::check;
 use super::document::{Drain, NodeState, State, StateNode};
-use super::jobs::{JobState, Shape, StateJob};
+use super::jobs::{After, AfterWhen, JobState, Shape, StateJob};
 
 /// A change to a cluster's state. Times are counted from its instant.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -138,21 +138,39 @@ impl State {
             Change::Hold(job) => {
                 let found = self.job(job)?;
                 if !found.on.is_empty()
-                    || !matches!(found.state, JobState::Waiting | JobState::NotBefore | JobState::Held)
+                    || !matches!(
+                        found.state,
+                        JobState::Waiting | JobState::NotBefore | JobState::Dependent | JobState::Held
+                    )
                 {
                     return Err(format!("job {job:?} does not wait: only one that waits is held"));
                 }
                 found.state = JobState::Held;
             }
             Change::Release(job) => self.release(job)?,
-            Change::Kill(job) => {
-                self.job(job)?;
-                self.jobs.retain(|known| known.id != *job);
-            }
+            Change::Kill(job) => self.kill(job)?,
             Change::Limit(queue, gpus) => self.limit(queue, *gpus)?,
             Change::Priority(job, priority) if priority.is_finite() => self.job(job)?.priority = Some(*priority),
             Change::Priority(job, priority) => {
                 return Err(format!("job {job:?}: expected a number as its priority, found {priority}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, job: &str) -> Result<(), String> {
+        self.job(job)?;
+        self.jobs.retain(|known| known.id != job);
+        // What waited for its end, however it came, has it.
+        for waiting in &mut self.jobs {
+            let met = |after: &After| after.job == job && after.when == AfterWhen::Ended;
+            if !waiting.after.iter().any(met) {
+                continue;
+            }
+            let any = waiting.after.iter().any(|after| after.any == Some(true));
+            waiting.after.retain(|after| !any && !met(after));
+            if waiting.state == JobState::Dependent && waiting.after.is_empty() {
+                waiting.state = JobState::Waiting;
             }
         }
         Ok(())
@@ -163,7 +181,11 @@ impl State {
         if found.state != JobState::Held {
             return Err(format!("job {job:?} is not held: only one that is held is released"));
         }
-        found.state = JobState::Waiting;
+        found.state = match (found.after.is_empty(), found.not_before_s) {
+            (false, _) => JobState::Dependent,
+            (true, Some(at)) if at > 0.0 => JobState::NotBefore,
+            _ => JobState::Waiting,
+        };
         Ok(())
     }
 

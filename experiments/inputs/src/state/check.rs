@@ -29,6 +29,15 @@ pub(super) fn check(state: &State) -> Result<(), String> {
             give(&mut held, node, *gpu, "`taken`").map_err(|why| format!("node {:?}: {why}", node.name))?;
         }
     }
+    for of in &state.reservations {
+        let sane = |at: f64| at.is_finite() && at.abs() <= FARTHEST_S;
+        if !(sane(of.from_s) && sane(of.to_s) && of.from_s < of.to_s) {
+            return Err(format!(
+                "reservation {:?}: expected an end after its beginning, found {} to {}",
+                of.name, of.from_s, of.to_s
+            ));
+        }
+    }
     for job in &state.jobs {
         let wrong = |why: String| format!("job {:?}: {why}", job.id);
         if job.gpus > MOST_GPUS.1 {
@@ -90,7 +99,8 @@ fn times(job: &StateJob) -> Result<(), String> {
         ("held_s", job.held_s),
         ("limit_s", job.limit_s),
     ];
-    for (name, value) in named {
+    let plus = job.after.iter().map(|after| ("after.plus_s", after.plus_s));
+    for (name, value) in named.into_iter().chain(plus) {
         let Some(value) = value else { continue };
         if value.is_nan() || value.abs() > FARTHEST_S {
             return Err(format!("{name}: expected at most {FARTHEST_S:e} s, found {value}"));

@@ -1,5 +1,7 @@
 //! Jobs that wait for others.
 
+use std::collections::BTreeMap;
+
 use sandtable_hardware::Duration;
 
 use super::document::State;
@@ -27,38 +29,56 @@ pub struct Until {
     pub plus: Duration,
 }
 
-/// What a job waits for; none: for something that is not in the model.
-pub(super) fn waits(state: &State, job: &StateJob, modelled: &dyn Fn(&str) -> bool) -> Option<Dependent> {
-    let mut all = Vec::new();
-    let any = job.after.iter().any(|after| after.any == Some(true));
-    for after in &job.after {
-        let of = others(state, job, after);
-        // One of several tasks of an array is no task of it.
-        if of.is_empty()
-            || (any && of.len() > 1)
-            || after.when == AfterWhen::Failed
-            || !of.iter().all(|of| modelled(of))
-        {
-            return None;
-        }
-        let starts = after.when == AfterWhen::Started;
-        let plus = Duration::from_micros_f64((after.plus_s.unwrap_or(0.0).max(0.0) * 1e6).min(9e15));
-        all.extend(of.into_iter().map(|job| Until { job: job.to_string(), starts, plus }));
-    }
-    (!all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
+/// The jobs that others may wait for.
+pub(super) struct Others<'s> {
+    by_id: BTreeMap<&'s str, &'s StateJob>,
+    by_array: BTreeMap<&'s str, Vec<&'s StateJob>>,
 }
 
-/// The jobs that are meant: one, or the tasks of an array that have not ended.
-fn others<'s>(state: &'s State, job: &StateJob, after: &After) -> Vec<&'s str> {
-    let there = || state.jobs.iter().filter(|other| other.state != JobState::Ended);
-    if let Some(one) = there().find(|other| other.id == after.job) {
-        return vec![&one.id];
+impl<'s> Others<'s> {
+    pub(super) fn of(state: &'s State) -> Others<'s> {
+        let mut all = Others { by_id: BTreeMap::new(), by_array: BTreeMap::new() };
+        for job in state.jobs.iter().filter(|job| job.state != JobState::Ended) {
+            all.by_id.insert(&job.id, job);
+            if let Some(array) = &job.array {
+                all.by_array.entry(&array.id).or_default().push(job);
+            }
+        }
+        all
     }
-    let index = job.array.as_ref().map(|array| array.index);
-    let meant = |other: &&StateJob| {
-        other.array.as_ref().is_some_and(|array| {
-            array.id == after.job && (after.when != AfterWhen::SameIndex || Some(array.index) == index)
-        })
-    };
-    there().filter(meant).map(|other| other.id.as_str()).collect()
+
+    /// What a job waits for; none: for something that is not in the model. Of several that will do each, those that are not count for nothing.
+    pub(super) fn waits(&self, job: &StateJob, modelled: &dyn Fn(&str) -> bool) -> Option<Dependent> {
+        let mut all = Vec::new();
+        let any = job.after.iter().any(|after| after.any == Some(true));
+        for after in &job.after {
+            let of = self.meant(job, after);
+            // One of several tasks of an array is no task of it.
+            let unclear = of.is_empty() || (any && of.len() > 1) || after.when == AfterWhen::Failed;
+            if unclear || !of.iter().all(|of| modelled(of)) {
+                if any {
+                    continue;
+                }
+                return None;
+            }
+            let starts = after.when == AfterWhen::Started;
+            let plus = Duration::from_micros_f64((after.plus_s.unwrap_or(0.0).max(0.0) * 1e6).min(9e15));
+            all.extend(of.into_iter().map(|job| Until { job: job.to_string(), starts, plus }));
+        }
+        (!all.is_empty()).then(|| Dependent { job: job.id.clone(), all, any })
+    }
+
+    /// The jobs that are meant: one, or the tasks of an array that have not ended.
+    fn meant(&self, job: &StateJob, after: &After) -> Vec<&'s str> {
+        if let Some(one) = self.by_id.get(after.job.as_str()) {
+            return vec![&one.id];
+        }
+        let index = job.array.as_ref().map(|array| array.index);
+        let is_meant = |other: &&&StateJob| {
+            let of = other.array.as_ref().map(|array| array.index);
+            after.when != AfterWhen::SameIndex || of == index
+        };
+        let tasks = self.by_array.get(after.job.as_str()).into_iter().flatten();
+        tasks.filter(is_meant).map(|other| other.id.as_str()).collect()
+    }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_hardware::{Duration, Instant, SECOND};
 
-use super::dependencies::{Dependent, waits};
+use super::dependencies::{Dependent, Others};
 use super::document::{NodeState, SharingMode, SourceKind, State, StateNode, StateQueue};
 use super::jobs::{JobState, StateJob, Why, WhyCode};
-use super::queues::NONE;
+use super::queues::{KIND, NONE};
 use crate::trace::{Row, plain};
 
 /// How long jobs really take, where nothing better is known than their limits.
@@ -88,8 +88,6 @@ pub const QUEUES: &str = "queues: their limits, weights and order";
 /// The jobs of which that is not modelled.
 pub const QUOTA: &str = "jobs that wait for a quota, which start as others";
 
-/// What GPUs are of whose kind nothing is known.
-const KIND: &str = "GPU";
 /// The origin of a model's time is a whole number of these before a document's instant.
 const HOUR_S: f64 = 3600.0;
 /// A job that has run for its limit ends so much later.
@@ -109,7 +107,12 @@ impl State {
         }
         all.dependents(self)?;
         all.count(QUEUES, self.queues.len() as u32);
-        all.count("reservations, as times in which their nodes take no jobs", self.reservations.len() as u32);
+        let reserved = self.reservations.iter().filter(|of| of.to_s > 0.0);
+        for of in reserved {
+            all.count("reservations: their users, and time limits that reach into them", 1);
+            all.count("reservations that name no nodes", u32::from(of.nodes.is_empty()));
+            all.count("reservations that come again", u32::from(of.repeats_s.is_some()));
+        }
         all.made.rows.sort_by_key(|row| row.submit);
         Ok(all.made)
     }
@@ -193,10 +196,11 @@ impl<'a> Modelling<'a> {
     /// The jobs that wait for others: those that wait for jobs of the model alone are in it, at whatever depth.
     fn dependents(&mut self, state: &'a State) -> Result<(), String> {
         let mut left: Vec<&StateJob> = state.jobs.iter().filter(|job| job.state == JobState::Dependent).collect();
+        let others = Others::of(state);
         loop {
             let (mut later, before) = (Vec::new(), left.len());
             for job in left {
-                let Some(after) = waits(state, job, &|name| self.made.known.contains_key(name)) else {
+                let Some(after) = others.waits(job, &|name| self.made.known.contains_key(name)) else {
                     later.push(job);
                     continue;
                 };
@@ -277,13 +281,12 @@ impl<'a> Modelling<'a> {
             return Err("it asks for a part of a GPU: GPUs are whole here".into());
         }
         let left_out = match job.state {
-            JobState::Waiting | JobState::NotBefore if job.reservation.is_some() => {
+            JobState::Waiting | JobState::NotBefore | JobState::Dependent if job.reservation.is_some() => {
                 Some("jobs that wait for a reservation")
             }
-            JobState::Waiting | JobState::NotBefore => None,
+            JobState::Waiting | JobState::NotBefore | JobState::Dependent => None,
             JobState::Running | JobState::Suspended | JobState::Ending => return self.runs(job),
             JobState::Held => Some("jobs that are held"),
-            JobState::Dependent => None,
             JobState::Reserved => Some("jobs that wait for a reservation"),
             JobState::Ended => return Ok(()),
         };
@@ -299,8 +302,7 @@ impl<'a> Modelling<'a> {
         }
         let limit = self.limit(job)?;
         let submitted = job.submitted_s.unwrap_or(0.0);
-        let submit =
-            job.not_before_s.filter(|_| job.state == JobState::NotBefore).map_or(submitted, |at| at.max(submitted));
+        let submit = job.not_before_s.map_or(submitted, |at| at.max(submitted));
         let mut row = self.row(job, job.gpus, submit);
         (row.declared, row.duration) = (limit, self.takes(limit, Duration::ZERO));
         let divides = |each: &u32| job.gpus > 1 && *each > 0 && job.gpus.is_multiple_of(*each);
@@ -397,7 +399,7 @@ impl<'a> Modelling<'a> {
         let mut row = Row::new(job.id.clone(), self.instant(submitted_s), gpus, Duration::ZERO);
         row.user = job.user.clone().map(plain);
         row.kinds = job.kinds.clone();
-        row.queue = Some(plain(self.state.queue_of(job).unwrap_or(NONE).into()));
+        row.queue = Some(plain(self.state.queue_of(job).unwrap_or_else(|| NONE.into())));
         row.preemptible = job.preemptible.unwrap_or(true);
         row.deadline = job.deadline_s.map(|at| self.instant(at));
         row.priority = job.priority.map_or(0, |priority| self.ranks.get(&priority.to_bits()).copied().unwrap_or(0));

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandtable_hardware::{Queue, QueueId};
+use sandtable_hardware::{Queue, QueueId, queue_and_groups};
 
-use super::document::{NodeState, QueueKind, State, StateQueue};
+use super::document::{NodeState, QueueKind, SourceKind, State, StateQueue};
 use super::jobs::StateJob;
+use crate::trace::plain;
 
 /// The queue of jobs that are in none.
 pub(super) const NONE: &str = "(no queue)";
+/// What GPUs are of whose kind nothing is known.
+pub(super) const KIND: &str = "GPU";
 /// Fewest GPUs to which a queue is limited: with fewer nothing runs.
 const LEAST: f64 = 0.001;
 /// The largest number that a queue has.
@@ -21,14 +24,12 @@ fn shares(kind: QueueKind) -> bool {
 
 impl State {
     /// The queues that share GPUs out, groups before those in them. GPUs are counted over all kinds that nodes have which take jobs. In Kueue a queue's limit is its quota and what
-    /// it may borrow. Where jobs are in no queue there is one for them, without guarantee and limit.
+    /// it may borrow, without a cohort its quota, and a cohort at the top has what is guaranteed in it. Where jobs are in a group, or in no queue, there is one for them, without
+    /// guarantee and limit.
     pub fn queue_tree(&self) -> Vec<Queue> {
-        let kinds: BTreeSet<&str> = self
-            .nodes
-            .iter()
-            .filter(|node| node.state == NodeState::Up)
-            .filter_map(|node| node.kind.as_deref())
-            .collect();
+        let up = self.nodes.iter().filter(|node| node.state == NodeState::Up);
+        let kinds: BTreeSet<&str> = up.map(|node| node.kind.as_deref().unwrap_or(KIND)).collect();
+        let kueue = self.source.kind == SourceKind::Kueue;
         let of_kinds = |of: &BTreeMap<String, f64>| {
             let counted: Vec<f64> = of
                 .iter()
@@ -42,7 +43,8 @@ impl State {
         while !left.is_empty() {
             let before = left.len();
             left.retain(|queue| {
-                let parent = queue.parent.as_ref().map(|name| all.iter().position(|known| known.name == *name));
+                let parent =
+                    queue.parent.as_ref().map(|name| all.iter().position(|known| known.name == plain(name.clone())));
                 if parent == Some(None)
                     && self.queues.iter().any(|of| Some(&of.name) == queue.parent.as_ref() && shares(of.kind))
                 {
@@ -50,19 +52,31 @@ impl State {
                 }
                 let guaranteed = of_kinds(&queue.guaranteed);
                 let borrows = of_kinds(&queue.borrow).map(|gpus| gpus + guaranteed.unwrap_or(0.0));
-                let limit = of_kinds(&queue.limit).or(borrows);
+                let alone = (kueue && queue.kind == QueueKind::ClusterQueue && queue.parent.is_none())
+                    .then(|| guaranteed.unwrap_or(0.0));
+                let limit = of_kinds(&queue.limit).or(borrows).or(alone);
                 all.push(Queue {
                     parent: parent.flatten().map(QueueId::at),
                     guaranteed: thousandths(guaranteed.unwrap_or(0.0)),
                     weight: queue.weight.unwrap_or(1.0).clamp(0.0, MOST),
                     limit: limit.map_or(f64::INFINITY, |gpus| thousandths(gpus).max(LEAST)),
                     priority: queue.priority.unwrap_or(0.0) as i32,
-                    ..Queue::new(&queue.name)
+                    ..Queue::new(&plain(queue.name.clone()))
                 });
                 false
             });
             if left.len() == before {
                 break;
+            }
+        }
+        if kueue {
+            self.limit_cohorts(&mut all);
+        }
+        let groups: BTreeSet<QueueId> = all.iter().filter_map(|queue| queue.parent).collect();
+        for group in groups {
+            let own = own_of(&all[group].name);
+            if self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_some_and(|name| plain(name) == own)) {
+                all.push(Queue { parent: Some(group), ..Queue::new(&own) });
             }
         }
         if !all.is_empty() && self.jobs.iter().any(|job| job.gpus > 0 && self.queue_of(job).is_none()) {
@@ -71,8 +85,23 @@ impl State {
         all
     }
 
+    /// A cohort at the top lends no more than what is guaranteed in it.
+    fn limit_cohorts(&self, all: &mut [Queue]) {
+        let tops: Vec<QueueId> = (0..all.len()).map(QueueId::at).filter(|id| all[*id].parent.is_none()).collect();
+        for top in tops {
+            let is_cohort =
+                |queue: &&StateQueue| plain(queue.name.clone()) == all[top].name && queue.kind == QueueKind::Cohort;
+            if self.queues.iter().find(is_cohort).is_none() || all[top].limit.is_finite() {
+                continue;
+            }
+            let within = |id: &QueueId| queue_and_groups(all, *id).last() == Some(top);
+            let quota: f64 = (0..all.len()).map(QueueId::at).filter(within).map(|id| all[id].guaranteed).sum();
+            all[top].limit = thousandths(quota).max(LEAST);
+        }
+    }
+
     /// The queue that shares GPUs out to a job: of a local queue the one that it is of.
-    pub(super) fn queue_of(&self, job: &StateJob) -> Option<&str> {
+    pub(super) fn queue_of(&self, job: &StateJob) -> Option<String> {
         let find = |name: &String| self.queues.iter().find(|queue| queue.name == *name);
         let of = job.queues.iter().chain(&job.charges).find_map(|name| {
             let queue = find(name)?;
@@ -81,8 +110,15 @@ impl State {
                 _ => Some(queue),
             }
         });
-        of.filter(|queue| shares(queue.kind)).map(|queue| queue.name.as_str())
+        let of = of.filter(|queue| shares(queue.kind))?;
+        let is_group = self.queues.iter().any(|queue| shares(queue.kind) && queue.parent.as_ref() == Some(&of.name));
+        Some(if is_group { own_of(&of.name) } else { of.name.clone() })
     }
+}
+
+/// The queue of the jobs that are in a group itself.
+fn own_of(group: &str) -> String {
+    format!("{group} (its own)")
 }
 
 /// GPUs to a thousandth.

@@ -14,6 +14,8 @@ pub(super) struct Runs<'a> {
     pub(super) changed: bool,
     /// For how long they go on, seconds, where they end early.
     pub(super) length: Option<f64>,
+    /// Running jobs that are preempted, in the mean over seeds.
+    pub(super) stopped: f64,
     /// The jobs that wait: since when they could have started, seconds from now on, and what came of them.
     pub(super) jobs: BTreeMap<&'a str, (f64, &'a Forecast)>,
 }
@@ -32,23 +34,26 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-const QUANTITIES: [(&str, &str, Of); 4] = [
-    ("wait_mean_s", "mean wait", |jobs| mean(&waits(jobs))),
-    ("wait_p95_s", "p95 wait", |jobs| quantile(&waits(jobs), 0.95).unwrap_or(f64::NAN)),
-    ("jct_mean_s", "mean JCT", |jobs| {
+/// What becomes of jobs together, and whether it is of those alone that end.
+const QUANTITIES: [(&str, &str, bool, Of); 4] = [
+    ("wait_mean_s", "mean wait", false, |jobs| mean(&waits(jobs))),
+    ("wait_p95_s", "p95 wait", false, |jobs| quantile(&waits(jobs), 0.95).unwrap_or(f64::NAN)),
+    ("jct_mean_s", "mean JCT", true, |jobs| {
         mean(&jobs.iter().map(|(eligible, (_, end, _))| end - eligible).collect::<Vec<_>>())
     }),
-    ("preemptions", "preemptions", |jobs| jobs.iter().map(|(_, (.., count))| f64::from(*count)).sum::<f64>() + 0.0),
+    ("preemptions", "preemptions", false, |jobs| {
+        jobs.iter().map(|(_, (.., count))| f64::from(*count)).sum::<f64>() + 0.0
+    }),
 ];
 
 impl Runs<'_> {
-    /// A quantity by seed, of the jobs that start and end, on the other side too where there is one; of no job it is not known.
-    fn by_seed(&self, of: Of, both: Option<&Runs<'_>>) -> Vec<f64> {
+    /// A quantity by seed, of the jobs that start, and end where that matters, on the other side too where there is one; of no job it is not known.
+    fn by_seed(&self, (ends, of): (bool, Of), both: Option<&Runs<'_>>) -> Vec<f64> {
         let seeds = self.jobs.values().map(|(_, forecast)| forecast.by_seed.len()).max().unwrap_or(0);
         let value = |seed: usize| {
             let over = |runs: &Runs<'_>, job: &str| {
                 let of = runs.jobs.get(job).and_then(|(_, forecast)| forecast.by_seed.get(seed));
-                of.is_some_and(|(start, end, _)| start.is_finite() && end.is_finite())
+                of.is_some_and(|(start, end, _)| start.is_finite() && (!ends || end.is_finite()))
             };
             let there = |job: &str| over(self, job) && both.is_none_or(|other| over(other, job));
             let jobs = self.jobs.iter().filter(|(job, _)| there(job));
@@ -80,17 +85,19 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
             None => "never start".into(),
         }),
     ];
-    for (name, head, _) in QUANTITIES {
+    for (name, head, ..) in QUANTITIES {
         columns.push(Column::words(name).head(head));
         if changed {
             columns.push(Column::words("change").head("by the change"));
         }
     }
+    columns.push(Column::words("stopped").head("running jobs preempted"));
     let mut frame = Frame::new(columns);
     for runs in all {
         let mut row: Vec<Value> = vec![runs.head.clone().into(), (runs.jobs.len() as u64).into(), runs.never().into()];
         let before = all.iter().find(|other| other.policy == runs.policy && !other.changed).filter(|_| runs.changed);
-        for (name, _, of) in QUANTITIES {
+        for (name, _, ends, of) in QUANTITIES {
+            let of = (ends, of);
             let shown = |mean: f64, half: Option<f64>| match (name, half) {
                 ("preemptions", None) => format!("{mean:.1}"),
                 ("preemptions", Some(half)) => format!("{mean:.1} ± {half:.1}"),
@@ -109,6 +116,10 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
                 row.push(estimate(&differences).map_or(Value::Unknown, |of| text(of).into()));
             }
         }
+        row.push(match runs.stopped {
+            0.0 => "0".into(),
+            stopped => format!("{stopped:.1}").into(),
+        });
         frame.push(row);
     }
     frame

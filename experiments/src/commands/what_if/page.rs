@@ -9,7 +9,7 @@ use sandtable_report::Metrics;
 use sandtable_report::board::{Board, BoardJob, BoardNode, axis, board, horizon, lanes, starts};
 use sandtable_results::forecast::quantile;
 
-use super::standing::text;
+use super::standing::text_within;
 use super::{Asked, Side, fleet};
 
 /// Most jobs and nodes of a page.
@@ -20,6 +20,15 @@ impl Side<'_> {
     fn quantiles(&self, job: &str) -> Option<[f64; 3]> {
         let of = &self.forecasts.get(job)?.starts;
         Some([quantile(of, 0.1)?, quantile(of, 0.5)?, quantile(of, 0.9)?])
+    }
+
+    /// How long a job that runs has left, and in how many seeds it is preempted, for people.
+    fn runs_on(&self, job: &str) -> String {
+        let left = text_within(self.left(job), self.length());
+        match self.forecasts.get(job).map_or(0.0, |of| of.preempted) {
+            0.0 => format!("{job} {left}"),
+            share => format!("{job} {left}, preempted in {:.0} %", share * 100.0),
+        }
     }
 
     /// How long a job that runs has left, in the median.
@@ -84,7 +93,7 @@ impl Asked<'_> {
         notes
     }
 
-    /// The nodes, and what runs there now.
+    /// The nodes, and what runs there now: what becomes of it is under the first policy.
     fn nodes(&self, until: f64) -> Vec<BoardNode> {
         let Some(side) = self.sides.first() else { return Vec::new() };
         let modelled = &side.jobs.modelled;
@@ -95,7 +104,7 @@ impl Asked<'_> {
             }
         }
         let of = |(node, jobs): (&sandtable_inputs::state::ModelledNode, BTreeMap<&str, Vec<u32>>)| {
-            let said: Vec<String> = jobs.keys().map(|job| format!("{job} {}", text(side.left(job)))).collect();
+            let said: Vec<String> = jobs.keys().map(|job| side.runs_on(job)).collect();
             let held: usize = jobs.values().map(Vec::len).sum();
             let drawn: Vec<(Vec<u32>, f64)> = jobs.into_iter().map(|(job, gpus)| (gpus, side.left(job))).collect();
             BoardNode {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_core::display::span;
-use sandtable_inputs::state::KnownJob;
+use sandtable_inputs::state::{Dependent, KnownJob};
 use sandtable_inputs::trace::Row;
 use sandtable_plan::StateJobs;
 use sandtable_results::forecast::{Forecast, quantile};
@@ -40,23 +40,35 @@ pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, For
     let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
     let median = |values: &[f64]| quantile(values, 0.5).unwrap_or(f64::INFINITY);
     let mut reasons = modelled.reasons(|job| forecasts.get(job).map_or(f64::INFINITY, |of| median(&of.ends)));
+    let after: BTreeMap<&str, &Dependent> = modelled.after.iter().map(|waits| (waits.job.as_str(), waits)).collect();
     let mut all = BTreeMap::new();
     for row in &modelled.rows {
         let (name, known) = (row.name.as_str(), modelled.known.get(row.name.as_str()));
         let waits = !running.contains(name);
         let later = row.submit.saturating_since(modelled.at).as_secs_f64();
         let mut reason = || {
+            if let Some(waits) = after.get(name) {
+                return dependent(waits);
+            }
             if let Some((code, text)) = known.and_then(KnownJob::said) {
                 return Why::of(code, &text);
             }
             if later > 0.0 {
                 return Why::of("not-before", &format!("not before {}", text(later)));
             }
+            let starts = forecasts.get(name).is_some_and(|of| median(&of.starts).is_finite());
+            // Where it starts later, its nodes are there later.
+            if let Some(waits) = reasons.waits(row).filter(|waits| waits.code == "never" && starts) {
+                return Why::of("reservation", &format!("{} now", waits.text));
+            }
             if let Some(waits) = reasons.waits(row) {
                 return Why { code: waits.code.into(), text: waits.text, after: waits.after };
             }
             match forecasts.get(name).is_some_and(|of| median(&of.starts) < 1.0) {
                 true => Why::of("none", "has room"),
+                false if !jobs.queues.is_empty() => {
+                    Why::of("behind", "has room; behind others, or its queue has its share")
+                }
                 false => Why::of("behind", "has room; behind others"),
             }
         };
@@ -65,6 +77,16 @@ pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, For
         all.insert(name, Now { row, waits, eligible_s, why, planned_s: known.and_then(|known| known.planned_s) });
     }
     all
+}
+
+/// Why a job waits that waits for others.
+fn dependent(waits: &Dependent) -> Why {
+    let mut after: Vec<String> = waits.all.iter().map(|until| until.job.clone()).collect();
+    after.dedup();
+    let some = after.iter().take(3).cloned().collect::<Vec<_>>().join(if waits.any { " or " } else { ", " });
+    let more = after.len().saturating_sub(3);
+    let text = if more > 0 { format!("other jobs: {some} and {more} more") } else { format!("other jobs: {some}") };
+    Why { code: "dependency".into(), text, after }
 }
 
 /// A time from now on, for people; where runs go on for so long only, what did not come by then is no more than that.
