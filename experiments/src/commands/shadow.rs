@@ -32,7 +32,7 @@ pub(crate) enum ShadowCommand {
 #[derive(Debug, clap::Args)]
 struct Compared {
     /// Policy: its name, or the path of a component, with parameters as in `fifo,backfill=easy`. May be given several times [default: of Slurm
-    /// `slurm-backfill` or `fifo`, as the first document says that it is, else `fifo` and `fifo,backfill=easy`].
+    /// `slurm-backfill` or `fifo`, as the first document says that it is, of Kueue and KAI `kueue-like` and `kai-like`, else `fifo` and `fifo,backfill=easy`].
     #[arg(long = "policy", value_name = "NAME[,KEY=VALUE]")]
     policy: Vec<String>,
     /// Documents that are further apart are not compared: what ended in between may be forgotten.

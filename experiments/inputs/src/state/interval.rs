@@ -72,7 +72,7 @@ impl State {
             let later = later.get(job.id.as_str());
             match job.state {
                 JobState::Waiting | JobState::NotBefore => {
-                    all.interval.begun.contains_key(&job.id) || later.is_some_and(|later| waits(later))
+                    all.interval.begun.contains_key(&job.id) || later.is_some_and(|later| later.waits())
                 }
                 // One that waited for something else comes when it no longer does.
                 JobState::Held | JobState::Dependent | JobState::Reserved | JobState::Ended => false,
@@ -89,10 +89,6 @@ impl State {
         check(&self)?;
         Ok((self, all.interval))
     }
-}
-
-fn waits(job: &StateJob) -> bool {
-    matches!(job.state, JobState::Waiting | JobState::NotBefore)
 }
 
 fn holds(job: &StateJob) -> bool {
@@ -124,7 +120,7 @@ impl Between {
 
     /// Enters the beginning of a job that waited.
     fn started(&mut self, job: &StateJob, later: Option<&StateJob>) {
-        if let Some(later) = later.filter(|_| waits(job)) {
+        if let Some(later) = later.filter(|_| job.waits()) {
             self.enter(later, &later.id);
         }
     }
@@ -147,11 +143,11 @@ impl Between {
             JobState::Held | JobState::Dependent | JobState::Reserved => true,
         });
         let id = if ran { again(&later.id) } else { later.id.clone() };
-        if !new || !(self.enter(later, &id) || waits(later)) {
+        if !new || !(self.enter(later, &id) || later.waits()) {
             return None;
         }
         let began = self.interval.begun.get(&id).map_or(f64::INFINITY, |begun| begun.at_s);
-        let could = later.not_before_s.filter(|_| waits(later)).or(later.eligible_s).or(later.submitted_s);
+        let could = later.not_before_s.filter(|_| later.waits()).or(later.eligible_s).or(later.submitted_s);
         let at_s = (could.unwrap_or(0.0) + self.length_s).min(began).max(0.0);
         Some(StateJob {
             id,

@@ -109,6 +109,13 @@ pub struct StateJob {
     pub factors: BTreeMap<String, f64>,
 }
 
+impl StateJob {
+    /// Whether it waits to start, now or from some time on, and for nothing else.
+    pub fn waits(&self) -> bool {
+        matches!(self.state, JobState::Waiting | JobState::NotBefore)
+    }
+}
+
 /// Why a job waits.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

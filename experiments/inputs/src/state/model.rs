@@ -83,6 +83,13 @@ pub struct Modelled {
     pub not_modelled: BTreeMap<String, u32>,
 }
 
+impl Modelled {
+    /// The names of the jobs that hold GPUs.
+    pub fn running(&self) -> BTreeSet<&str> {
+        self.holders.iter().map(|holder| holder.job.as_str()).collect()
+    }
+}
+
 /// What of queues is not modelled, where they share no GPUs out.
 pub const QUEUES: &str = "queues: their limits, weights and order";
 /// The jobs of which that is not modelled.

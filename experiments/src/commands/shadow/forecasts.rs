@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use sandtable_core::error::Error;
 use sandtable_core::input;
-use sandtable_inputs::state::jobs::JobState;
+use sandtable_inputs::state::jobs::StateJob;
 use sandtable_inputs::state::{self, State};
 use sandtable_plan::{Cell, Options, Plan, plan_text};
 use sandtable_results::forecast::quantile;
@@ -56,7 +56,7 @@ pub(super) fn accuracies(documents: &[Document], asked: &Asked<'_>) -> Result<Ve
     let mut planned = Vec::new();
     for document in from.into_iter().filter_map(|at| before.get(at)) {
         let Ok(state) = state::read(&document.path, input::DATA) else { continue };
-        if !state.jobs.iter().any(|job| matches!(job.state, JobState::Waiting | JobState::NotBefore)) {
+        if !state.jobs.iter().any(StateJob::waits) {
             continue;
         }
         let at = state.since_1970().as_secs_f64();
@@ -116,7 +116,7 @@ fn forecast(document: &Document, state: &State, within: f64, asked: &Asked<'_>) 
         }
         let Some((_, seeds, by_job)) = all.last_mut() else { continue };
         *seeds += 1;
-        let held: BTreeSet<&str> = jobs.modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+        let held = jobs.modelled.running();
         let waiting = jobs.modelled.rows.iter().map(|row| row.name.as_str()).filter(|job| !held.contains(job));
         let mut starts: BTreeMap<&str, f64> = waiting.map(|job| (job, f64::INFINITY)).collect();
         for start in ran.starts() {

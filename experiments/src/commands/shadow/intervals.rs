@@ -140,7 +140,7 @@ impl Judge {
             decided.fault = Some(failure.message.clone());
             return Ok(decided);
         }
-        let held: BTreeSet<&str> = jobs.modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+        let held = jobs.modelled.running();
         let waits = |job: &str| jobs.modelled.known.contains_key(job) && !held.contains(job);
         decided.real = begun.keys().filter(|job| waits(job)).cloned().collect();
         decided.not_modelled = begun.len() - decided.real.len();

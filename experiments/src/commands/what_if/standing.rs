@@ -1,6 +1,6 @@
 //! The jobs of a cluster as they are now, and why those wait that do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sandtable_core::display::span;
 use sandtable_inputs::state::{Dependent, KnownJob};
@@ -37,7 +37,7 @@ impl Why {
 /// The jobs of a cluster as they are now, by name.
 pub(super) fn standing<'a>(jobs: &'a StateJobs, forecasts: &BTreeMap<String, Forecast>) -> BTreeMap<&'a str, Now<'a>> {
     let modelled = &jobs.modelled;
-    let running: BTreeSet<&str> = modelled.holders.iter().map(|holder| holder.job.as_str()).collect();
+    let running = modelled.running();
     let median = |values: &[f64]| quantile(values, 0.5).unwrap_or(f64::INFINITY);
     let mut reasons = modelled.reasons(|job| forecasts.get(job).map_or(f64::INFINITY, |of| median(&of.ends)));
     let after: BTreeMap<&str, &Dependent> = modelled.after.iter().map(|waits| (waits.job.as_str(), waits)).collect();

@@ -118,7 +118,7 @@ pub(super) const IN_VAIN: [&str; 54] = [
 type Placed = (f64, u64, Value);
 
 impl Capture<'_> {
-    /// The jobs of a record: of an array's waiting tasks all of them; none where it is over without having started.
+    /// The jobs of a record: of an array's waiting tasks all of them; none where it is over, and it is not told since when.
     pub(super) fn jobs(&mut self, of: &Text<'_>) -> Result<Vec<Placed>, String> {
         let state = of.get("JobState").unwrap_or("");
         let reason = of.get("Reason").unwrap_or("");
