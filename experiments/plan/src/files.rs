@@ -6,7 +6,7 @@ use sandtable_hardware::Profile;
 use sandtable_inputs::profile;
 
 use crate::artifact::is_path;
-use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, WorkloadSpec};
+use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, StartsSpec, WorkloadSpec};
 
 /// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
 pub(super) fn files(spec: &Spec) -> Vec<String> {
@@ -45,6 +45,9 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
     for policy in &spec.policies {
         all.extend(Some(&policy.name).filter(is_path).cloned());
         all.extend(policy.weights.iter().filter(|name| name.contains('/')).cloned());
+        if let Some(StartsSpec::File(file)) = &policy.starts {
+            all.push(file.clone());
+        }
         predictors.extend(policy.predictors.values());
     }
     for predictor in predictors {

@@ -28,6 +28,7 @@ pub mod recording;
 mod resolve;
 mod serving;
 pub mod spec;
+mod starts;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,7 @@ use axes::{at, clash, pick, texts};
 pub use backend::{CellBackend, LiveDevices};
 pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding, Weights};
 pub use claims::Claim;
+pub use starts::Starts;
 pub use workload::{StateJobs, Workload};
 
 /// The schema of the files that the store keeps of a cell (`schema.rs` of sandtable-results) and of their identity. Raise it when one
@@ -82,6 +84,8 @@ pub struct Seedless {
     pub config: String,
     /// The policy's weights.
     pub weights: Weights,
+    /// When jobs really started, where it is told: as its weights.
+    pub starts: Option<Starts>,
     /// What answers for predicted quantities.
     pub predictors: Bindings,
     /// What drives its jobs.
@@ -170,6 +174,14 @@ impl Cell {
             }
         }
         Ok(jobs.into())
+    }
+
+    /// The weights that the policy gets in a run of these jobs.
+    pub fn weights_for(&self, jobs: &[Job]) -> Arc<[u8]> {
+        match &self.starts {
+            Some(starts) => starts.table(jobs, &self.setting.workload),
+            None => self.weights.bytes.clone(),
+        }
     }
 
     /// The id as people see it.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::bind::{Bindings, PredictorBinding, Weights};
 use super::preset::{PRESETS, Preset};
+use super::starts::{self, Starts};
 use super::workload::{LastTrace, Workload};
 use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, parts, performance, workload};
 use crate::artifact::{Finder, PolicyFile};
@@ -44,9 +45,8 @@ pub(super) fn cells(
     let base = fleet::fleet(source, spec, preset, (&groups, &*backend), "")?;
     let (setting, laws_key, workload_key) =
         setting(source, spec, (preset, profile, &base, &*backend), (folder, options), last)?;
-    let labels = labels(source, spec)?;
     let mut cells = Vec::with_capacity(more);
-    for (index, (policy, label)) in spec.policies.iter().zip(labels).enumerate() {
+    for (index, (policy, label)) in spec.policies.iter().zip(labels(source, spec)?).enumerate() {
         let place = format!("policies.{index}");
         let file =
             finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
@@ -54,7 +54,7 @@ pub(super) fn cells(
         let fleet = fleet::fleet(source, spec, preset, (&groups, &*backend), name)?;
         let fleet = Arc::new(super::queues::of_state(source, spec, setting.workload.queues(), fleet)?);
         let config = config(preset, name, policy);
-        let weights = Weights::named(source, &place, folder, policy.weights.as_deref())?;
+        let (weights, starts) = starts::told(source, policy, &place, &setting.workload, (folder, options.reading))?;
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         check_declared(source, policy, index, &predictors, &setting.workload)?;
         // What the cells of a policy share: all inputs but the seed.
@@ -66,7 +66,7 @@ pub(super) fn cells(
             "laws": laws_key,
             "limits": setting.limits,
             "measure": setting.measured,
-            "policy": policy_key(&file, &config, &weights),
+            "policy": policy_key(&file, &config, &weights, starts.as_ref()),
             "predictors": predictors.key(),
             "references": setting.references,
             "reveal": setting.reveal,
@@ -84,6 +84,7 @@ pub(super) fn cells(
             fleet,
             config: canonical(&config),
             weights,
+            starts,
             predictors,
             backend: backend.clone(),
             inputs,
@@ -154,10 +155,13 @@ fn check_declared(
 }
 
 /// A policy's part of a cell's identity.
-fn policy_key(file: &PolicyFile, config: &Value, weights: &Weights) -> Value {
+fn policy_key(file: &PolicyFile, config: &Value, weights: &Weights, starts: Option<&Starts>) -> Value {
     let mut key = json!({"blake3": file.digest, "config": config});
     if !weights.bytes.is_empty() {
         key["weights"] = digest(&weights.bytes).into();
+    }
+    if let Some(starts) = starts {
+        key["starts"] = starts.key();
     }
     key
 }

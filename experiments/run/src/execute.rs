@@ -312,7 +312,7 @@ pub fn simulate(
 pub fn inputs(cell: &Cell, jobs: Arc<[Job]>, predictors: Predictors) -> Inputs {
     Inputs {
         config: cell.config.clone(),
-        weights: cell.weights.bytes.clone(),
+        weights: cell.weights_for(&jobs),
         seed: cell.seed,
         laws: cell.setting.laws.clone(),
         predictors,

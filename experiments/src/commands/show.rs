@@ -1,5 +1,7 @@
 //! `sandtable show`.
 
+mod room;
+
 use std::path::{Path, PathBuf};
 
 use sandtable_core::display::span;
@@ -8,6 +10,7 @@ use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
 use sandtable_hardware::{Duration, Instant, JobId};
+use sandtable_inputs::state::Waits;
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::Cell;
 use sandtable_report::chrome;
@@ -44,7 +47,7 @@ pub(crate) struct ShowArgs {
     /// Show the life of this job.
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Say why the job waits at this time after the beginning, as its policy sees it.
+    /// Say why the job waits at this time after the beginning, as its policy sees it, and which GPUs it lacks.
     #[arg(long, value_name = "TIME", requires = "job", value_parser = sandtable_core::units::span)]
     why: Option<Duration>,
     /// Seed of the cell to show [default: the first].
@@ -170,7 +173,7 @@ fn life(args: &ShowArgs, entry: &LabelledResult, store: &Store, job: &str) -> Re
     let id = names.find(job).ok_or_else(|| Error::internal(format!("job {job} has a row and is none")))?;
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), std::iter::once(cell))?;
     if let Some(at) = args.why {
-        return reason(args, (cell, &compiled, &names), (id, job), Instant::at(at));
+        return reason(args, (cell, &compiled, &names), (id, job), Instant::at(at), store);
     }
     let (moments, finished) = moments(cell, &compiled, &names, id)?;
     if let Some(first) = finished.agreement.and_then(|agreement| agreement.first) {
@@ -205,6 +208,7 @@ fn reason(
     (cell, compiled, names): (&Cell, &Compiled, &Names),
     (id, job): (JobId, &str),
     at: Instant,
+    store: &Store,
 ) -> Result<ExitCode, Error> {
     let found = why(cell, compiled, id, at)?;
     let (state, reason) = match &found {
@@ -224,26 +228,59 @@ fn reason(
         None => "its policy does not say why".into(),
     });
     let decided = found.as_ref().map(|(at, _)| *at);
+    let lacks = match state.starts_with("waits") {
+        true => room::lacks(cell, store, id, at)?,
+        false => None,
+    };
     let mut table = Frame::new([
         Column::words("job"),
         Column::number("at_s"),
         Column::number("decided_s"),
         Column::words("state"),
         Column::words("why"),
+        Column::words("lacks"),
+        Column::words("lacks_text"),
+        Column::words("after").only_in_json(),
     ]);
     let of = |at: Instant| Value::Number(at.as_secs_f64());
     let why: Value = words.as_ref().into();
-    table.push([job.into(), of(at), decided.map_or(Value::Absent, of), state.into(), why]);
+    let after = lacks.as_ref().map_or(&[][..], |lacks| &lacks.after);
+    table.push([
+        job.into(),
+        of(at),
+        decided.map_or(Value::Absent, of),
+        state.into(),
+        why,
+        lacks.as_ref().map_or(Value::Absent, |lacks| lacks.code.into()),
+        lacks.as_ref().map_or(Value::Absent, |lacks| lacks.text.as_str().into()),
+        Value::Json(Box::new(json!(after))),
+    ]);
     ui::result(&match args.format {
         Format::Table => {
             let since = |at: Instant| seconds(at.since_start());
             let decided = decided.map_or(String::new(), |decided| format!(" (decision at {} s)", since(decided)));
             let words = words.map_or(String::new(), |words| format!(": {words}"));
-            format!("job {job} at {} s{decided}: {state}{words}\n", since(at))
+            let lacks = lacks.as_ref().map_or_else(String::new, |lacks| format!("  {}\n", room_in_words(lacks)));
+            format!("job {job} at {} s{decided}: {state}{words}\n{lacks}", since(at))
         }
         format => format.of(&table),
     });
     Ok(ExitCode::Done)
+}
+
+/// What a job lacks, and what has to end until it is there.
+fn room_in_words(lacks: &Waits) -> String {
+    const SHOWN: usize = 5;
+    let some: Vec<&str> = lacks.after.iter().take(SHOWN).map(String::as_str).collect();
+    match lacks.after.len().saturating_sub(SHOWN) {
+        _ if some.is_empty() => lacks.text.clone(),
+        0 => format!("{}; there is room once these jobs give their GPUs back: {}", lacks.text, some.join(", ")),
+        more => format!(
+            "{}; there is room once these jobs give their GPUs back: {} and {more} more",
+            lacks.text,
+            some.join(", ")
+        ),
+    }
 }
 
 /// The row of a job by its name.

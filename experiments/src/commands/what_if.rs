@@ -15,7 +15,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
 use sandtable_core::text::nearest;
-use sandtable_inputs::state::State;
+use sandtable_inputs::state::{Begun, State, recorded_starts};
 use sandtable_plan::{Cell, Options, Plan, StateJobs, plan_text};
 use sandtable_results::forecast::{Forecast, forecasts, quantile};
 use sandtable_results::status::{CellStatus, lookup};
@@ -101,11 +101,11 @@ pub(crate) fn run(args: &WhatIfArgs) -> Result<ExitCode, Error> {
     let known = complete(args, &plan, &store)?;
     let of: Vec<(usize, &Cell)> = plan.cells.iter().enumerate().collect();
     let code = failures(&of, &store, &known);
-    let recorded = args.recorded.as_ref().map(|file| {
-        let format = spec::trace_format(file)?;
-        state.recorded_starts(file, format, sandtable_core::input::DATA)
-    });
-    let asked = Asked { recorded: recorded.transpose()?, ..Asked::of(&plan, &store, &known)? };
+    let mut asked = Asked::of(&plan, &store, &known)?;
+    if let Some(file) = &args.recorded {
+        let bytes = sandtable_inputs::trace::read_bytes(file, sandtable_core::input::DATA)?;
+        asked.record(&recorded_starts(state.since_1970(), file, &bytes)?);
+    }
     let names = asked.names(&args.jobs)?;
     match args.format {
         Format::Table => {
@@ -158,6 +158,8 @@ struct Asked<'a> {
     changed: bool,
     /// When jobs really started, seconds from now on.
     recorded: Option<BTreeMap<String, f64>>,
+    /// The same as a forecast of the jobs that wait.
+    really: BTreeMap<String, Forecast>,
 }
 
 /// A policy on the cluster as it is, or changed.
@@ -179,7 +181,7 @@ impl Side<'_> {
         let stopped =
             self.forecasts.iter().filter(|(name, _)| runs(name)).map(|(_, of)| of.preempted).sum::<f64>() + 0.0;
         let (policy, changed, length) = (self.policy, self.changed, self.length());
-        fleet::Runs { head, policy, changed, length, stopped, jobs: jobs.collect() }
+        fleet::Runs { head, policy, changed, recorded: false, length, stopped, jobs: jobs.collect() }
     }
 
     /// For how long its runs go on, seconds, where they end early.
@@ -204,12 +206,30 @@ impl<'a> Asked<'a> {
             sides.push(Side { policy: &first.label, changed, jobs, now: standing(jobs, &forecasts), forecasts });
         }
         let changed = sides.iter().any(|side| side.changed);
-        Ok(Asked { sides, seeds, changed, recorded: None })
+        Ok(Asked { sides, seeds, changed, recorded: None, really: BTreeMap::new() })
     }
 
-    /// The runs of each side.
+    /// Enters when jobs really started.
+    fn record(&mut self, starts: &BTreeMap<String, Begun>) {
+        let waiting = self.sides.iter().filter(|side| !side.changed).flat_map(|side| &side.now);
+        let started = |name: &str| starts.get(name).map_or(f64::INFINITY, |begun| begun.at_s);
+        let really = |(name, _): (&&str, _)| {
+            let start = started(name);
+            let by_seed = vec![(start, f64::INFINITY, 0)];
+            (name.to_string(), Forecast { starts: vec![start], ends: vec![f64::INFINITY], preempted: 0.0, by_seed })
+        };
+        self.really = waiting.filter(|(_, now)| now.waits).map(really).collect();
+        self.recorded = Some(starts.iter().map(|(name, begun)| (name.clone(), begun.at_s)).collect());
+    }
+
+    /// The runs of each side, and what the cluster did where that is known.
     fn runs(&self) -> Vec<fleet::Runs<'_>> {
-        self.sides.iter().map(|side| side.runs(self.head_of(side))).collect()
+        let mut all: Vec<fleet::Runs<'_>> = self.sides.iter().map(|side| side.runs(self.head_of(side))).collect();
+        if self.recorded.is_some() {
+            let job = |(name, of)| Some((String::as_str(name), (self.now(name)?.eligible_s, of)));
+            all.push(fleet::Runs::recorded(self.really.iter().filter_map(job).collect()));
+        }
+        all
     }
 
     /// How each forecast, and the cluster's own plan, agree with what happened.

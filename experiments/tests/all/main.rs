@@ -49,6 +49,7 @@ mod parts;
 mod predictors;
 mod properties;
 mod readme;
+mod recorded;
 mod reference;
 mod results;
 mod shadow;

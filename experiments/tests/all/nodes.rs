@@ -53,6 +53,7 @@ fn a_gang_waits_for_nodes_that_each_have_room_for_its_part() {
     let said = run(&["show", "spec.ron", "--job", "1", "--why", "1min", "--format", "json"]);
     let row: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!(row["why"], "enough GPUs are free, but they are no place for it", "{}", said.stderr);
+    assert_eq!((row["lacks"].as_str(), row["after"].as_array().map(Vec::len)), (Some("fragmented"), Some(1)), "{row}");
     assert_eq!((row["state"].as_str(), row["decided_s"].as_f64()), (Some("waits"), Some(2.0)));
 }
 

@@ -95,7 +95,7 @@ fn a_forecast_is_compared_with_what_happened() {
     let known = found.values().filter(|row| !row["recorded_start_s"].is_null()).count();
     assert!(known > 0 && known < found.len(), "{known} of {}", found.len());
     let earlier = what_if(folder.path(), &["--policy", "fifo", "--recorded", "now.json"]);
-    assert!(earlier.code == 2 && earlier.stderr.contains("expected a later document"), "{}", earlier.stderr);
+    assert!(earlier.code == 2 && earlier.stderr.contains("expected a document later"), "{}", earlier.stderr);
     std::fs::write(folder.path().join("bare.csv"), "submit_s,gpus,duration_s\n0,1,30\n").expect("written");
     let bare = what_if(folder.path(), &["--policy", "fifo", "--recorded", "bare.csv"]);
     assert!(bare.code == 2 && bare.stderr.contains("its times have no date"), "{}", bare.stderr);

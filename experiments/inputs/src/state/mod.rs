@@ -28,6 +28,7 @@ pub use interval::{Begun, Interval};
 pub use model::{Holder, KnownJob, Modelled, ModelledNode, QUEUES, QUOTA, RunTimes};
 pub use pseudonyms::{Named, pseudonymise};
 pub use reasons::{Reasons, Waits};
+pub use recorded::{recorded_starts, trace_format};
 pub use run_times::{Calibration, History, RunTimeModel};
 
 /// The form that is read.

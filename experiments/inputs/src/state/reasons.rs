@@ -48,11 +48,16 @@ impl Modelled {
 struct Room<'a> {
     of: &'a Modelled,
     free: Vec<u32>,
-    /// GPUs that count at a time on a node: those of its shape.
-    each: u32,
+    /// GPUs that count at a time on a node, and how often at most: those of its shape count once.
+    each: (u32, u32),
     kind: &'a str,
     /// How often `each` is there.
     count: u32,
+}
+
+/// How often so many GPUs at a time count among free ones of a node.
+fn times((each, most): (u32, u32), free: u32) -> u32 {
+    (free / each).min(most)
 }
 
 impl Room<'_> {
@@ -60,9 +65,9 @@ impl Room<'_> {
     fn change(&mut self, holder: &Holder, ends: bool) {
         for (node, _) in holder.on.iter().filter(|(node, _)| self.of.nodes[*node].kind == self.kind) {
             let free = &mut self.free[*node];
-            let before = *free / self.each;
+            let before = times(self.each, *free);
             *free = if ends { *free + 1 } else { *free - 1 };
-            self.count = self.count + *free / self.each - before;
+            self.count = self.count + times(self.each, *free) - before;
         }
     }
 }
@@ -82,8 +87,8 @@ impl Reasons<'_> {
     fn find(&self, row: &Row) -> Option<Waits> {
         let kinds: Vec<&str> = self.kinds.iter().copied().filter(|kind| suits(row, kind)).collect();
         let (each, need) = match row.gpus_per_node {
-            0 => (1, row.gpus),
-            each => (each, row.gpus / each),
+            0 => ((1, u32::MAX), row.gpus),
+            each => ((each, 1), row.gpus / each),
         };
         let room = |kind| self.room(kind, each);
         if kinds.iter().any(|kind| room(kind).count >= need) {
@@ -106,8 +111,8 @@ impl Reasons<'_> {
         self.of.nodes.iter().zip(&self.free).filter(move |(node, _)| node.kind == kind)
     }
 
-    fn room<'a>(&'a self, kind: &'a str, each: u32) -> Room<'a> {
-        let count = self.of_kind(kind).map(|(_, free)| free / each).sum();
+    fn room<'a>(&'a self, kind: &'a str, each: (u32, u32)) -> Room<'a> {
+        let count = self.of_kind(kind).map(|(_, free)| times(each, *free)).sum();
         Room { of: self.of, free: self.free.clone(), each, kind, count }
     }
 

@@ -383,9 +383,23 @@ pub struct PolicySpec {
     /// Its weights, where it wants some: with a slash a path relative to the spec, else a name in `policies/predictors/weights`.
     #[serde(default)]
     pub weights: Option<String>,
+    /// When the jobs really started, where it wants to know, as `recorded` does.
+    #[serde(default)]
+    pub starts: Option<StartsSpec>,
     /// Instead of the experiment's.
     #[serde(default)]
     pub predictors: BTreeMap<String, PredictorSpec>,
+}
+
+/// When, and where, jobs really started.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub enum StartsSpec {
+    /// As the log says of which the workload is a trace: its column `start_s`.
+    Log,
+    /// As a later document of the cluster shows whose state the workload is, or a trace with dates, such as what `sacct --parsable2` printed; a path
+    /// relative to the spec.
+    File(String),
 }
 
 /// What answers for a quantity.

@@ -24,6 +24,8 @@ pub struct StateJobs {
     pub modelled: Modelled,
     /// How long they take, where the seed draws it or a file says it.
     pub times: Option<RunTimeModel>,
+    /// The instant of the document, counted from 1970.
+    pub taken: Duration,
     /// When a run from it ends, whatever has not ended by then.
     pub until: Option<Instant>,
     /// The queues that GPUs are shared out among; empty: those of the experiment.
@@ -135,9 +137,8 @@ pub(super) fn read(
     let mut happened = None;
     if let Some(next) = asked.next {
         asked.only_next(source)?;
-        let (until, digest, interval) = followed(source, state, &folder.join(next), limits)?;
-        state = until;
-        happened = Some((digest, interval));
+        let followed = followed(source, state, &folder.join(next), limits)?;
+        (state, happened) = (followed.0, Some(followed.1));
     }
     let (mut how, key) = limits_of(source, asked.run_times)?;
     how.without_limits |= happened.is_some();
@@ -183,7 +184,8 @@ pub(super) fn read(
         key["state"]["changes"] = json!(digest(format!("{:?}", asked.changes).as_bytes()));
     }
     let trace = Trace { rows: modelled.rows.clone(), ..Trace::default() };
-    Ok(((From::Fixed(Arc::new(Packed::of(trace))), key), Some(Arc::new(StateJobs { modelled, times, until, queues }))))
+    let (taken, from) = (at, From::Fixed(Arc::new(Packed::of(trace))));
+    Ok(((from, key), Some(Arc::new(StateJobs { modelled, times, taken, until, queues }))))
 }
 
 /// A state until a later document of its cluster, the digest of that, and what happened in between.
@@ -192,7 +194,7 @@ fn followed(
     state: State,
     path: &Path,
     limits: ReadLimits,
-) -> Result<(State, String, Interval), Error> {
+) -> Result<(State, (String, Interval)), Error> {
     let here = |error: Error| {
         let shown = source.error("workload.next", &error.message, "this file");
         Error { hint: error.hint, ..shown }
@@ -200,7 +202,7 @@ fn followed(
     let bytes = trace::read_bytes(path, limits.bytes).map_err(here)?;
     let next = sandtable_inputs::state::of_bytes(path, &bytes).map_err(here)?;
     let until = state.until(&next).map_err(|why| here(Error::usage(format!("{}: {why}", path.display()))))?;
-    Ok((until.0, digest(&bytes), until.1))
+    Ok((until.0, (digest(&bytes), until.1)))
 }
 
 /// What is made of limits, and its part of the identity.

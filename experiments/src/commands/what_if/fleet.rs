@@ -12,6 +12,8 @@ pub(super) struct Runs<'a> {
     pub(super) head: String,
     pub(super) policy: &'a str,
     pub(super) changed: bool,
+    /// Whether it is what the cluster did: only starts are known.
+    pub(super) recorded: bool,
     /// For how long they go on, seconds, where they end early.
     pub(super) length: Option<f64>,
     /// Running jobs that are preempted, in the mean over seeds.
@@ -46,7 +48,13 @@ const QUANTITIES: [(&str, &str, bool, Of); 4] = [
     }),
 ];
 
-impl Runs<'_> {
+impl<'a> Runs<'a> {
+    /// What the cluster did.
+    pub(super) fn recorded(jobs: BTreeMap<&'a str, (f64, &'a Forecast)>) -> Runs<'a> {
+        let head = "what happened".to_string();
+        Runs { head, policy: "", changed: false, recorded: true, length: None, stopped: f64::NAN, jobs }
+    }
+
     /// A quantity by seed, of the jobs that start, and end where that matters, on the other side too where there is one; of no job it is not known.
     fn by_seed(&self, (ends, of): (bool, Of), both: Option<&Runs<'_>>) -> Vec<f64> {
         let seeds = self.jobs.values().map(|(_, forecast)| forecast.by_seed.len()).max().unwrap_or(0);
@@ -105,7 +113,9 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
                 (_, Some(half)) => Unit::Seconds.interval(mean, half),
             };
             let text = |of: Estimate| shown(of.mean, of.half.is_finite().then_some(of.half));
-            row.push(estimate(&runs.by_seed(of, None)).map_or(Value::Unknown, |of| text(of).into()));
+            let known = !runs.recorded || name.starts_with("wait");
+            let found = estimate(&runs.by_seed(of, None)).filter(|_| known);
+            row.push(found.map_or(Value::Unknown, |of| text(of).into()));
             if changed {
                 let pair = before.map(|before| (runs.by_seed(of, Some(before)), before.by_seed(of, Some(runs))));
                 let differences: Vec<f64> = pair
@@ -117,6 +127,7 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
             }
         }
         row.push(match runs.stopped {
+            unknown if unknown.is_nan() => Value::Unknown,
             0.0 => "0".into(),
             stopped => format!("{stopped:.1}").into(),
         });

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use sandtable_core::error::Error;
 use sandtable_core::units;
-use sandtable_inputs::state::State;
 use sandtable_inputs::state::document::{Order, SourceKind};
-use sandtable_inputs::trace::TraceFormat;
+use sandtable_inputs::state::{State, trace_format};
 
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
@@ -165,7 +164,10 @@ impl Times {
         let number = || value.parse::<f64>().map(|number| format!("{number:?}")).map_err(|_| wrong());
         let file = || match value {
             "" => Err(wrong()),
-            file => Ok(format!("file: {file:?}, format: {:?}", trace_format(Path::new(file))?)),
+            file => {
+                let bytes = sandtable_inputs::trace::read_bytes(Path::new(file), sandtable_core::input::DATA)?;
+                Ok(format!("file: {file:?}, format: {:?}", trace_format(&bytes)))
+            }
         };
         let (fields, drawn) = match (name, value) {
             ("limits", "") => ("Limits(".to_string(), false),
@@ -250,13 +252,6 @@ fn policy(text: &str) -> Result<String, Error> {
     let with =
         if with.is_empty() { String::new() } else { format!(", label: {label:?}, with: {{{}}}", with.join(", ")) };
     Ok(format!("        Policy(name: {name:?}{with}),\n"))
-}
-
-/// What a file of jobs is: what `sacct --parsable2` prints has bars in its head.
-pub(super) fn trace_format(file: &Path) -> Result<TraceFormat, Error> {
-    let bytes = sandtable_inputs::trace::read_bytes(file, sandtable_core::input::DATA)?;
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(if line.contains(&b'|') { TraceFormat::Sacct } else { TraceFormat::Native })
 }
 
 fn drain(text: &str) -> Result<String, Error> {

@@ -312,6 +312,13 @@ pub(super) const KNOWN: &str = r#"Experiment(
 
 /// Edits of it.
 pub(super) const KNOWS: &[(&str, &str, &str)] = &[
+    ("Policy.starts", "name: \"fifo\"", "name: \"fifo\", starts: File(\"r.json\")"),
+    ("StartsSpec.File", "name: \"fifo\"", "name: \"fifo\", starts: File(\"r.json\")"),
+    (
+        "StartsSpec.Log",
+        "workload: State(file: \"s.json\", run_times: Known(file: \"h.csv\", format: Native, otherwise: \"1h\")),\n    policies: [Policy(name: \"fifo\")]",
+        "workload: Trace(file: \"t.csv\", format: Csv, columns: {\"submit\": \"at\", \"gpus\": \"n\", \"duration\": \"s\", \"recorded_start\": \"s\"}, jobs: 2), policies: [Policy(name: \"recorded\", starts: Log)]",
+    ),
     ("RunTimesSpec.Known.file", "h.csv", "i.csv"),
     ("RunTimesSpec.Known.format", "file: \"h.csv\", format: Native", "file: \"h.txt\", format: Sacct"),
     ("RunTimesSpec.Known.otherwise", "1h", "2h"),

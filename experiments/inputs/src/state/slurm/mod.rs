@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::lean::lean;
-use text::{Text, gpus, hosts, records};
+pub(super) use text::hosts;
+use text::{Text, gpus, records};
 
 /// A command whose output is read, and the file that holds it.
 pub struct Command {

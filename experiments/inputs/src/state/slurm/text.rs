@@ -129,7 +129,7 @@ fn is_free(key: Option<&str>) -> bool {
 }
 
 /// The names of a list: `n[0-1,07-09],m3`.
-pub(super) fn hosts(list: &str) -> Result<Vec<String>, String> {
+pub(in crate::state) fn hosts(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut rest = list;
     while !rest.is_empty() {

@@ -1,0 +1,59 @@
+//! What a waiting job lacks on the GPUs of a run: what no policy could change at that instant.
+
+use sandtable_core::error::Error;
+use sandtable_hardware::{Duration, Instant, JobId, NodeId, Sharing};
+use sandtable_inputs::state::{Holder, Modelled, ModelledNode, Waits};
+use sandtable_inputs::trace::Row;
+use sandtable_plan::Cell;
+use sandtable_results::reader;
+use sandtable_results::store::Store;
+
+/// What a waiting job lacks at an instant, and which jobs end until it is there; none: as far as free GPUs go it could start, or
+/// that does not say it, since GPUs are shared, nodes go away, or the job is elastic.
+///
+/// # Errors
+/// A result that can't be read.
+pub(super) fn lacks(cell: &Cell, store: &Store, job: JobId, at: Instant) -> Result<Option<Waits>, Error> {
+    let fleet = &cell.fleet;
+    let jobs = cell.jobs()?;
+    let asked = &jobs[job.index()].request;
+    let whole = fleet.sharing == Sharing::Exclusive && fleet.slots == 1 && asked.gpus > 0 && asked.part.is_none();
+    let fails = fleet.failures.is_some() || !fleet.maintenance.is_empty();
+    let revocable = fleet.nodes.iter().any(|node| node.revocable.is_some());
+    if !whole || fails || revocable || asked.batch.is_some() || asked.service.is_some() {
+        return Ok(None);
+    }
+    let node = |node: &sandtable_hardware::Node| ModelledNode {
+        name: node.name.clone(),
+        gpus: node.gpus,
+        kind: fleet.types[node.gpu_type].name.clone(),
+        closed: Vec::new(),
+    };
+    let stays = reader::stays(store, &cell.id)?;
+    let there = stays.iter().filter(|stay| stay.from_s.0 <= at.as_micros() && at.as_micros() < stay.to_s.0);
+    let holder = |stay: &sandtable_results::schema::StayRecord| {
+        let on = stay.gpus.0.iter().map(|gpu| {
+            let node: NodeId = fleet.node_of(*gpu);
+            (node.index(), gpu.number() - fleet.nodes[node].first_gpu.number())
+        });
+        let (since, done) = (Instant::from_micros(stay.from_s.0), Duration::ZERO);
+        Holder { job: stay.job_id.clone(), on: on.collect(), since, done }
+    };
+    let mut row = Row::new(String::new(), at, asked.gpus, Duration::ZERO);
+    row.kinds = asked.gpu_types.iter().map(|kind| fleet.types[*kind].name.clone()).collect();
+    row.gpus_per_node = asked.gpus_per_node;
+    let modelled = Modelled {
+        at,
+        nodes: fleet.nodes.iter().map(node).collect(),
+        rows: Vec::new(),
+        holders: there.clone().map(holder).collect(),
+        known: Default::default(),
+        after: Vec::new(),
+        not_modelled: Default::default(),
+    };
+    let left = |name: &str| {
+        let stay = there.clone().find(|stay| stay.job_id == name);
+        stay.map_or(f64::INFINITY, |stay| stay.to_s.0.saturating_sub(at.as_micros()) as f64)
+    };
+    Ok(modelled.reasons(left).waits(&row))
+}
