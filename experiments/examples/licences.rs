@@ -25,7 +25,8 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The packages of others that are linked into `sandtable`, by name and version: over normal dependencies alone.
+/// The packages of others that are linked into `sandtable`, or into a component that it carries, by name and version: over normal
+/// dependencies alone.
 fn linked(metadata: &Value) -> Vec<&Value> {
     let list = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
     let nodes: BTreeMap<String, Vec<String>> = list(&metadata["resolve"]["nodes"])
@@ -39,8 +40,15 @@ fn linked(metadata: &Value) -> Vec<&Value> {
         .collect();
     let packages = metadata["packages"].as_array().expect("packages");
     let of = |id: &str| packages.iter().find(|package| package["id"] == id).expect("a package");
-    let root = packages.iter().find(|package| package["name"] == "sandtable").expect("this package");
-    let mut open = vec![root["id"].as_str().expect("an id").to_string()];
+    // The components that the binary carries are made of packages too.
+    let carried = |package: &&Value| {
+        let name = package["name"].as_str().unwrap_or_default();
+        package["source"].is_null()
+            && (name == "sandtable"
+                || ["sandtable-policy-", "sandtable-predictor-"].iter().any(|of| name.starts_with(of)))
+    };
+    let roots = packages.iter().filter(carried);
+    let mut open: Vec<String> = roots.map(|root| root["id"].as_str().expect("an id").to_string()).collect();
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
         if seen.insert(id.clone()) {
@@ -62,8 +70,8 @@ fn text<'a>(package: &'a Value, field: &str) -> &'a str {
 fn notices(packages: &[&Value]) -> String {
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut out = String::from(
-        "Third-party notices\n\nWritten by `just licences`. Packages that are linked into `sandtable`, with their terms; the texts\n\
-         that come with them follow. What else is owed to whom: THIRD-PARTY.md.\n\n",
+        "Third-party notices\n\nWritten by `just licences`. Packages that are linked into `sandtable` and the components that it carries, with their\n\
+         terms; the texts that come with them follow. What else is owed to whom: THIRD-PARTY.md.\n\n",
     );
     for package in packages {
         let name = format!("{} {}", text(package, "name"), text(package, "version"));

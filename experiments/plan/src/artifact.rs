@@ -115,10 +115,18 @@ impl Finder {
     }
 }
 
-/// Whether a component is named by where it is.
+/// Whether a component, or a script, is named by where it is.
 pub fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".wasm")
+    name.contains('/') || name.ends_with(".wasm") || is_script(name)
 }
+
+/// Whether a policy is named by the path of a script, which the policy [`SCRIPT`] runs.
+pub fn is_script(name: &str) -> bool {
+    name.ends_with(".star")
+}
+
+/// The policy that runs scripts.
+pub const SCRIPT: &str = "script";
 
 fn open(path: &Path) -> Result<PolicyFile, Error> {
     let bytes = sandtable_core::input::read(path, Limits::COMPONENT as u64)?;

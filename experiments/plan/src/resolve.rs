@@ -13,12 +13,12 @@ use sandtable_runtime::inputs::Reveal;
 use sandtable_runtime::limits::Limits;
 use serde_json::{Value, json};
 
-use super::bind::{Bindings, PredictorBinding, Weights};
+use super::bind::{Bindings, MAX_WEIGHTS, PredictorBinding, Weights};
 use super::preset::{PRESETS, Preset};
 use super::starts::{self, Starts};
 use super::workload::{LastTrace, Workload};
 use super::{Cell, MAX_CELLS, MORE, Options, Seedless, Setting, backend, bind, fleet, parts, performance, workload};
-use crate::artifact::{Finder, PolicyFile};
+use crate::artifact::{Finder, PolicyFile, SCRIPT, is_script};
 use crate::backend::CellBackend;
 use crate::spec::{FleetSpec, Judge, PolicySpec, RevealSpec, SeedsSpec, Source, Spec, Ties, WorkloadSpec, short_name};
 
@@ -48,12 +48,10 @@ pub(super) fn cells(
     let mut cells = Vec::with_capacity(more);
     for (index, (policy, label)) in spec.policies.iter().zip(labels(source, spec)?).enumerate() {
         let place = format!("policies.{index}");
-        let file =
-            finder.find(&policy.name).map_err(|why| source.error(&format!("{place}.name"), &why, "this policy"))?;
         let name = short_name(&policy.name);
         let fleet = fleet::fleet(source, spec, preset, (&groups, &*backend), name)?;
         let fleet = Arc::new(super::queues::of_state(source, spec, setting.workload.queues(), fleet)?);
-        let config = config(preset, name, policy);
+        let (file, config) = component(source, preset, policy, &place, (folder, finder))?;
         let (weights, starts) = starts::told(source, policy, &place, &setting.workload, (folder, options.reading))?;
         let predictors = bind::bindings(source, spec, policy, &place, folder, finder)?;
         check_declared(source, policy, index, &predictors, &setting.workload)?;
@@ -301,13 +299,28 @@ fn limits(source: &Source, spec: &Spec) -> Result<Limits, Error> {
     Ok(limits)
 }
 
-/// The preset's defaults, and over them what the spec says.
-fn config(preset: Option<&Preset>, name: &str, policy: &PolicySpec) -> Value {
-    let mut config = preset.map_or_else(|| json!({}), |preset| preset.parameters(name));
+/// The component of a policy, and its configuration: the preset's defaults, over them what the spec says, and the script that it is named by.
+fn component(
+    source: &Source,
+    preset: Option<&Preset>,
+    policy: &PolicySpec,
+    place: &str,
+    (folder, finder): (&Path, &mut Finder),
+) -> Result<(Arc<PolicyFile>, Value), Error> {
+    let here = |why: String| source.error(&format!("{place}.name"), &why, "this policy");
+    let mut config = preset.map_or_else(|| json!({}), |preset| preset.parameters(short_name(&policy.name)));
     for (key, value) in &policy.with {
         config[key.as_str()] = value.clone();
     }
-    config
+    if !is_script(&policy.name) {
+        return Ok((finder.find(&policy.name).map_err(here)?, config));
+    }
+    if policy.with.contains_key("source") {
+        return Err(here("the script is said twice: by its path, and by `source` of `with`".into()));
+    }
+    let text = sandtable_core::input::text(&folder.join(&policy.name), MAX_WEIGHTS as u64);
+    config["source"] = text.map_err(|error| here(error.message))?.into();
+    Ok((finder.find(SCRIPT).map_err(here)?, config))
 }
 
 /// A predictor in a line of semantics.

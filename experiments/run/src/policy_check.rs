@@ -38,6 +38,8 @@ pub struct Effort {
     pub histories: u64,
     /// The weights that it is given; empty: none.
     pub weights: Vec<u8>,
+    /// The script that the policy `script` runs; empty: its own.
+    pub script: String,
 }
 
 struct CheckSuite<'a> {
@@ -48,6 +50,8 @@ struct CheckSuite<'a> {
     fifo: Component,
     descriptor: Descriptor,
     report: Report,
+    /// The script that it runs, if it is one that runs scripts.
+    script: &'a str,
     /// Whether it has weights.
     weighted: bool,
 }
@@ -101,6 +105,7 @@ pub fn check(name: &str, bytes: &[u8], effort: &Effort) -> Result<Report, Error>
         descriptor,
         report,
         weighted: !effort.weights.is_empty(),
+        script: &effort.script,
     };
     battery.configuration()?;
     battery.histories(effort.histories)?;
@@ -151,10 +156,22 @@ impl CheckSuite<'_> {
     fn cell(&self, kind: FleetKind, seed: u64, predictors: &str, config: &str) -> Result<Cell, Error> {
         let path = self.folder.join("history.ron");
         let weights = if self.weighted { ", weights: \"./weights\"" } else { "" };
+        let config = self.scripted(config);
         let text = histories::spec(kind, seed, predictors, &format!("{config}{weights}"));
         output::write(&path, text)?;
         let mut plan = plan(&path, &Options::default())?;
         plan.cells.pop().ok_or_else(|| Error::internal("a history without a cell"))
+    }
+
+    /// A configuration with the script.
+    fn scripted(&self, config: &str) -> String {
+        match serde_json::from_str::<Value>(config) {
+            Ok(Value::Object(mut all)) if !self.script.is_empty() => {
+                all.entry("source").or_insert_with(|| self.script.into());
+                Value::Object(all).to_string()
+            }
+            _ => config.into(),
+        }
     }
 
     fn live(&self, cell: &Cell, component: &Component, trial: Trial) -> Result<Result<Seen, Fault>, Error> {

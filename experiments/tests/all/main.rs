@@ -52,6 +52,7 @@ mod readme;
 mod recorded;
 mod reference;
 mod results;
+mod script;
 mod shadow;
 mod shockwave;
 mod sia;

@@ -23,6 +23,10 @@ pub enum Kind {
     },
     /// true or false.
     Flag,
+    /// Any text.
+    Text,
+    /// Any JSON.
+    Any,
 }
 
 /// One parameter.
@@ -114,6 +118,16 @@ impl Config {
         self.value(name).as_bool().unwrap_or_default()
     }
 
+    /// The text of a [`Kind::Text`].
+    pub fn text(&self, name: &str) -> &str {
+        self.value(name).as_str().unwrap_or_default()
+    }
+
+    /// The value of a [`Kind::Any`].
+    pub fn any(&self, name: &str) -> &Value {
+        self.value(name)
+    }
+
     /// A number of seconds as microseconds, to the nearest.
     pub fn micros(&self, name: &str) -> u64 {
         (self.number(name) * 1e6 + 0.5) as u64
@@ -129,6 +143,8 @@ fn fits(value: &Value, kind: Kind) -> bool {
             list.iter().all(|x| within(x, min, max)) && list.windows(2).all(|pair| pair[0].as_f64() <= pair[1].as_f64())
         }),
         Kind::Flag => value.is_boolean(),
+        Kind::Text => value.is_string(),
+        Kind::Any => true,
     }
 }
 
@@ -142,6 +158,8 @@ fn expected(kind: Kind) -> String {
         Kind::Number { min, max } => format!("a number from {} to {}", bound(min), bound(max)),
         Kind::Ascending { min, max } => format!("a list of ascending numbers from {} to {}", bound(min), bound(max)),
         Kind::Flag => "true or false".into(),
+        Kind::Text => "text".into(),
+        Kind::Any => "anything".into(),
     }
 }
 
@@ -159,9 +177,15 @@ pub(crate) fn schema(params: &[Param]) -> String {
                 format!("\"type\":\"array\",\"items\":{{\"type\":\"number\",\"minimum\":{min},\"maximum\":{max}}}")
             }
             Kind::Flag => "\"type\":\"boolean\"".into(),
+            Kind::Text => "\"type\":\"string\"".into(),
+            Kind::Any => String::new(),
         };
         let about = Value::from(param.about);
-        out.push_str(&format!("\"{}\":{{{kind},\"default\":{},\"description\":{about}}}", param.name, param.default));
+        let comma = if kind.is_empty() { "" } else { "," };
+        out.push_str(&format!(
+            "\"{}\":{{{kind}{comma}\"default\":{},\"description\":{about}}}",
+            param.name, param.default
+        ));
     }
     out.push_str("}}");
     out

@@ -372,7 +372,7 @@ pub enum Judge {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "Policy", deny_unknown_fields)]
 pub struct PolicySpec {
-    /// A shipped policy, or with a slash or `.wasm` a path relative to the spec.
+    /// A shipped policy, or with a slash, `.wasm` or `.star` a path relative to the spec: of a component, or of a script in Starlark.
     pub name: String,
     /// What results call it; its name by default.
     #[serde(default)]
@@ -474,9 +474,10 @@ pub struct LimitsSpec {
 /// ```
 /// use sandtable_plan::spec::short_name;
 ///
-/// assert_eq!((short_name("./mine/better.wasm"), short_name("fifo")), ("better", "fifo"));
+/// let names = ["./mine/better.wasm", "./mine/better.star", "fifo"];
+/// assert_eq!(names.map(short_name), ["better", "better", "fifo"]);
 /// ```
 pub fn short_name(name: &str) -> &str {
     let file = name.rsplit('/').next().unwrap_or(name);
-    file.strip_suffix(".wasm").unwrap_or(file)
+    file.strip_suffix(".wasm").or_else(|| file.strip_suffix(".star")).unwrap_or(file)
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
-use sandtable_plan::artifact::Finder;
+use sandtable_plan::MAX_WEIGHTS;
+use sandtable_plan::artifact::{Finder, SCRIPT, is_script};
 use sandtable_run::policy_check::{Effort, Report, Verdict, check};
 
 use crate::authoring::guests::{build_folder, name_of};
@@ -14,7 +15,7 @@ use crate::ui;
 /// Check policies: contract, configuration, random legal histories, determinism, resync, ignorance, budget.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Files, names of shipped policies, or folders of policies. A folder is built twice, and both builds must
+    /// Files, of components or scripts, names of shipped policies, or folders of policies. A folder is built twice, and both builds must
     /// decide alike.
     #[arg(required = true, value_name = "POLICY")]
     policies: Vec<String>,
@@ -35,10 +36,16 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
     if args.format == Format::Csv {
         ui::result(&columns().csv_header());
     }
-    let effort = Effort { histories: args.histories.max(1), weights: super::weights(args.weights.as_deref())? };
+    let weights = super::weights(args.weights.as_deref())?;
+    let effort = Effort { histories: args.histories.max(1), weights, script: String::new() };
     for policy in &args.policies {
         let report = match Path::new(policy).is_dir() {
             true => built_twice(Path::new(policy), &effort)?,
+            false if is_script(policy) => {
+                let script = sandtable_core::input::text(Path::new(policy), MAX_WEIGHTS as u64)?;
+                let file = finder.find(SCRIPT).map_err(Error::usage)?;
+                check(SCRIPT, &file.bytes, &Effort { script, ..effort.clone() })?
+            }
             false => {
                 let file = finder.find(policy).map_err(Error::usage)?;
                 let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();

@@ -1,0 +1,294 @@
+//! The language: Starlark, with functions of mathematics. A script is read once, and its functions are called.
+
+use sandtable_policy::JobId;
+use serde_json::Value as Json;
+use starlark::environment::{Globals, GlobalsBuilder, LibraryExtension, Module};
+use starlark::eval::Evaluator;
+use starlark::starlark_module;
+use starlark::syntax::{AstModule, Dialect, DialectTypes};
+use starlark::values::float::UnpackFloat;
+use starlark::values::list::ListRef;
+use starlark::values::list_or_tuple::UnpackListOrTuple;
+use starlark::values::tuple::TupleRef;
+use starlark::values::{Heap, UnpackValue, Value};
+
+use crate::values::{JobView, Moment, NodeView};
+
+/// What errors call a script.
+const NAME: &str = "script";
+/// Most numbers of a key.
+pub(crate) const MOST: usize = 4;
+
+/// Where a job stands: what a script says of it, in an order of integers; a job of which it says None comes last.
+pub(crate) type Key = [u64; MOST];
+
+const DIALECT: Dialect = Dialect {
+    enable_def: true,
+    enable_lambda: true,
+    enable_load: false,
+    enable_keyword_only_arguments: true,
+    enable_positional_only_arguments: false,
+    enable_types: DialectTypes::ParseOnly,
+    enable_load_reexport: false,
+    enable_top_level_stmt: true,
+    enable_f_strings: true,
+    _non_exhaustive: (),
+};
+
+#[starlark_module]
+fn math(builder: &mut GlobalsBuilder) {
+    fn log(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::log(x.0))
+    }
+    fn log2(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::log2(x.0))
+    }
+    fn exp(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::exp(x.0))
+    }
+    fn sqrt(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::sqrt(x.0))
+    }
+    fn floor(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::floor(x.0))
+    }
+    fn ceil(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::ceil(x.0))
+    }
+    fn tanh(#[starlark(require = pos)] x: UnpackFloat) -> starlark::Result<f64> {
+        Ok(libm::tanh(x.0))
+    }
+    fn pow(
+        #[starlark(require = pos)] x: UnpackFloat,
+        #[starlark(require = pos)] y: UnpackFloat,
+    ) -> starlark::Result<f64> {
+        Ok(libm::pow(x.0, y.0))
+    }
+}
+
+#[starlark_module]
+fn more(builder: &mut GlobalsBuilder) {
+    /// The sum of numbers.
+    fn sum<'v>(
+        #[starlark(require = pos)] values: UnpackListOrTuple<Value<'v>>,
+        heap: &'v Heap,
+    ) -> starlark::Result<Value<'v>> {
+        values.items.into_iter().try_fold(heap.alloc(0), |sum, value| sum.add(value, heap))
+    }
+}
+
+fn globals() -> Globals {
+    let extensions = [LibraryExtension::Map, LibraryExtension::Filter, LibraryExtension::StructType];
+    let mut builder = GlobalsBuilder::extended_by(&extensions).with(more);
+    builder.namespace("math", |builder| {
+        math(builder);
+        builder.set("pi", std::f64::consts::PI);
+        builder.set("inf", f64::INFINITY);
+    });
+    builder.build()
+}
+
+/// A script that has been read. Its module is not frozen, since freezing one asks the machine for the time: a list at its top level keeps
+/// what is put into it.
+pub(crate) struct Script {
+    module: Module,
+    globals: Globals,
+    orders: &'static str,
+    /// Whether it says where jobs go.
+    pub(crate) places: bool,
+    /// Whether it says which jobs make room for one that finds none.
+    pub(crate) makes_room: bool,
+    /// Whether it says that jobs that come first take GPUs from others.
+    pub(crate) preempts: bool,
+    /// µs between calls that it asks for.
+    pub(crate) every: Option<u64>,
+    /// Whether it is called when something happens too.
+    pub(crate) on_events: bool,
+    /// Whether it looks at what is left of jobs.
+    pub(crate) asks_remaining: bool,
+}
+
+/// What went wrong, in one line, and where.
+fn said(error: &starlark::Error) -> String {
+    let message = error.without_diagnostic().to_string();
+    // Parts of it that are lines of their own are a picture of the place.
+    let message = message.trim_start_matches("error: ").lines().next().unwrap_or_default();
+    let Some(span) = error.span() else { return message.to_string() };
+    let (begin, code) = (span.resolve_span().begin, span.source_span());
+    let code = code.lines().next().unwrap_or_default().trim();
+    let at = if code.is_empty() { String::new() } else { format!(", at `{code}`") };
+    format!("line {}, column {}{at}: {message}", begin.line + 1, begin.column + 1)
+}
+
+/// Longest and shortest time between calls, seconds.
+const EVERY: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+/// Bytes of values from which on those that nothing refers to are given back.
+const FULL: usize = 1 << 20;
+
+impl Script {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub(crate) fn read(source: &str, params: &Json) -> Result<Script, String> {
+        let ast = AstModule::parse(NAME, source.to_string(), &DIALECT).map_err(|error| said(&error))?;
+        let (module, globals) = (Module::new(), globals());
+        module.set("params", module.heap().alloc(params.clone()));
+        Evaluator::new(&module).eval_module(ast, &globals).map_err(|error| said(&error))?;
+        let function = |name: &str| match module.get(name) {
+            None => Ok(false),
+            Some(found) if found.get_type() == "function" => Ok(true),
+            Some(found) => Err(format!("`{name}`: expected a function, found {found}")),
+        };
+        let flag = |name: &str, otherwise: bool| match module.get(name) {
+            None => Ok(otherwise),
+            Some(value) => {
+                value.unpack_bool().ok_or_else(|| format!("`{name}`: expected True or False, found {value}"))
+            }
+        };
+        let every = module.get("EVERY").map(|value| {
+            let seconds = number(value).filter(|seconds| EVERY.contains(seconds));
+            let wrong = || format!("`EVERY`: expected seconds from 0.001 to 1000000000, found {value}");
+            seconds.map(|seconds| (seconds * 1e6 + 0.5) as u64).ok_or_else(wrong)
+        });
+        let orders = match (function("key")?, function("order")?) {
+            (true, true) => return Err("it has `key` and `order`: expected one of them".into()),
+            (false, false) => {
+                return Err("expected a function `key(job, c)` or `order(job, c)`, found neither".into());
+            }
+            (true, false) => "key",
+            (false, true) => "order",
+        };
+        let (places, makes_room) = (function("place")?, function("preempt")?);
+        let (preempts, on_events) = (flag("PREEMPT", false)?, flag("ON_EVENTS", true)?);
+        let (every, asks_remaining) = (every.transpose()?, source.contains("remaining"));
+        if !on_events && every.is_none() {
+            return Err("`ON_EVENTS = False` without `EVERY`: it would never be called".into());
+        }
+        if preempts && (places || makes_room) {
+            return Err("`PREEMPT = True` goes by the order alone: expected no `place` and no `preempt`".into());
+        }
+        Ok(Script { module, globals, orders, places, makes_room, preempts, every, on_events, asks_remaining })
+    }
+
+    /// Whether jobs are ordered anew at each call.
+    pub(crate) fn reorders(&self) -> bool {
+        self.orders == "order"
+    }
+
+    /// Gives back what no value refers to: that happens between the statements of a module alone.
+    fn collect(&self) -> Result<(), String> {
+        if self.module.heap().allocated_bytes() < FULL {
+            return Ok(());
+        }
+        let nothing = AstModule::parse(NAME, "pass\n".into(), &DIALECT).map_err(|error| said(&error))?;
+        let collected = Evaluator::new(&self.module).eval_module(nothing, &self.globals);
+        collected.map(drop).map_err(|error| said(&error))
+    }
+
+    /// Where jobs stand, and whether each is a number alone.
+    ///
+    /// # Errors
+    /// What went wrong in the script, and where.
+    pub(crate) fn keys(&self, jobs: Vec<(JobId, JobView)>, moment: Moment) -> Result<Vec<(Key, bool)>, String> {
+        self.collect()?;
+        let (mut eval, heap) = (Evaluator::new(&self.module), self.module.heap());
+        let function = self.module.get(self.orders).ok_or("it is gone")?;
+        let c = heap.alloc(moment);
+        let mut keys = Vec::with_capacity(jobs.len());
+        for (id, job) in jobs {
+            let found = eval.eval_function(function, &[heap.alloc(job), c], &[]).map_err(|error| said(&error))?;
+            keys.push(key(found).map_err(|why| format!("of job {id}: {why}"))?);
+        }
+        Ok(keys)
+    }
+
+    /// The node of each GPU that a job is to have; none: it waits.
+    ///
+    /// # Errors
+    /// What went wrong in the script, and where.
+    pub(crate) fn place(&self, job: JobView, nodes: Vec<NodeView>, moment: Moment) -> Result<Option<Vec<u32>>, String> {
+        self.collect()?;
+        let heap = self.module.heap();
+        let found = self.call("place", [heap.alloc(job), heap.alloc(nodes), heap.alloc(moment)])?;
+        if found.is_none() {
+            return Ok(None);
+        }
+        numbers(found).map(Some).ok_or_else(|| format!("expected None or a node for each GPU, found {found}"))
+    }
+
+    /// The running jobs that make room for one.
+    ///
+    /// # Errors
+    /// What went wrong in the script, and where.
+    pub(crate) fn victims(&self, job: JobView, running: Vec<JobView>, moment: Moment) -> Result<Vec<JobId>, String> {
+        self.collect()?;
+        let heap = self.module.heap();
+        let found = self.call("preempt", [heap.alloc(job), heap.alloc(running), heap.alloc(moment)])?;
+        if found.is_none() {
+            return Ok(Vec::new());
+        }
+        numbers(found).ok_or_else(|| format!("expected ids of jobs, found {found}"))
+    }
+
+    fn call<'v>(&'v self, name: &str, args: [Value<'v>; 3]) -> Result<Value<'v>, String> {
+        let function = self.module.get(name).ok_or("it is gone")?;
+        Evaluator::new(&self.module).eval_function(function, &args, &[]).map_err(|error| said(&error))
+    }
+}
+
+fn number(value: Value<'_>) -> Option<f64> {
+    let truth = value.unpack_bool().map(|truth| f64::from(u8::from(truth)));
+    truth.or_else(|| Some(UnpackFloat::unpack_value(value).ok()??.0))
+}
+
+fn numbers(value: Value<'_>) -> Option<Vec<u32>> {
+    let all = UnpackListOrTuple::<i32>::unpack_value(value).ok()??;
+    all.items.into_iter().map(|number| u32::try_from(number).ok()).collect()
+}
+
+/// Where a script says that a job stands, and whether that is a number alone.
+fn key(value: Value<'_>) -> Result<(Key, bool), String> {
+    if value.is_none() {
+        return Ok(([u64::MAX; MOST], false));
+    }
+    let mut found = [0; MOST];
+    if let Some(number) = number(value) {
+        found[0] = ordered(number)?;
+        return Ok((found, true));
+    }
+    let items = ListRef::from_value(value).map(|list| list.content());
+    let items = items.or_else(|| TupleRef::from_value(value).map(|tuple| tuple.content()));
+    let wrong = || format!("expected a number, up to {MOST} of them, or None, found {value}");
+    let items = items.filter(|items| (1..=MOST).contains(&items.len())).ok_or_else(wrong)?;
+    for (place, item) in found.iter_mut().zip(items) {
+        *place = ordered(number(*item).ok_or_else(wrong)?)?;
+    }
+    Ok((found, false))
+}
+
+/// A number as an integer of the same order.
+fn ordered(number: f64) -> Result<u64, String> {
+    if number.is_nan() {
+        return Err("expected a number, found NaN".into());
+    }
+    // Both zeros are one.
+    let bits = (number + 0.0).to_bits();
+    Ok(if bits >> 63 == 0 { bits | 1 << 63 } else { !bits })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ordered;
+
+    #[test]
+    fn numbers_keep_their_order() {
+        let all = [f64::NEG_INFINITY, -2.0, -1.5, -1e-300, 0.0, 1e-300, 1.5, 2.0, 1e300, f64::INFINITY];
+        let keys: Vec<u64> = all.iter().map(|number| ordered(*number).expect("a number")).collect();
+        assert!(keys.is_sorted_by(|a, b| a < b), "{keys:?}");
+        assert_eq!(ordered(-0.0), ordered(0.0));
+        assert!(ordered(f64::NAN).is_err());
+        // What comes last comes after all of them.
+        assert!(keys.iter().all(|key| *key < u64::MAX));
+    }
+}

@@ -1,0 +1,329 @@
+//! A policy that is a script in Starlark, a small language with Python's syntax: it says in which order jobs come, and the SDK does the rest.
+//!
+//! A script has one of two functions: `key(job, c)`, which is asked when a job begins to wait, or `order(job, c)`, which is asked of every
+//! waiting job at every decision; the least comes first, of equals the earlier job, and one of which it says None comes last. With
+//! `PREEMPT = True` running jobs are ordered too, and those that come first take GPUs from the others. `place(job, nodes, c)` may say where
+//! a job goes, `preempt(job, running, c)` which jobs make room for the first that finds none. `EVERY = 60` has it called each 60 s too,
+//! with `ON_EVENTS = False` at no other time. What a script puts into a list or dictionary at its top level stays there for the run.
+
+mod language;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandtable_policy::{
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Lines,
+    Node, Param, Placement, Policy, PolicyError, Reason, Setup, Shapes, walk,
+};
+
+use language::{Key, Script};
+use values::{JobView, Moment, NodeView};
+
+/// What it does without a script, as JSON.
+const FIFO: &str = "\"def key(job, c):\\n    return job.submitted\\n\"";
+
+/// The policy.
+pub struct Scripted {
+    script: Script,
+    /// Whether the experiment tells what is left of jobs.
+    told_remaining: bool,
+    nodes: Vec<Node>,
+    backfill: Backfill,
+    lines: Lines,
+    place: Placement,
+    /// Jobs that wait, where their keys are numbers alone.
+    backlog: Backlog,
+    /// The keys of all jobs that the policy orders itself.
+    keys: BTreeMap<JobId, Key>,
+    /// Whether every key so far is a number alone: then the backlog keeps the order.
+    plain: bool,
+    /// The job behind which the latest call started no other; none: there was no such.
+    head: Option<JobId>,
+}
+
+impl Policy for Scripted {
+    fn about() -> About {
+        About {
+            name: "script",
+            about: "what a script in Starlark says: in which order jobs come, where they go, which make room",
+            uses: Abilities::PREEMPT | Placement::follows(),
+            needs: Knowledge::empty(),
+            params: &[
+                Param {
+                    name: "source",
+                    kind: Kind::Text,
+                    default: FIFO,
+                    about: "The script; a policy that is named by the path of one, as in `./mine.star`, has it from there.",
+                },
+                Param { name: "params", kind: Kind::Any, default: "{}", about: "What the script knows as `params`." },
+                Backfill::PARAM,
+                Backfill::DEPTH,
+                Lines::PARAM,
+                Placement::PARAM,
+            ],
+        }
+    }
+
+    fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
+        let script = Script::read(config.text("source"), config.any("params"));
+        let script = script.map_err(|why| PolicyError::BadConfig(format!("`source`: {why}")))?;
+        let (backfill, lines) = (Backfill::new(config, setup)?, Lines::named(config.choice("lines")));
+        let own = script.places || script.makes_room;
+        if own && !matches!(backfill, Backfill::None | Backfill::Skip) {
+            let why = "`backfill`: expected \"none\" or \"skip\" where the script has `place` or `preempt`";
+            return Err(PolicyError::BadConfig(why.into()));
+        }
+        let told_remaining = script.asks_remaining && setup.knowledge.contains(Knowledge::REMAINING);
+        Ok(Scripted {
+            plain: !(script.reorders() || script.preempts || own),
+            script,
+            told_remaining,
+            nodes: setup.topology.nodes.clone(),
+            backfill,
+            lines,
+            place: Placement::named(config.choice("placement")),
+            backlog: Backlog::new(lines),
+            keys: BTreeMap::new(),
+            head: None,
+        })
+    }
+
+    fn cadence(&self) -> Cadence {
+        let (round, on_events) = (self.script.every, self.script.on_events);
+        match self.script.preempts {
+            true => Cadence { round, on_events, ..Cadence::EVENTS },
+            false => Cadence { round, on_events, ..Cadence::WHILE_WAITING },
+        }
+    }
+
+    fn uses(&self) -> Abilities {
+        let preempts = self.script.preempts || self.script.makes_room;
+        if preempts { Abilities::PREEMPT | Placement::follows() } else { Placement::follows() }
+    }
+
+    fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.head = None;
+        let queued = batch.events.iter().flat_map(|event| cluster.queued_by(event));
+        let queued: Vec<JobId> = queued.map(|job| job.id).collect();
+        match (self.script.reorders(), self.script.preempts) {
+            (true, true) => {
+                let live: Vec<JobId> = cluster.jobs().map(|job| job.id).collect();
+                self.enter(&live, cluster)?;
+            }
+            (true, false) => {
+                self.keys.extend(queued.iter().map(|id| (*id, Key::default())));
+                let waiting = self.waiting(cluster);
+                self.enter(&waiting, cluster)?;
+            }
+            (false, _) => self.enter(&queued, cluster)?,
+        }
+        if self.plain {
+            self.backlog.start(cluster, self.place, self.backfill);
+            return Ok(());
+        }
+        self.keys.retain(|id, _| cluster.get(*id).is_some());
+        let order: BTreeSet<(Key, JobId)> = self.keys.iter().map(|(id, key)| (*key, *id)).collect();
+        if self.script.preempts {
+            walk(cluster, order.into_iter().map(|(_, id)| id), self.place);
+            return Ok(());
+        }
+        let order: Vec<JobId> = order.into_iter().map(|(_, id)| id).filter(|id| cluster.job(*id).waits()).collect();
+        match self.script.places || self.script.makes_room {
+            true => self.start_by_script(order, cluster),
+            false => {
+                let mut backlog = Backlog::new(self.lines);
+                order.iter().zip(0..).for_each(|(id, rank)| backlog.push(cluster.job(*id), rank));
+                backlog.start(cluster, self.place, self.backfill);
+                self.backlog = backlog;
+                Ok(())
+            }
+        }
+    }
+
+    fn explain(&self, job: &Job, cluster: &Cluster) -> Reason {
+        match self.head {
+            Some(head) if head != job.id => Reason::Behind(head),
+            Some(_) => cluster.why(job),
+            None => self.backlog.why(job, cluster, self.backfill),
+        }
+    }
+}
+
+fn failed(what: &str) -> impl Fn(String) -> PolicyError {
+    move |why| PolicyError::Internal(format!("{what}: {why}"))
+}
+
+impl Scripted {
+    /// Asks the script where jobs stand.
+    fn enter(&mut self, jobs: &[JobId], cluster: &Cluster) -> Result<(), PolicyError> {
+        let views = jobs.iter().copied().zip(self.views(jobs, cluster)).collect();
+        let name = if self.script.reorders() { "`order`" } else { "`key`" };
+        let keys = self.script.keys(views, Moment::of(cluster)).map_err(failed(name))?;
+        let plain = self.plain && keys.iter().all(|(_, plain)| *plain);
+        for (id, (key, _)) in jobs.iter().zip(&keys) {
+            self.keys.insert(*id, *key);
+            if plain {
+                self.backlog.push(cluster.job(*id), key[0]);
+            }
+        }
+        // From the first key on that is more than a number the order is made anew at each call.
+        self.plain = plain;
+        Ok(())
+    }
+
+    fn waiting(&mut self, cluster: &Cluster) -> Vec<JobId> {
+        self.keys.retain(|id, _| cluster.get(*id).is_some_and(Job::waits));
+        self.keys.keys().copied().collect()
+    }
+
+    fn views(&self, jobs: &[JobId], cluster: &Cluster) -> Vec<JobView> {
+        let left = match self.told_remaining {
+            true => cluster.remaining(jobs),
+            false => vec![f64::NAN; jobs.len()],
+        };
+        jobs.iter().zip(left).map(|(id, left)| JobView::of(cluster.job(*id), left, cluster.now())).collect()
+    }
+
+    /// Starts jobs in their order where the script says, or makes room for the first that finds none.
+    fn start_by_script(&mut self, order: Vec<JobId>, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let mut shapes = Shapes::default();
+        let mut asked = !self.script.makes_room;
+        for id in order {
+            let mut found = self.find(id, &mut shapes, cluster)?;
+            if found.is_none() && !std::mem::replace(&mut asked, true) {
+                self.make_room(id, cluster)?;
+                shapes = Shapes::default();
+                found = self.find(id, &mut shapes, cluster)?;
+            }
+            match found {
+                Some(gpus) => cluster.start(id, gpus),
+                None if self.backfill == Backfill::None => {
+                    self.head = Some(id);
+                    break;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, id: JobId, shapes: &mut Shapes, cluster: &Cluster) -> Result<Option<Vec<GpuId>>, PolicyError> {
+        if !self.script.places {
+            return Ok(shapes.place(self.place, cluster, cluster.job(id)));
+        }
+        let free_on = |node: &Node| {
+            let all = node.first_gpu..node.first_gpu + node.gpus;
+            all.filter(|gpu| cluster.is_free(*gpu)).collect::<Vec<GpuId>>()
+        };
+        let job = cluster.job(id);
+        let may = |node: &&Node| cluster.is_up(node.id) && job.gpu_types.contains(&node.gpu_type);
+        let view = |node: &Node| {
+            let (id, kind, gpus, free) = (node.id, node.gpu_type, node.gpus, free_on(node).len() as u32);
+            NodeView { id, kind, gpus, free }
+        };
+        let nodes = self.nodes.iter().filter(may).map(view).collect();
+        let own = self.views(&[id], cluster).remove(0);
+        let found = self.script.place(own, nodes, Moment::of(cluster)).map_err(failed("`place`"))?;
+        let Some(found) = found else { return Ok(None) };
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        found.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
+        let mut gpus = Vec::new();
+        for (node, count) in counts {
+            let known = self.nodes.iter().find(|known| known.id == node).filter(may);
+            let free = known.map(free_on).unwrap_or_default();
+            if free.len() < count {
+                let why = format!("{count} GPUs of node {node}, which has {} free for job {id}", free.len());
+                return Err(failed("`place`")(why));
+            }
+            gpus.extend(free.into_iter().take(count));
+        }
+        match gpus.len() == job.gpus as usize {
+            true => Ok(Some(gpus)),
+            false => Err(failed("`place`")(format!("{} GPUs for job {id}, which asks for {}", gpus.len(), job.gpus))),
+        }
+    }
+
+    /// Preempts the jobs that the script names for one that finds no place.
+    fn make_room(&mut self, id: JobId, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let may_go: Vec<JobId> = cluster.holders().filter(|job| !cluster.stays(job)).map(|job| job.id).collect();
+        let running = self.views(&may_go, cluster);
+        let own = self.views(&[id], cluster).remove(0);
+        let named = self.script.victims(own, running, Moment::of(cluster)).map_err(failed("`preempt`"))?;
+        for victim in named.into_iter().collect::<BTreeSet<JobId>>() {
+            if !may_go.contains(&victim) {
+                return Err(failed("`preempt`")(format!("job {victim} holds no GPUs that could be taken")));
+            }
+            cluster.preempt(victim);
+        }
+        Ok(())
+    }
+}
+
+sandtable_policy::export!(Scripted);
+
+#[cfg(test)]
+mod tests {
+    use super::Scripted;
+    use sandtable_policy::testing::{SMALL, TINY, completion_times, refusal};
+    use serde_json::json;
+
+    fn times(source: &str, more: &str) -> Vec<u64> {
+        let mut config: serde_json::Value = serde_json::from_str(more).expect("JSON");
+        config["source"] = source.into();
+        completion_times::<Scripted>(&config.to_string(), SMALL.0, SMALL.1)
+    }
+
+    #[test]
+    fn the_order_is_the_scripts() {
+        // What the shipped policies make of these jobs.
+        let fifo = "def key(job, c):\n    return job.submitted\n";
+        assert_eq!(times(fifo, "{\"backfill\": \"none\"}"), [6000, 6990, 15980, 7470, 7060]);
+        assert_eq!(times(fifo, "{\"backfill\": \"easy\"}"), [6000, 6990, 15980, 500, 590]);
+        assert_eq!(
+            times("def key(job, c): return job.remaining", "{\"backfill\": \"none\"}"),
+            [6000, 6990, 15980, 500, 590]
+        );
+        let srtf = "PREEMPT = True\ndef order(job, c):\n    return job.remaining\n";
+        assert_eq!(times(srtf, "{}"), [7100, 1500, 10390, 500, 100]);
+    }
+
+    #[test]
+    fn a_key_may_have_several_numbers_and_know_the_moment_and_parameters() {
+        let source = "def order(job, c): return (-(c.now - job.submitted) // params[\"step\"], job.gpus)";
+        let config = json!({"source": source, "params": {"step": 1e6}}).to_string();
+        assert_eq!(completion_times::<Scripted>(&config, TINY.0, TINY.1), [5000, 6000]);
+    }
+
+    #[test]
+    fn a_script_may_say_where_jobs_go_and_which_make_room() {
+        // The second node first.
+        let source = "def key(job, c): return 0\n\
+                      def place(job, nodes, c):\n    \
+                      for node in reversed(nodes):\n        \
+                      if node.free >= job.gpus: return [node.id] * job.gpus\n    \
+                      return None\n";
+        let config = json!({ "source": source }).to_string();
+        assert_eq!(completion_times::<Scripted>(&config, &[2, 2], &[(0, 2, 10), (0, 2, 10), (1, 1, 5)]), [10, 10, 14]);
+        // The shortest makes room.
+        let source = "def key(job, c): return job.submitted\n\
+                      def preempt(job, running, c):\n    return [r.id for r in running if r.remaining > job.remaining]\n";
+        let config = json!({ "source": source }).to_string();
+        assert_eq!(completion_times::<Scripted>(&config, TINY.0, TINY.1), [7000, 2000]);
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place() {
+        let of = |source: &str| refusal::<Scripted>(&json!({ "source": source }).to_string());
+        assert_eq!(
+            of("def key(job, c):\n    return nope(job)\n"),
+            "`source`: line 2, column 12, at `nope`: Variable `nope` not found, did you mean `None`?"
+        );
+        assert!(of("def key(job, c):\n    return job.\n").starts_with("`source`: line 2, column 16: Parse error"));
+        assert_eq!(of("x = [1, 2][5]"), "`source`: line 1, column 5, at `[1, 2][5]`: Index `5` is out of bound");
+        assert_eq!(of(""), "`source`: expected a function `key(job, c)` or `order(job, c)`, found neither");
+        assert_eq!(of("key = 1"), "`source`: `key`: expected a function, found 1");
+        assert!(of("def key(j, c): return 0\ndef order(j, c): return 0\n").ends_with("expected one of them"));
+        assert!(of("EVERY = 0\ndef key(j, c): return 0\n").contains("`EVERY`: expected seconds"));
+        assert!(of("load(\"x\", \"y\")\ndef key(j, c): return 0\n").starts_with("`source`: line 1, column 1"));
+    }
+}
