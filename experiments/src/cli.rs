@@ -47,6 +47,8 @@ enum Command {
     Claims(commands::claims::ClaimsArgs),
     /// Rank the policies of specs over all points of their sweeps; runs nothing.
     Rank(commands::rank::RankArgs),
+    /// Score candidate policies for a program: JSON lines in, JSON lines out.
+    Score(commands::score::ScoreArgs),
     /// Compare two results by metric and by job, and show the first decision that differs.
     Compare(commands::compare::CompareArgs),
     /// Explain what a cell's id is made of, and why a cell would run again.
@@ -158,6 +160,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Report(args) => commands::report::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Rank(args) => commands::rank::run(&args),
+        Command::Score(args) => commands::score::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Show(args) => commands::show::run(&args),

@@ -32,8 +32,9 @@ mod starts;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
@@ -46,7 +47,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::artifact::{Finder, PolicyFile};
-use crate::spec::{Judge, Source, Spec, Ties};
+use crate::spec::{Judge, Source, Spec, Ties, json};
 use axes::{at, clash, pick, texts};
 pub use backend::{CellBackend, LiveDevices};
 pub use bind::{Bindings, MAX_WEIGHTS, PredictorArtifact, PredictorBinding, Weights};
@@ -257,6 +258,27 @@ pub const MAX_CELLS: usize = 100_000;
 
 const MORE: &str = "`--max-cells N` allows more";
 
+/// The text of a spec: of a file, or for `-` of standard input, which is read once.
+///
+/// # Errors
+/// A file that can't be read, or that is no text.
+pub fn spec_text(path: &Path) -> Result<String, Error> {
+    static STANDARD_INPUT: OnceLock<Result<String, String>> = OnceLock::new();
+    if path != Path::new("-") {
+        return sandtable_core::input::text(path, sandtable_core::input::SPEC);
+    }
+    let read = || {
+        let (mut text, most) = (String::new(), sandtable_core::input::SPEC);
+        let found = std::io::stdin().lock().take(most + 1).read_to_string(&mut text);
+        found.map_err(|error| format!("standard input: {error}"))?;
+        match text.len() as u64 > most {
+            true => Err(format!("standard input: expected at most {most} bytes of a spec")),
+            false => Ok(text),
+        }
+    };
+    STANDARD_INPUT.get_or_init(read).clone().map_err(Error::usage)
+}
+
 /// Reads and expands a spec.
 ///
 /// ```no_run
@@ -314,7 +336,7 @@ impl<'a> Expansion<'a> {
     /// # Errors
     /// A mistake of the spec that shows without its cells, with its place.
     pub fn open(path: &Path, options: &'a Options) -> Result<Expansion<'a>, Error> {
-        let text = sandtable_core::input::text(path, sandtable_core::input::SPEC)?;
+        let text = spec_text(path)?;
         // Some editors begin a file with a byte-order mark.
         let text = text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_string);
         Expansion::of_text(path, text, options)
@@ -322,7 +344,9 @@ impl<'a> Expansion<'a> {
 
     /// Reads a spec that is in memory, as if it were in a file.
     fn of_text(path: &Path, text: String, options: &'a Options) -> Result<Expansion<'a>, Error> {
-        let mut source = Source { origin: path.display().to_string(), text };
+        let origin = path.display().to_string();
+        let text = if json::is_json(&text) { json::to_ron(&origin, &text)? } else { text };
+        let mut source = Source { origin, text };
         // Mistakes of the file itself come first, without any edit.
         let spec = source.parse()?;
         if options.test {

@@ -68,8 +68,8 @@ pub(crate) fn run(args: &ClaimsArgs) -> Result<ExitCode, Error> {
     let (mut count, mut failing, mut unsure, mut unknown) = (0, 0, 0, 0);
     for spec in &specs {
         // What has no claim is not expanded: it may need data that are not here.
-        let text = sandtable_core::input::text(spec, sandtable_core::input::SPEC)?;
-        if !text.contains("claims:") {
+        let text = sandtable_plan::spec_text(spec)?;
+        if !text.contains("claims") {
             continue;
         }
         let plan = plan(spec, &Options::default())?;

@@ -18,6 +18,7 @@ pub(crate) mod predictor;
 pub(crate) mod rank;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod score;
 mod select;
 pub(crate) mod shadow;
 pub(crate) mod show;
@@ -219,6 +220,11 @@ impl StoreArgs {
     /// The store for a spec, or for whatever is here.
     pub(crate) fn open(&self, spec: Option<&Path>) -> Result<Store, Error> {
         Store::open(&self.root(spec))
+    }
+
+    /// Whether it is said where.
+    pub(crate) fn is_named(&self) -> bool {
+        self.root.is_some()
     }
 
     /// That store, which has to be there.

@@ -2,6 +2,7 @@
 
 mod claim;
 mod expected;
+pub(crate) mod json;
 mod machines;
 mod queues;
 mod serving;
