@@ -258,6 +258,11 @@ pub const MAX_CELLS: usize = 100_000;
 
 const MORE: &str = "`--max-cells N` allows more";
 
+/// Whether a word of the command line names a spec: a file, or `-`, which is standard input.
+pub fn is_spec(path: &Path) -> bool {
+    path == Path::new("-") || path.is_file()
+}
+
 /// The text of a spec: of a file, or for `-` of standard input, which is read once.
 ///
 /// # Errors

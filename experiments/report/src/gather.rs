@@ -185,11 +185,11 @@ fn place(cell: &Cell) -> String {
 }
 
 fn provenance(plan: &Plan, store: &Store, spec: &Path, command: &str, when: &str) -> Result<Provenance, Error> {
-    let text = sandtable_core::input::read(spec, sandtable_core::input::SPEC)?;
+    let text = sandtable_plan::spec_text(spec)?;
     let mut facts = vec![
         ("command".to_string(), command.to_string()),
         ("contract".into(), sandtable_runtime::CONTRACT.into()),
-        ("spec".into(), format!("{} (blake3 {})", spec.display(), sandtable_core::digest::digest(&text))),
+        ("spec".into(), format!("{} (blake3 {})", spec.display(), sandtable_core::digest::digest(text.as_bytes()))),
     ];
     // The build that computed the results, which need not be the one that prints them.
     let mut producers: BTreeMap<String, usize> = BTreeMap::new();

@@ -41,7 +41,7 @@ pub(crate) struct ExplainArgs {
 pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode, Error> {
     let path = Path::new(&args.result);
     let store = select::store_of(&args.store, &[&args.result])?;
-    if !path.is_file() {
+    if !sandtable_plan::is_spec(path) {
         if !reader::looks_like_an_id(&args.result) {
             let error = Error::usage(format!("`{}` is no spec and no cell's id", args.result));
             return Err(error.hint("`sandtable plan SPEC` has the ids of its cells"));

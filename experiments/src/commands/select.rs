@@ -25,7 +25,7 @@ pub(super) fn entries(
         }
     }
     let path = Path::new(word);
-    if path.is_file() {
+    if sandtable_plan::is_spec(path) {
         let plan = args.expand(path)?;
         return there(of_plan(&plan), store, path);
     }
@@ -75,6 +75,6 @@ fn there(mut entries: Vec<LabelledResult>, store: &Store, path: &Path) -> Result
 
 /// The store of a spec, or of where we are.
 pub(super) fn store_of(store: &StoreArgs, words: &[&str]) -> Result<Store, Error> {
-    let spec = words.iter().map(Path::new).find(|path| path.is_file());
+    let spec = words.iter().map(Path::new).find(|path| sandtable_plan::is_spec(path));
     store.open(spec)
 }

@@ -49,6 +49,7 @@ mod pairs;
 mod parts;
 mod predictors;
 mod properties;
+mod python;
 mod readme;
 mod recorded;
 mod reference;

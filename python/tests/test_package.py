@@ -1,0 +1,86 @@
+"""What the package does: every public name once. Run by `cargo test`, which says where the command is."""
+
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+import sandtable_sched as st
+
+SPEC = {
+    "title": "t",
+    "fleet": {"Model": {"nodes": 2, "gpus": 4, "kind": "T4"}},
+    "workload": {"Generate": {"jobs": 60, "arrivals": {"Poisson": {"load": 1.1}}}},
+    "policies": [{"name": "fifo"}, {"name": "sjf"}, st.script("def key(job, c): return job.gpus", "smallest")],
+    "predictors": {"remaining": "Oracle"},
+    "seeds": {"Range": [0, 2]},
+}
+
+
+class Package(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        os.chdir(self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+        self.addCleanup(os.chdir, "/")
+
+    def test_a_spec_runs_and_its_results_are_tables(self) -> None:
+        results = st.run(SPEC, store="store", set={"workload.jobs": 50})
+        self.assertEqual(repr(results), "<6 cells of 3 policies>")
+        summary = results.summary("rows")
+        self.assertEqual([row["policy"] for row in summary], ["fifo", "fifo", "sjf", "sjf", "smallest", "smallest"])
+        self.assertTrue(all(row["jct_mean_s"] > 0 for row in summary))
+        self.assertEqual(len(results.jobs("rows")), 6 * 50)
+        self.assertGreaterEqual(len(results.timeline("rows")), 6 * 50)
+        found = {row["metric"]: row for row in results.compare("fifo", "sjf", "rows")}
+        self.assertIn("jct_mean_s", found)
+        page = results._repr_html_()
+        self.assertTrue(page.startswith("<table>") and "</svg>" in page and "smallest" in page)
+        self.assertGreater(results.report("page.html").stat().st_size, 10_000)
+        self.assertEqual({cell["status"] for cell in results.cells}, {"cached"})
+
+    def test_files_sweeps_and_plans(self) -> None:
+        spec = 'Experiment(title: "t", fleet: Model(nodes: 1, gpus: 4, kind: "T4"), workload: Generate(jobs: 5), policies: [Policy(name: "fifo")])'
+        Path("spec.ron").write_text(spec)
+        sweep = {"fleet.nodes": [1, 2]}
+        self.assertEqual(len(st.plan("spec.ron", sweep=sweep)), 2)
+        load = {"workload.arrivals": st.Ron("Poisson(load: 0.5)"), "seeds": st.Ron("Range(0, 2)")}
+        self.assertEqual(len(st.run(Path("spec.ron"), set=load, sweep=sweep, store="store").cells), 4)
+
+    def test_mistakes_are_errors_with_their_place(self) -> None:
+        with self.assertRaises(st.SandtableError) as found:
+            st.run({**SPEC, "fleet": {"Model": {"nodes": "two", "gpus": 4, "kind": "T4"}}}, store="store")
+        self.assertEqual(found.exception.code, 2)
+        self.assertIn("fleet.Model.nodes", str(found.exception))
+        with self.assertRaises(st.PolicyFailed) as failed:
+            st.run({**SPEC, "policies": [st.script("def key(job, c): return job.nope")]}, store="store")
+        self.assertIn("line 1, column 25", str(failed.exception))
+        with self.assertRaises(ValueError):
+            st.run(SPEC, store="store").summary("table")
+
+    def test_candidates_are_scored_by_one_process(self) -> None:
+        spec = 'Experiment(title: "t", fleet: Model(nodes: 1, gpus: 4, kind: "T4"), workload: Generate(jobs: 80, arrivals: AtOnce), policies: [Policy(name: "fifo")], seeds: Range(0, 2))'
+        Path("spec.ron").write_text(spec)
+        requests = [{"source": f"def key(job, c): return {sign}job.gpus"} for sign in ["", "-"] * 30]
+        answers = st.score("spec.ron", requests, baseline="fifo")
+        self.assertEqual([answer["id"] for answer in answers], list(range(60)))
+        self.assertEqual(len({answer["score"] for answer in answers}), 2)
+        with st.Scorer("spec.ron") as scorer:
+            self.assertTrue(scorer.score(policy="fifo", with_={"backfill": "skip"})["ok"])
+            self.assertFalse(scorer.score(policy="fifi")["ok"])
+        with self.assertRaises(st.SandtableError), st.Scorer("none.ron") as scorer:
+            scorer.score(policy="fifo")
+
+    def test_a_cluster_is_asked(self) -> None:
+        node = '{"name": "a", "kind": "A100-SXM4-80GB", "gpus": 4, "state": "up"}'
+        job = '{"id": "j", "state": "waiting", "gpus": 2, "submitted_s": -60, "limit_s": 3600}'
+        Path("now.json").write_text(
+            '{"sandtable": "state@1", "at": "2026-11-20T01:05:32Z", "source": {"kind": "other"}, "queues": [], "reservations": [],'
+            f' "unknown": [], "ignored": [], "nodes": [{node}], "jobs": [{job}]}}'
+        )
+        rows = st.what_if("now.json", "--policy", "fifo", "--store", "store", frame="rows")
+        self.assertEqual([(row["job"], row["start_p50_s"]) for row in rows], [("j", 0.0)])
+
+
+if __name__ == "__main__":
+    unittest.main()
