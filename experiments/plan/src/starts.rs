@@ -9,7 +9,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::Error;
 use sandtable_hardware::{Duration, Instant, Job, NodeId, SECOND};
 use sandtable_inputs::state::{Begun, recorded_starts};
-use sandtable_inputs::trace::{Packed, ReadLimits, read_bytes, recorded_wait};
+use sandtable_inputs::trace::{Packed, ReadLimits, Row, read_bytes};
 use serde_json::{Value, json};
 
 use super::bind::Weights;
@@ -28,8 +28,8 @@ pub enum Starts {
     File {
         /// blake3 of the file.
         digest: String,
-        /// When each started, and on which nodes of the fleet; none: they are not known.
-        of: BTreeMap<String, (Instant, Vec<NodeId>)>,
+        /// When each started, and on which nodes of the fleet, with the GPUs there; none: they are not known.
+        of: BTreeMap<String, Started>,
     },
 }
 
@@ -44,6 +44,9 @@ pub(super) fn told(
     let weights = Weights::named(source, place, folder, policy.weights.as_deref())?;
     Ok((weights, named(source, policy, place, workload, (folder, limits))?))
 }
+
+/// When a job started, and its nodes, with the GPUs on each where that is known.
+type Started = (Instant, Vec<(NodeId, Option<u32>)>);
 
 /// The starts that a policy of a spec is told, if any.
 fn named(
@@ -78,10 +81,16 @@ fn named(
         (StartsSpec::File(file), Some(state)) => {
             let path = folder.join(file);
             let found = read_bytes(&path, limits.bytes).and_then(|bytes| {
-                Ok(Starts::File {
-                    digest: digest(&bytes),
-                    of: clocked(recorded_starts(state.taken, &path, &bytes)?, state),
-                })
+                let of = clocked(recorded_starts(state.taken, &path, &bytes)?, state);
+                let running = state.modelled.running();
+                let known = |row: &Row| !running.contains(row.name.as_str()) && of.contains_key(row.name.as_str());
+                match state.modelled.rows.iter().any(known) {
+                    true => Ok(Starts::File { digest: digest(&bytes), of }),
+                    false => {
+                        let why = format!("{}: no start of a job that waits in the cluster's state", path.display());
+                        Err(Error::usage(why))
+                    }
+                }
             });
             found.map(Some).map_err(|error| {
                 let shown = source.error(&place, &error.message, "this file");
@@ -92,14 +101,15 @@ fn named(
 }
 
 /// The starts of jobs that wait, on the clock of a run and on its nodes.
-fn clocked(all: BTreeMap<String, Begun>, state: &StateJobs) -> BTreeMap<String, (Instant, Vec<NodeId>)> {
+fn clocked(all: BTreeMap<String, Begun>, state: &StateJobs) -> BTreeMap<String, Started> {
     let modelled = &state.modelled;
     let nodes: BTreeMap<&str, NodeId> =
         modelled.nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), NodeId::at(at))).collect();
     let start = |(name, begun): (String, Begun)| {
         let since = Duration::from_micros((begun.at_s.max(0.0) * SECOND.as_micros_f64()).round() as u64);
         // Where the fleet lacks one of them, it is not known where the job would have been.
-        let on: Option<Vec<NodeId>> = begun.nodes.iter().map(|node| nodes.get(node.as_str()).copied()).collect();
+        let on = begun.nodes.iter().map(|node| Some((*nodes.get(node.as_str())?, begun.gpus.get(node).copied())));
+        let on: Option<Vec<(NodeId, Option<u32>)>> = on.collect();
         (name, (modelled.at + since, on.unwrap_or_default()))
     };
     all.into_iter().map(start).collect()
@@ -122,20 +132,25 @@ impl Starts {
                 for (id, job) in jobs.iter().enumerate() {
                     let Some((at, nodes)) = of.get(&*job.name) else { continue };
                     let _ = write!(table, "{id} {}", at.as_micros());
-                    nodes.iter().for_each(|node| _ = write!(table, " {}", node.number()));
+                    for (node, gpus) in nodes {
+                        let _ = write!(table, " {}", node.number());
+                        gpus.iter().for_each(|gpus| _ = write!(table, ":{gpus}"));
+                    }
                     table.push('\n');
                 }
             }
             Starts::Log => {
-                // A trace may give a name twice: the first is then the first of the run.
-                let mut waits: BTreeMap<String, VecDeque<Option<Duration>>> = BTreeMap::new();
+                // A trace may give a name twice: then submission and size tell the jobs apart, or else their order does.
+                let mut waits: BTreeMap<(String, Instant, u32), VecDeque<Option<Duration>>> = BTreeMap::new();
                 for row in workload.fixed().into_iter().flat_map(Packed::rows) {
                     let start = row.recorded.as_ref().and_then(|recorded| recorded.start);
-                    let wait = start.and_then(|start| recorded_wait(row.submit, start));
-                    waits.entry(row.name.to_string()).or_default().push_back(wait);
+                    // Clocks that differ may have a start before its submission.
+                    let wait = start.map(|start| start.saturating_since(row.submit));
+                    waits.entry((row.name.to_string(), row.submit, row.gpus)).or_default().push_back(wait);
                 }
                 for (id, job) in jobs.iter().enumerate() {
-                    if let Some(wait) = waits.get_mut(&*job.name).and_then(VecDeque::pop_front).flatten() {
+                    let key = (job.name.to_string(), job.submit, job.gpus);
+                    if let Some(wait) = waits.get_mut(&key).and_then(VecDeque::pop_front).flatten() {
                         let _ = writeln!(table, "{id} {}", (job.submit + wait).as_micros());
                     }
                 }

@@ -38,8 +38,8 @@ pub struct Effort {
     pub histories: u64,
     /// The weights that it is given; empty: none.
     pub weights: Vec<u8>,
-    /// The script that the policy `script` runs; empty: its own.
-    pub script: String,
+    /// The script that the policy `script` runs; none: its own.
+    pub script: Option<String>,
 }
 
 struct CheckSuite<'a> {
@@ -51,7 +51,7 @@ struct CheckSuite<'a> {
     descriptor: Descriptor,
     report: Report,
     /// The script that it runs, if it is one that runs scripts.
-    script: &'a str,
+    script: Option<&'a str>,
     /// Whether it has weights.
     weighted: bool,
 }
@@ -105,7 +105,7 @@ pub fn check(name: &str, bytes: &[u8], effort: &Effort) -> Result<Report, Error>
         descriptor,
         report,
         weighted: !effort.weights.is_empty(),
-        script: &effort.script,
+        script: effort.script.as_deref(),
     };
     battery.configuration()?;
     battery.histories(effort.histories)?;
@@ -165,9 +165,9 @@ impl CheckSuite<'_> {
 
     /// A configuration with the script.
     fn scripted(&self, config: &str) -> String {
-        match serde_json::from_str::<Value>(config) {
-            Ok(Value::Object(mut all)) if !self.script.is_empty() => {
-                all.entry("source").or_insert_with(|| self.script.into());
+        match (serde_json::from_str::<Value>(config), self.script) {
+            (Ok(Value::Object(mut all)), Some(script)) => {
+                all.entry("source").or_insert_with(|| script.into());
                 Value::Object(all).to_string()
             }
             _ => config.into(),

@@ -12,7 +12,7 @@ use sandtable_core::text;
 use sandtable_hardware::Duration;
 use sandtable_inputs::trace::seconds;
 use sandtable_plan::MAX_WEIGHTS;
-use sandtable_plan::artifact::{Finder, shipped};
+use sandtable_plan::artifact::{Finder, SCRIPT, is_script, shipped};
 use sandtable_run::code;
 use sandtable_runtime::Policy as _;
 use sandtable_runtime::contract::{Abilities, Descriptor, Knowledge};
@@ -71,7 +71,9 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
 }
 
 fn open(sandbox: &Sandbox, finder: &mut Finder, policy: &str) -> Result<(Component, Descriptor), Error> {
-    let file = finder.find(policy).map_err(Error::usage)?;
+    // A script is what its interpreter is told.
+    let name = if is_script(policy) { SCRIPT } else { policy };
+    let file = finder.find(name).map_err(Error::usage)?;
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: if fault.is_no_guests() { ExitCode::Usage } else { ExitCode::PolicyFailed },
         ..Error::usage(format!("{policy} {}: {fault}", fault.kind()))

@@ -2,9 +2,8 @@
 
 mod scorer;
 
-use std::io::{BufRead as _, Write as _};
+use std::io::BufRead as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 
 use sandtable_core::error::{Error, ExitCode};
@@ -63,18 +62,16 @@ fn metric(name: &str) -> Result<&'static Metric, Error> {
 }
 
 pub(crate) fn run(args: &ScoreArgs) -> Result<ExitCode, Error> {
+    if !args.spec.only.is_empty() {
+        return Err(Error::usage("--only: candidates take the place of the spec's policies").hint("--baseline LABEL"));
+    }
     let scorer = Scorer::new(args, metric(&args.metric)?)?;
     let (send, requests) = mpsc::sync_channel::<String>(64);
-    let (requests, gone) = (Mutex::new(requests), AtomicBool::new(false));
+    let requests = Mutex::new(requests);
     let next = || requests.lock().ok().and_then(|requests| requests.recv().ok());
     let work = || {
-        while let Some(line) = next() {
-            let answer = scorer.answer(&line).to_string() + "\n";
-            let mut output = std::io::stdout().lock();
-            // Who asked is gone: nothing more is to be done.
-            if output.write_all(answer.as_bytes()).and_then(|()| output.flush()).is_err() {
-                gone.store(true, Ordering::Relaxed);
-            }
+        while let Some(line) = next().filter(|_| !ui::is_closed()) {
+            ui::result(&(scorer.answer(&line).to_string() + "\n"));
         }
     };
     ui::note(&format!("{}; requests are read from standard input, one a line", scorer.about()));
@@ -86,9 +83,11 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<ExitCode, Error> {
             let worker = std::thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, work);
             worker.map_err(|error| Error::usage(format!("no thread: {error}")))?;
         }
-        for line in std::io::stdin().lock().lines() {
+        for line in std::io::stdin().lock().split(b'\n') {
             let line = line.map_err(|error| Error::usage(format!("standard input: {error}")))?;
-            if gone.load(Ordering::Relaxed) || (!line.trim().is_empty() && send.send(line).is_err()) {
+            // Bytes that are no text are no JSON either, and are answered as that.
+            let line = String::from_utf8_lossy(&line).to_string();
+            if ui::is_closed() || (!line.trim().is_empty() && send.send(line).is_err()) {
                 break;
             }
         }

@@ -366,7 +366,7 @@ fn shipped_policies_pass_the_check() {
             "recorded" => b"starts 1\n0 5000000\n2 90000000\n".to_vec(),
             _ => Vec::new(),
         };
-        let report = check(name, &bytes, &Effort { histories: 2, weights, script: String::new() }).expect("a report");
+        let report = check(name, &bytes, &Effort { histories: 2, weights, script: None }).expect("a report");
         let (ok, skipped) = (report.count(Verdict::Ok), report.count(Verdict::Skip));
         out.push_str(&format!("{name}: {ok} ok, {skipped} skipped\n"));
         for one in report.checks.iter().filter(|one| matches!(one.verdict, Verdict::Warn | Verdict::Fail)) {

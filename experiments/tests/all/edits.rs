@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::help::root;
 use specs::{
     BEGINS, BEGUN, CATALOGUE, CHANGED, CHANGES, CUT, DRAWN, ELASTIC, FILLED, FILLS, KNOWN, KNOWS, LIVE, NOISES, NOISY,
-    PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN,
+    PART, PLAIN, RESAMPLED, RESAMPLES, SERVED, SHARED, TABLE, UNIFORM, WRITTEN, later,
 };
 
 /// A spec, and edits of it: the field or case of the schema, the text that goes, and the text that comes.
@@ -475,7 +475,7 @@ fn the_identity_is_what_moves_the_result_and_nothing_else() {
         "JobID|Submit|Start|End|ReqTRES\n1|2026-11-19T00:00:00|2026-11-19T00:00:00|2026-11-19T00:01:00|gres/gpu=1\n";
     std::fs::write(folder.path().join("h.txt"), log).expect("written");
     std::fs::write(folder.path().join("s.json"), state).expect("written");
-    std::fs::write(folder.path().join("r.json"), state.replace("60", "61").replace("T00:", "T01:")).expect("written");
+    std::fs::write(folder.path().join("r.json"), later(state)).expect("written");
     std::fs::write(folder.path().join("s.csv"), "gpus,kind\n2,h\n").expect("written");
     std::fs::write(folder.path().join("u.csv"), table.replace("30", "31")).expect("written");
     let profile = std::fs::read_to_string(root().join("experiments/specs/profiles/pollux-fit.ron")).expect("a profile");

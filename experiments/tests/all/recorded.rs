@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use sandtable_needs::needs;
+use serde_json::{Value, json};
 
 use crate::help::{cells, dist, planned, sandtable, told};
-use crate::states::{captured, real};
+use crate::states::{captured, document, real};
 
 /// Jobs that a log says started late, out of order and, of one, never.
 const LOG: &str =
@@ -84,6 +85,68 @@ fn a_start_that_has_no_room_yet_waits_for_it() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let found = starts(&folder.path().join("store"));
     assert_eq!(found.iter().map(|(_, start, _)| *start).collect::<Vec<_>>(), [0.0, 100.0]);
+}
+
+/// The first starts under `recorded` of the jobs of a log, by name and size.
+fn of_log(log: &str, more: &str) -> Vec<(String, f64)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("log.csv"), log).expect("written");
+    let text = spec("Policy(name: \"recorded\", starts: Log)").split(", claims").next().expect("a spec").to_string();
+    std::fs::write(folder.path().join("spec.ron"), text + more + ")").expect("written");
+    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let all = starts(&folder.path().join("store"));
+    all.into_iter().map(|(job, start, place)| (format!("{job} {place}"), start)).collect()
+}
+
+#[test]
+fn a_start_before_its_submission_is_at_the_submission() {
+    let found = of_log("job_id,submit_s,gpus,duration_s,start_s\na,100,1,10,99\nb,0,1,10,5000\n", "");
+    assert_eq!(found.iter().find(|(job, _)| job.starts_with('a')).map(|(_, start)| *start), Some(100.0));
+}
+
+#[test]
+fn jobs_of_one_name_have_their_own_starts_in_any_order() {
+    let log = "job_id,submit_s,gpus,duration_s,start_s\na,0,1,10,5\na,0,2,20,100\na,0,3,30,50\n";
+    for seed in 0..3 {
+        let mut found = of_log(log, &format!(", semantics: Semantics(ties: Shuffled), seeds: List([{seed}])"));
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let expected = [("a 0:1", 5.0), ("a 0:2", 100.0), ("a 0:3", 50.0)];
+        assert_eq!(found, expected.map(|(job, start)| (job.to_string(), start)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_later_document_says_how_many_gpus_a_job_has_on_each_node() {
+    let node = |name: &str| json!({"name": name, "kind": "A100-SXM4-80GB", "gpus": 4, "state": "up"});
+    let waits =
+        |id: &str, gpus: u32| json!({"id": id, "state": "waiting", "gpus": gpus, "submitted_s": -60, "limit_s": 3600});
+    let runs = |id: &str, gpus: u32, on: Value| json!({"id": id, "state": "running", "gpus": gpus, "submitted_s": -160, "limit_s": 3600, "started_s": -50, "held_s": 50, "on": on});
+    let now = document(&[node("a"), node("b")], &[waits("wide", 4), waits("one", 3)]);
+    let on = json!([{"node": "a", "count": 1}, {"node": "b", "count": 3}]);
+    let mut later =
+        document(&[node("a"), node("b")], &[runs("wide", 4, on), runs("one", 3, json!([{"node": "a", "count": 3}]))]);
+    later["at"] = "2026-11-20T01:07:12Z".into();
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    write("now.json", &now.to_string());
+    write("later.json", &later.to_string());
+    let text = "Experiment(title: \"t\", fleet: Model(list: NodeList(file: \"now.json\", format: State), speed: 1.0), \
+        workload: State(file: \"now.json\"), policies: [Policy(name: \"recorded\", starts: File(\"later.json\"))])";
+    write("spec.ron", text);
+    let dist = dist();
+    let run = || sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist]);
+    let ran = run();
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let mut found = starts(&folder.path().join("store"));
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [("one", 3650.0, "0:3"), ("wide", 3650.0, "0:1;1:3")];
+    assert_eq!(found, expected.map(|(job, start, place)| (job.to_string(), start, place.to_string())));
+    // A file of other jobs is not what happened.
+    later["jobs"] = json!([runs("other", 1, json!([{"node": "a", "count": 1}]))]);
+    write("later.json", &later.to_string());
+    let ran = run();
+    assert!(ran.code == 2 && ran.stderr.contains("no start of a job that waits"), "{}", ran.stderr);
 }
 
 #[test]

@@ -56,6 +56,9 @@ fn a_candidate_has_the_results_of_a_run() {
     assert!(ran.code == 0 && ran.stderr.contains("5 cells executed"), "{}", ran.stderr);
     let alone = asked(folder.path(), &requests[2..3], &[]);
     assert!(alone["\"louder\""]["ok"] == true && alone["\"louder\""]["score"] != sjf["score"], "{alone:?}");
+    // Seeds that are kept out are not to be had by setting them.
+    let set = json!({"id": 5, "policy": "sjf", "set": {"seeds": "List([2, 3])"}});
+    assert_eq!(asked(folder.path(), &[set], &more)["5"]["cells"].as_array().map(Vec::len), Some(1));
     let held = asked(folder.path(), &requests[3..], &more);
     assert!(held["4"]["cells"].as_array().map(Vec::len) == Some(1) && held["4"]["score"] != sjf["score"], "{held:?}");
 }
@@ -76,6 +79,10 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         json!({"id": 9, "policy": "fifo", "held_out": true}),
         json!([1, 2]),
         json!({"id": 11, "policy": "fifo"}),
+        json!({"id": 12, "source": "def key(job, c): return 0\ndef place(job, nodes, c):\n    n = nodes[0]\n    return [n.id] if job.gpus == 1 and n.free else None"}),
+        json!({"id": 13, "source": "def key(job, c): return 0", "with": {"source": ""}}),
+        json!({"id": 14, "policy": "fifo", "set": {"policies.0.name": "las"}}),
+        json!({"id": 15, "source": "def key(job, c): return 0 # \u{c}\u{1b}\n", "with": {"params": {"a\u{1}": "\u{7f}"}}}),
     ];
     let found = asked(folder.path(), &requests, &["-j", "1"]);
     let faults = [
@@ -89,6 +96,9 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         ("8", "request", "`--store DIR`"),
         ("9", "request", "`--hold-out N`"),
         ("null", "request", "invalid type"),
+        ("12", "unfinished", "never end"),
+        ("13", "request", "said twice"),
+        ("14", "request", "its parameters are `with`"),
     ];
     for (id, kind, words) in faults {
         let answer = &found[id];
@@ -97,6 +107,9 @@ fn a_fault_is_an_answer_and_the_next_request_is_served() {
         assert!(answer["fault"] == kind && said.contains(words), "{id}: {answer}");
     }
     assert_eq!(found["11"]["ok"], true);
+    assert!(found["15"]["ok"] == true, "escapes of RON are not those of JSON: {}", found["15"]);
+    let deadlines = asked(folder.path(), &requests[10..11], &["--metric", "deadlines_met"]);
+    assert!(deadlines["11"]["fault"] == "no-metric" && deadlines["11"]["message"].is_string(), "{deadlines:?}");
     // In any number of threads the answers are the same.
     assert_eq!(asked(folder.path(), &requests, &["-j", "2"]), found);
 }
@@ -140,4 +153,6 @@ fn mistakes_of_the_spec_and_of_options_are_said_at_once() {
     refused(&["--baseline", "fif"], "--baseline");
     refused(&["--hold-out", "4"], "no seed is left");
     refused(&["--set", "fleet.nodes=none"], "nodes");
+    refused(&["--only", "fifo"], "--only: candidates take the place");
+    refused(&["--sweep", "policies.1.name=sjf,las"], "the sweep has `policies.1.name`");
 }

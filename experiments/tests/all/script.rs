@@ -136,6 +136,22 @@ fn faults_have_their_place_and_no_script_goes_on_for_ever() {
 }
 
 #[test]
+fn a_script_is_checked_inspected_and_measured_by_its_path() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    write("mine.star", "\u{feff}def key(job, c): return job.submitted\n");
+    write("empty.star", "");
+    let run = |args: &[&str]| sandtable(folder.path(), args);
+    let checked = run(&["policy", "check", "mine.star", "--histories", "1"]);
+    assert_eq!(checked.code, 0, "{}", checked.stdout);
+    let empty = run(&["policy", "check", "empty.star", "--histories", "1"]);
+    assert!(empty.code == 1 && empty.stdout.contains("found neither"), "{}", empty.stdout);
+    assert!(run(&["policy", "inspect", "mine.star"]).stdout.contains("script"));
+    let bench = run(&["policy", "bench", "mine.star", "--jobs", "10", "--gpus", "8"]);
+    assert!(bench.code == 0 && bench.stdout.contains("fuel"), "{}{}", bench.stdout, bench.stderr);
+}
+
+#[test]
 fn changed_scripts_end_in_results_or_in_faults_that_have_a_name() {
     let whole = "LIMITS = [3250, 7200]\ndef order(job, c):\n    x = [1.0, math.log2(job.gpus), (job.remaining or 60.0) / 3600, job.waited]\n    \
                  return (sum([a * b for a, b in zip(x, [1, 2, 3, -1])]), len([l for l in LIMITS if job.attained >= l]))\n\

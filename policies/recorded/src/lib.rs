@@ -12,7 +12,8 @@ use sandtable_policy::{
     Node, NodeId, Placement, Policy, PolicyError, Reason, Setup, Shapes,
 };
 
-/// The first line of a table of starts; then a line a job: its id, µs, and the nodes where they are known.
+/// The first line of a table of starts; then a line a job: its id, µs, and the nodes where they are known, each with its GPUs as in `3:2`
+/// where they are.
 const HEAD: &str = "starts 1";
 const NO_STARTS: &str = "it starts jobs as a log says: name that, `starts` of the policy";
 
@@ -20,8 +21,8 @@ const NO_STARTS: &str = "it starts jobs as a log says: name that, `starts` of th
 #[derive(Clone, Debug, PartialEq)]
 struct Start {
     at: Instant,
-    /// Empty: they are not known.
-    nodes: Vec<NodeId>,
+    /// With the GPUs on each, where that is known; empty: they are not known.
+    nodes: Vec<(NodeId, Option<u32>)>,
 }
 
 /// The policy.
@@ -52,8 +53,8 @@ impl Policy for Recorded {
         }
         let starts = read(&setup.weights).map_err(|why| PolicyError::BadConfig(format!("starts: {why}")))?;
         let nodes = setup.topology.nodes.clone();
-        if let Some(node) = starts.values().flat_map(|start| &start.nodes).find(|node| **node as usize >= nodes.len()) {
-            let why = format!("starts: expected a node below {}, found {node}", nodes.len());
+        if let Some(node) = starts.values().flat_map(|start| &start.nodes).find(|on| on.0 as usize >= nodes.len()) {
+            let why = format!("starts: expected a node below {}, found {}", nodes.len(), node.0);
             return Err(PolicyError::BadConfig(why));
         }
         let last = starts.values().map(|start| start.at).max().unwrap_or(0);
@@ -80,7 +81,7 @@ impl Policy for Recorded {
                 continue;
             };
             let on = &self.starts[&job.id].nodes;
-            let found = match on.is_empty() || !on.iter().all(|node| cluster.is_up(*node)) {
+            let found = match on.is_empty() || !on.iter().all(|on| cluster.is_up(on.0)) {
                 true => shapes.place(Placement::Packed, cluster, job),
                 false => self.on(job, on, cluster),
             };
@@ -104,18 +105,19 @@ impl Policy for Recorded {
 }
 
 impl Recorded {
-    /// GPUs for a job on the nodes on which it ran, in equal numbers where it asks for that or they divide it; none: they are not free.
-    fn on(&self, job: &Job, nodes: &[NodeId], cluster: &Cluster) -> Option<Vec<GpuId>> {
+    /// GPUs for a job on the nodes on which it ran: as many on each as it had, or in equal numbers where it asks for that or they divide it;
+    /// none: they are not free.
+    fn on(&self, job: &Job, nodes: &[(NodeId, Option<u32>)], cluster: &Cluster) -> Option<Vec<GpuId>> {
         let count = nodes.len() as u32;
         let each = match job.gpus_per_node {
             0 if job.gpus.is_multiple_of(count) => job.gpus / count,
             each => each,
         };
         let mut gpus: Vec<GpuId> = Vec::new();
-        for node in nodes {
+        for (node, known) in nodes {
             let node = &self.nodes[*node as usize];
-            let left = job.gpus - gpus.len() as u32;
-            let most = if each == 0 { left } else { each.min(left) } as usize;
+            let left = job.gpus.saturating_sub(gpus.len() as u32);
+            let most = known.unwrap_or(if each == 0 { left } else { each }).min(left) as usize;
             let free = (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu));
             gpus.extend(free.take(most));
         }
@@ -144,7 +146,11 @@ fn read(table: &[u8]) -> Result<BTreeMap<JobId, Start>, String> {
 fn of_line(words: &mut SplitWhitespace<'_>) -> Option<(JobId, Start)> {
     let job = words.next()?.parse().ok()?;
     let at = words.next()?.parse().ok()?;
-    let nodes = words.map(|word| word.parse().ok()).collect::<Option<Vec<NodeId>>>()?;
+    let node = |word: &str| match word.split_once(':') {
+        Some((node, gpus)) => Some((node.parse().ok()?, Some(gpus.parse().ok()?))),
+        None => Some((word.parse().ok()?, None)),
+    };
+    let nodes = words.map(node).collect::<Option<Vec<(NodeId, Option<u32>)>>>()?;
     Some((job, Start { at, nodes }))
 }
 
@@ -157,9 +163,9 @@ mod tests {
 
     #[test]
     fn a_table_has_a_line_a_job() {
-        let found = read(b"starts 1\n0 1500000 2 3\n4 0\n").expect("a table");
-        let start = |at, nodes: &[u32]| Start { at, nodes: nodes.to_vec() };
-        assert_eq!(found, [(0, start(1_500_000, &[2, 3])), (4, start(0, &[]))].into());
+        let found = read(b"starts 1\n0 1500000 2 3:1\n4 0\n").expect("a table");
+        let start = |at, nodes: &[(u32, Option<u32>)]| Start { at, nodes: nodes.to_vec() };
+        assert_eq!(found, [(0, start(1_500_000, &[(2, None), (3, Some(1))])), (4, start(0, &[]))].into());
         assert_eq!(read(b"").expect_err("no head"), "expected a table whose first line is \"starts 1\"");
         let why = "line 2: expected a job, microseconds and nodes, as numbers, found \"0 soon\"";
         assert_eq!(read(b"starts 1\n0 soon\n").expect_err("a word"), why);

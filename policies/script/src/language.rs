@@ -111,9 +111,10 @@ pub(crate) struct Script {
 /// What went wrong, in one line, and where.
 fn said(error: &starlark::Error) -> String {
     let message = error.without_diagnostic().to_string();
-    // Parts of it that are lines of their own are a picture of the place.
-    let message = message.trim_start_matches("error: ").lines().next().unwrap_or_default();
-    let Some(span) = error.span() else { return message.to_string() };
+    // What follows an arrow is a picture of the place.
+    let lines = message.trim_start_matches("error: ").lines().map(str::trim);
+    let message = lines.take_while(|line| !line.starts_with("-->")).collect::<Vec<_>>().join(" ");
+    let Some(span) = error.span() else { return message };
     let (begin, code) = (span.resolve_span().begin, span.source_span());
     let code = code.lines().next().unwrap_or_default().trim();
     let at = if code.is_empty() { String::new() } else { format!(", at `{code}`") };
@@ -122,6 +123,8 @@ fn said(error: &starlark::Error) -> String {
 
 /// Longest and shortest time between calls, seconds.
 const EVERY: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+/// Words of which one is in every script that looks at what is left of jobs.
+const ASKS: [&str; 3] = ["remaining", "getattr", "dir("];
 /// Bytes of values from which on those that nothing refers to are given back.
 const FULL: usize = 1 << 20;
 
@@ -131,6 +134,7 @@ impl Script {
     /// # Errors
     /// What is wrong with it, and where.
     pub(crate) fn read(source: &str, params: &Json) -> Result<Script, String> {
+        let source = source.strip_prefix('\u{feff}').unwrap_or(source);
         let ast = AstModule::parse(NAME, source.to_string(), &DIALECT).map_err(|error| said(&error))?;
         let (module, globals) = (Module::new(), globals());
         module.set("params", module.heap().alloc(params.clone()));
@@ -161,7 +165,7 @@ impl Script {
         };
         let (places, makes_room) = (function("place")?, function("preempt")?);
         let (preempts, on_events) = (flag("PREEMPT", false)?, flag("ON_EVENTS", true)?);
-        let (every, asks_remaining) = (every.transpose()?, source.contains("remaining"));
+        let (every, asks_remaining) = (every.transpose()?, ASKS.iter().any(|word| source.contains(word)));
         if !on_events && every.is_none() {
             return Err("`ON_EVENTS = False` without `EVERY`: it would never be called".into());
         }
@@ -253,7 +257,7 @@ fn key(value: Value<'_>) -> Result<(Key, bool), String> {
         return Ok(([u64::MAX; MOST], false));
     }
     let mut found = [0; MOST];
-    if let Some(number) = number(value) {
+    if let Some(number) = exact(value)? {
         found[0] = ordered(number)?;
         return Ok((found, true));
     }
@@ -262,9 +266,20 @@ fn key(value: Value<'_>) -> Result<(Key, bool), String> {
     let wrong = || format!("expected a number, up to {MOST} of them, or None, found {value}");
     let items = items.filter(|items| (1..=MOST).contains(&items.len())).ok_or_else(wrong)?;
     for (place, item) in found.iter_mut().zip(items) {
-        *place = ordered(number(*item).ok_or_else(wrong)?)?;
+        *place = ordered(exact(*item)?.ok_or_else(wrong)?)?;
     }
     Ok((found, false))
+}
+
+/// A number that is told apart from its neighbours.
+fn exact(value: Value<'_>) -> Result<Option<f64>, String> {
+    const MOST_WHOLE: f64 = (1u64 << 53) as f64;
+    match number(value) {
+        Some(number) if value.get_type() == "int" && number.abs() > MOST_WHOLE => {
+            Err(format!("whole numbers beyond 2^53 are not told apart, found {value}: a tuple may have several"))
+        }
+        number => Ok(number),
+    }
 }
 
 /// A number as an integer of the same order.

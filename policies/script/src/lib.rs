@@ -12,8 +12,8 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandtable_policy::{
-    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, GpuId, Job, JobId, Kind, Knowledge, Lines,
-    Node, Param, Placement, Policy, PolicyError, Reason, Setup, Shapes, walk,
+    Abilities, About, Backfill, Backlog, Batch, Cadence, Cluster, Config, GpuId, GpuType, Job, JobId, Kind, Knowledge,
+    Lines, Node, Param, Placement, Policy, PolicyError, Reason, Setup, Shapes, Sharing, walk,
 };
 
 use language::{Key, Script};
@@ -69,6 +69,23 @@ impl Policy for Scripted {
         let script = script.map_err(|why| PolicyError::BadConfig(format!("`source`: {why}")))?;
         let (backfill, lines) = (Backfill::new(config, setup)?, Lines::named(config.choice("lines")));
         let own = script.places || script.makes_room;
+        let shared = |kind: &GpuType| !matches!(kind.sharing, Sharing::Exclusive);
+        if script.places && setup.topology.gpu_types.iter().any(shared) {
+            let why = "`place` gives whole GPUs to a job, and here several jobs may have a part of one";
+            return Err(PolicyError::Unsupported(why.into()));
+        }
+        let unused = |name: &str, otherwise: &str| match config.choice(name) == otherwise {
+            true => Ok(()),
+            false => Err(PolicyError::BadConfig(format!("`{name}`: this script leaves nothing to it"))),
+        };
+        if script.preempts {
+            unused("backfill", "skip")?;
+            unused("lines", "one")?;
+        }
+        if script.places {
+            unused("placement", "packed")?;
+            unused("lines", "one")?;
+        }
         if own && !matches!(backfill, Backfill::None | Backfill::Skip) {
             let why = "`backfill`: expected \"none\" or \"skip\" where the script has `place` or `preempt`";
             return Err(PolicyError::BadConfig(why.into()));
@@ -188,10 +205,12 @@ impl Scripted {
     fn start_by_script(&mut self, order: Vec<JobId>, cluster: &mut Cluster) -> Result<(), PolicyError> {
         let mut shapes = Shapes::default();
         let mut asked = !self.script.makes_room;
+        // Those that were started before stay until the next call.
+        let may_go = cluster.holders().filter(|job| !cluster.stays(job)).map(|job| job.id).collect::<Vec<JobId>>();
         for id in order {
             let mut found = self.find(id, &mut shapes, cluster)?;
             if found.is_none() && !std::mem::replace(&mut asked, true) {
-                self.make_room(id, cluster)?;
+                self.make_room(id, &may_go, cluster)?;
                 shapes = Shapes::default();
                 found = self.find(id, &mut shapes, cluster)?;
             }
@@ -219,7 +238,7 @@ impl Scripted {
         let may = |node: &&Node| cluster.is_up(node.id) && job.gpu_types.contains(&node.gpu_type);
         let view = |node: &Node| {
             let (id, kind, gpus, free) = (node.id, node.gpu_type, node.gpus, free_on(node).len() as u32);
-            NodeView { id, kind, gpus, free }
+            NodeView { id, kind, gpus, free, left: cluster.host_left(id) }
         };
         let nodes = self.nodes.iter().filter(may).map(view).collect();
         let own = self.views(&[id], cluster).remove(0);
@@ -244,9 +263,8 @@ impl Scripted {
     }
 
     /// Preempts the jobs that the script names for one that finds no place.
-    fn make_room(&mut self, id: JobId, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        let may_go: Vec<JobId> = cluster.holders().filter(|job| !cluster.stays(job)).map(|job| job.id).collect();
-        let running = self.views(&may_go, cluster);
+    fn make_room(&mut self, id: JobId, may_go: &[JobId], cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let running = self.views(may_go, cluster);
         let own = self.views(&[id], cluster).remove(0);
         let named = self.script.victims(own, running, Moment::of(cluster)).map_err(failed("`preempt`"))?;
         for victim in named.into_iter().collect::<BTreeSet<JobId>>() {
@@ -309,6 +327,37 @@ mod tests {
                       def preempt(job, running, c):\n    return [r.id for r in running if r.remaining > job.remaining]\n";
         let config = json!({ "source": source }).to_string();
         assert_eq!(completion_times::<Scripted>(&config, TINY.0, TINY.1), [7000, 2000]);
+    }
+
+    #[test]
+    fn what_a_script_leaves_nothing_to_is_refused() {
+        let of = |source: &str, more: &str| {
+            let mut config: serde_json::Value = serde_json::from_str(more).expect("JSON");
+            config["source"] = source.into();
+            refusal::<Scripted>(&config.to_string())
+        };
+        let why = "`backfill`: this script leaves nothing to it";
+        assert_eq!(of("PREEMPT = True\ndef order(j, c): return 0", "{\"backfill\": \"easy\"}"), why);
+        let place = "def key(j, c): return 0\ndef place(j, n, c): return None";
+        assert_eq!(of(place, "{\"placement\": \"count\"}"), "`placement`: this script leaves nothing to it");
+    }
+
+    #[test]
+    fn what_is_started_in_a_call_is_not_asked_to_make_room_in_it() {
+        let source = "def key(job, c): return job.submitted\n\
+                      def preempt(job, running, c): return [r.id for r in running if r.gpus > job.gpus]\n";
+        let config = json!({ "source": source }).to_string();
+        assert_eq!(completion_times::<Scripted>(&config, &[4], &[(0, 3, 100), (0, 2, 50)]), [100, 150]);
+    }
+
+    #[test]
+    fn whole_numbers_are_told_apart_or_refused() {
+        let source = |text: &str| json!({ "source": format!("def key(job, c): return {text}") }).to_string();
+        let failed = std::panic::catch_unwind(|| {
+            completion_times::<Scripted>(&source("(1 << 64) + job.gpus"), &[1], &[(0, 1, 1)])
+        });
+        assert!(failed.is_err(), "2^64 and 2^64 + 1 are one number here");
+        assert_eq!(completion_times::<Scripted>(&source("(1 << 52) + job.gpus"), &[1], &[(0, 1, 1)]), [1]);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub(crate) struct JobView {
     gpus_per_node: u32,
     share: f64,
     memory: u32,
+    cpus: f64,
+    host_memory: u32,
     user: String,
     priority: i32,
     queue: Option<u32>,
@@ -31,13 +33,15 @@ pub(crate) struct JobView {
 }
 
 /// The names of its attributes.
-const OF_A_JOB: [&str; 18] = [
+const OF_A_JOB: [&str; 20] = [
     "id",
     "submitted",
     "gpus",
     "gpus_per_node",
     "share",
     "memory",
+    "cpus",
+    "host_memory",
     "user",
     "priority",
     "queue",
@@ -66,6 +70,8 @@ impl JobView {
             gpus_per_node: job.gpus_per_node,
             share: f64::from(job.share) / 1000.0,
             memory: job.memory_mib,
+            cpus: f64::from(job.host.cpu_milli) / 1000.0,
+            host_memory: job.host.memory_mib,
             user: job.user.to_string(),
             priority: job.priority,
             queue: job.queue,
@@ -103,6 +109,8 @@ impl<'v> StarlarkValue<'v> for JobView {
             "gpus_per_node" => heap.alloc(self.gpus_per_node),
             "share" => number(self.share),
             "memory" => heap.alloc(self.memory),
+            "cpus" => number(self.cpus),
+            "host_memory" => heap.alloc(self.host_memory),
             "user" => heap.alloc(self.user.as_str()),
             "priority" => heap.alloc(self.priority),
             "queue" => index(self.queue),
@@ -190,9 +198,11 @@ pub(crate) struct NodeView {
     pub(crate) kind: u32,
     pub(crate) gpus: u32,
     pub(crate) free: u32,
+    /// Thousandths of a core and MiB that are left; the greatest number: it is not known.
+    pub(crate) left: [u64; 2],
 }
 
-const OF_A_NODE: [&str; 4] = ["id", "type", "gpus", "free"];
+const OF_A_NODE: [&str; 6] = ["id", "type", "gpus", "free", "cpus", "host_memory"];
 
 impl fmt::Display for NodeView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,6 +220,10 @@ impl<'v> StarlarkValue<'v> for NodeView {
             "type" => heap.alloc(self.kind),
             "gpus" => heap.alloc(self.gpus),
             "free" => heap.alloc(self.free),
+            "cpus" if self.left[0] < u64::MAX => heap.alloc(self.left[0] as f64 / 1000.0),
+            "host_memory" if self.left[1] < u64::MAX => heap.alloc(self.left[1] as f64),
+            // More than any job asks for.
+            "cpus" | "host_memory" => heap.alloc(f64::INFINITY),
             _ => return None,
         })
     }

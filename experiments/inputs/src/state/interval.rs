@@ -29,6 +29,20 @@ pub struct Begun {
     pub at_s: f64,
     /// Its nodes; empty: they are not known.
     pub nodes: BTreeSet<String>,
+    /// GPUs on each of them; empty: they are not known.
+    pub gpus: BTreeMap<String, u32>,
+}
+
+impl Begun {
+    /// A job of a document, which says where it is.
+    pub(super) fn on(at_s: f64, job: &StateJob) -> Begun {
+        let nodes = job.on.iter().map(|on| on.node.clone()).collect();
+        let mut gpus: BTreeMap<String, u32> = BTreeMap::new();
+        for on in &job.on {
+            *gpus.entry(on.node.clone()).or_default() += on.count;
+        }
+        Begun { at_s, nodes, gpus }
+    }
 }
 
 impl Interval {
@@ -110,8 +124,7 @@ impl Between {
 
     fn enter(&mut self, later: &StateJob, id: &str) -> bool {
         let Some((at_s, ended)) = self.began(later) else { return false };
-        let nodes = later.on.iter().map(|on| on.node.clone()).collect();
-        self.interval.begun.insert(id.into(), Begun { at_s, nodes });
+        self.interval.begun.insert(id.into(), Begun::on(at_s, later));
         if let Some(ended) = ended {
             self.interval.took.insert(id.into(), seconds(ended - at_s));
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sandtable_core::error::Error;
-use sandtable_hardware::Duration;
+use sandtable_hardware::{Duration, SECOND};
 
 use super::Begun;
 use super::slurm::hosts;
@@ -26,10 +26,7 @@ pub fn recorded_starts(from: Duration, path: &Path, bytes: &[u8]) -> Result<BTre
                 format!("{}: expected a document later than the queue's, found one of {}", path.display(), later.at);
             return Err(Error::usage(message));
         }
-        let start = |job: &super::jobs::StateJob| {
-            let nodes = job.on.iter().map(|on| on.node.clone()).collect();
-            Some((job.id.clone(), Begun { at_s: job.started_s? + after, nodes }))
-        };
+        let start = |job: &super::jobs::StateJob| Some((job.id.clone(), Begun::on(job.started_s? + after, job)));
         return Ok(later.jobs.iter().filter_map(start).collect());
     }
     let trace = trace::of_bytes(path, bytes, trace_format(bytes), &trace::Options::default())?;
@@ -41,9 +38,14 @@ pub fn recorded_starts(from: Duration, path: &Path, bytes: &[u8]) -> Result<BTre
     let start = |row: &trace::Row| {
         let recorded = row.recorded.as_ref()?;
         let at_s = origin.as_secs_f64() + recorded.start?.as_secs_f64() - from;
-        let listed = recorded.nodes.as_ref().and_then(|list| hosts(list).ok());
+        // Of a job that was requeued the log has the first start and the last nodes.
+        let once = recorded
+            .end
+            .zip(recorded.start)
+            .is_none_or(|(end, start)| end.saturating_since(start) < row.duration + SECOND + SECOND);
+        let listed = recorded.nodes.as_ref().filter(|_| once).and_then(|list| hosts(list).ok());
         let nodes: BTreeSet<String> = listed.into_iter().flatten().collect();
-        Some((row.name.to_string(), Begun { at_s, nodes }))
+        Some((row.name.to_string(), Begun { at_s, nodes, gpus: BTreeMap::new() }))
     };
     Ok(trace.rows.iter().filter_map(start).collect())
 }

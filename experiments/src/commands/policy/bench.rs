@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use sandtable_core::frame::{Column, Frame, Value};
 use sandtable_core::output;
-use sandtable_plan::artifact::Finder;
-use sandtable_plan::{Options, plan};
+use sandtable_plan::artifact::{Finder, SCRIPT, is_script};
+use sandtable_plan::{MAX_WEIGHTS, Options, plan};
 use sandtable_run::execute::{Compiled, Extras, simulate};
 use sandtable_run::observed_policy::{Call, ObservedPolicy};
 use sandtable_runtime::Policy as _;
@@ -38,7 +38,8 @@ const COLUMNS: [&str; 8] = ["gpus", "jobs", "calls", "fuel_mean", "fuel_most", "
 
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     let sandbox = sandbox()?;
-    let file = Finder::new(std::path::Path::new("."), None).find(&args.policy).map_err(Error::usage)?;
+    let name = if is_script(&args.policy) { SCRIPT } else { &args.policy };
+    let file = Finder::new(std::path::Path::new("."), None).find(name).map_err(Error::usage)?;
     let failed = |fault: sandtable_runtime::fault::Fault| Error {
         exit: ExitCode::PolicyFailed,
         ..Error::usage(format!("{}: {fault}", args.policy))
@@ -54,7 +55,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode, Error> {
     output::write(&component_path, &file.bytes)?;
     let weights = super::weights(args.weights.as_deref())?;
     output::write(&folder.path().join("weights"), &weights)?;
-    let given = if weights.is_empty() { "" } else { ", weights: \"./weights\"" };
+    let mut given = if weights.is_empty() { String::new() } else { ", weights: \"./weights\"".to_string() };
+    if is_script(&args.policy) {
+        let script = sandtable_core::input::text(std::path::Path::new(&args.policy), MAX_WEIGHTS as u64)?;
+        given.push_str(&format!(", with: {{\"source\": {script:?}}}"));
+    }
     let mut table = Frame::new(COLUMNS.map(Column::number));
     let mut code = ExitCode::Done;
     for (gpus, jobs) in args.gpus.iter().flat_map(|gpus| args.jobs.iter().map(move |jobs| (gpus, jobs))) {

@@ -37,14 +37,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
         ui::result(&columns().csv_header());
     }
     let weights = super::weights(args.weights.as_deref())?;
-    let effort = Effort { histories: args.histories.max(1), weights, script: String::new() };
+    let effort = Effort { histories: args.histories.max(1), weights, script: None };
     for policy in &args.policies {
         let report = match Path::new(policy).is_dir() {
             true => built_twice(Path::new(policy), &effort)?,
             false if is_script(policy) => {
                 let script = sandtable_core::input::text(Path::new(policy), MAX_WEIGHTS as u64)?;
                 let file = finder.find(SCRIPT).map_err(Error::usage)?;
-                check(SCRIPT, &file.bytes, &Effort { script, ..effort.clone() })?
+                check(SCRIPT, &file.bytes, &Effort { script: Some(script), ..effort.clone() })?
             }
             false => {
                 let file = finder.find(policy).map_err(Error::usage)?;

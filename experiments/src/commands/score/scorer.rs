@@ -55,6 +55,26 @@ struct NoScore {
     message: String,
 }
 
+impl NoScore {
+    fn request(message: &str) -> NoScore {
+        NoScore { kind: "request".into(), message: message.into() }
+    }
+}
+
+/// A value as RON writes it: texts have other escapes there.
+fn ron(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(all) => format!("[{}]", all.iter().map(ron).collect::<Vec<_>>().join(", ")),
+        Value::Object(all) => {
+            let entries = all.iter().map(|(key, value)| format!("{key:?}: {}", ron(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Value::Null => "()".into(),
+        plain => plain.to_string(),
+    }
+}
+
 impl From<Error> for NoScore {
     fn from(error: Error) -> NoScore {
         let hint = error.hint.map_or_else(String::new, |hint| format!("; {hint}"));
@@ -72,7 +92,8 @@ pub(super) struct Scorer {
     options: Options,
     metric: &'static Metric,
     baseline: Option<String>,
-    hold_out: usize,
+    /// Seeds that are kept out of ordinary scores.
+    held: Vec<u64>,
     store: Option<Store>,
     /// The latest components, by what they are.
     compiled: Mutex<Vec<(String, Arc<Compiled>)>>,
@@ -86,13 +107,13 @@ impl Scorer {
     /// Reads the spec, and runs the baseline.
     pub(super) fn new(args: &ScoreArgs, metric: &'static Metric) -> Result<Scorer, Error> {
         let text = sandtable_plan::spec_text(&args.path)?;
-        let scorer = Scorer {
+        let mut scorer = Scorer {
             origin: args.path.clone(),
             text,
             options: args.spec.options()?,
             metric,
             baseline: args.baseline.clone(),
-            hold_out: args.hold_out,
+            held: Vec::new(),
             store: match args.store.is_named() {
                 true => Some(args.store.open(Some(&args.path))?),
                 false => None,
@@ -104,13 +125,26 @@ impl Scorer {
         // Mistakes of the spec are said at once, and what it needs is compiled.
         let plan = plan_text(&scorer.origin, scorer.text.clone(), &scorer.options)?;
         super::super::run::not_live(&plan)?;
+        if let Some((path, _)) =
+            plan.cells.iter().flat_map(|cell| &cell.variant).find(|(path, _)| path.starts_with("policies"))
+        {
+            let why =
+                format!("{}: the sweep has `{path}`, and a candidate takes the policies' place", plan.source.origin);
+            return Err(Error::usage(why).hint("a spec without it; parameters come with each candidate"));
+        }
+        let mut seeds: Vec<u64> = Vec::new();
+        for cell in &plan.cells {
+            if !seeds.contains(&cell.seed) {
+                seeds.push(cell.seed);
+            }
+        }
+        if args.hold_out >= seeds.len() {
+            return Err(Error::usage(format!("--hold-out: no seed is left, of {}", seeds.len())));
+        }
+        scorer.held = seeds.split_off(seeds.len() - args.hold_out);
         scorer.baseline(&scorer.options).map_err(|fault| Error::usage(format!("--baseline: {}", fault.message)))?;
         let script = Request { source: Some("def key(job, c): return 0".into()), ..Request::default() };
         let cells = scorer.plan(&script, &scorer.options).map_err(|fault| Error::usage(fault.message))?.cells;
-        let seeds = scorer.seeds(&cells, false).len();
-        if seeds == 0 {
-            return Err(Error::usage(format!("--hold-out: no seed is left, of {}", scorer.hold_out)));
-        }
         scorer.compiled(&cells[0])?;
         Ok(scorer)
     }
@@ -140,15 +174,24 @@ impl Scorer {
         let mut options = self.options.clone();
         options.test |= request.test;
         for (path, value) in &request.set {
+            if path.starts_with("policies") {
+                return Err(NoScore::request(
+                    "`set`: a candidate takes the policies' place; its parameters are `with`",
+                ));
+            }
             // A text is as `--set` has it.
-            options.set.push((path.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_string)));
+            options.set.push((path.clone(), value.as_str().map_or_else(|| ron(value), str::to_string)));
         }
         let baseline = self.baseline(&options)?;
         let plan = self.plan(request, &options)?;
-        let seeds = self.seeds(&plan.cells, request.held_out);
-        let cells: Vec<&Cell> = plan.cells.iter().filter(|cell| seeds.contains(&cell.seed)).collect();
+        let wanted = |cell: &&Cell| self.held.contains(&cell.seed) == request.held_out;
+        let cells: Vec<&Cell> = plan.cells.iter().filter(wanted).collect();
         let Some(first) = cells.first() else {
-            return Err(NoScore { kind: "request".into(), message: "no seed is kept out: `--hold-out N`".into() });
+            return Err(NoScore::request(match (request.held_out, self.held.is_empty()) {
+                (true, true) => "no seed is kept out: `--hold-out N`",
+                (true, false) => "none of these seeds is kept out",
+                _ => "all of these seeds are kept out",
+            }));
         };
         let compiled = self.compiled(first)?;
         let mut results: Vec<Scored> = Vec::new();
@@ -156,7 +199,17 @@ impl Scorer {
             results.push(self.run(cell, &compiled, request.keep)?);
         }
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
+        // A metric of completed jobs is better without those that take long: leaving them behind is no way to a score.
+        let left: usize = results.iter().map(|(.., summary)| summary.unfinished).sum();
+        if left > 0 {
+            let message = format!("{left} jobs of {} runs never end: it does not start them", results.len());
+            return Err(NoScore { kind: "unfinished".into(), message });
+        }
         let value = mean(self.metric, &results);
+        if !value.is_finite() {
+            let message = format!("{} is not known of these runs", self.metric.name);
+            return Err(NoScore { kind: "no-metric".into(), message });
+        }
         let score = if self.metric.better == Better::Higher { value } else { -value };
         let known = METRICS.iter().filter(|metric| metric.compared || metric.name == self.metric.name);
         let metrics: Map<String, Value> = known
@@ -166,8 +219,7 @@ impl Scorer {
             .map(|(name, value)| (name.to_string(), json!(value)))
             .collect();
         let mut answer = json!({
-            "id": request.id, "ok": score.is_finite(), "score": if score.is_finite() { score } else { WORST },
-            "metrics": metrics, "cells": ids,
+            "id": request.id, "ok": true, "score": score, "metrics": metrics, "cells": ids,
         });
         if let (Some(label), Some(baseline)) = (&self.baseline, &baseline) {
             let changes: Map<String, Value> = known
@@ -182,36 +234,24 @@ impl Scorer {
     fn plan(&self, request: &Request, options: &Options) -> Result<Plan, NoScore> {
         let mut with = request.with.clone();
         let name = match (&request.source, &request.policy) {
+            (Some(_), None) if with.contains_key("source") => {
+                return Err(NoScore::request("the script is said twice: as `source`, and in `with`"));
+            }
             (Some(source), None) => {
                 with.insert("source".into(), source.as_str().into());
                 sandtable_plan::artifact::SCRIPT
             }
             (None, Some(policy)) => policy,
-            _ => {
-                let message = "expected `source` or `policy`, and not both".to_string();
-                return Err(NoScore { kind: "request".into(), message });
-            }
+            _ => return Err(NoScore::request("expected `source` or `policy`, and not both")),
         };
         let weights = request.weights.as_ref().map_or_else(String::new, |file| format!(", weights: {file:?}"));
-        let with = Value::Object(with);
+        let with = ron(&Value::Object(with));
         let policy = format!("[Policy(name: {name:?}, label: \"candidate\", with: {with}{weights})]");
         let mut options = Options { only: Vec::new(), ..options.clone() };
         options.set.push(("policies".into(), policy));
         // Claims are of the spec's own policies.
         options.set.push(("claims".into(), "[]".into()));
         Ok(plan_text(&self.origin, self.text.clone(), &options)?)
-    }
-
-    /// The seeds that scores are of, or those that are kept out.
-    fn seeds(&self, cells: &[Cell], held_out: bool) -> Vec<u64> {
-        let mut seeds: Vec<u64> = Vec::new();
-        for cell in cells {
-            if !seeds.contains(&cell.seed) {
-                seeds.push(cell.seed);
-            }
-        }
-        let out = seeds.split_off(seeds.len().saturating_sub(self.hold_out));
-        if held_out { out } else { seeds }
     }
 
     fn run(&self, cell: &Cell, compiled: &Compiled, keep: bool) -> Result<Scored, NoScore> {

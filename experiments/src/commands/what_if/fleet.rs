@@ -102,7 +102,9 @@ pub(super) fn table(all: &[Runs<'_>]) -> Frame {
     columns.push(Column::words("stopped").head("running jobs preempted"));
     let mut frame = Frame::new(columns);
     for runs in all {
-        let mut row: Vec<Value> = vec![runs.head.clone().into(), (runs.jobs.len() as u64).into(), runs.never().into()];
+        let mut row: Vec<Value> = vec![runs.head.clone().into(), (runs.jobs.len() as u64).into()];
+        let never = if runs.recorded { Value::Unknown } else { runs.never().into() };
+        row.push(never);
         let before = all.iter().find(|other| other.policy == runs.policy && !other.changed).filter(|_| runs.changed);
         for (name, _, ends, of) in QUANTITIES {
             let of = (ends, of);

@@ -323,3 +323,9 @@ pub(super) const KNOWS: &[(&str, &str, &str)] = &[
     ("RunTimesSpec.Known.format", "file: \"h.csv\", format: Native", "file: \"h.txt\", format: Sacct"),
     ("RunTimesSpec.Known.otherwise", "1h", "2h"),
 ];
+
+/// A later document of the same cluster: one of its jobs has started.
+pub(super) fn later(state: &str) -> String {
+    let runs = r#""id": "l", "started_s": -1, "held_s": 1, "on": [{"node": "n", "count": 1}], "state": "running""#;
+    state.replace("60", "61").replace("T00:", "T01:").replace(r#""id": "l", "state": "waiting""#, runs)
+}
