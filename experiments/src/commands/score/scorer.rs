@@ -200,9 +200,11 @@ impl Scorer {
         }
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
         // A metric of completed jobs is better without those that take long: leaving them behind is no way to a score.
-        let left: usize = results.iter().map(|(.., summary)| summary.unfinished).sum();
+        // So is refusing them, but where they have deadlines that can't be met.
+        let behind = |of: &Summary| of.unfinished + if of.deadlines.is_none() { of.refused } else { 0 };
+        let left: usize = results.iter().map(|(.., summary)| behind(summary)).sum();
         if left > 0 {
-            let message = format!("{left} jobs of {} runs never end: it does not start them", results.len());
+            let message = format!("{left} jobs of {} runs never end: it leaves them behind", results.len());
             return Err(NoScore { kind: "unfinished".into(), message });
         }
         let value = mean(self.metric, &results);
@@ -258,10 +260,7 @@ impl Scorer {
         let executed = execute(cell, compiled)?;
         if keep {
             let Some(store) = &self.store else {
-                return Err(NoScore {
-                    kind: "request".into(),
-                    message: "`keep` without a store: `--store DIR`".into(),
-                });
+                return Err(NoScore::request("`keep` without a store: `--store DIR`"));
             };
             executed.put(store, cell)?;
         }
