@@ -136,6 +136,10 @@ impl Policy for Scripted {
         }
         if self.plain {
             self.backlog.start(cluster, self.place, self.backfill);
+            // Keys of jobs that wait no more are of no use, and there may be millions of them.
+            if self.keys.len() > 1000 + 2 * cluster.queued().0 {
+                self.keys.retain(|id, _| cluster.get(*id).is_some_and(Job::waits));
+            }
             return Ok(());
         }
         self.keys.retain(|id, _| cluster.get(*id).is_some());
