@@ -212,15 +212,15 @@ impl<'a> Asked<'a> {
     /// Enters when jobs really started.
     fn record(&mut self, starts: &BTreeMap<String, Begun>) {
         let waiting = self.sides.iter().filter(|side| !side.changed).flat_map(|side| &side.now);
-        let started = |name: &str| starts.get(name).map_or(f64::INFINITY, |begun| begun.at_s);
-        // Of the others it is not known, or not yet, when they started.
         let length = self.sides.iter().find_map(Side::length).unwrap_or(f64::INFINITY);
+        // Of the others it is not known, or not yet, when they started.
         let really = |(name, _): (&&str, _)| {
-            let start = started(name);
+            let start = starts.get(*name).map(|begun| begun.at_s).filter(|start| *start <= length)?;
             let by_seed = vec![(start, f64::INFINITY, 0)];
-            (name.to_string(), Forecast { starts: vec![start], ends: vec![f64::INFINITY], preempted: 0.0, by_seed })
+            let ends = vec![f64::INFINITY];
+            Some((name.to_string(), Forecast { starts: vec![start], ends, preempted: 0.0, by_seed }))
         };
-        self.really = waiting.filter(|(name, now)| now.waits && started(name) <= length).map(really).collect();
+        self.really = waiting.filter(|(_, now)| now.waits).filter_map(really).collect();
         self.recorded = Some(starts.iter().map(|(name, begun)| (name.clone(), begun.at_s)).collect());
     }
 

@@ -12,11 +12,15 @@ use crate::states::{captured, document, real};
 const LOG: &str =
     "job_id,submit_s,gpus,duration_s,start_s\na,0,2,100,0\nb,10,4,50,120\nc,20,2,30,20\nd,30,1,10,400\ne,40,1,10,\n";
 
-fn spec(policies: &str) -> String {
+const RECORDED: &str = "Policy(name: \"recorded\", starts: Log)";
+
+const CLAIMS: &str = ", claims: [Claim(says: \"the log is slower\", of: \"recorded\", against: \"fifo\", metric: \"jct_mean_s\", \
+    holds: AtLeast(0.5))]";
+
+fn spec(policies: &str, more: &str) -> String {
     format!(
         "Experiment(title: \"t\", fleet: Model(nodes: 1, gpus: 4, kind: \"T4\"), \
-         workload: Trace(file: \"log.csv\", format: Native), policies: [{policies}], \
-         claims: [Claim(says: \"the log is slower\", of: \"recorded\", against: \"fifo\", metric: \"jct_mean_s\", holds: AtLeast(0.5))])"
+         workload: Trace(file: \"log.csv\", format: Native), policies: [{policies}]{more})"
     )
 }
 
@@ -46,11 +50,7 @@ fn jobs_start_when_the_log_of_a_trace_says() {
         assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
         ran.stdout
     };
-    std::fs::write(
-        folder.path().join("spec.ron"),
-        spec("Policy(name: \"recorded\", starts: Log)").split(", claims").next().expect("a spec").to_string() + ")",
-    )
-    .expect("written");
+    std::fs::write(folder.path().join("spec.ron"), spec(RECORDED, "")).expect("written");
     with(&["run", "spec.ron"]);
     // Of `e` no start is recorded: it waits for the last that is.
     let found: Vec<(String, f64)> =
@@ -58,11 +58,8 @@ fn jobs_start_when_the_log_of_a_trace_says() {
     let expected = [("a", 0.0), ("b", 120.0), ("c", 20.0), ("d", 400.0), ("e", 400.0)];
     assert_eq!(found, expected.map(|(job, start)| (job.to_string(), start)));
     // It is a row as any other: compared, claimed about, and run again.
-    std::fs::write(
-        folder.path().join("spec.ron"),
-        spec("Policy(name: \"recorded\", starts: Log), Policy(name: \"fifo\")"),
-    )
-    .expect("written");
+    std::fs::write(folder.path().join("spec.ron"), spec(&format!("{RECORDED}, Policy(name: \"fifo\")"), CLAIMS))
+        .expect("written");
     with(&["run", "spec.ron"]);
     let compared = with(&["compare", "recorded", "fifo", "--spec", "spec.ron"]);
     assert!(compared.contains("jct_mean_s"), "{compared}");
@@ -75,24 +72,15 @@ fn jobs_start_when_the_log_of_a_trace_says() {
 #[test]
 fn a_start_that_has_no_room_yet_waits_for_it() {
     // The log says that `b` started while `a` still ran there.
-    let folder = tempfile::tempdir().expect("a folder");
-    let log = "job_id,submit_s,gpus,duration_s,start_s\na,0,4,100,0\nb,10,4,50,90\n";
-    std::fs::write(folder.path().join("log.csv"), log).expect("written");
-    let text =
-        spec("Policy(name: \"recorded\", starts: Log)").split(", claims").next().expect("a spec").to_string() + ")";
-    std::fs::write(folder.path().join("spec.ron"), text).expect("written");
-    let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let found = starts(&folder.path().join("store"));
-    assert_eq!(found.iter().map(|(_, start, _)| *start).collect::<Vec<_>>(), [0.0, 100.0]);
+    let found = of_log("job_id,submit_s,gpus,duration_s,start_s\na,0,4,100,0\nb,10,4,50,90\n", "");
+    assert_eq!(found.iter().map(|(_, start)| *start).collect::<Vec<_>>(), [0.0, 100.0]);
 }
 
 /// The first starts under `recorded` of the jobs of a log, by name and size.
 fn of_log(log: &str, more: &str) -> Vec<(String, f64)> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("log.csv"), log).expect("written");
-    let text = spec("Policy(name: \"recorded\", starts: Log)").split(", claims").next().expect("a spec").to_string();
-    std::fs::write(folder.path().join("spec.ron"), text + more + ")").expect("written");
+    std::fs::write(folder.path().join("spec.ron"), spec(RECORDED, more)).expect("written");
     let ran = sandtable(folder.path(), &["run", "spec.ron", "--store", "store", "--policies", &dist()]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let all = starts(&folder.path().join("store"));

@@ -94,6 +94,11 @@ fn a_forecast_is_compared_with_what_happened() {
     let found = rows(folder.path(), &["--policy", "fifo", "--recorded", "later.json"]);
     let known = found.values().filter(|row| !row["recorded_start_s"].is_null()).count();
     assert!(known > 0 && known < found.len(), "{known} of {}", found.len());
+    // Of the others it is not known when they start, and the row is not of them.
+    let said = what_if(folder.path(), &["--policy", "fifo", "--recorded", "later.json"]).stdout;
+    let row = said.lines().find(|line| line.starts_with("what happened")).expect("a row");
+    let jobs = row.split_whitespace().nth(2).and_then(|count| count.parse::<usize>().ok());
+    assert_eq!(jobs, Some(known), "{said}");
     let earlier = what_if(folder.path(), &["--policy", "fifo", "--recorded", "now.json"]);
     assert!(earlier.code == 2 && earlier.stderr.contains("expected a document later"), "{}", earlier.stderr);
     std::fs::write(folder.path().join("bare.csv"), "submit_s,gpus,duration_s\n0,1,30\n").expect("written");

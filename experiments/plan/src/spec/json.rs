@@ -44,6 +44,21 @@ pub(crate) fn to_ron(origin: &str, text: &str) -> Result<String, Error> {
     }
 }
 
+/// A JSON value as RON writes it, for a place where any value may stand.
+///
+/// ```
+/// use sandtable_plan::spec::value_as_ron;
+///
+/// let value = serde_json::json!({"a": [1, 2.5, "\u{1b}"]});
+/// assert_eq!(value_as_ron(&value), r#"{"a": [1, 2.5, "\u{1b}"], }"#);
+/// ```
+pub fn value_as_ron(value: &Value) -> String {
+    let written = Written { out: RefCell::new(String::new()), path: RefCell::new(Vec::new()) };
+    // A value takes whatever stands there.
+    let _ = Value::deserialize(Reader { value, written: &written });
+    written.out.into_inner()
+}
+
 /// What has been written, and the place in the JSON.
 struct Written {
     out: RefCell<String>,

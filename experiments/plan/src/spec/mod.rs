@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use claim::{AtSpec, ClaimSpec, EachSpec, FigureSpec, HoldsSpec, ReferenceSpec};
+pub use json::value_as_ron;
 pub use machines::{
     DevicesSpec, FailuresSpec, FleetSpec, Group, LevelSpec, MaintenanceSpec, NodeListSpec, PartSpec, RevocableSpec,
 };

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use sandtable_core::error::Error;
 use sandtable_plan::artifact::Finder;
+use sandtable_plan::spec::value_as_ron;
 use sandtable_plan::{Cell, Options, Plan, plan_text};
 use sandtable_results::metric::{Better, METRICS, Metric};
 use sandtable_results::stats::estimate;
@@ -58,20 +59,6 @@ struct NoScore {
 impl NoScore {
     fn request(message: &str) -> NoScore {
         NoScore { kind: "request".into(), message: message.into() }
-    }
-}
-
-/// A value as RON writes it: texts have other escapes there.
-fn ron(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Array(all) => format!("[{}]", all.iter().map(ron).collect::<Vec<_>>().join(", ")),
-        Value::Object(all) => {
-            let entries = all.iter().map(|(key, value)| format!("{key:?}: {}", ron(value)));
-            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
-        }
-        Value::Null => "()".into(),
-        plain => plain.to_string(),
     }
 }
 
@@ -180,7 +167,7 @@ impl Scorer {
                 ));
             }
             // A text is as `--set` has it.
-            options.set.push((path.clone(), value.as_str().map_or_else(|| ron(value), str::to_string)));
+            options.set.push((path.clone(), value.as_str().map_or_else(|| value_as_ron(value), str::to_string)));
         }
         let baseline = self.baseline(&options)?;
         let plan = self.plan(request, &options)?;
@@ -247,7 +234,7 @@ impl Scorer {
             _ => return Err(NoScore::request("expected `source` or `policy`, and not both")),
         };
         let weights = request.weights.as_ref().map_or_else(String::new, |file| format!(", weights: {file:?}"));
-        let with = ron(&Value::Object(with));
+        let with = value_as_ron(&Value::Object(with));
         let policy = format!("[Policy(name: {name:?}, label: \"candidate\", with: {with}{weights})]");
         let mut options = Options { only: Vec::new(), ..options.clone() };
         options.set.push(("policies".into(), policy));
