@@ -117,8 +117,8 @@ In the tables by setting the best policy has its value, the others what they are
 0. It is Student's, of the mean ratio, and not corrected for the number of policies: one run that is far off widens it.
 ";
 
-/// A metric by its name, as it may be written.
-fn metric(name: &str) -> Result<&'static Metric, Error> {
+/// A metric of which some values are better, by its name, as it may be written.
+pub(super) fn metric(name: &str) -> Result<&'static Metric, Error> {
     let name = name.replace('-', "_");
     let found = find(&name).or_else(|| find(&format!("{name}_s")));
     match found {

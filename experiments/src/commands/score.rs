@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, mpsc};
 
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_results::metric::{Metric, find, names};
 
-use super::{SpecArgs, StoreArgs, threads};
+use super::{SpecArgs, StoreArgs, rank, threads};
 use crate::ui;
 use scorer::Scorer;
 
@@ -50,22 +49,11 @@ pub(crate) struct ScoreArgs {
     threads: Option<std::num::NonZeroUsize>,
 }
 
-fn metric(name: &str) -> Result<&'static Metric, Error> {
-    let name = name.replace('-', "_");
-    find(&name).ok_or_else(|| {
-        let error = Error::usage(format!("--metric: no metric `{name}`"));
-        match sandtable_core::text::nearest(&name, names()) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
-            None => error.hint("`sandtable reference metrics` lists them"),
-        }
-    })
-}
-
 pub(crate) fn run(args: &ScoreArgs) -> Result<ExitCode, Error> {
     if !args.spec.only.is_empty() {
         return Err(Error::usage("--only: candidates take the place of the spec's policies").hint("--baseline LABEL"));
     }
-    let scorer = Scorer::new(args, metric(&args.metric)?)?;
+    let scorer = Scorer::new(args, rank::metric(&args.metric)?)?;
     let (send, requests) = mpsc::sync_channel::<String>(64);
     let requests = Mutex::new(requests);
     let next = || requests.lock().ok().and_then(|requests| requests.recv().ok());

@@ -150,6 +150,7 @@ fn mistakes_of_the_spec_and_of_options_are_said_at_once() {
         assert!(ran.code == 2 && ran.stderr.contains(words), "{} {}", ran.code, ran.stderr);
     };
     refused(&["--metric", "jct"], "no metric `jct`");
+    refused(&["--metric", "reassignments"], "no value of it is better than another");
     refused(&["--baseline", "fif"], "--baseline");
     refused(&["--hold-out", "4"], "no seed is left");
     refused(&["--set", "fleet.nodes=none"], "nodes");
