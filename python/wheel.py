@@ -20,6 +20,7 @@ def main(binary: str, version: str, output: str) -> None:
             f"Metadata-Version: 2.1\nName: sandtable-sched\nVersion: {version}\nRequires-Python: >=3.9\n".encode(),
             0o644,
         ),
+        (f"{info}/entry_points.txt", b"[gymnasium.envs]\n__root__ = sandtable_sched.env:register\n", 0o644),
         (f"{info}/WHEEL", b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n", 0o644),
     ]
     for path in sorted((HERE / "sandtable_sched").iterdir()):

@@ -3,16 +3,14 @@
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock, and prints")]
 
-mod native;
-
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use native::Native;
 use sandtable::execute::{Compiled, Extras, simulate};
 use sandtable::plan::{Cell, Options, plan};
+use sandtable_run::native::Native;
 use sandtable_runtime::sandbox::{Sandbox, Sandboxed, Settings, Variation};
 use sandtable_runtime::{Policy, Summary};
 

@@ -49,6 +49,8 @@ enum Command {
     Rank(commands::rank::RankArgs),
     /// Score candidate policies for a program: JSON lines in, JSON lines out.
     Score(commands::score::ScoreArgs),
+    /// Let a program decide in an episode: an environment for reinforcement learning.
+    Env(commands::env::EnvArgs),
     /// Compare two results by metric and by job, and show the first decision that differs.
     Compare(commands::compare::CompareArgs),
     /// Explain what a cell's id is made of, and why a cell would run again.
@@ -161,6 +163,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Error> {
         Command::Claims(args) => commands::claims::run(&args),
         Command::Rank(args) => commands::rank::run(&args),
         Command::Score(args) => commands::score::run(&args),
+        Command::Env(args) => commands::env::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Show(args) => commands::show::run(&args),

@@ -9,6 +9,8 @@ Everything is done by the command `sandtable`, which the wheel brings along; thi
     results.jobs()                         # a row a job of a cell
     results.compare("fifo", "srtf")
 
+`sandtable_sched.env` has environments for Gymnasium.
+
 Tables are pandas data frames where pandas is installed, and lists of dictionaries else; `frame="rows"`, `"pandas"`, `"polars"` or
 `"arrow"` says which.
 """

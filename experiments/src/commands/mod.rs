@@ -6,6 +6,7 @@ pub(crate) mod bundle;
 pub(crate) mod capture;
 pub(crate) mod claims;
 pub(crate) mod compare;
+pub(crate) mod env;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod hardware;

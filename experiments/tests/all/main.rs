@@ -17,6 +17,7 @@ mod edits;
 mod elastic;
 mod elasticflow;
 mod engine;
+mod env;
 mod evil;
 mod faults;
 mod fgd;
@@ -40,9 +41,6 @@ mod measuring;
 mod mlp;
 mod models;
 mod muri;
-/// Policies compiled in, as the benchmarks have them.
-#[path = "../../benches/native/mod.rs"]
-mod native;
 mod nodes;
 mod orders;
 mod pairs;

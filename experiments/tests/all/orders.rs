@@ -22,7 +22,7 @@ use sandtable_runtime::schedule::run;
 use sandtable_runtime::{Predictors, Remaining, Segment};
 
 use crate::help::dist;
-use crate::native::Native;
+use sandtable_run::native::Native;
 
 /// A workload on a fleet; small numbers, so that many instants and demands are equal.
 struct Scene {

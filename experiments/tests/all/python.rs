@@ -17,7 +17,10 @@ fn python(program: &Path, folder: &Path, args: &[&str]) -> Output {
 fn with_package(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new("python3");
     command.current_dir(folder).args(args).env("XDG_CACHE_HOME", CACHE).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.env("PYTHONPATH", root().join("python")).env("SANDTABLE", env!("CARGO_BIN_EXE_sandtable"));
+    // What is installed for the tests stays in reach.
+    let others = option_env!("PYTHONPATH").map_or_else(String::new, |others| format!(":{others}"));
+    command.env("PYTHONPATH", format!("{}{others}", root().join("python").display()));
+    command.env("SANDTABLE", env!("CARGO_BIN_EXE_sandtable"));
     command.output().expect("Python runs")
 }
 
@@ -25,6 +28,29 @@ fn check(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).to_string();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// What the blocks of a page print, one after the other.
+fn blocks_of(page: &str, folder: &Path) -> String {
+    let page = std::fs::read_to_string(root().join(page)).expect("the page");
+    let mut blocks = String::new();
+    for part in page.split("```python\n").skip(1) {
+        blocks.push_str(part.split("```").next().unwrap_or_default());
+    }
+    std::fs::write(folder.join("page.py"), blocks).expect("written");
+    check(&with_package(folder, &["page.py"]))
+}
+
+#[needs("tool:python3", "python:gymnasium")]
+#[test]
+fn the_blocks_of_the_page_of_agents_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = blocks_of("docs/src/agents.md", folder.path());
+    let lines: Vec<&str> = said.lines().collect();
+    let [inputs, rest, verdict] = lines[..] else { panic!("{said}") };
+    assert_eq!(inputs, "['free', 'queue'] ['gpus', 'waited', 'seconds']");
+    assert_eq!(rest, "0.0 observation");
+    assert!(verdict.starts_with("learnt is ") && verdict.contains("% lower"), "{said}");
 }
 
 #[needs("tool:python3")]
@@ -35,17 +61,30 @@ fn the_package_passes_its_tests() {
     check(&with_package(folder.path(), &[&tests.display().to_string()]));
 }
 
+#[needs("tool:python3", "python:gymnasium")]
+#[test]
+fn agents_decide_in_environments_and_come_home_as_weights() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tests = root().join("python/tests/test_env.py");
+    check(&with_package(folder.path(), &[&tests.display().to_string()]));
+}
+
+#[needs("tool:python3", "python:gymnasium")]
+#[test]
+fn what_an_agent_learns_beats_fifo_on_seeds_that_it_has_not_seen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let example = root().join("python/examples/train_queue.py").display().to_string();
+    let asked = ["--iterations", "20", "--episodes", "6", "--jobs", "80", "--slots", "48"];
+    let said = check(&with_package(folder.path(), &[&[example.as_str()][..], &asked].concat()));
+    assert!(said.contains("'verdict': 'learnt is ") && said.contains("% lower"), "{said}");
+    told(said.trim());
+}
+
 #[needs("tool:python3")]
 #[test]
 fn the_blocks_of_its_page_run() {
-    let page = std::fs::read_to_string(root().join("docs/src/python.md")).expect("the page");
-    let mut blocks = String::new();
-    for part in page.split("```python\n").skip(1) {
-        blocks.push_str(part.split("```").next().unwrap_or_default());
-    }
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("page.py"), blocks).expect("written");
-    let said = check(&with_package(folder.path(), &["page.py"]));
+    let said = blocks_of("docs/src/python.md", folder.path());
     assert!(said.contains("fifo 0 ") && said.contains("at `job.nope`") && said.contains("'change': -"), "{said}");
     assert!(folder.path().join("report.html").exists());
 }
@@ -76,4 +115,14 @@ fn a_wheel_brings_the_package_and_the_command() {
     let said = check(&python(&own, folder.path(), &["-c", program]));
     assert_eq!(said.trim(), "<1 cells of 1 policies> 9");
     told(&format!("a wheel of this build in a fresh environment: {}", said.trim()));
+}
+
+#[needs("tool:python3", "python:mypy", "python:gymnasium")]
+#[test]
+fn its_types_are_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = root().join("python/sandtable_sched").display().to_string();
+    // Frames are made by libraries that need not be there.
+    let args = ["-m", "mypy", "--strict", "--ignore-missing-imports", "--python-version", "3.10", &package];
+    check(&with_package(folder.path(), &args));
 }

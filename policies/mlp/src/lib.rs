@@ -1,21 +1,29 @@
 //! MLP: a neural network gives each job that waits a score, and the highest score comes first; nothing is preempted.
 //!
 //! The network is trained elsewhere; its weights are a file that the experiment names, in the form of [`Network`]. All jobs that wait are
-//! scored anew at each call at which one of them could start.
+//! scored anew at each call at which one of them could start. A network with `slots` decides in [`turns`], as an agent of `sandtable env` does.
 
+mod inputs;
 mod network;
+pub mod turns;
 
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
-    About, Backfill, Batch, Cadence, Cluster, Config, GpuTypeId, Job, JobId, Kind, Knowledge, NEVER, Param, Placement,
-    Policy, PolicyError, Reason, Setup, Shapes,
+    About, Backfill, Batch, Cadence, Cluster, Config, Job, JobId, Kind, Knowledge, Param, Placement, Policy,
+    PolicyError, Reason, Setup, Shapes,
 };
 
-pub use network::{Input, Network};
+pub use inputs::Input;
+use inputs::Known;
+use network::InTurns;
+pub use network::Network;
+use turns::View;
 
 /// The policy.
 pub struct Mlp {
     network: Network,
+    /// What it is shown where it decides in turns.
+    view: Option<View>,
     /// Jobs that wait, by id.
     waiting: Vec<JobId>,
     /// The job behind which the latest call started no other; none: there was no such.
@@ -43,13 +51,20 @@ impl Policy for Mlp {
     }
 
     fn new(config: &Config, setup: &Setup) -> Result<Self, PolicyError> {
-        let network = Network::read(&setup.weights).map_err(|why| PolicyError::BadConfig(format!("weights: {why}")))?;
+        let nodes = &setup.topology.nodes;
+        let bad = |why: String| PolicyError::BadConfig(format!("weights: {why}"));
+        let network = Network::read(&setup.weights, nodes.len()).map_err(bad)?;
         if network.inputs.contains(&Input::Seconds) {
             needed("input \"seconds\" of mlp", Knowledge::REMAINING, setup.knowledge)?;
         }
         let backfill = if config.choice("backfill") == "none" { Backfill::None } else { Backfill::Skip };
+        if backfill == Backfill::None && network.slots.is_some() {
+            return Err(bad("a network with `slots` says itself what waits: `backfill` is for one without".into()));
+        }
+        let view = network.slots.map(|slots| View::new(&network.inputs, slots, nodes));
         Ok(Mlp {
             network,
+            view,
             waiting: Vec::new(),
             head: None,
             backfill,
@@ -62,11 +77,12 @@ impl Policy for Mlp {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
-        self.waiting.extend(batch.events.iter().flat_map(|event| cluster.queued_by(event)).map(|job| job.id));
-        self.waiting.sort_unstable();
-        self.waiting.dedup();
-        self.waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
+        still_waiting(&mut self.waiting, batch, cluster);
         self.head = None;
+        if let Some(view) = &self.view {
+            let mut agent = InTurns { network: &self.network, view };
+            return turns::in_turns(&mut agent, view, &mut self.waiting, cluster, self.place);
+        }
         let mut shapes = Shapes::default();
         if !self.waiting.iter().any(|id| shapes.place(self.place, cluster, cluster.job(*id)).is_some()) {
             return Ok(());
@@ -100,26 +116,11 @@ impl Mlp {
             true => cluster.remaining(&self.waiting),
             false => vec![f64::NAN; self.waiting.len()],
         };
-        let types = 0..cluster.types() as GpuTypeId;
-        let (free, up) = types.fold((0, 0), |(free, up), kind| {
-            (free + u64::from(cluster.free_gpus(kind)), up + u64::from(cluster.up_gpus(kind)))
-        });
-        let (free, queue) = (free as f64 / up.max(1) as f64, libm::log1p(self.waiting.len() as f64));
-        let log_seconds = |micros: u64| libm::log1p(micros as f64 / 1e6);
-        let value = |input: &Input, job: &Job, seconds: f64| match input {
-            Input::Gpus => libm::log1p(f64::from(job.gpus)),
-            Input::Seconds if seconds.is_nan() => log_seconds(NEVER),
-            Input::Seconds => libm::log1p(seconds),
-            Input::Waited => log_seconds(job.waited(cluster.now())),
-            Input::Priority => f64::from(job.priority),
-            Input::Due => log_seconds(job.deadline.map_or(NEVER, |at| at.saturating_sub(cluster.now()))),
-            Input::Free => free,
-            Input::Queue => queue,
-        };
+        let known = Known::of(cluster, self.waiting.len());
         let score = |(id, seconds): (&JobId, f64)| {
             let job = cluster.job(*id);
-            let inputs = self.network.inputs.iter().map(|input| value(input, job, seconds));
-            let score = self.network.score(inputs.collect());
+            let inputs = self.network.inputs.iter().map(|input| known.of_job(*input, job, cluster.now(), seconds));
+            let score = self.network.outputs(inputs.collect())[0];
             // Which NaN it would be is the machine's.
             (if score.is_nan() { f64::NEG_INFINITY } else { score }, *id)
         };
@@ -127,6 +128,14 @@ impl Mlp {
         scored.sort_unstable_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
         scored.into_iter().map(|(_, id)| id).collect()
     }
+}
+
+/// Takes in what has begun to wait, in the order in which jobs were submitted, and leaves out what waits no more.
+pub fn still_waiting(waiting: &mut Vec<JobId>, batch: &Batch, cluster: &Cluster) {
+    waiting.extend(batch.events.iter().flat_map(|event| cluster.queued_by(event)).map(|job| job.id));
+    waiting.sort_unstable();
+    waiting.dedup();
+    waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
 }
 
 sandtable_policy::export!(Mlp);

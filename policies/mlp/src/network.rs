@@ -1,26 +1,10 @@
 //! The network, and the file that it is read from.
 
+use sandtable_policy::PolicyError;
 use serde::Deserialize;
 
-/// What a network is told of a job that waits.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum Input {
-    /// ln(1 + GPUs that it asks for).
-    Gpus,
-    /// ln(1 + seconds that it would take by the bound estimate); a job without one takes for ever, 2^53 µs.
-    Seconds,
-    /// ln(1 + seconds since it last held GPUs, or since it was submitted).
-    Waited,
-    /// Its priority.
-    Priority,
-    /// ln(1 + seconds to its deadline), 0 once that is past; without one 2^53 µs.
-    Due,
-    /// The part of the GPUs on nodes that are up that no job holds, 0 to 1.
-    Free,
-    /// ln(1 + jobs that wait).
-    Queue,
-}
+use crate::inputs::Input;
+use crate::turns::{Agent, Answer, Observation, View};
 
 /// What a hidden unit makes of its sum.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -38,24 +22,46 @@ struct Layer {
     bias: Vec<f64>,
 }
 
-/// A feed-forward network with one output, the score.
+/// A feed-forward network. Without `slots` its one output is the score of a job. With them it decides in turns, on what [`View`] shows: one output
+/// is the score of a slot, asked slot by slot with the numbers of the cluster and of the job; `slots` of them are the order of all; one more is that no job
+/// starts, and the greatest is what happens.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// What it is told, in the order of its first layer.
     pub inputs: Vec<Input>,
+    /// Jobs that it is shown together; none: it scores every job by itself.
+    #[serde(default)]
+    pub slots: Option<usize>,
     hidden: Hidden,
     layers: Vec<Layer>,
 }
 
 impl Network {
-    /// Reads a file of weights: JSON.
+    /// Whether its outputs are the order of the slots.
+    fn orders(&self) -> bool {
+        let outputs = self.layers.last().map_or(0, |layer| layer.weights.len());
+        outputs > 1 && self.slots == Some(outputs)
+    }
+
+    /// Reads a file of weights, JSON, for a cluster of so many nodes.
     ///
     /// # Errors
     /// A line that says what does not fit.
-    pub fn read(text: &[u8]) -> Result<Network, String> {
+    pub fn read(text: &[u8], nodes: usize) -> Result<Network, String> {
         let network: Network = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let mut width = network.inputs.len();
+        let outputs = network.layers.last().map_or(0, |layer| layer.weights.len());
+        let (of_cluster, of_job): (Vec<Input>, Vec<Input>) =
+            network.inputs.iter().partition(|input| input.is_of_cluster());
+        let of_cluster: usize = of_cluster.iter().map(|input| input.width(nodes)).sum();
+        let mut width = match network.slots {
+            None if network.inputs.contains(&Input::Nodes) => {
+                return Err("the input `nodes` is for a network with `slots`".into());
+            }
+            Some(0) => return Err("expected at least one slot, found 0".into()),
+            Some(slots) if outputs != 1 => of_cluster + slots * (2 + of_job.len()),
+            _ => of_cluster + of_job.len(),
+        };
         for (at, layer) in network.layers.iter().enumerate() {
             if let Some(row) = layer.weights.iter().find(|row| row.len() != width) {
                 return Err(format!("layer {at}: expected rows of {width} weights, found one of {}", row.len()));
@@ -66,15 +72,18 @@ impl Network {
             }
             width = layer.weights.len();
         }
-        match (network.layers.is_empty(), width) {
-            (false, 1) => Ok(network),
-            (true, _) => Err("expected at least one layer, found none".into()),
-            (false, width) => Err(format!("expected one unit in the last layer, found {width}")),
+        match network.slots {
+            _ if network.layers.is_empty() => Err("expected at least one layer, found none".into()),
+            Some(slots) if ![1, slots, slots + 1].contains(&width) => {
+                Err(format!("expected 1, {slots} or {} units in the last layer, found {width}", slots + 1))
+            }
+            None if width != 1 => Err(format!("expected one unit in the last layer, found {width}")),
+            _ => Ok(network),
         }
     }
 
-    /// The score of these inputs. Sums are taken from left to right, the bias first.
-    pub fn score(&self, inputs: Vec<f64>) -> f64 {
+    /// What it makes of these inputs. Sums are taken from left to right, the bias first.
+    pub fn outputs(&self, inputs: Vec<f64>) -> Vec<f64> {
         let mut values = inputs;
         for (at, layer) in self.layers.iter().enumerate() {
             let sum = |(row, bias): (&Vec<f64>, &f64)| row.iter().zip(&values).fold(*bias, |sum, (w, x)| sum + w * x);
@@ -86,7 +95,42 @@ impl Network {
             };
             values = layer.weights.iter().zip(&layer.bias).map(sum).map(activate).collect();
         }
-        values[0]
+        values
+    }
+}
+
+/// A network that decides in turns.
+pub(crate) struct InTurns<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) view: &'a View,
+}
+
+impl Agent for InTurns<'_> {
+    fn answer(&mut self, seen: &Observation) -> Result<Answer, PolicyError> {
+        let numbers = |values: &[f32]| -> Vec<f64> { values.iter().map(|value| f64::from(*value)).collect() };
+        let slots = self.view.slots();
+        let outputs = match self.network.layers.last() {
+            Some(layer) if layer.weights.len() == 1 => {
+                let (cluster, jobs) = seen.values.split_at(self.view.of_cluster());
+                let slots = jobs.chunks(self.view.of_slot()).take(seen.fits.len());
+                slots.map(|slot| self.network.outputs(numbers(&[cluster, &slot[2..]].concat()))[0]).collect()
+            }
+            _ => self.network.outputs(numbers(&seen.values)),
+        };
+        if outputs.len() == slots && self.network.orders() {
+            return Ok(Answer::Order(outputs));
+        }
+        let may = |at: usize| if at == slots { seen.may_wait } else { seen.fits.get(at) == Some(&true) };
+        let mut best = None;
+        for (at, score) in outputs.iter().enumerate().filter(|(at, score)| may(*at) && !score.is_nan()) {
+            if best.is_none_or(|(_, known)| *score > known) {
+                best = Some((at, *score));
+            }
+        }
+        Ok(match best {
+            Some((at, _)) if at < slots => Answer::Start(at),
+            _ => Answer::Wait,
+        })
     }
 }
 
@@ -102,17 +146,17 @@ mod tests {
                     {{"weights": [[1, -2], [0.5, 0]], "bias": [0.25, -1]}}, {{"weights": [[3, 10]], "bias": [1]}}]}}"#
             )
         };
-        let network = Network::read(file("relu").as_bytes()).expect("a network");
+        let network = Network::read(file("relu").as_bytes(), 0).expect("a network");
         assert_eq!(network.inputs, [Input::Gpus, Input::Waited]);
         // 1 + 3·max(0, 0.25 + 4 − 2) + 10·max(0, −1 + 2).
-        assert_eq!(network.score(vec![4.0, 1.0]), 17.75);
-        let network = Network::read(file("tanh").as_bytes()).expect("a network");
-        assert_eq!(network.score(vec![4.0, 1.0]), 1.0 + 3.0 * libm::tanh(2.25) + 10.0 * libm::tanh(1.0));
+        assert_eq!(network.outputs(vec![4.0, 1.0]), [17.75]);
+        let network = Network::read(file("tanh").as_bytes(), 0).expect("a network");
+        assert_eq!(network.outputs(vec![4.0, 1.0]), [1.0 + 3.0 * libm::tanh(2.25) + 10.0 * libm::tanh(1.0)]);
     }
 
     #[test]
     fn what_does_not_fit_is_said() {
-        let refused = |text: &str| Network::read(text.as_bytes()).expect_err("no network");
+        let refused = |text: &str| Network::read(text.as_bytes(), 2).expect_err("no network");
         let of = |layers: &str| format!(r#"{{"inputs": ["gpus"], "hidden": "relu", "layers": [{layers}]}}"#);
         assert_eq!(refused(&of("")), "expected at least one layer, found none");
         let wide = r#"{"weights": [[1], [2]], "bias": [0, 0]}"#;
@@ -121,6 +165,16 @@ mod tests {
         assert_eq!(refused(&short), "layer 1: expected rows of 2 weights, found one of 1");
         assert_eq!(refused(&of(r#"{"weights": [[1]], "bias": []}"#)), "layer 0: expected 1 biases, found 0");
         assert!(refused(&of("").replace("gpus", "luck")).starts_with("unknown variant `luck`, expected one of `gpus`"));
+        let turns =
+            |slots: u32, layers: &str| of(layers).replace("\"hidden\"", &format!("\"slots\": {slots}, \"hidden\""));
+        assert_eq!(refused(&turns(0, wide)), "expected at least one slot, found 0");
+        let slots = r#"{"weights": [[1, 0, 0], [2, 0, 0]], "bias": [0, 0]}"#;
+        assert_eq!(refused(&turns(4, slots)), "layer 0: expected rows of 12 weights, found one of 3");
+        let three = r#"{"weights": [[1, 0, 0], [2, 0, 0], [0, 0, 0]], "bias": [0, 0, 0]}"#;
+        assert!(Network::read(turns(1, slots).as_bytes(), 0).is_ok(), "one slot, and to wait");
+        assert_eq!(refused(&turns(1, three)), "expected 1, 1 or 2 units in the last layer, found 3");
+        let of_nodes = of(wide).replace("\"gpus\"", "\"nodes\"");
+        assert_eq!(refused(&of_nodes), "the input `nodes` is for a network with `slots`");
         assert!(refused("not JSON").starts_with("expected ident at line 1"));
     }
 }

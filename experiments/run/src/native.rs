@@ -1,5 +1,6 @@
-//! A policy compiled in: the same crate that becomes a component, driven through the same `Policy` trait. What it
-//! costs to translate the types stands for what a lowering costs that crosses no border.
+//! A policy compiled in: the same crate that becomes a component, driven through the same `Policy` trait. `environment` has an agent in it;
+//! benchmarks compare it with its component, and what it costs to translate the types stands for what a lowering costs that crosses no
+//! border.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +32,14 @@ pub struct Native<P> {
     lent: Lent,
 }
 
+impl<P: guest::Policy> Default for Native<P> {
+    fn default() -> Native<P> {
+        Native::new()
+    }
+}
+
 impl<P: guest::Policy> Native<P> {
+    /// Ready to begin. On its thread it answers the imports from now on.
     pub fn new() -> Native<P> {
         let lent = Lent::default();
         stand_in(Box::new(Asked(lent.clone())));
@@ -134,10 +142,12 @@ impl<P: guest::Policy> Policy for Native<P> {
             Some(driver) => driver.decide(&batch_of(batch), new),
             None => Err(guest::PolicyError::Internal("no init".into())),
         };
-        let plan = plan
-            .map(|plan| contract::Plan { base: plan.base, actions: plan.actions.into_iter().map(action).collect() });
+        let plan = plan.map_err(|error| refused(Place::Decide, &error)).and_then(|plan| {
+            let actions: Result<_, Fault> = plan.actions.into_iter().map(action).collect();
+            Ok(contract::Plan { base: plan.base, actions: actions? })
+        });
         let world = self.lent.borrow_mut().take().expect("the world is only lent");
-        (world, plan.map_err(|error| refused(Place::Decide, &error)))
+        (world, plan)
     }
 }
 
@@ -256,8 +266,8 @@ fn event(event: &contract::Event) -> Option<guest::Event> {
     })
 }
 
-fn action(action: guest::Action) -> contract::Action {
-    match action {
+fn action(action: guest::Action) -> Result<contract::Action, Fault> {
+    Ok(match action {
         guest::Action::Start(start) => {
             contract::Action::Start(contract::Start { job: start.job, gpus: start.gpus, batch: None })
         }
@@ -283,7 +293,9 @@ fn action(action: guest::Action) -> contract::Action {
             contract::Action::StartOn(contract::StartOn { job, node })
         }
         guest::Action::Reassign(_) | guest::Action::SetBatch(_) | guest::Action::Protect(_) => {
-            unreachable!("the policies of this benchmark don't")
+            return Err(Fault::Host(
+                "a policy that is compiled in moves no job, sets no batch and protects no GPU".into(),
+            ));
         }
-    }
+    })
 }
