@@ -144,8 +144,9 @@ pub struct Core {
 }
 
 impl Core {
-    /// A family's, on this core; on any where there is none of the number.
+    /// A family's, on this core; on any where there is none of the number, or the system does not let processes choose.
     pub fn new(busy_milli: u32, mib: u32, core: Option<usize>) -> Core {
+        #[cfg(target_os = "linux")]
         if let Some(core) = core {
             // From the last one down: the first has the machine's interrupts.
             let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

@@ -20,6 +20,7 @@ import os
 import struct
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -53,48 +54,50 @@ class _Env(gymnasium.Env[Any, Any]):
         at: Mapping[str, Any] | None = None,
         **asked: Any,
     ) -> None:
-        scratch = None
-        if isinstance(spec, Mapping):
-            # Standard input is for answers; files that it names are relative to this folder.
-            handle, scratch = tempfile.mkstemp(".json", ".sandtable-", os.curdir)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(spec, file, allow_nan=False)
-            spec = scratch
         of = _Asked(spec, **asked)
-        words = ["env", of.spec, *of.words, "--slots", str(slots), "--placement", placement]
+        words = [_command(), "env", of.spec, *of.words, "--slots", str(slots), "--placement", placement]
         for path, value in (at or {}).items():
             words += ["--at", f"{path}={value if isinstance(value, str) else json.dumps(value)}"]
         words += ["--inputs", ",".join(inputs)] if inputs else []
         words += ["--allow-test-seeds"] if allow_test_seeds else []
         words += ["--tapes", os.fspath(tapes)] if tapes is not None else []
-        self._said = tempfile.TemporaryFile("w+", encoding="utf-8")
-        self._process = subprocess.Popen(
-            [_command(), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
-        )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._inlet, self._outlet = self._process.stdin, self._process.stdout
-        try:
-            self.about: dict[str, Any] = json.loads(self._frame())
-        except SandtableError:
-            self.close()
-            raise
-        finally:
-            if scratch is not None:
-                Path(scratch).unlink()
+        self._words, self._text = words, of.text
+        self._process: subprocess.Popen[bytes] | None = None
+        self._playing = False
+        self.about = self._start()
+        if "note" in self.about:
+            warnings.warn(self.about["note"], stacklevel=4)
         self.slots: int = self.about["slots"]
         low, high = (numpy.array(self.about[end], dtype=numpy.float32) for end in ("low", "high"))
         self.observation_space = Box(low, high, dtype=numpy.float32)
         self._kept_out = frozenset(self.about["test_seeds"])
-        self._mask = numpy.zeros(slots + 1, dtype=numpy.int8)
-        self._playing = False
+        self._mask = numpy.zeros(self.slots + 1, dtype=numpy.int8)
+
+    def _start(self) -> dict[str, Any]:
+        """Begins the process; what it says first."""
+        self._owner = os.getpid()
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._inlet, self._outlet = self._process.stdin, self._process.stdout
+        if self._text is not None:
+            self._send(_framed(self._text.encode()))
+        about: dict[str, Any] = json.loads(self._frame())
+        return about
 
     def _frame(self) -> bytes:
         head = self._outlet.read(4)
-        if len(head) < 4:
+        body = self._outlet.read(_LENGTH.unpack(head)[0]) if len(head) == 4 else b""
+        if not body:
+            assert self._process is not None
             code = self._process.wait()
             self._said.seek(0)
-            raise SandtableError(code, self._said.read())
-        return self._outlet.read(_LENGTH.unpack(head)[0])
+            said = self._said.read()
+            self._end()
+            raise SandtableError(code, said)
+        return body
 
     def _send(self, message: bytes) -> None:
         try:
@@ -104,8 +107,31 @@ class _Env(gymnasium.Env[Any, Any]):
             # What it had to say is read next.
             pass
 
-    def _next(self) -> tuple[Any, float, bool, dict[str, Any]]:
-        frame = self._frame()
+    def _end(self) -> None:
+        """Ends the process, whatever it is doing."""
+        process, self._process, self._playing = self._process, None, False
+        if process is None:
+            return
+        # A copy of this in a forked process has no say.
+        if os.getpid() == self._owner:
+            process.kill()
+            process.wait()
+        for stream in (self._inlet, self._outlet, self._said):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+
+    def _asked(self, message: bytes) -> tuple[Any, float, bool, dict[str, Any]]:
+        """What follows a message. If it is interrupted, the process ends: what it says next would belong to the question before."""
+        try:
+            self._send(message)
+            frame = self._frame()
+        except SandtableError:
+            raise
+        except BaseException:
+            self._end()
+            raise
         if frame[0] == 1:
             first = 9 + self.slots + 1
             self._mask = numpy.frombuffer(frame, numpy.int8, self.slots + 1, 9)
@@ -125,9 +151,10 @@ class _Env(gymnasium.Env[Any, Any]):
         drawn = seed is None
         while seed is None or (drawn and seed in self._kept_out):
             seed = int(self.np_random.integers(0, 2**32))
-        text = json.dumps({"reset": int(seed)}).encode()
-        self._send(_LENGTH.pack(len(text)) + text)
-        observation, _, terminated, info = self._next()
+        self._playing = False
+        if self._process is None:
+            self._start()
+        observation, _, terminated, info = self._asked(_framed(json.dumps({"reset": int(seed)}).encode()))
         if terminated:
             raise SandtableError(2, f"seed {seed}: no job of it ever waits for a decision")
         self._playing = True
@@ -136,8 +163,7 @@ class _Env(gymnasium.Env[Any, Any]):
     def _step(self, message: bytes) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self._playing:
             raise gymnasium.error.ResetNeeded("no episode: reset() begins one")
-        self._send(message)
-        observation, reward, terminated, info = self._next()
+        observation, reward, terminated, info = self._asked(message)
         return observation, reward, terminated, False, info
 
     def action_masks(self) -> Any:
@@ -146,10 +172,11 @@ class _Env(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Ends the process."""
-        self._inlet.close()
-        self._process.wait()
-        self._outlet.close()
-        self._said.close()
+        self._end()
+
+
+def _framed(message: bytes) -> bytes:
+    return _LENGTH.pack(len(message)) + message
 
 
 class QueueEnv(_Env):
@@ -173,8 +200,7 @@ class ScoreEnv(_Env):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Starts all jobs that fit, in the order of their scores."""
-        scores = numpy.ascontiguousarray(action, dtype="<f4").tobytes()
-        return self._step(_LENGTH.pack(1 + len(scores)) + b"\x02" + scores)
+        return self._step(_framed(b"\x02" + numpy.ascontiguousarray(action, dtype="<f8").tobytes()))
 
 
 def register() -> None:
@@ -194,11 +220,23 @@ def by_slot(observation: Any, slots: int, inputs: Sequence[str]) -> Any:
     return numpy.concatenate([cluster, jobs], axis=-1)
 
 
+def _tanh(values: Any) -> Any:
+    """As the policy `mlp` computes it: sums, products and quotients in one order, and so the same bits."""
+    twice = 2.0 * numpy.fmin(numpy.abs(values), 20.0)
+    whole = numpy.rint(twice * 1.4426950408889634)
+    rest = twice - whole * 6.931471803691238e-1 - whole * 1.9082149292705877e-10
+    series = numpy.ones_like(twice)
+    for n in range(14, 0, -1):
+        series = 1.0 + series * rest / n
+    tangent = 1.0 - 2.0 / (numpy.ldexp(series, whole.astype(numpy.int64)) + 1.0)
+    return numpy.where(numpy.isnan(values), numpy.nan, numpy.where(values < 0.0, -tangent, tangent))
+
+
 class Network:
     """A network as the policy `mlp` reads it, which computes as that does: in 64 bits, sums from left to right, the bias first.
 
-    `layers` are pairs of weights, a row for each unit, and biases. One output scores a slot by the numbers of the cluster and of its job; `slots` of
-    them order all; one more is to wait.
+    `layers` are pairs of weights, a row for each unit, and biases. One output scores a slot by the numbers of the cluster and of its job, and
+    `slots + 1` choose a slot or to wait: `act`, for `Sandtable/Queue-v0`. `slots` of them order all: `scores`, for `SandtableScore-v0`.
     """
 
     def __init__(self, inputs: Sequence[str], slots: int, hidden: str, layers: Sequence[tuple[Any, Any]]) -> None:
@@ -209,30 +247,47 @@ class Network:
             (numpy.asarray(weights, dtype=numpy.float64), numpy.asarray(bias, dtype=numpy.float64))
             for weights, bias in layers
         ]
+        if not self.layers:
+            raise ValueError("expected at least one layer, found none")
+        for at, (weights, bias) in enumerate(self.layers):
+            width = self.layers[at - 1][0].shape[0] if at else weights.shape[-1]
+            if weights.ndim != 2 or weights.shape[1] != width or bias.shape != weights.shape[:1]:
+                raise ValueError(f"layer {at}: weights {weights.shape} and biases {bias.shape} do not fit {width} numbers")
+        if len(self.layers[-1][1]) not in (1, slots, slots + 1):
+            raise ValueError(f"expected 1, {slots} or {slots + 1} outputs, found {len(self.layers[-1][1])}")
+
+    @property
+    def orders(self) -> bool:
+        """Whether its outputs are the order of all slots."""
+        return len(self.layers[-1][1]) == self.slots > 1
 
     def outputs(self, values: Any) -> Any:
         """What it makes of inputs: one row of them, or several."""
         values = numpy.asarray(values, dtype=numpy.float64)
-        for at, (weights, bias) in enumerate(self.layers):
-            total = numpy.broadcast_to(bias, (*values.shape[:-1], len(bias))).copy()
-            for column in range(weights.shape[1]):
-                total += weights[:, column] * values[..., column, None]
-            if at + 1 < len(self.layers):
-                total = numpy.maximum(total, 0.0) if self.hidden == "relu" else numpy.tanh(total)
-            values = total
+        with numpy.errstate(all="ignore"):
+            for at, (weights, bias) in enumerate(self.layers):
+                total = numpy.broadcast_to(bias, (*values.shape[:-1], len(bias))).copy()
+                for column in range(weights.shape[1]):
+                    total += weights[:, column] * values[..., column, None]
+                if at + 1 < len(self.layers):
+                    total = numpy.fmax(total, 0.0) if self.hidden == "relu" else _tanh(total)
+                values = total
         return values
 
     def scores(self, observation: Any) -> Any:
-        """What it makes of an observation: a number for each slot, and where it has one more output, for waiting."""
-        if len(self.layers[-1][1]) > 1:
-            return self.outputs(observation)
-        return self.outputs(by_slot(observation, self.slots, self.inputs))[:, 0]
+        """The number of each slot by which all of them are ordered."""
+        if not self.orders:
+            raise ValueError(f"its {len(self.layers[-1][1])} outputs choose one slot at a time: act(), in Sandtable/Queue-v0")
+        return self.outputs(observation)
 
     def act(self, observation: Any, mask: Any) -> int:
         """The slot that it chooses, or to wait."""
-        scores = self.scores(observation)
-        allowed = numpy.asarray(mask, dtype=bool)[: len(scores)] & ~numpy.isnan(scores)
-        return int(numpy.where(allowed, scores, -numpy.inf).argmax()) if allowed.any() else self.slots
+        if self.orders:
+            raise ValueError(f"its {self.slots} outputs order all slots: scores(), in SandtableScore-v0")
+        alone = len(self.layers[-1][1]) == 1
+        scores = self.outputs(by_slot(observation, self.slots, self.inputs))[:, 0] if alone else self.outputs(observation)
+        allowed = numpy.flatnonzero(numpy.asarray(mask, dtype=bool)[: len(scores)] & ~numpy.isnan(scores))
+        return int(allowed[scores[allowed].argmax()]) if len(allowed) else self.slots
 
     def save(self, path: "os.PathLike[str] | str") -> Path:
         """Writes the weights: `Policy(name: "mlp", weights: "…")`."""
@@ -242,8 +297,9 @@ class Network:
         return Path(path)
 
 
-def export(model: Any, env: Any) -> Network:
-    """The network of a trained agent: of Stable-Baselines3 (`MlpPolicy`), a `torch.nn.Sequential`, or pairs of weights and biases."""
+def export(model: Any, env: Any, hidden: str | None = None) -> Network:
+    """The network of a trained agent: of Stable-Baselines3 (`MlpPolicy`), a `torch.nn.Sequential` of `Linear` with `Tanh` or `ReLU` between them, or pairs
+    of weights and biases, for which `hidden` says which of the two stands between them."""
     about = env.unwrapped.about
     inputs, slots = [*about["cluster"], *about["job"]], about["slots"]
     policy = getattr(model, "policy", None)
@@ -252,19 +308,31 @@ def export(model: Any, env: Any) -> Network:
     elif hasattr(model, "children"):
         modules = list(model.children())
     else:
-        return Network(inputs, slots, "relu", list(model))
-    layers, hidden = [], []
-    for module in modules:
-        kind = type(module).__name__
+        layers = list(model)
+        if hidden is None and len(layers) > 1:
+            raise ValueError('hidden: expected "relu" or "tanh" beside pairs of weights and biases')
+        return _fitting(Network(inputs, slots, hidden or "relu", layers), env)
+    layers, kinds = [], [type(module).__name__ for module in modules]
+    for at, (module, kind) in enumerate(zip(modules, kinds)):
+        wanted = ("Linear",) if at % 2 == 0 else ("ReLU", "Tanh")
+        if kind not in wanted or (at % 2 == 1 and kind != kinds[1]) or (at % 2 == 1 and at + 1 == len(kinds)):
+            raise ValueError(f"expected Linear layers, and between them ReLU or Tanh, the same everywhere; found {', '.join(kinds)}")
         if kind == "Linear":
-            layers.append((module.weight.detach().cpu().numpy(), module.bias.detach().cpu().numpy()))
-        elif kind in ("ReLU", "Tanh"):
-            hidden.append(kind.lower())
-        else:
-            raise ValueError(f"expected layers Linear, ReLU and Tanh, found {kind}")
-    if len(set(hidden)) > 1:
-        raise ValueError(f"expected one kind of hidden unit, found {sorted(set(hidden))}")
-    return Network(inputs, slots, hidden[0] if hidden else "relu", layers)
+            weights = module.weight.detach().cpu().numpy()
+            bias = numpy.zeros(len(weights)) if module.bias is None else module.bias.detach().cpu().numpy()
+            layers.append((weights, bias))
+    return _fitting(Network(inputs, slots, kinds[1].lower() if len(kinds) > 1 else "relu", layers), env)
+
+
+def _fitting(network: Network, env: Any) -> Network:
+    """The network, if it is asked with what this environment shows."""
+    alone = len(network.layers[-1][1]) == 1
+    shown = numpy.zeros(env.observation_space.shape, dtype=numpy.float32)
+    width = (by_slot(shown, network.slots, network.inputs) if alone else shown).shape[-1]
+    found = network.layers[0][0].shape[1]
+    if found != width:
+        raise ValueError(f"layer 0: expected {width} weights a unit, as the environment shows numbers, found {found}")
+    return network
 
 
 register()

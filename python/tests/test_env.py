@@ -79,12 +79,49 @@ class Environments(unittest.TestCase):
         self.assertEqual(ends[0], ends[1])
         self.assertNotEqual(ends[0], ends[2])
 
+    def test_what_never_runs_or_never_ends_is_counted_as_the_rewards_count_it(self) -> None:
+        jobs = [{"submit": "0 s", "gpus": gpus, "duration": "1 h"} for gpus in (16, 4, 2, 8, 9)]
+        for fleet, counted in (({"nodes": 2, "gpus": 4}, 3), ({"nodes": 1, "gpus": 4, "failures": {"mtbf": "30 min", "repair": "1 h"}}, None)):
+            spec = {**SPEC, "fleet": {"Model": {**fleet, "kind": "T4"}}, "workload": {"Jobs": jobs}}
+            env = self.make(spec=spec)
+            _, info = env.reset(seed=1000)
+            total, over = 0.0, False
+            while not over:
+                _, reward, over, _, info = env.step(0)
+                total += reward
+            self.assertAlmostEqual(-total * 3600, info["job_time_s"], delta=1e-9 * info["job_time_s"])
+            if counted is not None:
+                self.assertEqual(info["metrics"]["completed"], counted)
+                self.assertAlmostEqual(info["job_time_s"], counted * info["metrics"]["jct_mean_s"], places=6)
+
+    def test_a_cluster_as_it_is_goes_on(self) -> None:
+        nodes = [{"name": name, "kind": "T4", "gpus": 4, "state": "up"} for name in "ab"]
+        waiting = [{"id": f"w{at}", "state": "waiting", "gpus": at % 4 + 1, "submitted_s": -60, "limit_s": 3600} for at in range(9)]
+        running = [
+            {"id": f"r{at}", "state": "running", "gpus": 2, "submitted_s": -900, "started_s": -600, "limit_s": 3600, "held_s": 600, "on": [{"node": name, "gpus": gpus, "count": 2}]}
+            for at, (name, gpus) in enumerate((("a", [0, 1]), ("b", [2, 3])))
+        ]
+        state = {
+            "sandtable": "state@1", "at": "2026-11-20T01:05:32Z", "source": {"kind": "other"}, "queues": [], "reservations": [], "unknown": [],
+            "ignored": [], "nodes": nodes, "jobs": waiting + running,
+        }
+        Path("now.json").write_text(json.dumps(state))
+        fleet = {"Model": {"list": {"file": "now.json", "format": "State"}}}
+        spec = {**SPEC, "fleet": fleet, "workload": {"State": {"file": "now.json"}}, "predictors": {}}
+        with self.assertWarnsRegex(UserWarning, "every seed has the same jobs"):
+            env = self.make(spec=spec)
+        _, info = env.reset(seed=1000)
+        over = False
+        while not over:
+            *_, over, _, info = env.step(int(info["action_mask"].argmax()))
+        self.assertEqual(info["metrics"]["completed"], 11)
+
     def test_a_network_decides_as_its_component_does(self) -> None:
         seeds, states = {"List": [1000, 1001]}, 0
-        for outputs, hidden in ((1, "tanh"), (9, "relu"), (8, "relu")):
+        for number, (outputs, hidden) in enumerate([(1, "tanh"), (9, "relu"), (8, "tanh"), (8, "relu")] + 6 * [(1, "tanh"), (9, "tanh")]):
             name = "SandtableScore-v0" if outputs == 8 else "Sandtable/Queue-v0"
             env = self.make(name, slots=8, inputs=["free", "queue", "gpus", "waited", "seconds"])
-            network = drawn(env, outputs, 5 if outputs == 1 else 2 + 8 * 5, hidden, outputs)
+            network = drawn(env, outputs, 5 if outputs == 1 else 2 + 8 * 5, hidden, number)
             network.save("weights.json")
             policy = {"name": "mlp", "weights": "./weights.json"}
             rows = st.run({**SPEC, "policies": [policy], "seeds": seeds}, store="store").summary("rows")
@@ -92,8 +129,8 @@ class Environments(unittest.TestCase):
                 observation, info = env.reset(seed=row["seed"])
                 over = False
                 while not over:
-                    scores = network.scores(observation)
-                    action = scores if outputs == 8 else network.act(observation, info["action_mask"])
+                    mask = info["action_mask"]
+                    action = network.scores(observation) if outputs == 8 else network.act(observation, mask)
                     observation, _, over, _, info = env.step(action)
                     states += 1
                 shared = set(row) & set(info["metrics"])
@@ -124,6 +161,41 @@ class Environments(unittest.TestCase):
         (kept / "tape.json").write_text(json.dumps(tape))
         self.assertEqual(subprocess.run(replay, capture_output=True).returncode, 1)
 
+    def test_tapes_stand_side_by_side_and_keep_what_is_infinite(self) -> None:
+        for _ in range(2):
+            env = self.make("SandtableScore-v0", spec=SPEC, tapes="tapes", slots=4)
+            _, info = env.reset(seed=1000)
+            over = False
+            while not over:
+                *_, over, _, info = env.step(numpy.array([-1.0, numpy.inf, -numpy.inf, numpy.nan]))
+        Path("spec.json").write_text(json.dumps(SPEC))
+        kept = sorted(Path("tapes").iterdir())
+        self.assertEqual(len(kept), 2)
+        for tape in kept:
+            replay = [os.environ["SANDTABLE"], "env", "spec.json", "--replay", str(tape / "tape.json")]
+            self.assertEqual(subprocess.run(replay, capture_output=True).returncode, 0)
+        tape = json.loads((kept[0] / "tape.json").read_text())
+        Path("huge.json").write_text(json.dumps({**tape, "slots": 10**18}))
+        refused = subprocess.run([*replay[:-1], "huge.json"], capture_output=True, text=True)
+        self.assertIn("expected 1 to 4096 slots, found 1000000000000000000", refused.stderr)
+
+    def test_what_is_interrupted_or_killed_begins_anew(self) -> None:
+        env = self.make().unwrapped
+        first, _ = env.reset(seed=1000)
+        read, env._frame = env._frame, lambda: (_ for _ in ()).throw(KeyboardInterrupt())
+        with self.assertRaises(KeyboardInterrupt):
+            env.step(0)
+        env._frame = read
+        with self.assertRaises(gymnasium.error.ResetNeeded):
+            env.step(0)
+        self.assertTrue((env.reset(seed=1000)[0] == first).all())
+        env._process.kill()
+        with self.assertRaises(st.SandtableError):
+            env.step(0)
+        self.assertTrue((env.reset(seed=1000)[0] == first).all())
+        env.close()
+        env.close()
+
     def test_what_can_not_be_is_refused(self) -> None:
         env = self.make()
         with self.assertRaises(gymnasium.error.ResetNeeded):
@@ -141,6 +213,7 @@ class Environments(unittest.TestCase):
             ({"inputs": ["gpus", "gpus"]}, "gpus is there twice"),
             ({"spec": {**SPEC, "predictors": {}}, "inputs": ["seconds"]}, "binds no predictor"),
             ({"sweep": {"fleet.nodes": [3, 4]}}, "the spec has a sweep"),
+            ({"sweep": {"policies.0.name": ["fifo", "sjf"]}}, "the agent takes the policies' place"),
             ({"spec": "none.ron"}, "none.ron"),
         ):
             with self.assertRaisesRegex(st.SandtableError, why):
@@ -148,8 +221,9 @@ class Environments(unittest.TestCase):
 
     def test_networks_of_other_libraries_are_taken(self) -> None:
         class Linear:
-            def __init__(self, rows: int, columns: int) -> None:
-                self.weight, self.bias = (Tensor(numpy.full(shape, 0.5)) for shape in ((rows, columns), rows))
+            def __init__(self, rows: int, columns: int, bias: bool = True) -> None:
+                self.weight = Tensor(numpy.full((rows, columns), 0.5))
+                self.bias = Tensor(numpy.full(rows, 0.5)) if bias else None
 
         class Tensor:
             def __init__(self, values: Any) -> None:
@@ -166,6 +240,9 @@ class Environments(unittest.TestCase):
         class Tanh:
             pass
 
+        class ReLU:
+            pass
+
         class Conv2d:
             pass
 
@@ -174,10 +251,26 @@ class Environments(unittest.TestCase):
                 self.children = lambda: iter(modules)
 
         env = self.make(slots=4)
-        made = environments.export(Sequential(Linear(3, 5), Tanh(), Linear(1, 3)), env)
+        made = environments.export(Sequential(Linear(3, 5), Tanh(), Linear(1, 3, bias=False)), env)
         self.assertEqual((made.hidden, [weights.shape for weights, _ in made.layers]), ("tanh", [(3, 5), (1, 3)]))
-        with self.assertRaisesRegex(ValueError, "found Conv2d"):
-            environments.export(Sequential(Conv2d()), env)
+        for modules, why in (
+            ([Conv2d()], "found Conv2d"),
+            ([], "expected at least one layer"),
+            ([Linear(3, 5), Linear(1, 3)], "between them ReLU or Tanh"),
+            ([Linear(3, 5), Tanh(), Linear(3, 3), ReLU(), Linear(1, 3)], "the same everywhere"),
+            ([Linear(3, 5), Tanh()], "between them"),
+            ([Linear(3, 6), Tanh(), Linear(1, 3)], "expected 5 weights a unit"),
+            ([Linear(3, 5), Tanh(), Linear(2, 3)], "expected 1, 4 or 5 outputs, found 2"),
+            ([Linear(3, 5), Tanh(), Linear(1, 4)], "do not fit 3 numbers"),
+        ):
+            with self.assertRaisesRegex(ValueError, why):
+                environments.export(Sequential(*modules), env)
+        pairs = [(numpy.ones((2, 5)), numpy.zeros(2)), (numpy.ones((1, 2)), numpy.zeros(1))]
+        self.assertEqual(environments.export(pairs, env, hidden="tanh").hidden, "tanh")
+        with self.assertRaisesRegex(ValueError, "hidden"):
+            environments.export(pairs, env)
+        with self.assertRaisesRegex(ValueError, "choose one slot at a time"):
+            made.scores(env.reset(seed=1000)[0])
 
 
 if __name__ == "__main__":

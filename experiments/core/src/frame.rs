@@ -377,6 +377,17 @@ impl Frame {
         table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_string() + "\n").collect()
     }
 
+    /// A table of Markdown.
+    pub fn markdown(&self) -> String {
+        let heads = self.heads();
+        let mut out = format!("| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(heads.len()));
+        for row in self.texts() {
+            let cells: Vec<String> = row.into_iter().map(|(text, _)| text.replace('|', "\\|")).collect();
+            out.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+        out
+    }
+
     /// CSV with a header. A column of means has its interval and its deviation beside it.
     pub fn csv(&self) -> String {
         self.csv_header() + &self.csv_rows()

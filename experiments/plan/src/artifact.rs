@@ -3,6 +3,7 @@
 pub mod built;
 pub mod data;
 pub mod manifest;
+pub mod oci;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub fn package_of(name: &str) -> String {
 }
 
 /// Finds components for one spec. A name is looked for in `--policies`, then in `policies/dist` of the nearest
-/// folder above the spec, then in the binary; a path is relative to the spec.
+/// folder above the spec, then in the binary; a path is relative to the spec, and so is the folder of an OCI layout.
 pub struct Finder {
     folder: PathBuf,
     first: Option<PathBuf>,
@@ -89,7 +90,21 @@ impl Finder {
         named.map(|(name, file)| (name.clone(), file.clone())).collect()
     }
 
+    /// The component of an OCI layout, which a spec names by its digest: what is called so may change.
+    fn in_layout(&self, name: &str) -> Result<PolicyFile, Error> {
+        let reference = oci::Reference::parse(name).map_err(Error::usage)?;
+        let (bytes, sha256) = oci::pull(&self.folder, &reference)?;
+        if reference.sha256.is_none() {
+            return Err(Error::usage(format!("`{name}` is named without its digest: `{name}@sha256:{sha256}`")));
+        }
+        let digest = sandtable_core::digest::digest(&bytes);
+        Ok(PolicyFile { path: Some(self.folder.join(reference.folder)), bytes, digest })
+    }
+
     fn read(&self, name: &str) -> Result<PolicyFile, String> {
+        if name.starts_with(oci::SCHEME) {
+            return self.in_layout(name).map_err(|error| error.message);
+        }
         if is_path(name) {
             let path = self.folder.join(name.strip_prefix("./").unwrap_or(name));
             let file = open(&path).map_err(|error| error.message)?;
@@ -117,7 +132,7 @@ impl Finder {
 
 /// Whether a component, or a script, is named by where it is.
 pub fn is_path(name: &str) -> bool {
-    name.contains('/') || name.ends_with(".wasm") || is_script(name)
+    name.starts_with(oci::SCHEME) || name.contains('/') || name.ends_with(".wasm") || is_script(name)
 }
 
 /// Whether a policy is named by the path of a script, which the policy [`SCRIPT`] runs.

@@ -1,9 +1,11 @@
 //! The artifact that a reviewer gets: a spec, everything that it is made of, and its results, in one file that runs anywhere.
 //!
 //! # Format
-//! A tar, packed with zstd, the same bytes for the same contents. `bundle.json` has the spec's path, how it was read, the ids
+//! A tar, packed with zstd, the same bytes for the same contents. `ro-crate-metadata.json` says what it is for archives; `bundle.json` has the spec's path, how it was read, the ids
 //! of its cells, and the blake3 of every file; `tree/` has the spec and its files at the paths by which it names them;
 //! `policies/` the components and weights that it names without a path; `results/ID/` the files of each cell.
+
+mod ro_crate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write as _};
@@ -19,6 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::producer::Producer;
 use crate::schema::Document as _;
 use crate::store::Store;
+
+pub use ro_crate::Published;
 
 /// What a bundle says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +75,20 @@ pub struct Wanted<'a> {
     pub options: &'a Options,
     /// Leave traces and profiles out that are not beside the spec's own checkout: only their hashes go in.
     pub without_data: bool,
+    /// What its author says of it.
+    pub published: Published,
+}
+
+/// A bundle.
+pub struct Packed {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// What it says of itself.
+    pub manifest: Manifest,
+    /// The spec, expanded.
+    pub plan: Plan,
+    /// Bytes of all that is in it.
+    pub unpacked: u64,
 }
 
 /// A path from which all of these can be reached downwards.
@@ -100,12 +118,12 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     sandtable_core::input::read(path, MOST)
 }
 
-/// Packs a spec with its results; the bytes of the file, and what it says of itself.
+/// Packs a spec with its results.
 ///
 /// # Errors
 /// A cell without a result, a file that can't be read, a path that means nothing elsewhere, and anything that would keep
 /// the bundle from being the same experiment.
-pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), Error> {
+pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<Packed, Error> {
     if wanted.spec == Path::new("-") {
         return Err(Error::usage("a bundle has the spec's file, and standard input is none").hint("write it to a file"));
     }
@@ -142,12 +160,16 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
     results(&expanded, store, &mut entries)?;
     // What makes a folder a checkout: names without a path are looked for beside it.
     entries.insert("Cargo.toml".into(), b"# A bundle of Sandtable: `sandtable verify` runs it.\n".to_vec());
+    let (spec, internal) =
+        (format!("tree/{}", inside(&spec).display()), |error: serde_json::Error| Error::internal(error.to_string()));
+    let about = ro_crate::document(&expanded.title, &spec, &entries, &wanted.published).map_err(internal)?;
+    entries.insert(ro_crate::FILE.into(), about);
     let manifest = Manifest {
         version: VERSION,
         sandtable: env!("CARGO_PKG_VERSION").into(),
         build: sandtable_plan::build_info::BUILD.into(),
         title: expanded.title.clone(),
-        spec: format!("tree/{}", inside(&spec).display()),
+        spec,
         set: wanted.options.set.clone(),
         at: wanted.options.at.clone(),
         sweep: wanted.options.sweep.clone(),
@@ -157,15 +179,15 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<(Vec<u8>, Manifest), E
         files: entries.iter().map(|(name, bytes)| (name.clone(), digest(bytes))).collect(),
         left_out,
     };
-    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::internal(error.to_string()))?;
+    let text = serde_json::to_vec_pretty(&manifest).map_err(internal)?;
     entries.insert("bundle.json".into(), text);
-    let bytes = packed(&entries)?;
+    let (bytes, unpacked) = (packed(&entries)?, entries.values().map(|bytes| bytes.len() as u64).sum());
     if manifest.left_out.is_empty() {
         // The proof that nothing was forgotten: elsewhere it is the same experiment.
         let folder = output::scratch()?;
         Opened::new(bytes.as_slice(), folder.path(), None)?.plan(wanted.options)?;
     }
-    Ok((bytes, manifest))
+    Ok(Packed { bytes, manifest, plan: expanded, unpacked })
 }
 
 /// Checks that every cell has a result.
@@ -392,7 +414,7 @@ impl Opened {
 fn ours(name: &Path) -> bool {
     let plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     let first = name.components().next().map(|part| part.as_os_str().to_string_lossy().to_string());
-    let places = ["tree", "policies", "results", "bundle.json", "Cargo.toml"];
+    let places = ["tree", "policies", "results", "bundle.json", "Cargo.toml", ro_crate::FILE];
     plain && first.is_some_and(|first| places.contains(&first.as_str()))
 }
 

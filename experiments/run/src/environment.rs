@@ -2,7 +2,7 @@
 //! never the result of a cell; a network that it has learnt comes back as the weights of the policy `mlp`, which decides by the same code
 //! ([`mlp::turns`]).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use mlp::turns::{Agent, Answer, Observation, View, in_turns};
 use mlp::{Input, still_waiting};
 use sandtable_core::error::Error;
 use sandtable_hardware::{Instant, Job};
-use sandtable_plan::Cell;
+use sandtable_plan::Cell as PlannedCell;
 use sandtable_policy::{
     About, Batch, Cadence, Cluster, Config, Event, JobId, Knowledge, Placement, Policy, PolicyError, Setup,
 };
 use sandtable_results::store::Files;
-use sandtable_runtime::Summary;
 use sandtable_runtime::fault::Fault;
+use sandtable_runtime::{JobOutcome, Ledger, Summary};
 
 use crate::execute::{Compiled, Extras, results, simulate, summary};
 use crate::native::Native;
@@ -48,7 +48,8 @@ pub struct Shown {
 pub struct Episode {
     /// Its metrics.
     pub summary: Summary,
-    /// Time that jobs have spent between submission and end, together, µs; to the end of the run for one that has not ended.
+    /// Time that jobs have spent between submission and end, together, µs; to the end of the run for one that has not ended. One that could never
+    /// run does not count: no policy is told of it.
     pub job_time: u128,
     /// Its files, as a cell's; none where they are not kept.
     pub files: Option<Files>,
@@ -59,7 +60,7 @@ pub struct Episode {
 /// # Errors
 /// Inputs that can't be used, a fleet or jobs on which nothing can be decided so, and defects of ours.
 pub fn play(
-    cell: &Cell,
+    cell: &PlannedCell,
     compiled: &Compiled,
     shown: &Shown,
     player: Rc<RefCell<dyn Player>>,
@@ -67,37 +68,38 @@ pub fn play(
 ) -> Result<Option<Episode>, Error> {
     let jobs = cell.jobs()?;
     let predictors = compiled.predictors(cell).map_err(|fault| Error::usage(format!("{}: {fault}", cell.label)))?;
-    let ended = Rc::new(RefCell::new(false));
-    SEATED.set(Some(Seat { player, shown: shown.clone(), ended: ended.clone() }));
+    let (ended, asked) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+    SEATED.set(Some(Seat { player, shown: shown.clone(), ended: ended.clone(), asked: asked.clone() }));
     let finished = simulate(cell, jobs.clone(), &mut Native::<Seated>::new(), predictors, Extras::default());
     SEATED.set(None);
     let finished = finished?;
     match &finished.fault {
-        Some(_) if *ended.borrow() => return Ok(None),
+        Some(_) if ended.get() => return Ok(None),
         Some(fault @ Fault::Host(_)) => return Err(Error::internal(format!("{}: {fault}", cell.label))),
         Some(fault) => return Err(Error::usage(format!("{}: {fault}", cell.label))),
         None => {}
     }
     let summary = summary(&finished);
     let files = if keep { Some(results(cell, &finished, &jobs)?) } else { None };
-    Ok(Some(Episode { job_time: job_time(&finished.ledger, &jobs), summary, files }))
+    Ok(Some(Episode { job_time: job_time(&finished.ledger, &jobs, asked.get()), summary, files }))
 }
 
-/// Time that jobs have spent between submission and end, together, µs.
-fn job_time(ledger: &sandtable_runtime::Ledger, jobs: &Arc<[Job]>) -> u128 {
+/// Time that jobs have spent between submission and end, together, µs; the policy was last called at `asked`.
+fn job_time(ledger: &Ledger, jobs: &Arc<[Job]>, asked: u64) -> u128 {
     let ends = ledger.rows().filter_map(|row| row.end).map(Instant::as_micros);
-    let last = ends.max().unwrap_or(0);
-    let of = |(row, job): (sandtable_runtime::JobRow, &Job)| {
-        u128::from(row.end.map_or(last, Instant::as_micros).saturating_sub(job.submit.as_micros()))
-    };
-    ledger.rows().zip(jobs.iter()).map(of).sum()
+    let last = ends.max().unwrap_or(0).max(asked);
+    let told = ledger.rows().zip(jobs.iter()).filter(|(row, _)| !matches!(row.outcome, JobOutcome::Rejected(_)));
+    told.map(|(row, job)| u128::from(row.end.map_or(last, Instant::as_micros).saturating_sub(job.submit.as_micros())))
+        .sum()
 }
 
 struct Seat {
     player: Rc<RefCell<dyn Player>>,
     shown: Shown,
     /// Whether the player ended the run.
-    ended: Rc<RefCell<bool>>,
+    ended: Rc<Cell<bool>>,
+    /// When the policy was last called.
+    asked: Rc<Cell<u64>>,
 }
 
 thread_local! {
@@ -137,6 +139,7 @@ impl Policy for Seated {
     }
 
     fn decide(&mut self, batch: &Batch, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        self.seat.asked.set(batch.now);
         self.time.take_in(batch);
         still_waiting(&mut self.waiting, batch, cluster);
         let mut asked = Asked { seat: &self.seat, job_time: self.time.until(batch.now) };
@@ -154,7 +157,7 @@ impl Agent for Asked<'_> {
         let question = Question { seen, job_time: self.job_time };
         let answer = self.seat.player.borrow_mut().answer(&question);
         answer.ok_or_else(|| {
-            self.seat.ended.replace(true);
+            self.seat.ended.set(true);
             PolicyError::Internal("the player ended the run".into())
         })
     }

@@ -24,6 +24,19 @@ impl Host for Asked {
             None => vec![f64::NAN; jobs.len()],
         }
     }
+
+    fn occupancy(&self) -> (Vec<u32>, Vec<u32>) {
+        self.0.borrow().as_ref().map(|world| world.occupancy()).unwrap_or_default()
+    }
+
+    fn cpu_jobs(&self) -> (Vec<u32>, Vec<u32>) {
+        self.0.borrow().as_ref().map(|world| world.cpu_jobs()).unwrap_or_default()
+    }
+
+    fn part_slices(&self, jobs: &[u32]) -> Vec<u32> {
+        let jobs = JobId::list(jobs.to_vec());
+        self.0.borrow().as_ref().map(|world| world.part_slices(&jobs)).unwrap_or_default()
+    }
 }
 
 /// A policy of this process.
@@ -195,7 +208,7 @@ fn part(part: &contract::PartProfile) -> guest::PartProfile {
     guest::PartProfile { id, name, slices, memory_mib, starts }
 }
 
-/// Demands and users: the policies here are told of nothing else.
+/// Demands, users and what running jobs have had: the policies here are told of nothing else.
 fn introductions(world: &DecisionContext) -> guest::Introductions {
     let demand = |demand: &contract::Demand| guest::Demand {
         gpus: demand.gpus,
@@ -210,8 +223,15 @@ fn introductions(world: &DecisionContext) -> guest::Introductions {
         elastic: None,
         service: None,
     };
-    let classes = world.introductions.classes.iter().map(demand).collect();
-    guest::Introductions { classes, users: world.introductions.users.clone(), ..guest::Introductions::default() }
+    let had =
+        |of: &contract::AttainedTime| guest::AttainedTime { job: of.job, run_time: of.run_time, gpu_time: of.gpu_time };
+    let sandtable_runtime::Introductions { classes, users, attained, .. } = &world.introductions;
+    guest::Introductions {
+        classes: classes.iter().map(demand).collect(),
+        users: users.clone(),
+        attained: attained.iter().map(had).collect(),
+        ..guest::Introductions::default()
+    }
 }
 
 fn event(event: &contract::Event) -> Option<guest::Event> {

@@ -158,13 +158,7 @@ pub(super) fn name_of(spec: &Path) -> String {
 }
 
 fn section(name: &str, title: &str, rows: &[ClaimRow], reasons: Vec<Option<String>>) -> String {
-    let cell = |text: &str| text.replace('|', "\\|");
-    let (table, mut out) = (table(rows), format!("\n## {name}\n\n{title}\n\n"));
-    let head = table.heads();
-    out.push_str(&format!("| {} |\n|{}\n", head.join(" | "), " --- |".repeat(head.len())));
-    for row in table.texts() {
-        out.push_str(&format!("| {} |\n", row.iter().map(|(text, _)| cell(text)).collect::<Vec<_>>().join(" | ")));
-    }
+    let mut out = format!("\n## {name}\n\n{title}\n\n{}", table(rows).markdown());
     let mut below = notes(rows);
     for (row, reason) in rows.iter().zip(reasons) {
         if let Some(reason) = reason {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use mlp::Input;
 use sandtable_core::error::{Error, ExitCode};
-use sandtable_plan::{Cell, Options, Plan, PredictorBinding, plan_text};
+use sandtable_plan::{Cell, Options, PredictorBinding, plan_text};
 use sandtable_results::metric::METRICS;
 use sandtable_run::code;
 use sandtable_run::environment::{Episode, Shown, play};
@@ -37,7 +37,8 @@ From the environment:
 To it:
   {\"reset\": SEED}            begins an episode, the workload of that seed
   1     an answer: a byte 1, the slot whose job starts (i32), or the number of slots to wait
-  2     another: a byte 2, a score (f32) for each slot; jobs that fit start in their order
+  2     another: a byte 2, a score (f64) for each slot; jobs that fit start in their order
+  0     a byte 0: nothing more is asked
 
 A reward is minus the hours that jobs have spent between submission and end since the question before, together.
 
@@ -45,7 +46,7 @@ Examples:
   sandtable env experiments/specs/quickstart.ron --at workload.arrivals.load=1.0 --slots 16
   sandtable env SPEC --replay tapes/00003-seed-1000/tape.json")]
 pub(crate) struct EnvArgs {
-    /// The spec whose cluster and jobs are the environment; its policies have no part in it.
+    /// The spec whose cluster and jobs are the environment; its policies have no part in it. `-`: the first message is its text.
     #[arg(value_name = "SPEC")]
     path: PathBuf,
     /// Jobs that are shown together: those that have waited longest.
@@ -85,21 +86,16 @@ struct Environment {
 }
 
 impl Environment {
-    /// The cells of a spec, its policies replaced.
-    fn plan(&self, seed: Option<u64>) -> Result<Plan, Error> {
+    /// The cell of a seed, its policy replaced.
+    fn cell(&self, seed: u64) -> Result<Cell, Error> {
         let mut options = self.options.clone();
+        options.set.retain(|(path, _)| path != "policies" && path != "seeds");
         // A policy that takes part in nothing, with the one parameter that the agent has.
         let policy =
             format!("[Policy(name: \"fifo\", label: \"agent\", with: {{\"placement\": {:?}}})]", self.placement);
-        options.set.extend([("policies".into(), policy), ("claims".into(), "[]".into())]);
-        if let Some(seed) = seed {
-            options.set.push(("seeds".into(), format!("List([{seed}])")));
-        }
-        plan_text(&self.origin, self.text.clone(), &options)
-    }
-
-    fn cell(&self, seed: u64) -> Result<Cell, Error> {
-        let mut plan = self.plan(Some(seed))?;
+        let seeds = format!("List([{seed}])");
+        options.set.extend([("policies".into(), policy), ("claims".into(), "[]".into()), ("seeds".into(), seeds)]);
+        let mut plan = plan_text(&self.origin, self.text.clone(), &options)?;
         if plan.cells.len() != 1 {
             let why = format!("{}: the spec has a sweep, and an environment is one setting", self.origin.display());
             return Err(Error::usage(why).hint("choose one: --at PATH=VALUE, or --set PATH=VALUE"));
@@ -109,19 +105,29 @@ impl Environment {
 }
 
 pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Error> {
-    if args.path.as_os_str() == "-" {
-        return Err(Error::usage("-: standard input is for the agent's answers").hint("the spec as a file"));
-    }
     if !args.spec.only.is_empty() {
         return Err(Error::usage("--only: the agent takes the place of the spec's policies"));
     }
-    let (origin, text) = (args.path.clone(), sandtable_plan::spec_text(&args.path)?);
+    let mut pipe = Pipe::new();
+    let (origin, text) = match args.path.as_os_str() == "-" {
+        true => (PathBuf::from("stdin"), pipe.spec()?),
+        false => (args.path.clone(), sandtable_plan::spec_text(&args.path)?),
+    };
     let mut environment =
         Environment { origin, text, options: args.spec.options()?, placement: args.placement.clone() };
     if let Some(path) = &args.replay {
         return tape::replay(&mut environment, path);
     }
-    let plan = environment.plan(None)?;
+    let plan = plan_text(&environment.origin, environment.text.clone(), &environment.options)?;
+    if let Some((path, _)) =
+        plan.cells.iter().flat_map(|cell| &cell.variant).find(|(path, _)| path.starts_with("policies"))
+    {
+        let why = format!(
+            "{}: the sweep has `{path}`, and the agent takes the policies' place",
+            environment.origin.display()
+        );
+        return Err(Error::usage(why).hint("a spec without it"));
+    }
     super::run::not_live(&plan)?;
     let mut seeds: Vec<u64> = plan.cells.iter().map(|cell| cell.seed).collect();
     seeds.sort_unstable();
@@ -130,39 +136,40 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitCode, Error> {
     let cell = environment.cell(first)?;
     let shown = Shown { inputs: inputs(args, &cell)?, slots: args.slots as usize };
     let compiled = Compiled::new(&code::settings(ui::note), std::iter::once(&cell))?;
-    let other = environment.cell(first.wrapping_add(1))?;
-    if cell.jobs()? == other.jobs()? {
-        ui::note(
-            "note: every seed has the same jobs, so what is learnt of them is tested on them; another trace tells more",
-        );
-    }
-    let pipe = Rc::new(RefCell::new(Pipe::new(shown.slots)));
+    let other = environment.cell(first ^ 1)?;
     let mut hello = hello(&cell, &shown);
+    if cell.jobs()? == other.jobs()? {
+        hello["note"] = "every seed has the same jobs: what is learnt of them is tested on them".into();
+    }
+    pipe.set_slots(shown.slots);
+    let pipe = Rc::new(RefCell::new(pipe));
     hello["test_seeds"] = json!(if args.allow_test_seeds { Vec::new() } else { seeds.clone() });
     pipe.borrow_mut().say(&hello);
-    for number in 0.. {
-        let seed = loop {
+    let mut number = 0;
+    loop {
+        let cell = loop {
             let mut pipe = pipe.borrow_mut();
             match pipe.next_reset()? {
                 None => return Ok(ExitCode::Done),
-                Some(seed) if args.allow_test_seeds || !seeds.contains(&seed) => break seed,
+                Some(seed) if args.allow_test_seeds || !seeds.contains(&seed) => match environment.cell(seed) {
+                    Ok(cell) => break cell,
+                    Err(error) => pipe.say(&json!({"error": error.message})),
+                },
                 Some(seed) => pipe.say(&json!({"error": format!(
                     "seed {seed} is one of the spec's, on which what was learnt is tested: another, or --allow-test-seeds"
                 )})),
             }
         };
-        let cell = environment.cell(seed)?;
         pipe.borrow_mut().begin();
         let Some(episode) = play(&cell, &compiled, &shown, pipe.clone(), args.tapes.is_some())? else { continue };
         let mut pipe = pipe.borrow_mut();
         let (reward, answers) = pipe.ended(episode.job_time);
         if let Some(folder) = &args.tapes {
             let tape = Tape::of(&cell, &shown, &args.placement, answers, &episode)?;
-            tape.write(&folder.join(format!("{number:05}-seed-{seed}")), &episode)?;
+            tape.write(folder, &mut number, &episode)?;
         }
         pipe.say(&said_of(&cell, reward, &episode));
     }
-    Ok(ExitCode::Done)
 }
 
 /// What is shown, as it was asked for.
@@ -177,7 +184,7 @@ fn inputs(args: &EnvArgs, cell: &Cell) -> Result<Vec<Input>, Error> {
         return Err(Error::usage(format!("--inputs: {} is there twice", name(inputs[at]))));
     }
     if inputs.contains(&Input::Seconds) && !bound {
-        let hint = "`predictors: {\"remaining\": Oracle}` in the spec, or --set predictors.remaining=Oracle";
+        let hint = "`predictors: {\"remaining\": Oracle}` in the spec, or --set 'predictors={\"remaining\": Oracle}'";
         return Err(Error::usage("--inputs seconds: the spec binds no predictor of the time left").hint(hint));
     }
     Ok(inputs)

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod layout;
 mod new;
 
 use std::path::{Path, PathBuf};
@@ -49,6 +50,10 @@ pub(crate) enum PolicyCommand {
         #[arg(long)]
         policy: Option<String>,
     },
+    /// Put a policy into an OCI layout.
+    Push(layout::PushArgs),
+    /// Take a policy out of an OCI layout.
+    Pull(layout::PullArgs),
     /// Measure fuel, time and memory of a policy's decisions by the number of jobs that arrive at once.
     Bench(bench::BenchArgs),
 }
@@ -66,6 +71,8 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<ExitCode, Error> {
         PolicyCommand::Build(args) => build::run(args),
         PolicyCommand::Check(args) => check::run(args),
         PolicyCommand::Replay { capsule, policy } => replay(capsule, policy.as_deref()),
+        PolicyCommand::Push(args) => layout::push(args),
+        PolicyCommand::Pull(args) => layout::pull(args),
         PolicyCommand::Bench(args) => bench::run(args),
     }
 }

@@ -85,10 +85,10 @@ pub(crate) fn run(args: &RankArgs) -> Result<ExitCode, Error> {
         match (&args.output, args.format) {
             (Some(_), _) => {
                 let of: Vec<String> = names_of(first).iter().map(|name| format!("`{name}`")).collect();
-                page.push_str(&format!("\n## {}\n\n{}\n{words}\n", of.join(", "), markdown(&overall)));
+                page.push_str(&format!("\n## {}\n\n{}\n{words}\n", of.join(", "), overall.markdown()));
                 for (name, plan, _) in specs.iter().filter(|(name, ..)| names_of(first).contains(&name.as_str())) {
                     page.push_str(&format!("\n### {}: {}\n\n", name, plan.title));
-                    page.push_str(&markdown(&by_setting(metrics[0], first, name)));
+                    page.push_str(&by_setting(metrics[0], first, name).markdown());
                 }
             }
             (None, Format::Table) => {
@@ -227,14 +227,4 @@ fn by_setting(metric: &Metric, ranking: &Ranking, spec: &str) -> Frame {
 fn point(values: &[(String, String)]) -> String {
     let short = |(path, value): &(String, String)| format!("{} {value}", path.rsplit('.').next().unwrap_or(path));
     if values.is_empty() { "as it is".into() } else { values.iter().map(short).collect::<Vec<_>>().join(", ") }
-}
-
-fn markdown(frame: &Frame) -> String {
-    let heads = frame.heads();
-    let mut out = format!("| {} |\n|{}\n", heads.join(" | "), " --- |".repeat(heads.len()));
-    for row in frame.texts() {
-        let cells: Vec<String> = row.into_iter().map(|(text, _)| text.replace('|', "\\|")).collect();
-        out.push_str(&format!("| {} |\n", cells.join(" | ")));
-    }
-    out
 }

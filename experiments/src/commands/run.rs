@@ -239,7 +239,8 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
     for (cell, ran) in missing.iter().zip(&results).filter_map(|(cell, ran)| Some((cell, ran.as_ref()?))) {
         // One that failed says nothing of how long such cells take.
         if ran.jobs > 0 {
-            times.add(&cell.policy.digest, ran.jobs, ran.seconds);
+            // Tasks count: what is estimated counts them.
+            times.add(&cell.policy.digest, cell.setting.workload.len(&cell.fleet) as u64, ran.seconds);
         }
     }
     times.keep(store);

@@ -72,26 +72,29 @@ fn what_is_no_answer_is_said_and_nothing_is_lost() {
     assert_eq!(it.error(&slot(0)), "no episode: {\"reset\": SEED}");
     assert!(it.error(b"{\"reset\": -1}").starts_with("expected {\"reset\": SEED}: invalid value"));
     assert!(it.error(b"{\"reset\": 1}").starts_with("seed 1 is one of the spec's"));
-    assert_eq!(it.error(b""), "expected JSON, or a message that begins with a byte 1 or 2");
+    assert_eq!(it.error(b""), "expected JSON, or a message that begins with a byte 0, 1 or 2");
+    assert_eq!(it.error(b"{\"reset\": 9007199254740992}"), "expected a seed below 2^53, found 9007199254740992");
     let first = it.says(b"{\"reset\": 9}");
     let second = it.says(&slot(1));
     assert_eq!((first[0], second[0]), (1, 1));
     assert_eq!(it.error(&slot(-1)), "expected a slot from 0 to 4, found -1");
-    assert_eq!(it.error(&[2, 0, 0]), "expected 4 scores of 4 bytes, found 2 bytes");
-    assert_eq!(it.error(&[7; 100]), "expected JSON, or a message that begins with a byte 1 or 2");
+    assert_eq!(it.error(&[2, 0, 0]), "expected 4 scores of 8 bytes, found 2 bytes");
+    assert_eq!(it.error(&[7; 100]), "expected JSON, or a message that begins with a byte 0, 1 or 2");
     // The same episode from its beginning, in the middle of it.
     assert_eq!(it.says(b"{\"reset\": 9}"), first);
     assert_eq!(it.says(&slot(1)), second);
-    assert_eq!(it.ends(), (Some(0), String::new()));
+    // Nothing more, while its input stays open.
+    it.raw(&[1, 0, 0, 0, 0]);
+    assert_eq!(it.process.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]
 fn scores_that_are_no_numbers_come_last() {
     let mut it = Environment::new(&["--slots", "2"]);
-    let nan = f32::NAN.to_le_bytes();
+    let nan = f64::NAN.to_le_bytes();
     let mut said = it.says(b"{\"reset\": 9}");
     while said[0] == 1 {
-        said = it.says(&[&[2][..], &nan, &1.0_f32.to_le_bytes()].concat());
+        said = it.says(&[&[2][..], &nan, &1.0_f64.to_le_bytes()].concat());
     }
     let done: serde_json::Value = serde_json::from_slice(&said).expect("JSON");
     assert_eq!((&done["done"], &done["metrics"]["completed"]), (&true.into(), &30.0.into()));

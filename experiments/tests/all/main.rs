@@ -42,6 +42,7 @@ mod mlp;
 mod models;
 mod muri;
 mod nodes;
+mod oci;
 mod orders;
 mod pairs;
 mod parts;

@@ -1,5 +1,6 @@
 //! Results as people read them: reports in every format, comparisons, explanations, lives of jobs, bundles.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -346,6 +347,69 @@ fn a_bundle_is_the_same_bytes_and_verifies_anywhere_else() {
 }
 
 /// Predictors, weights, profiles and recordings travel too; traces may stay at home.
+#[test]
+fn a_bundle_says_what_it_is_to_archives_and_to_reviewers() {
+    let folder = results(SPEC);
+    let words = [
+        "bundle",
+        "spec.ron",
+        "-o",
+        "a.tar.zst",
+        "--appendix",
+        "a.md",
+        "--license",
+        "CC-BY-4.0",
+        "--date",
+        "2026-11-28",
+    ];
+    assert_eq!(ask(folder.path(), &words).code, 0);
+    let unpacked =
+        zstd::decode_all(std::fs::File::open(folder.path().join("a.tar.zst")).expect("a bundle")).expect("zstd");
+    let mut archive = tar::Archive::new(unpacked.as_slice());
+    let mut found: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    for entry in archive.entries().expect("entries") {
+        let mut entry = entry.expect("an entry");
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut entry, &mut bytes).expect("bytes");
+        found.insert(entry.path().expect("a path").display().to_string(), bytes);
+    }
+    let about: Value = serde_json::from_slice(&found["ro-crate-metadata.json"]).expect("JSON");
+    let entities = about["@graph"].as_array().expect("a graph");
+    let of = |id: &str| entities.iter().find(|entity| entity["@id"] == id).unwrap_or_else(|| panic!("no {id}"));
+    assert_eq!(of("ro-crate-metadata.json")["conformsTo"]["@id"], "https://w3id.org/ro/crate/1.1");
+    assert_eq!(
+        (&of("./")["datePublished"], &of("./")["license"]["@id"]),
+        (&"2026-11-28".into(), &"https://spdx.org/licenses/CC-BY-4.0".into())
+    );
+    // Each file but the two that list them, each with its hash; and nothing is referred to that is not there.
+    for (name, bytes) in
+        found.iter().filter(|(name, _)| !["bundle.json", "ro-crate-metadata.json"].contains(&name.as_str()))
+    {
+        assert_eq!(of(name)["identifier"], format!("blake3:{}", sandtable_core::digest::digest(bytes)));
+    }
+    for part in ["hasPart", "mentions"].iter().flat_map(|part| of("./")[*part].as_array().cloned().unwrap_or_default())
+    {
+        of(part["@id"].as_str().expect("an id"));
+    }
+    assert_eq!(
+        of("#run")["result"].as_array().map(Vec::len),
+        Some(found.keys().filter(|name| name.starts_with("results/")).count())
+    );
+    let appendix = std::fs::read_to_string(folder.path().join("a.md")).expect("an appendix");
+    for part in [
+        "## Abstract",
+        "## Check-list",
+        "18 runs",
+        "**Time to run**: about ",
+        "$ sandtable verify a.tar.zst",
+        "## Customisation",
+    ] {
+        assert!(appendix.contains(part), "{part}: {appendix}");
+    }
+    let wrong = ask(folder.path(), &["bundle", "spec.ron", "-o", "a.tar.zst", "--date", "2026-02-30"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("--date"), "{}", wrong.stderr);
+}
+
 #[test]
 fn a_bundle_has_all_that_a_spec_names() {
     let folder = tempfile::tempdir().expect("a folder");

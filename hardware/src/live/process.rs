@@ -348,6 +348,29 @@ fn sweep(mark: &str) {
 /// Processes that this host has started.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
+/// What is left of processes below this one becomes its child.
+#[cfg(target_os = "linux")]
+fn adopt() -> std::io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// This process ends when its parent does.
+#[cfg(target_os = "linux")]
+fn die_with_parent() -> std::io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Elsewhere there is no such call, and no process may outlive its run.
+#[cfg(not(target_os = "linux"))]
+fn adopt() -> std::io::Result<()> {
+    Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "jobs run as processes on Linux alone"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent() -> std::io::Result<()> {
+    adopt()
+}
+
 /// What `job-guard` does: it starts the command below itself, says which process that is, and ends all that is below itself when the
 /// command has ended, of which it says how, or when the host has gone. Standard input is its line to the host, standard
 /// output the job's progress, standard error what the job prints.
@@ -355,7 +378,7 @@ static STARTED: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 /// Where the command can't be started.
 pub fn guard(file_bytes: u64, argv: &[String]) -> std::io::Result<()> {
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    adopt()?;
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
@@ -416,7 +439,7 @@ pub fn shim(host: u32, file_bytes: u64, group: Option<&Path>, argv: &[String]) -
     let prepare = || -> std::io::Result<String> {
         group.into_iter().for_each(Group::enter);
         rustix::process::setsid()?;
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        die_with_parent()?;
         // A host that was gone before that is not waited for.
         if rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() as u32 != host) {
             return Err(std::io::Error::other("the host is gone"));

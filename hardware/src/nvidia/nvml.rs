@@ -192,6 +192,7 @@ impl Telemetry for Gpus {
                 }
             };
             add("compute mode", handle.compute_mode().ok().map(|mode| format!("{mode:?}")));
+            #[cfg(target_os = "linux")]
             add("persistence", handle.is_in_persistent_mode().ok().map(|on| on.to_string()));
             add("power limit", handle.power_management_limit().ok().map(|milliwatts| format!("{milliwatts} mW")));
             add("mig", handle.mig_mode().ok().map(|mode| format!("{}, then {}", mode.current, mode.pending)));

@@ -71,6 +71,8 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
     let devices: Vec<ProbedDevice> =
         devices.into_iter().enumerate().map(|(index, device)| probed(&mut gpus, index, device)).collect();
     let mut links = BTreeMap::new();
+    // NVML tells of links on Linux alone.
+    #[cfg(target_os = "linux")]
     for (b, of) in devices.iter().enumerate() {
         for (a, handle) in gpus.handles[..b].iter().enumerate() {
             let other = gpus.nvml.device_by_uuid(of.device.uuid.as_str());

@@ -4,7 +4,7 @@ use sandtable_policy::PolicyError;
 use serde::Deserialize;
 
 use crate::inputs::Input;
-use crate::turns::{Agent, Answer, Observation, View};
+use crate::turns::{Agent, Answer, MOST_SLOTS, Observation, View};
 
 /// What a hidden unit makes of its sum.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -58,7 +58,9 @@ impl Network {
             None if network.inputs.contains(&Input::Nodes) => {
                 return Err("the input `nodes` is for a network with `slots`".into());
             }
-            Some(0) => return Err("expected at least one slot, found 0".into()),
+            Some(slots) if !(1..=MOST_SLOTS).contains(&slots) => {
+                return Err(format!("expected 1 to {MOST_SLOTS} slots, found {slots}"));
+            }
             Some(slots) if outputs != 1 => of_cluster + slots * (2 + of_job.len()),
             _ => of_cluster + of_job.len(),
         };
@@ -91,13 +93,32 @@ impl Network {
             let activate = |sum: f64| match self.hidden {
                 _ if last => sum,
                 Hidden::Relu => sum.max(0.0),
-                Hidden::Tanh => libm::tanh(sum),
+                Hidden::Tanh => tanh(sum),
             };
             values = layer.weights.iter().zip(&layer.bias).map(sum).map(activate).collect();
         }
         values
     }
 }
+
+/// The hyperbolic tangent, to about 2 in 10^16, of sums, products and quotients alone, in one order: another program can compute the same bits, as the
+/// Python package does, which libraries' own functions are not.
+fn tanh(x: f64) -> f64 {
+    if x.is_nan() {
+        return f64::NAN;
+    }
+    // Beyond, it is 1 as far as a number of 64 bits goes.
+    let twice = 2.0 * x.abs().min(20.0);
+    // e^twice = 2^whole · e^rest, and that by its series.
+    let whole = libm::rint(twice * std::f64::consts::LOG2_E);
+    let rest = twice - whole * LN_2[0] - whole * LN_2[1];
+    let series = (1..=14).rev().fold(1.0, |sum, n| 1.0 + sum * rest / f64::from(n));
+    let tangent = 1.0 - 2.0 / (libm::ldexp(series, whole as i32) + 1.0);
+    if x < 0.0 { -tangent } else { tangent }
+}
+
+/// ln 2 as a number whose product with a small whole number is exact, and what is left.
+const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
 /// A network that decides in turns.
 pub(crate) struct InTurns<'a> {
@@ -151,7 +172,14 @@ mod tests {
         // 1 + 3·max(0, 0.25 + 4 − 2) + 10·max(0, −1 + 2).
         assert_eq!(network.outputs(vec![4.0, 1.0]), [17.75]);
         let network = Network::read(file("tanh").as_bytes(), 0).expect("a network");
-        assert_eq!(network.outputs(vec![4.0, 1.0]), [1.0 + 3.0 * libm::tanh(2.25) + 10.0 * libm::tanh(1.0)]);
+        let expected = 1.0 + 3.0 * libm::tanh(2.25) + 10.0 * libm::tanh(1.0);
+        assert!((network.outputs(vec![4.0, 1.0])[0] - expected).abs() < 1e-14);
+        for step in -3000..3000 {
+            let x = f64::from(step) / 100.0;
+            assert!((tanh(x) - libm::tanh(x)).abs() < 3e-16, "{x}: {} and {}", tanh(x), libm::tanh(x));
+        }
+        assert!(tanh(f64::NAN).is_nan());
+        assert_eq!((tanh(f64::INFINITY), tanh(f64::NEG_INFINITY), tanh(0.0)), (1.0, -1.0, 0.0));
     }
 
     #[test]
@@ -167,7 +195,7 @@ mod tests {
         assert!(refused(&of("").replace("gpus", "luck")).starts_with("unknown variant `luck`, expected one of `gpus`"));
         let turns =
             |slots: u32, layers: &str| of(layers).replace("\"hidden\"", &format!("\"slots\": {slots}, \"hidden\""));
-        assert_eq!(refused(&turns(0, wide)), "expected at least one slot, found 0");
+        assert_eq!(refused(&turns(0, wide)), "expected 1 to 4096 slots, found 0");
         let slots = r#"{"weights": [[1, 0, 0], [2, 0, 0]], "bias": [0, 0]}"#;
         assert_eq!(refused(&turns(4, slots)), "layer 0: expected rows of 12 weights, found one of 3");
         let three = r#"{"weights": [[1, 0, 0], [2, 0, 0], [0, 0, 0]], "bias": [0, 0, 0]}"#;

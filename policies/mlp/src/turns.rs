@@ -5,6 +5,9 @@ use sandtable_policy::{Cluster, JobId, Node, Placement, PolicyError, Shapes};
 
 use crate::inputs::{Input, Known, free_on};
 
+/// Jobs that an agent may be shown together.
+pub const MOST_SLOTS: usize = 4096;
+
 /// What an agent is shown: numbers of the cluster, then of each slot `there`, `fits` and the numbers of its job, all 0 where it has none.
 #[derive(Clone, Debug)]
 pub struct View {

@@ -476,10 +476,13 @@ pub struct LimitsSpec {
 /// ```
 /// use sandtable_plan::spec::short_name;
 ///
-/// let names = ["./mine/better.wasm", "./mine/better.star", "fifo"];
-/// assert_eq!(names.map(short_name), ["better", "better", "fifo"]);
+/// let names = ["./mine/better.wasm", "./mine/better.star", "oci:all#better:1.2", "fifo"];
+/// assert_eq!(names.map(short_name), ["better", "better", "better", "fifo"]);
 /// ```
 pub fn short_name(name: &str) -> &str {
+    if let Ok(reference) = crate::artifact::oci::Reference::parse(name) {
+        return reference.name.split(':').next().unwrap_or(name);
+    }
     let file = name.rsplit('/').next().unwrap_or(name);
     file.strip_suffix(".wasm").or_else(|| file.strip_suffix(".star")).unwrap_or(file)
 }

@@ -4,12 +4,15 @@ use std::io::{BufReader, Read as _, Stdin, Write as _};
 
 use mlp::turns::{Answer, Observation};
 use sandtable_core::error::Error;
+use sandtable_core::input;
 use sandtable_run::environment::{Player, Question};
 use serde::Deserialize;
 use serde_json::Value;
 
 /// Bytes of a message of the agent.
 const LONGEST: u32 = 1 << 20;
+/// Seeds of specs are below it.
+const MOST_SEED: u64 = 1 << 53;
 /// Microseconds of an hour.
 const HOUR: f64 = 3.6e9;
 
@@ -23,6 +26,8 @@ struct Request {
 pub(super) enum Said {
     Reset(u64),
     Answer(Answer),
+    /// Nothing more is asked.
+    End,
     /// What can't be used, and why.
     Other(String),
 }
@@ -45,10 +50,11 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(slots: usize) -> Pipe {
+    /// An agent whose slots are not yet known.
+    pub(super) fn new() -> Pipe {
         Pipe {
             from: BufReader::with_capacity(1 << 16, std::io::stdin()),
-            slots,
+            slots: 0,
             pending: None,
             broken: None,
             closed: false,
@@ -57,6 +63,11 @@ impl Pipe {
             answers: Vec::new(),
             out: Vec::new(),
         }
+    }
+
+    /// It is shown so many jobs.
+    pub(super) fn set_slots(&mut self, slots: usize) {
+        self.slots = slots;
     }
 
     /// Sends JSON.
@@ -86,31 +97,43 @@ impl Pipe {
         self.send();
     }
 
+    /// The text of the spec, where it is the first message.
+    pub(super) fn spec(&mut self) -> Result<String, Error> {
+        let bytes = self.message(input::SPEC as u32)?.unwrap_or_default();
+        String::from_utf8(bytes).map_err(|error| Error::usage(format!("-: the spec is no text: {error}")))
+    }
+
     /// The next message; none: there is no further one.
     fn read(&mut self) -> Result<Option<Said>, Error> {
-        let failed = |error: &std::io::Error| Error::usage(format!("standard input: {error}"));
         if self.closed {
             return Ok(None);
         }
+        Ok(self.message(LONGEST)?.map(|bytes| self.understood(&bytes)))
+    }
+
+    fn message(&mut self, most: u32) -> Result<Option<Vec<u8>>, Error> {
+        let failed = |error: &std::io::Error| Error::usage(format!("standard input: {error}"));
         let mut length = [0; 4];
         match self.from.read(&mut length[..1]).map_err(|error| failed(&error))? {
             0 => return Ok(None),
             _ => self.from.read_exact(&mut length[1..]).map_err(|error| failed(&error))?,
         }
         let length = u32::from_le_bytes(length);
-        if length > LONGEST {
-            let why = format!("standard input: expected a message of at most {LONGEST} bytes, found one of {length}");
+        if length > most {
+            let why = format!("standard input: expected a message of at most {most} bytes, found one of {length}");
             return Err(Error::usage(why).hint("its length comes first, as 4 bytes, the least first"));
         }
         let mut bytes = vec![0; length as usize];
         self.from.read_exact(&mut bytes).map_err(|error| failed(&error))?;
-        Ok(Some(self.understood(&bytes)))
+        Ok(Some(bytes))
     }
 
     fn understood(&self, bytes: &[u8]) -> Said {
         match bytes {
+            [0] => Said::End,
             [b'{', ..] => match serde_json::from_slice::<Request>(bytes) {
-                Ok(Request { reset }) => Said::Reset(reset),
+                Ok(Request { reset }) if reset < MOST_SEED => Said::Reset(reset),
+                Ok(Request { reset }) => Said::Other(format!("expected a seed below 2^53, found {reset}")),
                 Err(error) => Said::Other(format!("expected {{\"reset\": SEED}}: {error}")),
             },
             [1, a, b, c, d] => match i32::from_le_bytes([*a, *b, *c, *d]) {
@@ -118,14 +141,14 @@ impl Pipe {
                 slot if slot as i64 == self.slots as i64 => Said::Answer(Answer::Wait),
                 slot => Said::Other(format!("expected a slot from 0 to {}, found {slot}", self.slots)),
             },
-            [2, scores @ ..] if scores.len() == 4 * self.slots => {
-                let scores = scores.as_chunks::<4>().0.iter();
-                Said::Answer(Answer::Order(scores.map(|score| f64::from(f32::from_le_bytes(*score))).collect()))
+            [2, scores @ ..] if scores.len() == 8 * self.slots => {
+                let scores = scores.as_chunks::<8>().0.iter();
+                Said::Answer(Answer::Order(scores.map(|score| f64::from_le_bytes(*score)).collect()))
             }
             [2, scores @ ..] => {
-                Said::Other(format!("expected {} scores of 4 bytes, found {} bytes", self.slots, scores.len()))
+                Said::Other(format!("expected {} scores of 8 bytes, found {} bytes", self.slots, scores.len()))
             }
-            _ => Said::Other("expected JSON, or a message that begins with a byte 1 or 2".into()),
+            _ => Said::Other("expected JSON, or a message that begins with a byte 0, 1 or 2".into()),
         }
     }
 
@@ -139,7 +162,7 @@ impl Pipe {
         }
         loop {
             match self.read()? {
-                None => return Ok(None),
+                None | Some(Said::End) => return Ok(None),
                 Some(Said::Reset(seed)) => return Ok(Some(seed)),
                 Some(Said::Answer(_)) => self.say(&serde_json::json!({"error": "no episode: {\"reset\": SEED}"})),
                 Some(Said::Other(why)) => self.say(&serde_json::json!({ "error": why })),
@@ -179,7 +202,7 @@ impl Player for Pipe {
                     self.pending = Some(seed);
                     return None;
                 }
-                Ok(None) => {
+                Ok(None | Some(Said::End)) => {
                     self.closed = true;
                     return None;
                 }

@@ -1,11 +1,12 @@
 //! What an agent answered in an episode, and playing it again.
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
 use mlp::Input;
-use mlp::turns::Answer;
+use mlp::turns::{Answer, MOST_SLOTS};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::{input, output};
 use sandtable_plan::Cell;
@@ -44,15 +45,22 @@ pub(super) fn written(answer: &Answer, slots: usize) -> Value {
     match answer {
         Answer::Start(slot) => (*slot).into(),
         Answer::Wait => slots.into(),
-        // JSON has no NaN: null stands for it.
-        Answer::Order(scores) => scores.iter().copied().map(Value::from).collect(),
+        // JSON has no numbers for NaN and what is infinite: their names stand for them.
+        Answer::Order(scores) => scores
+            .iter()
+            .map(|score| match score.is_finite() {
+                true => Value::from(*score),
+                false => Value::from(score.to_string()),
+            })
+            .collect(),
     }
 }
 
 fn read(answer: &Value, slots: usize) -> Option<Answer> {
     match answer {
         Value::Array(scores) => {
-            Some(Answer::Order(scores.iter().map(|score| score.as_f64().unwrap_or(f64::NAN)).collect()))
+            let number = |score: &Value| score.as_f64().or_else(|| score.as_str()?.parse().ok());
+            scores.iter().map(number).collect::<Option<Vec<f64>>>().map(Answer::Order)
         }
         _ => match answer.as_u64()? as usize {
             slot if slot < slots => Some(Answer::Start(slot)),
@@ -82,9 +90,18 @@ impl Tape {
         })
     }
 
-    /// Writes it, and the files of the episode beside it.
-    pub(super) fn write(&self, folder: &Path, episode: &Episode) -> Result<(), Error> {
+    /// Writes it into a folder of its own in this one, and the files of the episode beside it. Several environments may keep theirs in one.
+    pub(super) fn write(&self, folder: &Path, number: &mut usize, episode: &Episode) -> Result<(), Error> {
         std::fs::create_dir_all(folder).map_err(|error| Error::file("make", folder, &error))?;
+        let folder = loop {
+            let own = folder.join(format!("{:05}-seed-{}", *number, self.seed));
+            *number += 1;
+            match std::fs::create_dir(&own) {
+                Ok(()) => break own,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::file("make", &own, &error)),
+            }
+        };
         for (name, bytes) in episode.files.iter().flatten() {
             output::write(&folder.join(name), bytes)?;
         }
@@ -115,6 +132,9 @@ pub(super) fn replay(environment: &mut Environment, path: &Path) -> Result<ExitC
     let tape: Tape = serde_json::from_slice(&bytes).map_err(|error| wrong(&error))?;
     if tape.tape != 1 {
         return Err(wrong(&format!("expected a tape of version 1, found {}", tape.tape)));
+    }
+    if !(1..=MOST_SLOTS).contains(&tape.slots) {
+        return Err(wrong(&format!("expected 1 to {MOST_SLOTS} slots, found {}", tape.slots)));
     }
     environment.placement.clone_from(&tape.placement);
     let cell = environment.cell(tape.seed)?;

@@ -16,6 +16,10 @@ use crate::ui;
 
 /// Every cell on this machine's devices, one after the other.
 pub(super) fn run(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Error> {
+    if cfg!(not(target_os = "linux")) {
+        let error = Error::usage("runs on real devices need Linux, where no process of a job outlives its run");
+        return Err(Error { exit: ExitCode::Hardware, ..error });
+    }
     let (plan, cells) = (asked.plan, asked.cells());
     if cells.iter().any(|(_, cell)| cell.backend.live().is_none()) {
         let error = Error::usage(format!(
