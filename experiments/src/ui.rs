@@ -68,6 +68,11 @@ pub fn progress(length: u64, hidden: bool) -> ProgressBar {
     bar
 }
 
+/// A line on stderr for a program that follows: how many of how many are done, and which was the last.
+pub fn progressed(done: u64, of: u64, label: &str, seed: u64) {
+    note(&serde_json::json!({"done": done, "of": of, "label": label, "seed": seed}).to_string());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

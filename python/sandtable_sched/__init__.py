@@ -209,6 +209,37 @@ class Results:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{svg}"
 
 
+def _followed(words: Sequence[str], text: str | None) -> None:
+    """Runs the command and shows its progress."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        _call(words, text, quiet=False)
+        return
+    process = subprocess.Popen(
+        [_command(), *words, "--progress", "json"], stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8",
+    )
+    assert process.stderr is not None
+    if text is not None and process.stdin is not None:
+        process.stdin.write(text)
+        process.stdin.close()
+    said = ""
+    with tqdm(unit="cell") as bar:
+        for line in process.stderr:
+            try:
+                at = json.loads(line)
+            except ValueError:
+                said += line
+                continue
+            bar.total = at["of"]
+            bar.set_postfix_str(f"{at['label']} {at['seed']}", refresh=False)
+            bar.update(at["done"] - bar.n)
+    process.stderr.close()
+    if (code := process.wait()) != 0:
+        raise (PolicyFailed if code == 3 else SandtableError)(code, said)
+
+
 def plan(spec: Spec, **asked: Any) -> list[dict[str, Any]]:
     """The cells of a spec, and why each would run; runs nothing."""
     of = _Asked(spec, **asked)
@@ -230,14 +261,17 @@ def run(
     """Runs the cells of a spec that have no result yet.
 
     `spec` is a file, or a dictionary in the form of JSON specs. `set` and `sweep` are by path: numbers, lists, texts, or `Ron(…)`.
-    `progress` shows what the command says meanwhile; by default where the output is a terminal.
+    `progress` shows what the command says meanwhile, as a bar where `tqdm` is installed; by default where the output is a terminal.
     """
     of = _Asked(spec, set, sweep, only, test, policies)
     where = None if store is None else os.fspath(store)
     words = ["run", of.spec, *of.words, *(["--store", where] if where else [])]
     words += ["-j", str(threads)] if threads else []
     shown = sys.stderr.isatty() if progress is None else progress
-    _call(words if shown else [*words, "--no-progress"], of.text, quiet=not shown)
+    if shown:
+        _followed(words, of.text)
+    else:
+        _call([*words, "--no-progress"], of.text)
     return Results(of, where)
 
 
@@ -262,11 +296,13 @@ class Scorer:
         metric: str = "jct_mean_s",
         hold_out: int = 0,
         threads: int | None = None,
+        cascade: bool = False,
         **asked: Any,
     ) -> None:
         of = _Asked(spec, **asked)
         words = ["score", of.spec, *of.words, "--metric", metric, "--hold-out", str(hold_out)]
         words += ["--baseline", baseline] if baseline else []
+        words += ["--cascade"] if cascade else []
         words += ["-j", str(threads)] if threads else []
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8")
         self._process = subprocess.Popen(
@@ -275,7 +311,7 @@ class Scorer:
         )
 
     def score(self, **request: Any) -> dict[str, Any]:
-        """The answer to one request: `source` or `policy`, and `with_`, `set`, `test`, `held_out`, `keep`."""
+        """The answer to one request: `source` or `policy`, and `with_`, `set`, `test`, `held_out`, `jobs`, `keep`."""
         return next(self.scores([request]))
 
     def scores(self, requests: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ use sandtable_runtime::sandbox::{
     Component, PredictorComponent, ProviderSetup, Sandbox, Sandboxed, SandboxedProvider, Settings,
 };
 use sandtable_runtime::schedule::{Finished, gpu_types, run};
-use sandtable_runtime::{Answerer, Ledger, Policy, Predictors, Summary};
+use sandtable_runtime::{Answerer, JobOutcome, JobRow, Ledger, Policy, Predictors, Summary};
 
 use crate::code;
 use files::{Tables, documents, of_cell};
@@ -68,6 +68,16 @@ impl Executed {
             Some(Start { job: &job.name, at: row.first_start?, nodes, preempted: row.preemptions > 0 })
         });
         all.collect()
+    }
+
+    /// The completion time of each job, by its name, none where it did not complete; empty where the policy failed.
+    pub fn completions(&self) -> Vec<(&str, Option<Duration>)> {
+        let Some((ledger, jobs, _)) = &self.tables else { return Vec::new() };
+        let jct = |row: &JobRow| match row.outcome {
+            JobOutcome::Completed => row.end.map(|end| end - row.submit),
+            _ => None,
+        };
+        ledger.rows().zip(jobs.iter()).map(|(row, job)| (job.name.as_str(), jct(&row))).collect()
     }
 
     fn tables(&self) -> Option<Tables<'_>> {

@@ -82,6 +82,9 @@ pub(crate) struct RunArgs {
     /// Do not show a progress bar.
     #[arg(long)]
     no_progress: bool,
+    /// Show progress so: `auto`, a bar where stderr is a terminal; `json`, a line on stderr for each cell.
+    #[arg(long, value_enum, default_value_t, conflicts_with = "no_progress", value_name = "HOW")]
+    progress: Progress,
     /// Print the log of each policy.
     #[arg(long)]
     log: bool,
@@ -229,7 +232,7 @@ fn one(args: &RunArgs, asked: &Asked<'_>, store: &Store) -> Result<ExitCode, Err
         ui::note(&format!("semantics: {}", cell.setting.semantics.join("; ")));
     }
     let earlier = if args.accept_build { Some(Earlier::of(store)?) } else { None };
-    let bar = ui::progress(missing.len() as u64, args.no_progress);
+    let bar = ui::progress(missing.len() as u64, args.no_progress || args.progress == Progress::Json);
     let compiled = Compiled::new(&code::settings_beside(store, ui::note), missing.iter().copied())?;
     begin::all_begin(asked.plan, &missing, &compiled)?;
     begin::never_run(asked.plan, &missing, &mut begin::Warned::default())?;
@@ -313,6 +316,9 @@ fn executed(
     let done = |cell: &Cell| {
         bar.set_message(cell.label.clone());
         bar.inc(1);
+        if args.progress == Progress::Json {
+            ui::progressed(bar.position(), cells.len() as u64, &cell.label, cell.seed);
+        }
     };
     let workers = Workers { threads, stop: &STOP, done: &done };
     let results = in_parallel(cells, &workers, |cell| {
@@ -326,6 +332,14 @@ fn executed(
     });
     bar.finish_and_clear();
     results
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Progress {
+    #[default]
+    Auto,
+    Json,
 }
 
 /// How policies compare with the recorded runs that they were asked about.

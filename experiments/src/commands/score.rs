@@ -19,7 +19,7 @@ Requests, each with an `id` that its answer has too, and one of the first three:
   {\"id\": 1, \"source\": \"def key(job, c): return job.gpus\"}             a script
   {\"id\": 2, \"policy\": \"las\", \"with\": {\"limits\": [600, 7200]}}         a policy by its name or path
   {\"id\": 3, \"policy\": \"./mine.wasm\"}                                  paths are relative to the spec
-  … \"set\": {\"workload.arrivals.load\": 1.2}, \"test\": true, \"held_out\": true, \"keep\": true
+  … \"set\": {\"workload.arrivals.load\": 1.2}, \"test\": true, \"held_out\": true, \"keep\": true, \"jobs\": 5
 
 Answers, in the order in which they are ready:
   {\"id\": 1, \"ok\": true, \"score\": -3573.5, \"metrics\": {…}, \"against\": {\"fifo\": {…}}, \"cells\": [\"…\"]}
@@ -37,6 +37,9 @@ pub(crate) struct ScoreArgs {
     /// Compare with this policy of the spec too.
     #[arg(long, value_name = "LABEL")]
     baseline: Option<String>,
+    /// Score a candidate on the spec's cut for its test first, and on all of the spec only if it is better there than the baseline.
+    #[arg(long, requires = "baseline")]
+    cascade: bool,
     /// Keep the last N seeds of the spec out of all scores, for requests with `held_out`.
     #[arg(long, value_name = "N", default_value_t = 0)]
     hold_out: usize,

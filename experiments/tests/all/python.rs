@@ -30,6 +30,14 @@ fn check(output: &Output) -> String {
     text(&output.stdout)
 }
 
+#[needs("tool:python3", "python:tqdm")]
+#[test]
+fn progress_is_a_bar() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tests = root().join("python/tests/test_progress.py");
+    check(&with_package(folder.path(), &[&tests.display().to_string()]));
+}
+
 /// What the blocks of a page print, one after the other.
 fn blocks_of(page: &str, folder: &Path) -> String {
     let page = std::fs::read_to_string(root().join(page)).expect("the page");

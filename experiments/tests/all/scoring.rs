@@ -17,8 +17,12 @@ const SPEC: &str = "Experiment(title: \"scores\", fleet: Model(nodes: 2, gpus: 4
 /// The answers to requests, by their ids.
 fn asked(folder: &Path, requests: &[Value], more: &[&str]) -> BTreeMap<String, Value> {
     std::fs::write(folder.join("spec.ron"), SPEC).expect("written");
+    asked_of(folder, "spec.ron", requests, more)
+}
+
+fn asked_of(folder: &Path, spec: &str, requests: &[Value], more: &[&str]) -> BTreeMap<String, Value> {
     let dist = dist();
-    let mut score = command(folder, &[&["score", "spec.ron", "--policies", &dist], more].concat());
+    let mut score = command(folder, &[&["score", spec, "--policies", &dist], more].concat());
     let mut child =
         score.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
     let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
@@ -61,6 +65,33 @@ fn a_candidate_has_the_results_of_a_run() {
     assert_eq!(asked(folder.path(), &[set], &more)["5"]["cells"].as_array().map(Vec::len), Some(1));
     let held = asked(folder.path(), &requests[3..], &more);
     assert!(held["4"]["cells"].as_array().map(Vec::len) == Some(1) && held["4"]["score"] != sjf["score"], "{held:?}");
+}
+
+#[test]
+fn a_cascade_goes_on_with_what_is_better_and_changed_jobs_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let requests = [
+        json!({"id": 1, "policy": "sjf", "jobs": 3}),
+        json!({"id": 2, "source": "def key(job, c): return -job.remaining", "with": {"backfill": "none"}}),
+        json!({"id": 3, "policy": "fifo", "jobs": 2}),
+        json!({"id": 4, "policy": "sjf", "test": true}),
+    ];
+    let cut = SPEC.replace("seeds: Range(0, 4))", "seeds: Range(0, 4), test: {\"seeds\": Range(0, 1)})");
+    std::fs::write(folder.path().join("cut.ron"), cut).expect("written");
+    let found = asked_of(folder.path(), "cut.ron", &requests, &["--baseline", "fifo", "--cascade"]);
+    let cells = |id: &str| found[id]["cells"].as_array().map(Vec::len);
+    assert_eq!((&found["1"]["stage"], cells("1")), (&"full".into(), Some(4)));
+    assert_eq!((&found["2"]["stage"], cells("2")), (&"test".into(), Some(1)));
+    assert_eq!((&found["4"]["stage"], cells("4")), (&Value::Null, Some(1)));
+    let jobs = found["1"]["jobs"].as_array().expect("jobs");
+    let changes: Vec<f64> =
+        jobs.iter().filter_map(|job| Some((job["jct_s"].as_f64()? - job["baseline_jct_s"].as_f64()?).abs())).collect();
+    assert!(changes.len() == 3 && changes[0] >= changes[1] && changes[1] >= changes[2] && changes[2] > 0.0, "{jobs:?}");
+    // The baseline itself is no better than it is, and changes nothing.
+    assert_eq!(found["3"]["stage"], "test");
+    assert!(found["3"]["jobs"].as_array().expect("jobs").iter().all(|job| job["jct_s"] == job["baseline_jct_s"]));
+    let alone = asked(folder.path(), &requests[..1], &[]);
+    assert!(alone["1"]["message"].as_str().is_some_and(|why| why.contains("compared with a baseline's")), "{alone:?}");
 }
 
 #[test]

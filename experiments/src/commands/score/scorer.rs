@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use sandtable_core::error::Error;
+use sandtable_hardware::Duration;
 use sandtable_plan::artifact::Finder;
 use sandtable_plan::spec::value_as_ron;
 use sandtable_plan::{Cell, Options, Plan, plan_text};
@@ -48,6 +49,8 @@ struct Request {
     held_out: bool,
     /// Whether the results go into the store.
     keep: bool,
+    /// How many jobs to name, of those whose completion changed most against the baseline.
+    jobs: usize,
 }
 
 /// Why a candidate has no score: a fault's kind, and words.
@@ -72,6 +75,16 @@ impl From<Error> for NoScore {
 /// The result of a cell: its variant and seed, and its metrics.
 type Scored = (String, u64, Summary);
 
+/// The completion time of each job of a cell by its name, s; none where it did not complete.
+type Completions = Vec<(String, Option<f64>)>;
+
+/// What the baseline did under some settings.
+struct Baseline {
+    results: Vec<Scored>,
+    /// Of its first cell, whose seed is not kept out.
+    completions: Completions,
+}
+
 /// Scores candidates.
 pub(super) struct Scorer {
     origin: PathBuf,
@@ -79,13 +92,15 @@ pub(super) struct Scorer {
     options: Options,
     metric: &'static Metric,
     baseline: Option<String>,
+    /// Whether a candidate is scored on the cut of the spec's test first.
+    cascade: bool,
     /// Seeds that are kept out of ordinary scores.
     held: Vec<u64>,
     store: Option<Store>,
     /// The latest components, by what they are.
     compiled: Mutex<Vec<(String, Arc<Compiled>)>>,
     /// The baseline's results, by what was set.
-    baselines: Mutex<Vec<(String, Arc<Vec<Scored>>)>>,
+    baselines: Mutex<Vec<(String, Arc<Baseline>)>>,
     /// Shipped components stay unpacked.
     _finder: Finder,
 }
@@ -100,6 +115,7 @@ impl Scorer {
             options: args.spec.options()?,
             metric,
             baseline: args.baseline.clone(),
+            cascade: args.cascade,
             held: Vec::new(),
             store: match args.store.is_named() {
                 true => Some(args.store.open(Some(&args.path))?),
@@ -154,12 +170,29 @@ impl Scorer {
                 return refused(&id, &fault);
             }
         };
-        self.scored(&request).unwrap_or_else(|fault| refused(&request.id, &fault))
+        let scored =
+            if self.cascade && !request.test { self.in_stages(&request) } else { self.scored(&request, false) };
+        scored.unwrap_or_else(|fault| refused(&request.id, &fault))
     }
 
-    fn scored(&self, request: &Request) -> Result<Value, NoScore> {
+    /// The answer of the spec's test, where that is no better than the baseline's, else of all of it.
+    fn in_stages(&self, request: &Request) -> Result<Value, NoScore> {
+        let mut answer = self.scored(request, true)?;
+        let change = answer["against"].as_object().and_then(|against| against.values().next());
+        let change = change.and_then(|of| of[self.metric.name]["change"].as_f64()).unwrap_or(0.0);
+        let better = if self.metric.better == Better::Higher { change > 0.0 } else { change < 0.0 };
+        let stage = if better { "full" } else { "test" };
+        if better {
+            answer = self.scored(request, false)?;
+        }
+        answer["stage"] = stage.into();
+        Ok(answer)
+    }
+
+    /// Its score, by all of the spec or by the cut for its test.
+    fn scored(&self, request: &Request, test: bool) -> Result<Value, NoScore> {
         let mut options = self.options.clone();
-        options.test |= request.test;
+        options.test |= request.test || test;
         for (path, value) in &request.set {
             if path.starts_with("policies") {
                 return Err(NoScore::request(
@@ -181,9 +214,14 @@ impl Scorer {
             }));
         };
         let compiled = self.compiled(first)?;
-        let mut results: Vec<Scored> = Vec::new();
-        for cell in &cells {
-            results.push(self.run(cell, &compiled, request.keep)?);
+        if request.jobs > 0 && (baseline.is_none() || request.held_out) {
+            return Err(NoScore::request("`jobs` are compared with a baseline's, on seeds that are not kept out"));
+        }
+        let (mut results, mut completions): (Vec<Scored>, Completions) = (Vec::new(), Vec::new());
+        for (at, cell) in cells.iter().enumerate() {
+            let (scored, of) = self.run(cell, &compiled, request.keep && !test, at == 0 && request.jobs > 0)?;
+            results.push(scored);
+            completions.extend(of);
         }
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
         // A metric of completed jobs is better without those that take long: leaving them behind is no way to a score.
@@ -212,9 +250,12 @@ impl Scorer {
         });
         if let (Some(label), Some(baseline)) = (&self.baseline, &baseline) {
             let changes: Map<String, Value> = known
-                .filter_map(|metric| Some((metric.name.to_string(), change(metric, &results, baseline)?)))
+                .filter_map(|metric| Some((metric.name.to_string(), change(metric, &results, &baseline.results)?)))
                 .collect();
             answer["against"] = json!({ label: changes });
+            if request.jobs > 0 {
+                answer["jobs"] = changed_most(&completions, &baseline.completions, request.jobs);
+            }
         }
         Ok(answer)
     }
@@ -243,8 +284,11 @@ impl Scorer {
         Ok(plan_text(&self.origin, self.text.clone(), &options)?)
     }
 
-    fn run(&self, cell: &Cell, compiled: &Compiled, keep: bool) -> Result<Scored, NoScore> {
+    /// The result of a cell, and the completion times of its jobs where they are wanted.
+    fn run(&self, cell: &Cell, compiled: &Compiled, keep: bool, jobs: bool) -> Result<(Scored, Completions), NoScore> {
         let executed = execute(cell, compiled)?;
+        let of = |(name, jct): (&str, Option<Duration>)| (name.to_string(), jct.map(Duration::as_secs_f64));
+        let completions = if jobs { executed.completions().into_iter().map(of).collect() } else { Vec::new() };
         if keep {
             let Some(store) = &self.store else {
                 return Err(NoScore::request("`keep` without a store: `--store DIR`"));
@@ -252,7 +296,7 @@ impl Scorer {
             executed.put(store, cell)?;
         }
         match executed.outcome {
-            Ok(summary) => Ok((cell.variant_text(), cell.seed, summary)),
+            Ok(summary) => Ok(((cell.variant_text(), cell.seed, summary), completions)),
             Err(failure) => Err(NoScore { kind: failure.kind, message: failure.message }),
         }
     }
@@ -274,7 +318,7 @@ impl Scorer {
     }
 
     /// The results of the baseline, where there is one.
-    fn baseline(&self, options: &Options) -> Result<Option<Arc<Vec<Scored>>>, NoScore> {
+    fn baseline(&self, options: &Options) -> Result<Option<Arc<Baseline>>, NoScore> {
         let Some(label) = &self.baseline else { return Ok(None) };
         let key = format!("{:?} {}", options.set, options.test);
         let Ok(mut all) = self.baselines.lock() else {
@@ -286,8 +330,14 @@ impl Scorer {
         let only = Options { only: vec![label.clone()], ..options.clone() };
         let plan = plan_text(&self.origin, self.text.clone(), &only)?;
         let compiled = Compiled::new(&code::settings(ui::note), plan.cells.iter())?;
-        let results = plan.cells.iter().map(|cell| self.run(cell, &compiled, false));
-        let results = Arc::new(results.collect::<Result<Vec<Scored>, NoScore>>()?);
+        let mut made = Baseline { results: Vec::new(), completions: Vec::new() };
+        let first = plan.cells.iter().position(|cell| !self.held.contains(&cell.seed));
+        for (at, cell) in plan.cells.iter().enumerate() {
+            let (scored, completions) = self.run(cell, &compiled, false, Some(at) == first)?;
+            made.results.push(scored);
+            made.completions.extend(completions);
+        }
+        let results = Arc::new(made);
         if all.len() >= BASELINES {
             all.remove(0);
         }
@@ -298,6 +348,20 @@ impl Scorer {
 
 fn refused(id: &Value, fault: &NoScore) -> Value {
     json!({ "id": id, "ok": false, "score": WORST, "fault": fault.kind, "message": fault.message })
+}
+
+/// The jobs whose completion differs most: those that completed on one side only, then by seconds; among equals in the order of the jobs.
+fn changed_most(of: &Completions, against: &Completions, most: usize) -> Value {
+    let mut both: Vec<(&str, Option<f64>, Option<f64>)> =
+        of.iter().zip(against).map(|((name, jct), (_, before))| (name.as_str(), *jct, *before)).collect();
+    let by = |(_, jct, before): &(&str, Option<f64>, Option<f64>)| match (jct, before) {
+        (Some(jct), Some(before)) => (jct - before).abs(),
+        (None, None) => 0.0,
+        _ => f64::INFINITY,
+    };
+    both.sort_by(|a, b| by(b).total_cmp(&by(a)));
+    let row = |(name, jct, before): (&str, Option<f64>, Option<f64>)| json!({"job": name, "jct_s": jct, "baseline_jct_s": before});
+    both.into_iter().take(most).map(row).collect()
 }
 
 fn mean(metric: &Metric, results: &[Scored]) -> f64 {
