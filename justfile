@@ -53,6 +53,10 @@ bench-table:
     cargo bench -q -p sandtable --bench speed > docs/src/reference/speed.md.new
     mv docs/src/reference/speed.md.new docs/src/reference/speed.md
 
+# Make what is handed out: an archive, its SHA-256, a wheel; takes a quarter of an hour.
+release:
+    .ci/release
+
 # What CI runs.
 check:
     bash .ci/run

@@ -52,6 +52,7 @@ mod python;
 mod readme;
 mod recorded;
 mod reference;
+mod release;
 mod results;
 mod scoring;
 mod script;
