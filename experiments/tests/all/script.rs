@@ -50,6 +50,12 @@ fn scripts_give_the_schedules_of_shipped_policies_to_the_byte() {
             "def order(job, c): return job.submitted",
             ", \"backfill\": \"easy\"",
         ),
+        (
+            "Policy(name: \"fifo\")",
+            "def decide(waiting, running, nodes, c):\n    actions, free = [], c.free\n    for job in waiting:\n        \
+             if job.gpus > free: break\n        free -= job.gpus\n        actions.append(start(job))\n    return actions",
+            "",
+        ),
         ("Policy(name: \"sjf\")", "def key(job, c): return job.remaining", ""),
         ("Policy(name: \"sjf\")", "def key(job, c): return (job.remaining, 0)", ""),
         ("Policy(name: \"srtf\")", "PREEMPT = True\ndef order(job, c): return job.remaining", ""),
@@ -145,7 +151,7 @@ fn a_script_is_checked_inspected_and_measured_by_its_path() {
     let checked = run(&["policy", "check", "mine.star", "--histories", "1"]);
     assert_eq!(checked.code, 0, "{}", checked.stdout);
     let empty = run(&["policy", "check", "empty.star", "--histories", "1"]);
-    assert!(empty.code == 1 && empty.stdout.contains("found neither"), "{}", empty.stdout);
+    assert!(empty.code == 1 && empty.stdout.contains("found none"), "{}", empty.stdout);
     assert!(run(&["policy", "inspect", "mine.star"]).stdout.contains("script"));
     let bench = run(&["policy", "bench", "mine.star", "--jobs", "10", "--gpus", "8"]);
     assert!(bench.code == 0 && bench.stdout.contains("fuel"), "{}{}", bench.stdout, bench.stderr);

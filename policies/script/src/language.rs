@@ -9,10 +9,11 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::float::UnpackFloat;
 use starlark::values::list::ListRef;
 use starlark::values::list_or_tuple::UnpackListOrTuple;
+use starlark::values::none::NoneOr;
 use starlark::values::tuple::TupleRef;
-use starlark::values::{Heap, UnpackValue, Value};
+use starlark::values::{Heap, UnpackValue, Value, ValueLike as _};
 
-use crate::values::{JobView, Moment, NodeView};
+use crate::values::{Action, JobView, Moment, NodeView};
 
 /// What errors call a script.
 const NAME: &str = "script";
@@ -75,6 +76,35 @@ fn more(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         values.items.into_iter().try_fold(heap.alloc(0), |sum, value| sum.add(value, heap))
     }
+    /// A job starts, on these nodes.
+    fn start<'v>(
+        #[starlark(require = pos)] job: Value<'v>,
+        #[starlark(default = NoneOr::None)] nodes: NoneOr<UnpackListOrTuple<i32>>,
+    ) -> starlark::Result<Action> {
+        let nodes = match nodes {
+            NoneOr::None => None,
+            NoneOr::Other(nodes) => {
+                let all: Option<Vec<u32>> = nodes.items.into_iter().map(|node| u32::try_from(node).ok()).collect();
+                Some(all.ok_or_else(|| wrong("start: expected a node for each GPU, found one below 0"))?)
+            }
+        };
+        Ok(Action::Start(id_of(job)?, nodes))
+    }
+    /// A job gives its GPUs back.
+    fn stop<'v>(#[starlark(require = pos)] job: Value<'v>) -> starlark::Result<Action> {
+        Ok(Action::Stop(id_of(job)?))
+    }
+}
+
+fn wrong(why: impl Into<String>) -> starlark::Error {
+    starlark::Error::new_other(std::io::Error::other(why.into()))
+}
+
+/// The id of a job that a script names by itself or by that.
+fn id_of(job: Value<'_>) -> starlark::Result<JobId> {
+    let known = job.downcast_ref::<JobView>().map(|job| job.id);
+    let known = known.or_else(|| job.unpack_i32().and_then(|id| u32::try_from(id).ok()));
+    known.ok_or_else(|| wrong(format!("expected a job or its id, found {job}")))
 }
 
 fn globals() -> Globals {
@@ -155,13 +185,17 @@ impl Script {
             let wrong = || format!("`EVERY`: expected seconds from 0.001 to 1000000000, found {value}");
             seconds.map(|seconds| (seconds * 1e6 + 0.5) as u64).ok_or_else(wrong)
         });
-        let orders = match (function("key")?, function("order")?) {
-            (true, true) => return Err("it has `key` and `order`: expected one of them".into()),
-            (false, false) => {
-                return Err("expected a function `key(job, c)` or `order(job, c)`, found neither".into());
+        let orders = match ["key", "order", "decide"].map(|name| function(name).map(|there| there.then_some(name))) {
+            [Ok(Some(name)), Ok(None), Ok(None)]
+            | [Ok(None), Ok(Some(name)), Ok(None)]
+            | [Ok(None), Ok(None), Ok(Some(name))] => name,
+            [Err(why), ..] | [_, Err(why), _] | [.., Err(why)] => return Err(why),
+            [Ok(None), Ok(None), Ok(None)] => {
+                return Err(
+                    "expected a function `key(job, c)`, `order(job, c)` or `decide(waiting, running, nodes, c)`, found none".into()
+                );
             }
-            (true, false) => "key",
-            (false, true) => "order",
+            _ => return Err("it has two of `key`, `order` and `decide`: expected one of them".into()),
         };
         let (places, makes_room) = (function("place")?, function("preempt")?);
         let (preempts, on_events) = (flag("PREEMPT", false)?, flag("ON_EVENTS", true)?);
@@ -172,12 +206,44 @@ impl Script {
         if preempts && (places || makes_room) {
             return Err("`PREEMPT = True` goes by the order alone: expected no `place` and no `preempt`".into());
         }
+        if orders == "decide" && (preempts || places || makes_room) {
+            return Err("`decide` says all: expected no `place`, no `preempt` and no `PREEMPT`".into());
+        }
         Ok(Script { module, globals, orders, places, makes_room, preempts, every, on_events, asks_remaining })
     }
 
     /// Whether jobs are ordered anew at each call.
     pub(crate) fn reorders(&self) -> bool {
         self.orders == "order"
+    }
+
+    /// Whether it says what starts and what stops.
+    pub(crate) fn decides(&self) -> bool {
+        self.orders == "decide"
+    }
+
+    /// What starts and what stops.
+    ///
+    /// # Errors
+    /// What went wrong in the script, and where.
+    pub(crate) fn actions(
+        &self,
+        waiting: Vec<JobView>,
+        running: Vec<JobView>,
+        nodes: Vec<NodeView>,
+        moment: Moment,
+    ) -> Result<Vec<Action>, String> {
+        self.collect()?;
+        let heap = self.module.heap();
+        let asked = [heap.alloc(waiting), heap.alloc(running), heap.alloc(nodes), heap.alloc(moment)];
+        let found = self.call("decide", &asked)?;
+        if found.is_none() {
+            return Ok(Vec::new());
+        }
+        let actions = UnpackListOrTuple::<Value<'_>>::unpack_value(found).ok().flatten();
+        let actions: Option<Vec<Action>> =
+            actions.and_then(|all| all.items.into_iter().map(|one| one.downcast_ref::<Action>().cloned()).collect());
+        actions.ok_or_else(|| format!("expected None or a list of start(…) and stop(…), found {found}"))
     }
 
     /// Gives back what no value refers to: that happens between the statements of a module alone.
@@ -214,7 +280,7 @@ impl Script {
     pub(crate) fn place(&self, job: JobView, nodes: Vec<NodeView>, moment: Moment) -> Result<Option<Vec<u32>>, String> {
         self.collect()?;
         let heap = self.module.heap();
-        let found = self.call("place", [heap.alloc(job), heap.alloc(nodes), heap.alloc(moment)])?;
+        let found = self.call("place", &[heap.alloc(job), heap.alloc(nodes), heap.alloc(moment)])?;
         if found.is_none() {
             return Ok(None);
         }
@@ -228,16 +294,16 @@ impl Script {
     pub(crate) fn victims(&self, job: JobView, running: Vec<JobView>, moment: Moment) -> Result<Vec<JobId>, String> {
         self.collect()?;
         let heap = self.module.heap();
-        let found = self.call("preempt", [heap.alloc(job), heap.alloc(running), heap.alloc(moment)])?;
+        let found = self.call("preempt", &[heap.alloc(job), heap.alloc(running), heap.alloc(moment)])?;
         if found.is_none() {
             return Ok(Vec::new());
         }
         numbers(found).ok_or_else(|| format!("expected ids of jobs, found {found}"))
     }
 
-    fn call<'v>(&'v self, name: &str, args: [Value<'v>; 3]) -> Result<Value<'v>, String> {
+    fn call<'v>(&'v self, name: &str, args: &[Value<'v>]) -> Result<Value<'v>, String> {
         let function = self.module.get(name).ok_or("it is gone")?;
-        Evaluator::new(&self.module).eval_function(function, &args, &[]).map_err(|error| said(&error))
+        Evaluator::new(&self.module).eval_function(function, args, &[]).map_err(|error| said(&error))
     }
 }
 

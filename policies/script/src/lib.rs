@@ -1,9 +1,10 @@
 //! A policy that is a script in Starlark, a small language with Python's syntax: it says in which order jobs come, and the SDK does the rest.
 //!
-//! A script has one of two functions: `key(job, c)`, which is asked when a job begins to wait, or `order(job, c)`, which is asked of every
+//! A script has one of these functions: `key(job, c)`, which is asked when a job begins to wait, or `order(job, c)`, which is asked of every
 //! waiting job at every decision; the least comes first, of equals the earlier job, and one of which it says None comes last. With
 //! `PREEMPT = True` running jobs are ordered too, and those that come first take GPUs from the others. `place(job, nodes, c)` may say where
-//! a job goes, `preempt(job, running, c)` which jobs make room for the first that finds none. `EVERY = 60` has it called each 60 s too,
+//! a job goes, `preempt(job, running, c)` which jobs make room for the first that finds none. In their place `decide(waiting, running, nodes, c)` says all that
+//! starts and stops. `EVERY = 60` has it called each 60 s too,
 //! with `ON_EVENTS = False` at no other time. What a script puts into a list or dictionary at its top level stays there for the run.
 
 mod language;
@@ -17,7 +18,7 @@ use sandtable_policy::{
 };
 
 use language::{Key, Script};
-use values::{JobView, Moment, NodeView};
+use values::{Action, JobView, Moment, NodeView};
 
 /// What it does without a script, as JSON.
 const FIFO: &str = "\"def key(job, c):\\n    return job.submitted\\n\"";
@@ -78,7 +79,7 @@ impl Policy for Scripted {
             true => Ok(()),
             false => Err(PolicyError::BadConfig(format!("`{name}`: this script leaves nothing to it"))),
         };
-        if script.preempts {
+        if script.preempts || script.decides() {
             unused("backfill", "skip")?;
             unused("lines", "one")?;
         }
@@ -92,7 +93,7 @@ impl Policy for Scripted {
         }
         let told_remaining = script.asks_remaining && setup.knowledge.contains(Knowledge::REMAINING);
         Ok(Scripted {
-            plain: !(script.reorders() || script.preempts || own),
+            plain: !(script.reorders() || script.preempts || script.decides() || own),
             script,
             told_remaining,
             nodes: setup.topology.nodes.clone(),
@@ -107,14 +108,14 @@ impl Policy for Scripted {
 
     fn cadence(&self) -> Cadence {
         let (round, on_events) = (self.script.every, self.script.on_events);
-        match self.script.preempts {
+        match self.script.preempts || self.script.decides() {
             true => Cadence { round, on_events, ..Cadence::EVENTS },
             false => Cadence { round, on_events, ..Cadence::WHILE_WAITING },
         }
     }
 
     fn uses(&self) -> Abilities {
-        let preempts = self.script.preempts || self.script.makes_room;
+        let preempts = self.script.preempts || self.script.makes_room || self.script.decides();
         if preempts { Abilities::PREEMPT | Placement::follows() } else { Placement::follows() }
     }
 
@@ -132,6 +133,7 @@ impl Policy for Scripted {
                 let waiting = self.waiting(cluster);
                 self.enter(&waiting, cluster)?;
             }
+            (false, _) if self.script.decides() => {}
             (false, _) => self.enter(&queued, cluster)?,
         }
         if self.plain {
@@ -144,6 +146,9 @@ impl Policy for Scripted {
         }
         self.keys.retain(|id, _| cluster.get(*id).is_some());
         let order: BTreeSet<(Key, JobId)> = self.keys.iter().map(|(id, key)| (*key, *id)).collect();
+        if self.script.decides() {
+            return self.decide_by_script(cluster);
+        }
         if self.script.preempts {
             walk(cluster, order.into_iter().map(|(_, id)| id), self.place);
             return Ok(());
@@ -168,6 +173,11 @@ impl Policy for Scripted {
             None => self.backlog.why(job, cluster, self.backfill),
         }
     }
+}
+
+/// The free GPUs of a node.
+fn free_on(node: &Node, cluster: &Cluster) -> Vec<GpuId> {
+    (node.first_gpu..node.first_gpu + node.gpus).filter(|gpu| cluster.is_free(*gpu)).collect()
 }
 
 fn failed(what: &str) -> impl Fn(String) -> PolicyError {
@@ -234,36 +244,77 @@ impl Scripted {
         if !self.script.places {
             return Ok(shapes.place(self.place, cluster, cluster.job(id)));
         }
-        let free_on = |node: &Node| {
-            let all = node.first_gpu..node.first_gpu + node.gpus;
-            all.filter(|gpu| cluster.is_free(*gpu)).collect::<Vec<GpuId>>()
-        };
-        let job = cluster.job(id);
-        let may = |node: &&Node| cluster.is_up(node.id) && job.gpu_types.contains(&node.gpu_type);
-        let view = |node: &Node| {
-            let (id, kind, gpus, free) = (node.id, node.gpu_type, node.gpus, free_on(node).len() as u32);
-            NodeView { id, kind, gpus, free, left: cluster.host_left(id) }
-        };
-        let nodes = self.nodes.iter().filter(may).map(view).collect();
         let own = self.views(&[id], cluster).remove(0);
+        let nodes = self.nodes_for(Some(cluster.job(id)), cluster);
         let found = self.script.place(own, nodes, Moment::of(cluster)).map_err(failed("`place`"))?;
-        let Some(found) = found else { return Ok(None) };
+        match found {
+            None => Ok(None),
+            Some(found) => self.gpus_on(id, &found, cluster).map(Some).map_err(failed("`place`")),
+        }
+    }
+
+    /// Nodes that are up, and of a type that a job may have, if it is for one.
+    fn nodes_for(&self, job: Option<&Job>, cluster: &Cluster) -> Vec<NodeView> {
+        let may = |node: &&Node| cluster.is_up(node.id) && job.is_none_or(|job| job.gpu_types.contains(&node.gpu_type));
+        let view = |node: &Node| {
+            let free = free_on(node, cluster).len() as u32;
+            NodeView { id: node.id, kind: node.gpu_type, gpus: node.gpus, free, left: cluster.host_left(node.id) }
+        };
+        self.nodes.iter().filter(may).map(view).collect()
+    }
+
+    /// The GPUs of a job on these nodes, of which one is named for each.
+    fn gpus_on(&self, id: JobId, nodes: &[u32], cluster: &Cluster) -> Result<Vec<GpuId>, String> {
+        let job = cluster.job(id);
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        found.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
+        nodes.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
         let mut gpus = Vec::new();
         for (node, count) in counts {
+            let may = |node: &&Node| cluster.is_up(node.id) && job.gpu_types.contains(&node.gpu_type);
             let known = self.nodes.iter().find(|known| known.id == node).filter(may);
-            let free = known.map(free_on).unwrap_or_default();
+            let free = known.map(|node| free_on(node, cluster)).unwrap_or_default();
             if free.len() < count {
-                let why = format!("{count} GPUs of node {node}, which has {} free for job {id}", free.len());
-                return Err(failed("`place`")(why));
+                return Err(format!("{count} GPUs of node {node}, which has {} free for job {id}", free.len()));
             }
             gpus.extend(free.into_iter().take(count));
         }
         match gpus.len() == job.gpus as usize {
-            true => Ok(Some(gpus)),
-            false => Err(failed("`place`")(format!("{} GPUs for job {id}, which asks for {}", gpus.len(), job.gpus))),
+            true => Ok(gpus),
+            false => Err(format!("{} GPUs for job {id}, which asks for {}", gpus.len(), job.gpus)),
         }
+    }
+
+    /// Carries out what the script says, in its order.
+    fn decide_by_script(&mut self, cluster: &mut Cluster) -> Result<(), PolicyError> {
+        let waiting: Vec<JobId> = cluster.jobs().filter(|job| job.waits()).map(|job| job.id).collect();
+        let running: Vec<JobId> = cluster.holders().filter(|job| !cluster.stays(job)).map(|job| job.id).collect();
+        let (mut may_start, mut may_stop): (BTreeSet<JobId>, BTreeSet<JobId>) =
+            (waiting.iter().copied().collect(), running.iter().copied().collect());
+        let (waiting, running) = (self.views(&waiting, cluster), self.views(&running, cluster));
+        let nodes = self.nodes_for(None, cluster);
+        let wrong = failed("`decide`");
+        let actions = self.script.actions(waiting, running, nodes, Moment::of(cluster)).map_err(&wrong)?;
+        for action in actions {
+            match action {
+                Action::Stop(id) if may_stop.remove(&id) => cluster.preempt(id),
+                Action::Stop(id) => return Err(wrong(format!("stop: job {id} holds no GPUs that could be taken"))),
+                Action::Start(id, _) if !may_start.remove(&id) => {
+                    return Err(wrong(format!("start: job {id} does not wait")));
+                }
+                Action::Start(id, Some(nodes)) => {
+                    let gpus = self.gpus_on(id, &nodes, cluster).map_err(&wrong)?;
+                    cluster.start(id, gpus);
+                }
+                Action::Start(id, None) => {
+                    let job = cluster.job(id);
+                    // Without a place it waits on.
+                    if let Some(gpus) = self.place.find_any(cluster, &job.gpu_types, job.ask()) {
+                        cluster.start(id, gpus);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Preempts the jobs that the script names for one that finds no place.
@@ -355,6 +406,36 @@ mod tests {
     }
 
     #[test]
+    fn a_script_may_say_all_that_starts_and_stops() {
+        // First come, first served.
+        let fifo = "def decide(waiting, running, nodes, c):\n    return [start(job) for job in waiting]\n";
+        assert_eq!(times(fifo, "{}"), times("def key(job, c): return job.submitted", "{}"));
+        // The shortest stops the others, and goes to the second node.
+        let source = "def decide(waiting, running, nodes, c):\n    \
+                      if not waiting: return None\n    \
+                      job = min(waiting, key=lambda job: job.remaining)\n    \
+                      room = [r for r in running if r.remaining > job.remaining]\n    \
+                      return [stop(r) for r in room] + [start(job, [nodes[-1].id] * job.gpus)]\n";
+        let config = json!({ "source": source }).to_string();
+        assert_eq!(completion_times::<Scripted>(&config, &[1, 1], &[(0, 1, 10), (1, 1, 5)]), [15, 5]);
+        // What it can't do.
+        let failed = |answer: &str| {
+            let source = format!("def decide(waiting, running, nodes, c): return {answer}");
+            let config = json!({ "source": source }).to_string();
+            std::panic::catch_unwind(|| completion_times::<Scripted>(&config, &[1, 1], &[(0, 1, 10), (1, 1, 5)]))
+        };
+        for answer in
+            ["[stop(0)]", "[start(7)]", "[start(0), start(0)]", "[start(0, [5])]", "[start(0, [0, 0])]", "7", "[7]"]
+        {
+            assert!(failed(answer).is_err(), "{answer}");
+        }
+        let refused = |source: &str| refusal::<Scripted>(&json!({ "source": source }).to_string());
+        let both = "def key(j, c): return 0\ndef decide(w, r, n, c): return []";
+        assert!(refused(both).ends_with("expected one of them"));
+        assert!(refused("PREEMPT = True\ndef decide(w, r, n, c): return []").contains("`decide` says all"));
+    }
+
+    #[test]
     fn whole_numbers_are_told_apart_or_refused() {
         let source = |text: &str| json!({ "source": format!("def key(job, c): return {text}") }).to_string();
         let failed = std::panic::catch_unwind(|| {
@@ -373,7 +454,10 @@ mod tests {
         );
         assert!(of("def key(job, c):\n    return job.\n").starts_with("`source`: line 2, column 16: Parse error"));
         assert_eq!(of("x = [1, 2][5]"), "`source`: line 1, column 5, at `[1, 2][5]`: Index `5` is out of bound");
-        assert_eq!(of(""), "`source`: expected a function `key(job, c)` or `order(job, c)`, found neither");
+        assert_eq!(
+            of(""),
+            "`source`: expected a function `key(job, c)`, `order(job, c)` or `decide(waiting, running, nodes, c)`, found none"
+        );
         assert_eq!(of("key = 1"), "`source`: `key`: expected a function, found 1");
         assert!(of("def key(j, c): return 0\ndef order(j, c): return 0\n").ends_with("expected one of them"));
         assert!(of("EVERY = 0\ndef key(j, c): return 0\n").contains("`EVERY`: expected seconds"));

@@ -1,4 +1,4 @@
-//! What a script sees: jobs, the moment, and nodes. They are copies: a script changes nothing.
+//! What a script sees: jobs, the moment, and nodes. They are copies: a script changes nothing. And what it answers: actions.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use starlark::values::{Heap, NoSerialize, StarlarkValue, Value, starlark_value};
 /// A job.
 #[derive(Clone, Debug, ProvidesStaticType, NoSerialize, Allocative)]
 pub(crate) struct JobView {
-    id: u32,
+    pub(crate) id: u32,
     submitted: f64,
     gpus: u32,
     gpus_per_node: u32,
@@ -135,6 +135,29 @@ impl<'v> StarlarkValue<'v> for JobView {
         OF_A_JOB.map(String::from).into()
     }
 }
+
+/// What `decide` asks for.
+#[derive(Clone, Debug, PartialEq, ProvidesStaticType, NoSerialize, Allocative)]
+pub(crate) enum Action {
+    /// A job starts, on these nodes, one for each GPU; none: where the rule of placement puts it.
+    Start(u32, Option<Vec<u32>>),
+    /// A job gives its GPUs back.
+    Stop(u32),
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Start(job, _) => write!(f, "<start job {job}>"),
+            Action::Stop(job) => write!(f, "<stop job {job}>"),
+        }
+    }
+}
+
+starlark::starlark_simple_value!(Action);
+
+#[starlark_value(type = "action")]
+impl<'v> StarlarkValue<'v> for Action {}
 
 /// The moment of a decision.
 #[derive(Clone, Debug, ProvidesStaticType, NoSerialize, Allocative)]
