@@ -19,7 +19,8 @@ Exit codes:
   130  interrupted; what is complete is kept
 
 Examples:
-  sandtable run experiments/specs/quickstart.ron
+  sandtable run quickstart
+  sandtable new && sandtable run experiment.ron
   sandtable run SPEC --set workload.arrivals.load=1.2 --sweep policies.las.with.starvation=0,2,8
   sandtable report experiments/specs/quickstart.ron
   sandtable compare --spec SPEC fifo srtf
@@ -37,6 +38,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a spec to begin with.
+    New(commands::new::NewArgs),
     /// Run the cells of specs that have no result yet, and print the results.
     Run(commands::run::RunArgs),
     /// Show the cells of a spec and why each would run; runs nothing.
@@ -157,6 +160,7 @@ pub fn main() -> u8 {
 
 fn dispatch(command: Command) -> Result<ExitCode, Error> {
     match command {
+        Command::New(args) => commands::new::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Report(args) => commands::report::run(&args),

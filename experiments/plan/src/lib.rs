@@ -260,15 +260,21 @@ const MORE: &str = "`--max-cells N` allows more";
 
 /// Whether a word of the command line names a spec: a file, or `-`, which is standard input.
 pub fn is_spec(path: &Path) -> bool {
-    path == Path::new("-") || path.is_file()
+    path == Path::new("-") || path.is_file() || path == Path::new(QUICKSTART)
 }
 
-/// The text of a spec: of a file, or for `-` of standard input, which is read once.
+/// The name of the spec that the binary carries: where no file is called so, it is meant.
+pub const QUICKSTART: &str = "quickstart";
+
+/// The text of a spec: of a file, of [`QUICKSTART`], or for `-` of standard input, which is read once.
 ///
 /// # Errors
 /// A file that can't be read, or that is no text.
 pub fn spec_text(path: &Path) -> Result<String, Error> {
     static STANDARD_INPUT: OnceLock<Result<String, String>> = OnceLock::new();
+    if path == Path::new(QUICKSTART) && !path.exists() {
+        return Ok(include_str!("../../specs/quickstart.ron").into());
+    }
     if path != Path::new("-") {
         return sandtable_core::input::text(path, sandtable_core::input::SPEC);
     }

@@ -124,8 +124,9 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// A cell without a result, a file that can't be read, a path that means nothing elsewhere, and anything that would keep
 /// the bundle from being the same experiment.
 pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<Packed, Error> {
-    if wanted.spec == Path::new("-") {
-        return Err(Error::usage("a bundle has the spec's file, and standard input is none").hint("write it to a file"));
+    if sandtable_plan::is_spec(wanted.spec) && !wanted.spec.is_file() {
+        let why = format!("a bundle has the spec's file, and `{}` is none", wanted.spec.display());
+        return Err(Error::usage(why).hint("write it to a file"));
     }
     let expanded = plan(wanted.spec, wanted.options)?;
     is_complete(&expanded, wanted.spec, store)?;

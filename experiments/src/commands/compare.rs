@@ -20,7 +20,7 @@ use crate::ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  sandtable compare --spec experiments/specs/quickstart.ron fifo tiresias
+  sandtable compare --spec experiments/specs/quickstart.ron fifo las
   sandtable compare --spec SPEC fifo srtf --metric jct-mean
   sandtable compare before.ron after.ron
   sandtable compare 3f9a2c11e0 8bc04d77aa")]

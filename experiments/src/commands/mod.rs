@@ -13,6 +13,7 @@ pub(crate) mod hardware;
 pub(crate) mod job;
 pub(crate) mod merge;
 pub(crate) mod model;
+pub(crate) mod new;
 pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod predictor;

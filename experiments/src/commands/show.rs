@@ -37,7 +37,7 @@ use crate::ui;
 #[command(after_help = "\
 Examples:
   sandtable show experiments/specs/quickstart.ron --only fifo
-  sandtable show experiments/specs/quickstart.ron --only tiresias --job 17
+  sandtable show experiments/specs/quickstart.ron --only las --job 17
   sandtable show experiments/specs/quickstart.ron --only fifo --job 17 --why 30min
   sandtable show 3f9a2c11e0 --chrome-trace run.json      # open it at ui.perfetto.dev")]
 pub(crate) struct ShowArgs {

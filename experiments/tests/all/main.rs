@@ -3,6 +3,7 @@
 mod attacks;
 mod authors;
 mod bad_specs;
+mod beginning_specs;
 mod beginnings;
 mod browser;
 mod capture;
