@@ -69,8 +69,10 @@ pub fn progress(length: u64, hidden: bool) -> ProgressBar {
 }
 
 /// A line on stderr for a program that follows: how many of how many are done, and which was the last.
-pub fn progressed(done: u64, of: u64, label: &str, seed: u64) {
-    note(&serde_json::json!({"done": done, "of": of, "label": label, "seed": seed}).to_string());
+pub fn progressed(done: u64, of: u64, last: &sandtable_plan::Cell) {
+    let (label, variant) = (&last.label, last.variant_text());
+    let line = serde_json::json!({"done": done, "of": of, "label": label, "variant": variant, "seed": last.seed, "id": last.id});
+    note(&line.to_string());
 }
 
 #[cfg(test)]

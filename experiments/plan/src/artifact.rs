@@ -135,6 +135,11 @@ pub fn is_path(name: &str) -> bool {
     name.starts_with(oci::SCHEME) || name.contains('/') || name.ends_with(".wasm") || is_script(name)
 }
 
+/// Whether a file of a spec is a component, a script, or a part of a layout that has one; all others are data.
+pub fn is_of_policy(name: &str) -> bool {
+    name.ends_with(".wasm") || is_script(name) || name.contains("/blobs/sha256/") || name.ends_with("/oci-layout")
+}
+
 /// Whether a policy is named by the path of a script, which the policy [`SCRIPT`] runs.
 pub fn is_script(name: &str) -> bool {
     name.ends_with(".star")

@@ -6,11 +6,11 @@ use sandtable_hardware::Profile;
 use sandtable_inputs::profile;
 
 use crate::artifact::is_path;
-use crate::artifact::oci::Reference;
+use crate::artifact::oci::{self, Reference};
 use crate::spec::{FleetSpec, PredictorSpec, ProfileSpec, Spec, StartsSpec, WorkloadSpec};
 
 /// The files of a spec, by the paths that it says, relative to it; folders stand for all that is in them.
-pub(super) fn files(spec: &Spec) -> Vec<String> {
+pub(super) fn files(spec: &Spec, folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     match &spec.profile {
         Some(
@@ -44,7 +44,7 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
     let is_path = |name: &&String| is_path(name);
     let mut predictors: Vec<&PredictorSpec> = spec.predictors.values().collect();
     for policy in &spec.policies {
-        all.extend(Some(&policy.name).filter(is_path).map(|name| place_of(name)));
+        all.extend(Some(&policy.name).filter(is_path).into_iter().flat_map(|name| files_of(name, folder)));
         all.extend(policy.weights.iter().filter(|name| name.contains('/')).cloned());
         if let Some(StartsSpec::File(file)) = &policy.starts {
             all.push(file.clone());
@@ -53,16 +53,19 @@ pub(super) fn files(spec: &Spec) -> Vec<String> {
     }
     for predictor in predictors {
         if let PredictorSpec::Component { name, weights, .. } = predictor {
-            all.extend(Some(name).filter(is_path).map(|name| place_of(name)));
+            all.extend(Some(name).filter(is_path).into_iter().flat_map(|name| files_of(name, folder)));
             all.extend(weights.iter().filter(|name| name.contains('/')).cloned());
         }
     }
     all
 }
 
-/// The path of a component that is named by where it is.
-fn place_of(name: &str) -> String {
-    Reference::parse(name).map_or(name, |reference| reference.folder).to_string()
+/// The files of a component that is named by where it is.
+fn files_of(name: &str, folder: &Path) -> Vec<String> {
+    match Reference::parse(name) {
+        Ok(reference) => oci::files(folder, &reference),
+        Err(_) => vec![name.to_string()],
+    }
 }
 
 /// The computation graphs that the profile of a spec names by their files, relative to the spec.

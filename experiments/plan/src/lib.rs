@@ -413,7 +413,7 @@ impl<'a> Expansion<'a> {
             self.next += 1;
             let spec = edited.parse()?;
             let folder = self.folder.as_path();
-            let mut named = files::files(&spec);
+            let mut named = files::files(&spec, folder);
             named.retain(|name| fleet::shipped(folder, name).is_none());
             if let Some(root) = &self.options.within {
                 let out = |name: &&String| !files::normal(&folder.join(name)).starts_with(root);

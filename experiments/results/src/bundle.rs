@@ -15,6 +15,7 @@ use sandtable_core::digest::digest;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::input::sorted;
 use sandtable_core::output;
+use sandtable_plan::artifact::is_of_policy;
 use sandtable_plan::{Options, Plan, PredictorBinding, files, plan};
 use serde::{Deserialize, Serialize};
 
@@ -152,7 +153,7 @@ pub fn pack(wanted: &Wanted<'_>, store: &Store) -> Result<Packed, Error> {
     for path in &paths {
         let name = format!("tree/{}", inside(path).display());
         let bytes = read(path)?;
-        match wanted.without_data && !path.starts_with(own) {
+        match wanted.without_data && !path.starts_with(own) && !is_of_policy(&name) {
             true => drop(left_out.insert(name, digest(&bytes))),
             false => drop(entries.insert(name, bytes)),
         }

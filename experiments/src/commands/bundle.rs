@@ -50,12 +50,18 @@ fn licence(text: &str) -> Result<String, String> {
 
 fn date(text: &str) -> Result<String, String> {
     let date: jiff::civil::Date = text.parse().map_err(|error: jiff::Error| error.to_string())?;
-    Ok(date.to_string())
+    if date.to_string() == text { Ok(text.into()) } else { Err(format!("expected {date}")) }
 }
 
 pub(crate) fn run(args: &BundleArgs) -> Result<ExitCode, Error> {
     if !args.output.to_string_lossy().ends_with(".tar.zst") {
         return Err(Error::usage(format!("{}: expected a name that ends in .tar.zst", args.output.display())));
+    }
+    let at = |path: &std::path::Path| std::path::absolute(path).ok();
+    if let Some(appendix) =
+        args.appendix.as_deref().filter(|path| [&args.output, &args.path].iter().any(|other| at(path) == at(other)))
+    {
+        return Err(Error::usage(format!("--appendix: {} is the bundle's file or the spec's", appendix.display())));
     }
     let options = args.spec.options()?;
     let store = args.store.open(Some(&args.path))?;
@@ -72,6 +78,7 @@ pub(crate) fn run(args: &BundleArgs) -> Result<ExitCode, Error> {
             manifest,
             file: &file,
             bytes: (bytes.len() as u64, packed.unpacked),
+            licence: args.license.as_deref(),
         };
         output::write(path, appendix::text(&of)?)?;
     }

@@ -122,6 +122,11 @@ impl SpecArgs {
         Ok(Options { set, at, sweep, test, only, policies, reading, max_cells, ..Options::default() })
     }
 
+    /// Whether the cut for the spec's test applies.
+    pub(crate) fn is_test(&self) -> bool {
+        self.test
+    }
+
     /// Whether specs are read as they are.
     pub(crate) fn is_plain(&self) -> bool {
         let SpecArgs { set, at, sweep, only, test, policies, reading: _, max_cells: _ } = self;

@@ -93,7 +93,7 @@ fn of_trace(args: &NewArgs, file: &Path) -> Result<String, Error> {
         true => String::new(),
         false => format!(
             " Its jobs name kinds of GPU: {}.",
-            kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(", ")
+            kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         ),
     };
     let fleet = format!(

@@ -317,7 +317,7 @@ fn executed(
         bar.set_message(cell.label.clone());
         bar.inc(1);
         if args.progress == Progress::Json {
-            ui::progressed(bar.position(), cells.len() as u64, &cell.label, cell.seed);
+            ui::progressed(bar.position(), cells.len() as u64, cell);
         }
     };
     let workers = Workers { threads, stop: &STOP, done: &done };

@@ -56,6 +56,9 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<ExitCode, Error> {
     if !args.spec.only.is_empty() {
         return Err(Error::usage("--only: candidates take the place of the spec's policies").hint("--baseline LABEL"));
     }
+    if args.cascade && args.spec.is_test() {
+        return Err(Error::usage("--cascade: --test is what it begins with"));
+    }
     let scorer = Scorer::new(args, rank::metric(&args.metric)?)?;
     let (send, requests) = mpsc::sync_channel::<String>(64);
     let requests = Mutex::new(requests);

@@ -74,6 +74,20 @@ fn names_without_a_digest_and_changed_bytes_are_refused() {
     assert!(said(&name).contains("its bytes are not those of its digest"));
     std::fs::write(blob(hex), "{}").expect("written");
     assert!(said(&name).contains("its bytes are not those of its digest"));
+    // Several push at once, and one that did not come to its end is taken up.
+    std::fs::create_dir_all(folder.path().join("many/blobs/sha256")).expect("made");
+    std::thread::scope(|scope| {
+        let pushes: Vec<_> = ["fifo", "sjf", "srtf", "las", "edf"]
+            .map(|policy| scope.spawn(|| pushed(folder.path(), policy, "oci:many")))
+            .into_iter()
+            .collect();
+        pushes.into_iter().for_each(|push| drop(push.join().expect("pushed")));
+    });
+    let index = std::fs::read_to_string(folder.path().join("many/index.json")).expect("an index");
+    assert_eq!(index.matches("ref.name").count(), 5, "{index}");
+    std::fs::write(folder.path().join("many/index.json"), "[]").expect("written");
+    let refused = sandtable(folder.path(), &["policy", "push", "fifo", "oci:many"]);
+    assert!(refused.code == 2 && refused.stderr.contains("expected an object"), "{}", refused.stderr);
     // A folder of something else is left as it is.
     std::fs::create_dir(folder.path().join("full")).expect("made");
     std::fs::write(folder.path().join("full/file"), "").expect("written");

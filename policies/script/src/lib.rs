@@ -29,6 +29,8 @@ pub struct Scripted {
     /// Whether the experiment tells what is left of jobs.
     told_remaining: bool,
     nodes: Vec<Node>,
+    /// Whether several jobs may have a part of a GPU.
+    shared: bool,
     backfill: Backfill,
     lines: Lines,
     place: Placement,
@@ -71,7 +73,8 @@ impl Policy for Scripted {
         let (backfill, lines) = (Backfill::new(config, setup)?, Lines::named(config.choice("lines")));
         let own = script.places || script.makes_room;
         let shared = |kind: &GpuType| !matches!(kind.sharing, Sharing::Exclusive);
-        if script.places && setup.topology.gpu_types.iter().any(shared) {
+        let shared = setup.topology.gpu_types.iter().any(shared);
+        if script.places && shared {
             let why = "`place` gives whole GPUs to a job, and here several jobs may have a part of one";
             return Err(PolicyError::Unsupported(why.into()));
         }
@@ -97,6 +100,7 @@ impl Policy for Scripted {
             script,
             told_remaining,
             nodes: setup.topology.nodes.clone(),
+            shared,
             backfill,
             lines,
             place: Placement::named(config.choice("placement")),
@@ -270,8 +274,10 @@ impl Scripted {
         nodes.iter().for_each(|node| *counts.entry(*node).or_default() += 1);
         let mut gpus = Vec::new();
         for (node, count) in counts {
-            let may = |node: &&Node| cluster.is_up(node.id) && job.gpu_types.contains(&node.gpu_type);
-            let known = self.nodes.iter().find(|known| known.id == node).filter(may);
+            let known = self.nodes.iter().find(|known| known.id == node).filter(|node| cluster.is_up(node.id));
+            if known.is_some_and(|node| !job.gpu_types.contains(&node.gpu_type)) {
+                return Err(format!("node {node} has GPUs of a type that job {id} may not have"));
+            }
             let free = known.map(|node| free_on(node, cluster)).unwrap_or_default();
             if free.len() < count {
                 return Err(format!("{count} GPUs of node {node}, which has {} free for job {id}", free.len()));
@@ -290,16 +296,30 @@ impl Scripted {
         let running: Vec<JobId> = cluster.holders().filter(|job| !cluster.stays(job)).map(|job| job.id).collect();
         let (mut may_start, mut may_stop): (BTreeSet<JobId>, BTreeSet<JobId>) =
             (waiting.iter().copied().collect(), running.iter().copied().collect());
+        let mut stopped = BTreeSet::new();
         let (waiting, running) = (self.views(&waiting, cluster), self.views(&running, cluster));
         let nodes = self.nodes_for(None, cluster);
         let wrong = failed("`decide`");
         let actions = self.script.actions(waiting, running, nodes, Moment::of(cluster)).map_err(&wrong)?;
         for action in actions {
             match action {
-                Action::Stop(id) if may_stop.remove(&id) => cluster.preempt(id),
+                Action::Stop(id) if may_stop.remove(&id) => {
+                    cluster.preempt(id);
+                    stopped.insert(id);
+                }
                 Action::Stop(id) => return Err(wrong(format!("stop: job {id} holds no GPUs that could be taken"))),
+                Action::Start(id, _) if stopped.contains(&id) => {
+                    return Err(wrong(format!(
+                        "start: job {id} is stopped by this answer, and waits from the next call on"
+                    )));
+                }
                 Action::Start(id, _) if !may_start.remove(&id) => {
                     return Err(wrong(format!("start: job {id} does not wait")));
+                }
+                Action::Start(_, Some(_)) if self.shared => {
+                    let why =
+                        "start on nodes gives whole GPUs, and here several jobs may have a part of one: start(job)";
+                    return Err(wrong(why.into()));
                 }
                 Action::Start(id, Some(nodes)) => {
                     let gpus = self.gpus_on(id, &nodes, cluster).map_err(&wrong)?;

@@ -30,10 +30,11 @@ pub(crate) struct JobView {
     attained: f64,
     running: bool,
     preemptible: bool,
+    types: Vec<u32>,
 }
 
 /// The names of its attributes.
-const OF_A_JOB: [&str; 20] = [
+const OF_A_JOB: [&str; 21] = [
     "id",
     "submitted",
     "gpus",
@@ -54,6 +55,7 @@ const OF_A_JOB: [&str; 20] = [
     "attained",
     "running",
     "preemptible",
+    "types",
 ];
 
 fn seconds(micros: u64) -> f64 {
@@ -84,6 +86,7 @@ impl JobView {
             attained: seconds(job.service(now)),
             running: job.holds(),
             preemptible: job.preemptible,
+            types: job.gpu_types.to_vec(),
         }
     }
 }
@@ -123,6 +126,7 @@ impl<'v> StarlarkValue<'v> for JobView {
             "attained" => number(self.attained),
             "running" => Value::new_bool(self.running),
             "preemptible" => Value::new_bool(self.preemptible),
+            "types" => heap.alloc(self.types.clone()),
             _ => return None,
         })
     }

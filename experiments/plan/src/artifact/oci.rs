@@ -4,6 +4,7 @@
 //! group has it. A spec names the manifest by its digest; the name before it is for people.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use sandtable_core::error::Error;
@@ -15,6 +16,9 @@ use sha2::{Digest as _, Sha256};
 /// What a name of a component in a layout begins with.
 pub const SCHEME: &str = "oci:";
 
+/// What makes a folder a layout.
+const VERSION_FILE: &str = "oci-layout";
+const VERSION: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -56,7 +60,8 @@ impl<'a> Reference<'a> {
             Some((name, digest)) => (name, Some(hex_of(digest).ok_or_else(wrong)?)),
         };
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._-:/+".contains(c);
-        if folder.is_empty() || name.is_empty() || !name.chars().all(allowed) {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if folder.is_empty() || !begins || !name.chars().all(allowed) {
             return Err(wrong());
         }
         Ok(Reference { folder, name, sha256 })
@@ -101,6 +106,37 @@ fn write_blob(layout: &Path, media: &str, bytes: &[u8]) -> Result<Value, Error> 
     Ok(json!({"mediaType": media, "digest": format!("sha256:{hex}"), "size": bytes.len()}))
 }
 
+/// Refuses a folder that holds something else than a layout of this version, or the beginning of one.
+fn is_layout(layout: &Path) -> Result<(), Error> {
+    let ours = |path: &PathBuf| ["blobs", "index.json", VERSION_FILE].iter().any(|name| path.ends_with(name));
+    let path = layout.join(VERSION_FILE);
+    if !path.exists() && !input::sorted(layout)?.iter().all(ours) {
+        let error = Error::usage(format!("{}: a folder with other files, and no OCI layout", layout.display()));
+        return Err(error.hint("name a folder that is not there yet"));
+    }
+    if path.exists() {
+        let found = document(&path, &input::read(&path, DOCUMENT)?)?;
+        if found.get("imageLayoutVersion").and_then(Value::as_str) != Some("1.0.0") {
+            return Err(Error::usage(format!("{}: expected imageLayoutVersion 1.0.0, found {found}", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// The files of a layout that a component is, by paths relative to what the reference is relative to; the folder, where that is not known.
+pub(crate) fn files(folder: &Path, reference: &Reference<'_>) -> Vec<String> {
+    let whole = || vec![reference.folder.to_string()];
+    let Some(hex) = reference.sha256 else { return whole() };
+    let layout = folder.join(reference.folder);
+    let Ok(manifest) = read_blob(&layout, hex, DOCUMENT).and_then(|bytes| document(&layout, &bytes)) else {
+        return whole();
+    };
+    let named = [&manifest["config"]["digest"], &manifest["layers"][0]["digest"]];
+    let blobs = named.into_iter().filter_map(|digest| hex_of(digest.as_str()?)).chain([hex]);
+    let blobs = blobs.map(|hex| format!("{}/blobs/sha256/{hex}", reference.folder));
+    blobs.chain([format!("{}/{VERSION_FILE}", reference.folder)]).collect()
+}
+
 /// What is said of a component that is put into a layout.
 pub struct Described<'a> {
     /// What it is called there.
@@ -117,19 +153,24 @@ pub struct Described<'a> {
 /// # Errors
 /// A folder that is no layout, and files that can't be written.
 pub fn push(layout: &Path, component: &[u8], described: &Described<'_>) -> Result<String, Error> {
-    let index_path = layout.join("index.json");
-    let mut index = match layout.join("oci-layout").exists() {
-        true => document(&index_path, &input::read(&index_path, DOCUMENT)?)?,
-        false if !layout.exists() || input::sorted(layout)?.is_empty() => {
-            json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": []})
-        }
-        false => {
-            let error = Error::usage(format!("{}: a folder with other files, and no OCI layout", layout.display()));
-            return Err(error.hint("name a folder that is not there yet"));
-        }
-    };
+    // Others may push too: one at a time, until this ends.
+    std::fs::create_dir_all(layout).map_err(|error| Error::file("make", layout, &error))?;
+    let folder = File::open(layout).map_err(|error| Error::file("open", layout, &error))?;
+    folder.lock().map_err(|error| Error::file("lock", layout, &error))?;
+    is_layout(layout)?;
     let blobs = layout.join("blobs/sha256");
     std::fs::create_dir_all(&blobs).map_err(|error| Error::file("make", &blobs, &error))?;
+    output::write(&layout.join(VERSION_FILE), VERSION)?;
+    let index_path = layout.join("index.json");
+    let mut index = match index_path.exists() {
+        true => document(&index_path, &input::read(&index_path, DOCUMENT)?)?,
+        // A push that did not come to its end leaves none either.
+        false => json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": []}),
+    };
+    let wrong = || Error::usage(format!("{}: expected an object with a list `manifests`", index_path.display()));
+    if !index.get("manifests").is_some_and(Value::is_array) {
+        return Err(wrong());
+    }
     let layer = write_blob(layout, LAYER, component)?;
     let (exports, imports) = &described.interfaces;
     let config = json!({
@@ -145,13 +186,10 @@ pub fn push(layout: &Path, component: &[u8], described: &Described<'_>) -> Resul
     let mut entry = write_blob(layout, MANIFEST, manifest.to_string().as_bytes())?;
     let digest = entry["digest"].as_str().unwrap_or_default().to_string();
     entry["annotations"] = json!({ NAME: described.name });
-    let Some(manifests) = index["manifests"].as_array_mut() else {
-        return Err(Error::usage(format!("{}: expected a list `manifests`", index_path.display())));
-    };
+    let manifests = index["manifests"].as_array_mut().ok_or_else(wrong)?;
     manifests.retain(|known| known["annotations"][NAME] != described.name);
     manifests.push(entry);
     manifests.sort_by_key(|known| known["annotations"][NAME].as_str().map(str::to_string));
-    output::write(&layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
     output::write(&index_path, index.to_string())?;
     Ok(hex_of(&digest).unwrap_or_default().to_string())
 }

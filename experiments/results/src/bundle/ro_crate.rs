@@ -1,6 +1,7 @@
 //! What a bundle is, for archives and search engines: an RO-Crate 1.1, JSON-LD in the words of schema.org.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use sandtable_core::digest::digest;
 use serde_json::{Value, json};
@@ -17,6 +18,15 @@ pub struct Published {
     pub licence: Option<String>,
 }
 
+/// A path as a reference: each byte that may not stand in one by its number.
+fn encoded(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte);
+    path.bytes().fold(String::new(), |mut out, byte| {
+        let _ = if plain(byte) { write!(out, "{}", byte as char) } else { write!(out, "%{byte:02X}") };
+        out
+    })
+}
+
 /// A file's entity.
 fn file(name: &str, bytes: &[u8]) -> Value {
     let format = match name.rsplit('.').next() {
@@ -24,10 +34,12 @@ fn file(name: &str, bytes: &[u8]) -> Value {
         Some("json") => "application/json",
         Some("wasm") => "application/wasm",
         Some("zst") => "application/zstd",
+        Some("gz") => "application/gzip",
+        _ if std::str::from_utf8(bytes).is_err() => "application/octet-stream",
         _ => "text/plain",
     };
     json!({
-        "@id": name, "@type": "File", "name": name, "contentSize": bytes.len().to_string(), "encodingFormat": format,
+        "@id": encoded(name), "@type": "File", "name": name, "contentSize": bytes.len().to_string(), "encodingFormat": format,
         "identifier": format!("blake3:{}", digest(bytes)),
     })
 }
@@ -40,16 +52,16 @@ pub(super) fn document(
     published: &Published,
 ) -> Result<Vec<u8>, serde_json::Error> {
     let id = |name: &str| json!({ "@id": name });
-    let of = |folder: &str| -> Vec<Value> {
-        entries.keys().filter(|name| name.starts_with(folder)).map(|name| id(name)).collect()
-    };
+    let path = |name: &String| id(&encoded(name));
+    let of =
+        |folder: &str| -> Vec<Value> { entries.keys().filter(|name| name.starts_with(folder)).map(path).collect() };
     let inputs: Vec<Value> = of("tree/").into_iter().chain(of("policies/")).collect();
     let mut dataset = json!({
-        "@id": "./", "@type": "Dataset", "name": title, "hasPart": entries.keys().map(|name| id(name)).collect::<Vec<_>>(),
+        "@id": "./", "@type": "Dataset", "name": title, "hasPart": entries.keys().map(path).collect::<Vec<_>>(),
         "description": format!(
             "An experiment of Sandtable: the spec {spec}, all that it is made of, and its results. `sandtable verify` runs it again and compares every byte."
         ),
-        "mainEntity": id(spec), "mentions": id("#run"),
+        "mainEntity": id(&encoded(spec)), "mentions": id("#run"),
     });
     let mut graph = vec![json!({
         "@id": FILE, "@type": "CreativeWork", "about": id("./"), "conformsTo": id("https://w3id.org/ro/crate/1.1"),

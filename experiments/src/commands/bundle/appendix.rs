@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use sandtable_core::display::span;
 use sandtable_core::error::Error;
+use sandtable_plan::artifact::is_of_policy;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::bundle::Manifest;
 use sandtable_results::claim::{ClaimRow, in_words, measure, notes, table};
@@ -27,6 +28,8 @@ pub(super) struct Appendix<'a> {
     pub(super) file: &'a str,
     /// Its bytes, and those of what is in it.
     pub(super) bytes: (u64, u64),
+    /// The SPDX id of its licence.
+    pub(super) licence: Option<&'a str>,
 }
 
 /// A number of things in words.
@@ -43,6 +46,36 @@ fn size(bytes: u64) -> String {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
+}
+
+/// A text that means nothing else in Markdown.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if "\\`*_<>[]#|".contains(c) {
+            out.push('\\');
+        }
+        out.push(if c.is_control() { ' ' } else { c });
+    }
+    out
+}
+
+/// A word of a command.
+fn word(text: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-._/=:,+@".contains(c);
+    if text.chars().all(safe) { text.into() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// The options by which the spec was read.
+fn options(manifest: &Manifest) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let pair = |path: &str, value: &str| word(&format!("{path}={value}"));
+    words.extend(manifest.test.then(|| "--test".to_string()));
+    words.extend(manifest.only.iter().map(|label| format!("--only {}", word(label))));
+    words.extend(manifest.set.iter().map(|(path, value)| format!("--set {}", pair(path, value))));
+    words.extend(manifest.at.iter().map(|(path, value)| format!("--at {}", pair(path, value))));
+    words.extend(manifest.sweep.iter().map(|(path, values)| format!("--sweep {}", pair(path, &values.join(",")))));
+    words.into_iter().map(|word| format!(" {word}")).collect()
 }
 
 /// Names, each once and in their order.
@@ -71,7 +104,7 @@ pub(super) fn text(packed: &Appendix<'_>) -> Result<String, Error> {
     let compared = format!(
         "{} ({}) on {} under {}, {runs}",
         counted(labels.len(), "policy"),
-        labels.join(", "),
+        plain(&labels.join(", ")),
         counted(variants.len(), "setting"),
         counted(seeds.len(), "seed"),
     );
@@ -79,11 +112,16 @@ pub(super) fn text(packed: &Appendix<'_>) -> Result<String, Error> {
         true => "",
         false => " Data that are not in the artifact are named by `--data DIR`.",
     };
-    let (title, spec) = (&plan.title, &manifest.spec);
+    let (title, spec, file) = (plain(&plan.title), word(&manifest.spec), word(file));
+    let options = options(manifest);
+    let has = match manifest.left_out.is_empty() {
+        true => "every policy, trace and profile that it names",
+        false => "every policy that it names",
+    };
     Ok(format!(
         "# Artifact appendix: {title}\n\n\
          ## Abstract\n\n\
-         The artifact is one file, `{file}`: a spec of Sandtable that compares {compared}, with every policy, trace and profile that it names and the results of every run. \
+         The artifact is one file, `{file}`: a spec of Sandtable that compares {compared}, with {} and the results of every run. \
          One command runs all of them again and compares every byte. {AUTHORS}what the paper claims with it]**\n\n\
          ## Check-list\n\n{}\n\
          ## Description\n\n{}\n\
@@ -93,8 +131,9 @@ pub(super) fn text(packed: &Appendix<'_>) -> Result<String, Error> {
          results is compared. The exit code is 0 if all are alike, and 1 if any differs.{elsewhere}\n\n\
          ## Evaluation and expected results\n\n{}\n\
          ## Customisation\n\n\
-         The spec is a text: `tar --zstd -xf {file}`, then `sandtable run {spec} --set PATH=VALUE` or `--sweep PATH=A,B` runs other settings, and a further \
+         The spec is a text: `tar --zstd -xf {file}`, then `sandtable run {spec}{options}` prints the table and the verdicts; with `--set PATH=VALUE` or `--sweep PATH=A,B` it runs other settings, and a further \
          `Policy(name: \"./mine.wasm\")` in its list another policy. `sandtable plan` says first what would run.\n",
+        has,
         check_list(packed),
         what_is_in(manifest),
         claims(packed)?,
@@ -115,12 +154,23 @@ fn check_list(packed: &Appendix<'_>) -> String {
         ("Hardware", "one core; no GPU".into()),
         ("Execution", "deterministic: results do not depend on the machine or on the number of threads".into()),
         ("Metrics", metrics(plan)),
-        ("Output", format!("the results of {runs}, a table, and a verdict on {verdicts}")),
+        (
+            "Output",
+            format!(
+                "whether each byte of the results of {runs} is the same; and a table, and a verdict on {verdicts}, by `sandtable run`"
+            ),
+        ),
         ("Disk space", format!("{} packed, {} unpacked", size(*packed_bytes), size(*all))),
         ("Time to prepare", "about ten minutes on two cores where Sandtable is built from source".into()),
         ("Time to run", time(packed)),
         ("Publicly available", format!("{AUTHORS}where, with a DOI]**")),
-        ("Licence", format!("Sandtable: MIT or Apache-2.0; the artifact: {AUTHORS}which]**")),
+        (
+            "Licence",
+            format!(
+                "Sandtable: MIT or Apache-2.0; the artifact: {}",
+                packed.licence.map_or_else(|| format!("{AUTHORS}which]**"), str::to_string)
+            ),
+        ),
     ];
     rows.iter().map(|(name, words)| format!("- **{name}**: {words}.\n")).collect()
 }
@@ -134,7 +184,8 @@ fn metrics(plan: &Plan) -> String {
 fn data(plan: &Plan, manifest: &Manifest) -> String {
     let name =
         |path: &str| path.trim_start_matches("tree/").trim_start_matches("../").trim_start_matches("./").to_string();
-    let named = plan.files.iter().filter(|path| !path.ends_with(".wasm")).map(|path| name(path));
+    let given = |path: &&String| !is_of_policy(path) && !manifest.left_out.keys().any(|out| out.ends_with(&name(path)));
+    let named = plan.files.iter().filter(given).map(|path| name(path));
     let left_out = manifest.left_out.keys().map(|path| format!("{} (not in the artifact)", name(path)));
     let all: Vec<String> = named.chain(left_out).collect();
     match all.is_empty() {

@@ -6,6 +6,7 @@ use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::frame::{Column, Frame};
 use sandtable_plan::MAX_WEIGHTS;
 use sandtable_plan::artifact::{Finder, SCRIPT, is_script};
+use sandtable_plan::spec::short_name;
 use sandtable_run::policy_check::{Effort, Report, Verdict, check};
 
 use crate::authoring::guests::{build_folder, name_of};
@@ -48,8 +49,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
             }
             false => {
                 let file = finder.find(policy).map_err(Error::usage)?;
-                let name = Path::new(policy).file_stem().unwrap_or_default().to_string_lossy().to_string();
-                check(&name, &file.bytes, &effort)?
+                check(short_name(policy), &file.bytes, &effort)?
             }
         };
         match args.format {

@@ -170,27 +170,29 @@ impl Scorer {
                 return refused(&id, &fault);
             }
         };
-        let scored =
-            if self.cascade && !request.test { self.in_stages(&request) } else { self.scored(&request, false) };
+        let scored = match self.cascade && !request.held_out {
+            true => self.in_stages(&request),
+            false => self.scored(&request, false).map(|scored| scored.0),
+        };
         scored.unwrap_or_else(|fault| refused(&request.id, &fault))
     }
 
     /// The answer of the spec's test, where that is no better than the baseline's, else of all of it.
     fn in_stages(&self, request: &Request) -> Result<Value, NoScore> {
-        let mut answer = self.scored(request, true)?;
-        let change = answer["against"].as_object().and_then(|against| against.values().next());
-        let change = change.and_then(|of| of[self.metric.name]["change"].as_f64()).unwrap_or(0.0);
-        let better = if self.metric.better == Better::Higher { change > 0.0 } else { change < 0.0 };
-        let stage = if better { "full" } else { "test" };
-        if better {
-            answer = self.scored(request, false)?;
+        if request.keep {
+            return Err(NoScore::request("`keep` in a cascade: ask for it again without --cascade, or with `run`"));
         }
-        answer["stage"] = stage.into();
+        let (mut answer, better) = self.scored(request, true)?;
+        let on = better && !request.test;
+        if on {
+            answer = self.scored(request, false)?.0;
+        }
+        answer["stage"] = (if on { "full" } else { "test" }).into();
         Ok(answer)
     }
 
-    /// Its score, by all of the spec or by the cut for its test.
-    fn scored(&self, request: &Request, test: bool) -> Result<Value, NoScore> {
+    /// Its score, by all of the spec or by the cut for its test, and whether it is better than the baseline's.
+    fn scored(&self, request: &Request, test: bool) -> Result<(Value, bool), NoScore> {
         let mut options = self.options.clone();
         options.test |= request.test || test;
         for (path, value) in &request.set {
@@ -219,19 +221,12 @@ impl Scorer {
         }
         let (mut results, mut completions): (Vec<Scored>, Completions) = (Vec::new(), Vec::new());
         for (at, cell) in cells.iter().enumerate() {
-            let (scored, of) = self.run(cell, &compiled, request.keep && !test, at == 0 && request.jobs > 0)?;
+            let (scored, of) = self.run(cell, &compiled, request.keep, at == 0 && request.jobs > 0)?;
             results.push(scored);
             completions.extend(of);
         }
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
-        // A metric of completed jobs is better without those that take long: leaving them behind is no way to a score.
-        // So is refusing them, but where they have deadlines that can't be met.
-        let behind = |of: &Summary| of.unfinished + if of.deadlines.is_none() { of.refused } else { 0 };
-        let left: usize = results.iter().map(|(.., summary)| behind(summary)).sum();
-        if left > 0 {
-            let message = format!("{left} jobs of {} runs never end: it leaves them behind", results.len());
-            return Err(NoScore { kind: "unfinished".into(), message });
-        }
+        leaves_none_behind(&results)?;
         let value = mean(self.metric, &results);
         if !value.is_finite() {
             let message = format!("{} is not known of these runs", self.metric.name);
@@ -248,7 +243,12 @@ impl Scorer {
         let mut answer = json!({
             "id": request.id, "ok": true, "score": score, "metrics": metrics, "cells": ids,
         });
+        let mut better = false;
         if let (Some(label), Some(baseline)) = (&self.baseline, &baseline) {
+            let same = |of: &&Scored| results.iter().any(|(variant, seed, _)| (variant, seed) == (&of.0, &of.1));
+            let before: Vec<f64> = baseline.results.iter().filter(same).map(|(.., of)| self.metric.of(of)).collect();
+            let before = before.iter().sum::<f64>() / before.len() as f64;
+            better = if self.metric.better == Better::Higher { value > before } else { value < before };
             let changes: Map<String, Value> = known
                 .filter_map(|metric| Some((metric.name.to_string(), change(metric, &results, &baseline.results)?)))
                 .collect();
@@ -257,7 +257,7 @@ impl Scorer {
                 answer["jobs"] = changed_most(&completions, &baseline.completions, request.jobs);
             }
         }
-        Ok(answer)
+        Ok((answer, better))
     }
 
     /// The cells of a candidate.
@@ -348,6 +348,19 @@ impl Scorer {
 
 fn refused(id: &Value, fault: &NoScore) -> Value {
     json!({ "id": id, "ok": false, "score": WORST, "fault": fault.kind, "message": fault.message })
+}
+
+/// A metric of completed jobs is better without those that take long: leaving them behind is no way to a score. So is refusing them, but where
+/// they have deadlines that can't be met.
+fn leaves_none_behind(results: &[Scored]) -> Result<(), NoScore> {
+    let behind = |of: &Summary| of.unfinished + if of.deadlines.is_none() { of.refused } else { 0 };
+    match results.iter().map(|(.., summary)| behind(summary)).sum::<usize>() {
+        0 => Ok(()),
+        left => {
+            let message = format!("{left} jobs of {} runs never end: it leaves them behind", results.len());
+            Err(NoScore { kind: "unfinished".into(), message })
+        }
+    }
 }
 
 /// The jobs whose completion differs most: those that completed on one side only, then by seconds; among equals in the order of the jobs.

@@ -7,6 +7,7 @@ use sandtable_core::error::Error;
 use sandtable_core::units;
 use sandtable_inputs::state::document::{Order, SourceKind};
 use sandtable_inputs::state::{State, trace_format};
+use sandtable_plan::spec::short_name;
 
 /// The place of the changes in a spec.
 pub(super) const CHANGES: &str = "workload.changes";
@@ -247,7 +248,7 @@ fn policy(text: &str) -> Result<String, Error> {
         let literal = value.parse::<f64>().is_ok_and(f64::is_finite) || matches!(value, "true" | "false");
         with.push(if literal { format!("{key:?}: {value}") } else { format!("{key:?}: {value:?}") });
     }
-    let shown = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name);
+    let shown = short_name(name);
     let label = text.replacen(name, shown, 1).replace(',', " ");
     let with =
         if with.is_empty() { String::new() } else { format!(", label: {label:?}, with: {{{}}}", with.join(", ")) };
