@@ -156,6 +156,8 @@ impl Core {
             // A machine with fewer cores, or a container without the right: then wherever there is room.
             let _ = rustix::thread::sched_setaffinity(None, &set);
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = core;
         let turns = TURNS * u64::from(busy_milli) / 1000;
         let rest = Duration::from_micros(u64::from(1000 - busy_milli) * 10);
         Core { buffer: vec![1; (mib as usize) << 17], turns, rest }

@@ -330,6 +330,11 @@ impl Frame {
         self.that(|column| column.in_text).collect()
     }
 
+    /// The names and kinds of the columns that text has.
+    pub fn shown(&self) -> impl Iterator<Item = (&str, ColumnKind)> {
+        self.in_text().into_iter().map(|(_, column)| (column.name.as_ref(), column.kind))
+    }
+
     /// The heads of the columns that text has.
     pub fn heads(&self) -> Vec<String> {
         self.in_text().iter().map(|(_, column)| column.head.to_string()).collect()

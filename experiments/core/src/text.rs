@@ -8,6 +8,19 @@ pub fn line(text: &str) -> String {
     escape_control_chars(text, 2_000)
 }
 
+/// A word of a command, quoted where a shell would read something else.
+///
+/// ```
+/// use sandtable_core::text::word;
+///
+/// assert_eq!(["a/b.ron", "it's"].map(word), ["a/b.ron", r"'it'\''s'"]);
+/// ```
+pub fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
+    let safe = !text.is_empty() && text.chars().all(plain);
+    if safe { text.into() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 /// The known word nearest to `found`, if one is near.
 ///
 /// ```

@@ -4,6 +4,7 @@
 //! - [`gather`]: what there is to say of a spec's results, as data.
 //! - [`plot`]: figures, the only place that names kuva; `lanes`: the timeline of GPUs.
 //! - [`rows`]: the same results as rows for other programs; [`parquet`]: those as Parquet.
+//! - [`tex`](fn@tex): tables for a paper.
 //! - [`board`]: a cluster's queue and its nodes, as a page.
 //! - `page.html`: the page, a minijinja template that users may replace.
 
@@ -17,12 +18,14 @@ pub mod parquet;
 pub mod plot;
 pub mod rows;
 pub mod table;
+mod tex;
 
 use sandtable_core::error::Error;
 use sandtable_core::frame::Frame;
 
 pub use figures::{Captioned, figures};
 pub use gather::{Gathered, Metrics, Provenance, gather};
+pub use tex::tex;
 
 /// The page's template.
 pub const PAGE: &str = include_str!("page.html");

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::input;
 use sandtable_core::output;
+use sandtable_core::text::word;
 use sandtable_report::parquet::parquet;
 use sandtable_report::plot::{FigureStyle, side_by_side};
 use sandtable_report::rows::{Rows, rows};
-use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown};
+use sandtable_report::{Captioned, PAGE, figures, gather, html, markdown, tex};
 use sandtable_results::status::known;
 
 use super::{SpecArgs, StoreArgs};
@@ -21,12 +22,13 @@ Examples:
   sandtable report experiments/specs/quickstart.ron                      # quickstart.html
   sandtable report SPEC -o results.md                                    # for a pull request
   sandtable report SPEC -o jct.svg --figure jct                          # for a paper
+  sandtable report SPEC -o tables.tex                                    # its tables, with booktabs
   sandtable report SPEC -o jobs.csv --rows jobs                          # .jsonl and .parquet likewise")]
 pub(crate) struct ReportArgs {
     /// The spec.
     #[arg(value_name = "SPEC")]
     path: PathBuf,
-    /// Output file: `.html`, `.md`, `.svg`, `.csv`, `.jsonl` or `.parquet` [default: the spec's name with `.html`,
+    /// Output file: `.html`, `.md`, `.tex`, `.svg`, `.csv`, `.jsonl` or `.parquet` [default: the spec's name with `.html`,
     /// in the current folder].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -70,10 +72,11 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         return Err(error.hint("-o FILE.svg"));
     }
     let bytes = match ending {
-        "html" | "htm" | "md" => {
+        "html" | "htm" | "md" | "tex" => {
             let gathered = gather(&plan, &store, &args.path, &command(), &today())?;
             match ending {
                 "md" => markdown(&gathered),
+                "tex" => tex(&gathered),
                 _ => html(&gathered, &template(args.template.as_deref())?)?,
             }
             .into_bytes()
@@ -105,7 +108,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitCode, Error> {
         "parquet" => parquet(&rows(&plan, &store, args.rows)?)?,
         other => {
             let error = Error::usage(format!("{}: no report ends in `.{other}`", output.display()));
-            return Err(error.hint("expected .html, .md, .svg, .csv, .jsonl or .parquet"));
+            return Err(error.hint("expected .html, .md, .tex, .svg, .csv, .jsonl or .parquet"));
         }
     };
     output::write(&output, &bytes)?;
@@ -125,9 +128,7 @@ fn template(path: Option<&Path>) -> Result<String, Error> {
 
 /// The command as it was typed: a report says how to get it again.
 fn command() -> String {
-    let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c));
-    let quoted = |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', "'\\''")) };
-    let words = std::env::args().skip(1).map(quoted).collect::<Vec<_>>();
+    let words = std::env::args().skip(1).map(|given| word(&given)).collect::<Vec<_>>();
     format!("sandtable {}", words.join(" "))
 }
 

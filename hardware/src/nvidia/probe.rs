@@ -70,6 +70,7 @@ pub fn probe(library: Option<&Path>, mps: &Path) -> Result<Probe, NoGpu> {
     let devices = gpus.devices().to_vec();
     let devices: Vec<ProbedDevice> =
         devices.into_iter().enumerate().map(|(index, device)| probed(&mut gpus, index, device)).collect();
+    #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "NVML tells of none"))]
     let mut links = BTreeMap::new();
     // NVML tells of links on Linux alone.
     #[cfg(target_os = "linux")]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use sandtable_core::display::span;
 use sandtable_core::error::Error;
+use sandtable_core::text::word;
 use sandtable_plan::artifact::is_of_policy;
 use sandtable_plan::{Cell, Plan};
 use sandtable_results::bundle::Manifest;
@@ -58,12 +59,6 @@ fn plain(text: &str) -> String {
         out.push(if c.is_control() { ' ' } else { c });
     }
     out
-}
-
-/// A word of a command.
-fn word(text: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-._/=:,+@".contains(c);
-    if text.chars().all(safe) { text.into() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// The options by which the spec was read.
