@@ -1,13 +1,11 @@
 //! Runs in which an agent outside of the sandbox decides: a program that learns. What it did is an observation, kept as a tape of its answers, and
 //! never the result of a cell; a network that it has learnt comes back as the weights of the policy `mlp`, which decides by the same code
-//! ([`mlp::turns`]).
+//! ([`sandtable_turns`]).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mlp::turns::{Agent, Answer, Observation, View, in_turns};
-use mlp::{Input, still_waiting};
 use sandtable_core::error::Error;
 use sandtable_hardware::{Instant, Job};
 use sandtable_plan::Cell as PlannedCell;
@@ -17,6 +15,7 @@ use sandtable_policy::{
 use sandtable_results::store::Files;
 use sandtable_runtime::fault::Fault;
 use sandtable_runtime::{JobOutcome, Ledger, Summary};
+use sandtable_turns::{Agent, Answer, Input, Observation, View, in_turns, still_waiting};
 
 use crate::execute::{Compiled, Extras, results, simulate, summary};
 use crate::native::Native;

@@ -7,7 +7,6 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use mlp::Input;
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_plan::{Cell, Options, PredictorBinding, plan_text};
 use sandtable_results::metric::METRICS;
@@ -15,6 +14,7 @@ use sandtable_run::code;
 use sandtable_run::environment::{Episode, Shown, play};
 use sandtable_run::execute::Compiled;
 use sandtable_runtime::contract::Quantity;
+use sandtable_turns::Input;
 use serde::Deserialize as _;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as Unknown, StrDeserializer};

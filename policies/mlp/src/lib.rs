@@ -1,11 +1,9 @@
 //! MLP: a neural network gives each job that waits a score, and the highest score comes first; nothing is preempted.
 //!
 //! The network is trained elsewhere; its weights are a file that the experiment names, in the form of [`Network`]. All jobs that wait are
-//! scored anew at each call at which one of them could start. A network with `slots` decides in [`turns`], as an agent of `sandtable env` does.
+//! scored anew at each call at which one of them could start. A network with `slots` decides in turns (`sandtable-turns`), as an agent of `sandtable env` does.
 
-mod inputs;
 mod network;
-pub mod turns;
 
 use sandtable_policy::driver::needed;
 use sandtable_policy::{
@@ -13,11 +11,9 @@ use sandtable_policy::{
     PolicyError, Reason, Setup, Shapes,
 };
 
-pub use inputs::Input;
-use inputs::Known;
 use network::InTurns;
 pub use network::Network;
-use turns::View;
+use sandtable_turns::{Input, Known, View, in_turns, still_waiting};
 
 /// The policy.
 pub struct Mlp {
@@ -81,7 +77,7 @@ impl Policy for Mlp {
         self.head = None;
         if let Some(view) = &self.view {
             let mut agent = InTurns { network: &self.network, view };
-            return turns::in_turns(&mut agent, view, &mut self.waiting, cluster, self.place);
+            return in_turns(&mut agent, view, &mut self.waiting, cluster, self.place);
         }
         let mut shapes = Shapes::default();
         if !self.waiting.iter().any(|id| shapes.place(self.place, cluster, cluster.job(*id)).is_some()) {
@@ -128,14 +124,6 @@ impl Mlp {
         scored.sort_unstable_by(|(a, first), (b, second)| b.total_cmp(a).then(first.cmp(second)));
         scored.into_iter().map(|(_, id)| id).collect()
     }
-}
-
-/// Takes in what has begun to wait, in the order in which jobs were submitted, and leaves out what waits no more.
-pub fn still_waiting(waiting: &mut Vec<JobId>, batch: &Batch, cluster: &Cluster) {
-    waiting.extend(batch.events.iter().flat_map(|event| cluster.queued_by(event)).map(|job| job.id));
-    waiting.sort_unstable();
-    waiting.dedup();
-    waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
 }
 
 sandtable_policy::export!(Mlp);

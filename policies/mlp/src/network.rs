@@ -3,8 +3,7 @@
 use sandtable_policy::PolicyError;
 use serde::Deserialize;
 
-use crate::inputs::Input;
-use crate::turns::{Agent, Answer, MOST_SLOTS, Observation, View};
+use sandtable_turns::{Agent, Answer, Input, MOST_SLOTS, Observation, View};
 
 /// What a hidden unit makes of its sum.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

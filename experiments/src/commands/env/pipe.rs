@@ -2,10 +2,10 @@
 
 use std::io::{BufReader, Read as _, Stdin, Write as _};
 
-use mlp::turns::{Answer, Observation};
 use sandtable_core::error::Error;
 use sandtable_core::input;
 use sandtable_run::environment::{Player, Question};
+use sandtable_turns::{Answer, Observation};
 use serde::Deserialize;
 use serde_json::Value;
 

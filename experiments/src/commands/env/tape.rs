@@ -5,14 +5,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
-use mlp::Input;
-use mlp::turns::{Answer, MOST_SLOTS};
 use sandtable_core::error::{Error, ExitCode};
 use sandtable_core::{input, output};
 use sandtable_plan::Cell;
 use sandtable_run::code;
 use sandtable_run::environment::{Episode, Player, Question, Shown, play};
 use sandtable_run::execute::Compiled;
+use sandtable_turns::Input;
+use sandtable_turns::{Answer, MOST_SLOTS};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

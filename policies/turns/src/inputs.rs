@@ -70,14 +70,14 @@ fn log_seconds(micros: u64) -> f64 {
 }
 
 /// What is the same for every job.
-pub(crate) struct Known {
+pub struct Known {
     free: f64,
     queue: f64,
 }
 
 impl Known {
     /// Of a cluster, and of how many jobs wait.
-    pub(crate) fn of(cluster: &Cluster, waiting: usize) -> Known {
+    pub fn of(cluster: &Cluster, waiting: usize) -> Known {
         let types = 0..cluster.types() as GpuTypeId;
         let (free, up) = types.fold((0, 0), |(free, up), kind| {
             (free + u64::from(cluster.free_gpus(kind)), up + u64::from(cluster.up_gpus(kind)))
@@ -86,7 +86,7 @@ impl Known {
     }
 
     /// A number of the cluster; [`Input::Nodes`], of which each node has one, is none of these.
-    pub(crate) fn of_cluster(&self, input: Input) -> f64 {
+    pub fn of_cluster(&self, input: Input) -> f64 {
         match input {
             Input::Free => self.free,
             Input::Queue => self.queue,
@@ -95,7 +95,7 @@ impl Known {
     }
 
     /// A number of a job that would take so many seconds; NaN: unknown.
-    pub(crate) fn of_job(&self, input: Input, job: &Job, now: Instant, seconds: f64) -> f64 {
+    pub fn of_job(&self, input: Input, job: &Job, now: Instant, seconds: f64) -> f64 {
         match input {
             Input::Gpus => libm::log1p(f64::from(job.gpus)),
             Input::Seconds if seconds.is_nan() => log_seconds(NEVER),

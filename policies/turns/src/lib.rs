@@ -1,9 +1,12 @@
 //! Decisions in turns: an agent is shown the jobs that have waited longest, and names the one that starts, until it waits or none of them
 //! fits. The agent is a network, or, in `sandtable env`, a program at the other end of a pipe: both are asked here.
 
-use sandtable_policy::{Cluster, JobId, Node, Placement, PolicyError, Shapes};
+mod inputs;
 
-use crate::inputs::{Input, Known, free_on};
+use sandtable_policy::{Batch, Cluster, Job, JobId, Node, Placement, PolicyError, Shapes};
+
+use inputs::free_on;
+pub use inputs::{Input, Known};
 
 /// Jobs that an agent may be shown together.
 pub const MOST_SLOTS: usize = 4096;
@@ -157,6 +160,14 @@ fn order(
             waiting.retain(|other| *other != id);
         }
     }
+}
+
+/// Takes in what has begun to wait, in the order in which jobs were submitted, and leaves out what waits no more.
+pub fn still_waiting(waiting: &mut Vec<JobId>, batch: &Batch, cluster: &Cluster) {
+    waiting.extend(batch.events.iter().flat_map(|event| cluster.queued_by(event)).map(|job| job.id));
+    waiting.sort_unstable();
+    waiting.dedup();
+    waiting.retain(|id| cluster.get(*id).is_some_and(Job::waits));
 }
 
 #[cfg(test)]
