@@ -53,7 +53,7 @@ bench-table:
     cargo bench -q -p sandtable --bench speed > docs/src/reference/speed.md.new
     mv docs/src/reference/speed.md.new docs/src/reference/speed.md
 
-# Make what is handed out: an archive, its SHA-256, a wheel; takes a quarter of an hour.
+# Make what is handed out: an archive, its SHA-256, a wheel; builds the profile `dist`.
 release:
     .ci/release
 

@@ -14,7 +14,7 @@ use sandtable_run::code;
 use sandtable_run::environment::{Episode, Shown, play};
 use sandtable_run::execute::Compiled;
 use sandtable_runtime::contract::Quantity;
-use sandtable_turns::Input;
+use sandtable_turns::{Input, MOST_SLOTS};
 use serde::Deserialize as _;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as Unknown, StrDeserializer};
@@ -50,7 +50,7 @@ pub(crate) struct EnvArgs {
     #[arg(value_name = "SPEC")]
     path: PathBuf,
     /// Jobs that are shown together: those that have waited longest.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=MOST_SLOTS as i64))]
     slots: u32,
     /// What is shown of the cluster (`free`, `queue`, `nodes`) and of jobs (`gpus`, `seconds`, `waited`, `priority`, `due`) [default: free, queue,
     /// gpus, waited; seconds where the spec binds a predictor of the time left].

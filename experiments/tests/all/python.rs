@@ -33,9 +33,14 @@ fn check(output: &Output) -> String {
 #[needs("tool:python3", "python:tqdm")]
 #[test]
 fn progress_is_a_bar() {
+    passes("python/tests/test_progress.py", &[]);
+}
+
+/// What a program of the checkout prints, in a folder of its own; it ends well.
+fn passes(program: &str, args: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
-    let tests = root().join("python/tests/test_progress.py");
-    check(&with_package(folder.path(), &[&tests.display().to_string()]));
+    let program = root().join(program).display().to_string();
+    check(&with_package(folder.path(), &[&[program.as_str()], args].concat()))
 }
 
 /// What the blocks of a page print, one after the other.
@@ -64,26 +69,20 @@ fn the_blocks_of_the_page_of_agents_run() {
 #[needs("tool:python3")]
 #[test]
 fn the_package_passes_its_tests() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let tests = root().join("python/tests/test_package.py");
-    check(&with_package(folder.path(), &[&tests.display().to_string()]));
+    passes("python/tests/test_package.py", &[]);
 }
 
 #[needs("tool:python3", "python:gymnasium")]
 #[test]
 fn agents_decide_in_environments_and_come_home_as_weights() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let tests = root().join("python/tests/test_env.py");
-    check(&with_package(folder.path(), &[&tests.display().to_string()]));
+    passes("python/tests/test_env.py", &[]);
 }
 
 #[needs("tool:python3", "python:gymnasium")]
 #[test]
 fn what_an_agent_learns_beats_fifo_on_seeds_that_it_has_not_seen() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let example = root().join("python/examples/train_queue.py").display().to_string();
     let asked = ["--iterations", "20", "--episodes", "6", "--jobs", "80", "--slots", "48"];
-    let said = check(&with_package(folder.path(), &[&[example.as_str()][..], &asked].concat()));
+    let said = passes("python/examples/train_queue.py", &asked);
     assert!(said.contains("'verdict': 'learnt is ") && said.contains("% lower"), "{said}");
     told(said.trim());
 }
